@@ -71,6 +71,7 @@ class Proxy(_Operators):
     @property
     def atom(self) -> Atom:
         """The array's present value in the graph."""
+        self.owner.scope.read(self.storage, self.storage.version)
         if self._version != self.storage.version:
             alias = self.alias
             self.remember(self.storage.atom if alias is None else alias.read())

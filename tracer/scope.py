@@ -40,7 +40,8 @@ class Scope:
     ``entries`` are the storages from outside that were written, with the value and version they had
     before; ``finals`` the values at the end. ``function`` is the scope of the function that this
     one belongs to, None in main. ``captures`` are, for the scope of a function, the atoms from
-    outside that it uses, and its parameters for them.
+    outside that it uses, and its parameters for them; ``reads`` the storages from there that it
+    looks at, with the versions they had.
     """
 
     def __init__(self, parent: Scope | None, homes: dict[Var, Scope], function: bool) -> None:
@@ -52,6 +53,7 @@ class Scope:
         self.entries: dict[Storage, tuple[Atom, int]] = {}
         self.finals: Mapping[Storage, Atom] = {}
         self.captures: dict[Atom, Var] = {}
+        self.reads: dict[Storage, int] = {}
         self._remembered: list[tuple[Remembering, Atom, int]] = []
         self._homes = homes
 
@@ -60,6 +62,13 @@ class Scope:
         var = Var(name, type)
         self._homes[var] = self
         return var
+
+    def read(self, storage: Storage, version: int) -> None:
+        """Records that the function of this scope looks at a storage, if it is from outside."""
+        function = self.function
+        if function is None or (storage.scope is not None and storage.scope.function is function):
+            return
+        function.reads.setdefault(storage, version)
 
     def note(self, proxy: Remembering, atom: Atom, version: int) -> None:
         """Records what a proxy stood for before."""

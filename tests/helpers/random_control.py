@@ -91,7 +91,6 @@ class _Writer:
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
         self.count = 0
-        self.may_write = True  # functions that call themselves write nothing from outside
 
     def program(self, most: int) -> Program:
         scope = dict(ARGUMENTS)
@@ -108,8 +107,7 @@ class _Writer:
         """Draws statements; what they define is entered in ``scope``."""
         group = Group()
         for _ in range(count):
-            kinds = [self.assign, self.assign, self.alias]
-            kinds += [self.write, self.write] if self.may_write else []
+            kinds = [self.assign, self.assign, self.alias, self.write, self.write]
             if depth < _DEEPEST:
                 kinds += [self.cond, self.while_loop, self.fori_loop, self.scan, self.map]
                 kinds += [self.switch, self.recursion] if depth < 2 else []
@@ -301,9 +299,7 @@ class _Writer:
         type_ = self.any_type(scope)
         inner = {**scope, left: INT, value: type_}
         deeper, base = self.name("deeper"), self.name("base")
-        before, self.may_write = self.may_write, False
         body = self.body(deeper_scope := dict(inner), self.draw.between(0, 2), depth + 2)
-        self.may_write = before
         again = f"{f}({left} - 1, {self.expression(deeper_scope, type_)})"
         kind = self.draw.between(0, 2)
         if kind and type_[0] == "f":

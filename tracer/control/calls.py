@@ -54,7 +54,7 @@ class Callee:
     """A function for one kind of arguments: ``function`` when it is finished.
 
     ``captures`` are the values from outside that it uses, ``outside`` the arrays from there that it
-    writes; ``surroundings`` are the traced values of its closure, with the versions that they had.
+    writes, ``reads`` those that it looks at, with the versions that they had.
     ``incomplete``: it called itself before its ``result`` was known, and ``waits``: it called
     another one whose result was not.
     """
@@ -63,10 +63,10 @@ class Callee:
     name: str
     structure: Structure
     types: tuple[LeafType | Fixed, ...]
-    surroundings: list[tuple[Proxy, int]]
     result: _Result | None = None
     captures: list[Atom] = field(default_factory=list[Atom])
     outside: list[Storage] = field(default_factory=list[Storage])
+    reads: dict[Storage, int] = field(default_factory=dict[Storage, int])
     function: Function | None = None
     incomplete: bool = False
     waits: bool = False
@@ -77,11 +77,8 @@ class Callee:
 
     @property
     def is_current(self) -> bool:
-        """True unless an array around it that it does not write has other values by now."""
-        return all(
-            proxy.storage.version == version or proxy.storage in self.outside
-            for proxy, version in self.surroundings
-        )
+        """True unless an array that it reads and does not write has other values by now."""
+        return all(s.version == version or s in self.outside for s, version in self.reads.items())
 
 
 def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -91,13 +88,12 @@ def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     tree = _bound(python, args, kwargs)
     leaves, structure = flatten(tree)
     types = tuple(leaf_type(leaf) for leaf in leaves)
-    around = [(proxy, proxy.storage.version) for proxy in _surroundings(python)]
-    key = (python, structure, types, tuple(id(proxy) for proxy, _ in around))
+    key = (python, structure, types, tuple(map(id, _surroundings(python))))
     variants: list[Callee] = trace.callees.setdefault(_hashable(python, key), [])
     callee = next((v for v in variants if v in trace.calling or v.is_current), None)
     if callee is None:
         name = trace.function_name(getattr(python, "__name__", "function"))
-        callee = Callee(python, name, structure, types, around)
+        callee = Callee(python, name, structure, types)
         variants.append(callee)
     with under(trace, span):
         if callee in trace.calling:
@@ -158,6 +154,8 @@ def _emitted(trace: Trace, callee: Callee, leaves: list[Any]) -> Any:
     """Emits the call, and writes the arguments that the function writes."""
     result = callee.result
     assert result is not None
+    for storage, version in callee.reads.items():
+        trace.scope.read(storage, version)
     pairs = [(v, t) for v, t in zip(leaves, callee.types) if isinstance(t, LeafType)]
     atoms = [atom_of(trace, value, type_) for value, type_ in pairs]
     atoms += [trace.visible(s.atom) for s in callee.outside]
@@ -207,6 +205,7 @@ def _trace(trace: Trace, callee: Callee) -> None:
             hint="arrays of one shape in all calls, of which a part is used",
         )
     trace.calling.append(callee)
+    callee.captures = []  # those of an earlier trace may be of scopes that have ended
     try:
         for _ in range(MOST_PASSES):
             if _pass(trace, callee):
@@ -227,6 +226,7 @@ def _types(callee: Callee) -> str:
 def _pass(trace: Trace, callee: Callee) -> bool:
     """Traces the function once; False if it has to be traced again."""
     before = callee.result, set(callee.captures), set(callee.outside)
+    read = set(callee.reads)
     callee.incomplete = callee.waits = False
     finished = {other for other in _callees(trace) if other.function is not None}
     try:
@@ -238,9 +238,12 @@ def _pass(trace: Trace, callee: Callee) -> bool:
         raise
     if before[1] != set(scope.captures):
         callee.captures = list(scope.captures)
-    callee.outside += [s for s in scope.entries if s not in before[2]]
+    if new := [s for s in scope.entries if s not in before[2]]:
+        callee.outside += new
+        callee.captures = []  # what arrays held that are parameters from now on is not used
+    callee.reads = scope.reads
     now = callee.result, set(callee.captures), set(callee.outside)
-    if now != before or callee.incomplete:
+    if now != before or read != set(callee.reads) or callee.incomplete:
         for other in _callees(trace):  # they may have taken another type for granted
             if other.function is not None and other not in finished:
                 other.function = None

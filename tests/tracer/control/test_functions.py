@@ -188,3 +188,45 @@ def test_a_function_reads_what_arrays_around_it_hold_now() -> None:
         return first, read(1.0)
 
     check(f, np.arange(3.0))
+
+
+def test_what_a_function_reads_through_helpers_is_what_arrays_hold_now() -> None:
+    def f(x):
+        b = x.copy()
+
+        def first_of_b():
+            return b[0]
+
+        @lw.function
+        def read(k):
+            return first_of_b() + k
+
+        @lw.function
+        def indirectly(k):
+            return 2.0 * read(k)
+
+        before = read(1.0), indirectly(1.0)
+        b[0] = 5.0
+        return before, read(1.0), indirectly(1.0)
+
+    check(f, np.arange(3.0))
+
+
+def test_a_function_of_two_kinds_of_arguments_writes_an_outer_array_in_a_loop() -> None:
+    def f(n, x):
+        b = x.copy()
+
+        @lw.function
+        def deeper(left, y):
+            def again():
+                def write(i, nothing):
+                    b[i] = y
+
+                lw.fori_loop(0, 2, write, None)
+                return deeper(left - 1, np.sin(y))
+
+            return lw.cond(left > 0, again, lambda: y)
+
+        return deeper(n, 0.5), b
+
+    check(f, 3, np.arange(5.0))
