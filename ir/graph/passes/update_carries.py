@@ -1,4 +1,4 @@
-"""Write small slices of arrays that a loop carries in place.
+"""Write small slices of arrays that a loop carries, or carried, in place.
 
 Before::
 
@@ -23,14 +23,15 @@ After::
     }
 
 ``strided_set`` computes all elements of its result, and fuses with what computes ``%y`` or reads
-it; ``index_update`` writes those that change, where the array lies.
+it; ``index_update`` writes those that change, where the array lies. What a loop has left of an
+array is written in place, too: it seldom has another reader.
 """
 
 from __future__ import annotations
 
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Expr, For, Function, Module, Var, While
+from ..nodes import Atom, Call, Expr, For, Function, Module, TupleGetItem, Var, While
 from ..operator import get
 from ..types import TensorType
 from ..walk import all_bindings, map_functions, rewrite_function
@@ -43,15 +44,19 @@ SMALL = 4
 
 @optional(level=1)
 def update_carries(module: Module) -> Module:
-    """Writes small slices of arrays that loops carry in place."""
+    """Writes small slices of arrays that loops carry, or carried, in place."""
     return map_functions(module, _updated)
 
 
 def _updated(function: Function) -> Function:
     carried: set[Atom] = set()
+    loops: set[Var] = set()
     for binding in all_bindings(function):
         if isinstance(binding.value, While | For):
             carried.update(binding.value.params)
+            loops.add(binding.var)
+        elif isinstance(binding.value, TupleGetItem) and binding.value.value in loops:
+            carried.add(binding.var)
     if not carried:
         return function
 

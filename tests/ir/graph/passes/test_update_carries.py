@@ -58,3 +58,20 @@ def test_a_loop_that_writes_at_fixed_places_copies_no_array() -> None:
     assert x[0] == 36 and not x[1:].any()
     program = g.lower(x, v).as_text("program")
     assert program.count("copy") == 1 and "update %x with %out in place" in program
+
+
+def test_a_write_after_a_loop_copies_no_array() -> None:
+    def f(x, v):
+        def body(i, c):
+            x[i] += v[i]
+            return c
+
+        lw.fori_loop(0, v.shape[0], body, 0)
+        x[-1] = x[v.shape[0]]
+
+    x, v = np.arange(400.0), np.ones(9)
+    g = lw.compile(f)
+    g(x, v)
+    assert (x[:9] == np.arange(9) + 1).all() and x[-1] == 9
+    program = g.lower(x, v).as_text("program")
+    assert program.count("copy") == 1 and "alloc float64[400]" not in program
