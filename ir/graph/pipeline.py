@@ -25,6 +25,7 @@ from .passes.merge_mutual_recursion import merge_mutual_recursion
 from .passes.narrow_factors import narrow_factors
 from .passes.pull_picks import pull_picks
 from .passes.reduce_carries import reduce_carries
+from .passes.select_few import select_few
 from .passes.simplify import simplify
 from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
@@ -58,6 +59,8 @@ def default_pipeline(
         inline_calls,
         # Whole operators (softmax, layer_norm) are still visible to the rules.
         simplify,
+        # Orders are still one operator.
+        select_few,
         fold,
         # Conditions are known, if they ever are.
         fold_branches,

@@ -31,7 +31,7 @@ from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis
 from .sampling import extremes, floats, ints, sample, specials, truths
 
-__all__: list[str] = []
+__all__ = ["few_first"]
 
 STACK_ROW_BYTES = 1 << 16  # of a buffer on the stack; longer ones are in the workspace
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
@@ -453,6 +453,11 @@ FEW_FIRST = 64
 """Elements up to which the first of a row are found without sorting it, if they are an eighth."""
 
 
+def few_first(k: int, size: int) -> bool:
+    """Returns True if the first ``k`` of ``size`` elements are found without sorting them."""
+    return k <= FEW_FIRST and 8 * k <= size
+
+
 def _along(x: Value, axis: int, function: Any) -> Value:
     """``function`` of the rows along an axis, which may change their length."""
     order = tuple(n for n in range(x.rank) if n != axis) + (axis,)
@@ -576,7 +581,7 @@ def _top_k_indices(
     size = as_int(x.shape[axis % x.rank])
 
     def first(rows: Value) -> Value:
-        if k <= FEW_FIRST and 8 * k <= size:
+        if few_first(k, size):
             return F.top_rows(rows, k=k, largest=largest)
         order = F.argsort_rows(rows, descending=largest)
         end = (rows.shape[0], k)

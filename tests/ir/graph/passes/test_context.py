@@ -163,7 +163,7 @@ def test_symbolic_sizes_pass() -> None:
 
 OPTIONAL = [
     *("simplify", "fold_constants", "fold_branches", "eliminate_common_subexpressions"),
-    *("merge_mutual_recursion", "evaluate_partially", "tail_calls_to_loops"),
+    *("merge_mutual_recursion", "evaluate_partially", "tail_calls_to_loops", "select_few"),
     *("reduce_carries", "hoist_invariants", "while_to_for", "update_carries", "sink_picks"),
     *("unroll_loops", "vectorise_loops"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
@@ -190,7 +190,7 @@ def test_levels_choose_passes() -> None:
 
     needed = {"inline_calls", "lower_to_primitives", "eliminate_dead_code", "fuse_operators"}
     assert names(0) == needed
-    assert names(1) == needed | set(OPTIONAL[:12])
+    assert names(1) == needed | set(OPTIONAL[:13])
     assert names(2) == needed | set(OPTIONAL)
 
 

@@ -1,0 +1,96 @@
+"""Select the few elements at an end of an order, rather than sort all.
+
+Before::
+
+    def @main(%x: Tensor[(96), float32]) -> Tensor[(4), int64] {
+      %0 = nn.argsort(%x, axis=0);
+      strided_slice(%0, begin=[0], end=[4], strides=[1])
+    }
+
+After::
+
+    def @main(%x: Tensor[(96), float32]) -> Tensor[(4), int64] {
+      %0 = nn.argsort(%x, axis=0);
+      nn.top_k_indices(%x, k=4, axis=0, largest=False)
+    }
+
+The last ones, or the first ones of the reversed order, are the first of the opposite order of the
+reversed operand, counted from its end: of equal elements the last comes first there, as in the
+reversed order. (A sort that nobody reads any more goes with the dead code.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ops.sort import few_first
+from ...pass_context import optional
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, Module, Var
+from ..operator import OPERATORS, Operator
+from ..types import TensorType
+from ..walk import Step, map_functions, rewrite_blocks
+
+__all__ = ["select_few"]
+
+_FOLLOWED = frozenset({"nn.argsort", "reverse"})
+
+
+@optional(level=1)
+def select_few(module: Module) -> Module:
+    """Replaces slices of a few elements from an end of an order by a selection of them."""
+    return map_functions(module, lambda function: rewrite_blocks(function, _new_step))
+
+
+def _new_step() -> Step:
+    calls: dict[Atom, Call] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        if value.op.name in _FOLLOWED:
+            calls[var] = value
+        return _selected(value, calls, builder) if value.op.name == "strided_slice" else None
+
+    return step
+
+
+def _selected(part: Call, calls: dict[Atom, Call], builder: Builder) -> Atom | None:
+    """Returns the elements that ``part`` takes of an order; None if they are no few of an end."""
+    order, flips = calls.get(part.args[0]), 0
+    reversed_axes: list[tuple[int, ...]] = []
+    while order is not None and order.op is OPERATORS["reverse"]:
+        reversed_axes.append(order.attrs["axis"])
+        order, flips = calls.get(order.args[0]), flips + 1
+    if order is None:
+        return None
+    x = order.args[0]
+    assert isinstance(x.type, TensorType)
+    axis = order.attrs["axis"] % x.type.rank
+    size, bounds = x.type.shape[axis], zip(*(part.attrs[n] for n in ("begin", "end", "strides")))
+    if not isinstance(size, int) or any(axes != (axis,) for axes in reversed_axes):
+        return None
+    for n, (begin, end, stride) in enumerate(bounds):
+        if stride != 1 or (n != axis and (begin, end) != (0, x.type.shape[n])):
+            return None
+    begin, end = part.attrs["begin"][axis], part.attrs["end"][axis]
+    backwards = flips % 2 == 1  # from the end of the order
+    if not few_first(end - begin, size) or not (begin == 0 or end == size):
+        return None
+    from_end = backwards == (begin == 0)
+    attrs = {
+        "k": end - begin,
+        "axis": axis,
+        "largest": order.attrs["descending"] != from_end,
+    }
+    if not from_end:
+        first = builder.emit(OPERATORS["nn.top_k_indices"], (x,), attrs)
+    else:
+        flipped = builder.emit(OPERATORS["reverse"], (x,), {"axis": (axis,)})
+        counted = builder.emit(OPERATORS["nn.top_k_indices"], (flipped,), attrs)
+        last = Constant(np.array(size - 1, np.int64))
+        first = builder.emit(OPERATORS["subtract"], (last, counted), {})
+    # The selection begins at its end of the order, the slice where the order does.
+    if begin == 0:
+        return first
+    return builder.emit(OPERATORS["reverse"], (first,), {"axis": (axis,)})
