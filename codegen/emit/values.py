@@ -207,12 +207,16 @@ class ValueEmitter:
         return self.reads[id(expr)][1]
 
     def _inside(self, node: Read) -> bool:
-        """True if the loops' ranges prove that the read lies in its buffer."""
+        """True if the loops' ranges, or limits of an index from data, prove that the read lies in
+        its buffer."""
         held = self.registers.get(node.buffer)
         buffer = held.buffer if held is not None else self.places[node.buffer].buffer
         for i, size in zip(node.indices, buffer.shape, strict=True):
             if not isinstance(i, int | Dim):
-                return False
+                limited = _limited(i)
+                if limited is None or not 0 < limited[1] <= as_int(size):
+                    return False
+                continue
             inside = bounds(i, self.ranges)
             if inside is None or inside[0] < 0 or inside[1] >= as_int(size):
                 return False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import loopwright as lw
 import numpy as np
 import pytest
 from compiled import run_kernel
@@ -148,3 +150,17 @@ def test_unrolled_loops_may_be_empty(target: Target) -> None:
         vectorize("k.1"),
     )
     check(prim, schedule, target)
+
+
+def test_a_choice_of_what_lies_inside_reads_without_a_guard() -> None:
+    """``take`` limits its indices, so the element is there whatever is chosen."""
+
+    def shifted(x: Any, by: Any, values: Any, i: Any) -> Any:
+        rest = np.arange(len(x)) - by
+        return np.where(rest >= 0, x[np.maximum(rest, 0)] + values[i], x)
+
+    rng = np.random.default_rng(0)
+    args = rng.random(77), np.int64(5), rng.random(9), np.int64(3)
+    compiled = lw.compile(shifted)
+    np.testing.assert_array_equal(compiled(*args), shifted(*args))
+    assert "ptr @lw_nowhere" not in compiled.lower(*args).as_text("llvm")
