@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
@@ -54,7 +55,8 @@ class Callee:
     """A function for one kind of arguments: ``function`` when it is finished.
 
     ``captures`` are the values from outside that it uses, ``outside`` the arrays from there that it
-    writes, ``reads`` those that it looks at, with the versions that they had.
+    writes, ``reads`` those that it looks at, with the versions that they had. ``numbers`` are the
+    Python numbers of its closure.
     ``incomplete``: it called itself before its ``result`` was known, and ``waits``: it called
     another one whose result was not.
     """
@@ -63,6 +65,7 @@ class Callee:
     name: str
     structure: Structure
     types: tuple[LeafType | Fixed, ...]
+    numbers: tuple[Any, ...]
     result: _Result | None = None
     captures: list[Atom] = field(default_factory=list[Atom])
     outside: list[Storage] = field(default_factory=list[Storage])
@@ -88,12 +91,15 @@ def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     tree = _bound(python, args, kwargs)
     leaves, structure = flatten(tree)
     types = tuple(leaf_type(leaf) for leaf in leaves)
-    key = (python, structure, types, tuple(map(id, _surroundings(python))))
+    around, numbers = _surroundings(python)
+    key = (python, structure, types, around)
     variants: list[Callee] = trace.callees.setdefault(_hashable(python, key), [])
-    callee = next((v for v in variants if v in trace.calling or v.is_current), None)
+    callee = next(
+        (v for v in variants if v in trace.calling or (v.is_current and v.numbers == numbers)), None
+    )
     if callee is None:
         name = trace.function_name(getattr(python, "__name__", "function"))
-        callee = Callee(python, name, structure, types)
+        callee = Callee(python, name, structure, types, numbers)
         variants.append(callee)
     with under(trace, span):
         if callee in trace.calling:
@@ -130,15 +136,35 @@ def _hashable(python: Callable[..., Any], key: Hashable) -> Hashable:
     return key
 
 
-def _surroundings(python: Callable[..., Any]) -> list[Proxy]:
-    """Returns the traced values among the variables that the function uses from around it."""
-    values: list[Any] = []
-    for cell in getattr(python, "__closure__", None) or ():
-        try:
-            values += flatten(cell.cell_contents)[0]
-        except ValueError:  # not assigned yet
-            continue
-    return [v for v in values if type(v) is Proxy]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A traced value as a key: equal if it is the same object, which it keeps alive."""
+
+    value: Proxy
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Same and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _surroundings(python: Callable[..., Any]) -> tuple[tuple[_Same, ...], tuple[Any, ...]]:
+    """Returns the traced values and the numbers among the variables that the function uses from
+    around it, and that functions use which are among them."""
+    traced: list[_Same] = []
+    numbers: list[Any] = []
+    functions = [python]
+    for function in functions:
+        for cell in getattr(function, "__closure__", None) or ():
+            try:
+                values = flatten(cell.cell_contents)[0]
+            except ValueError:  # not assigned yet
+                continue
+            traced += [_Same(v) for v in values if type(v) is Proxy]
+            numbers += [(type(v), v) for v in values if type(v) in (bool, int, float, str)]
+            functions += [v for v in values if isinstance(v, FunctionType) and v not in functions]
+    return tuple(traced), tuple(numbers)
 
 
 def _unknown(trace: Trace, callee: Callee) -> UnknownResultError:

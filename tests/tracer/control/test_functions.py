@@ -230,3 +230,23 @@ def test_a_function_of_two_kinds_of_arguments_writes_an_outer_array_in_a_loop() 
         return deeper(n, 0.5), b
 
     check(f, 3, np.arange(5.0))
+
+
+def test_a_function_uses_what_variables_around_it_are_now() -> None:
+    def f(x, y):
+        held, factor = x, 2.0
+
+        def first_of_held():
+            return held[0]
+
+        @lw.function
+        def read(k):
+            return first_of_held() + k * factor
+
+        before = read(1.0)
+        held = y
+        between = read(1.0)
+        factor = 3.0
+        return before, between, read(1.0)
+
+    check(f, np.arange(3.0), np.ones(2))
