@@ -43,6 +43,7 @@ from ..nodes import (
     Call,
     Constant,
     Expr,
+    For,
     Function,
     GlobalVar,
     If,
@@ -50,10 +51,11 @@ from ..nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    While,
 )
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType, TupleType, Type
-from ..walk import rewrite_function
+from ..walk import nested_blocks, rewrite_function
 
 __all__ = ["fold_constants"]
 
@@ -102,10 +104,10 @@ class _Folder:
         self.costly = costly
         self.tuples: dict[Var, tuple[Atom, ...]] = {}
         self.made: dict[Var, _Made] = {}
-        self.results: set[Atom] = set()
+        self.copied: set[Atom] = set()
 
     def function(self, function: Function) -> Function:
-        self.results = _results(function.body)
+        self.copied = _results(function.body) | _initial_values(function.body)
         return rewrite_function(function, self.step)
 
     def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
@@ -154,8 +156,8 @@ class _Folder:
     def group(self, var: Var, op: GlobalVar, call: Call) -> Atom | tuple[Constant, ...] | None:
         """Returns the value of a group that reads nothing but constants.
 
-        A big result of the whole program that takes few instructions is left: what would be saved
-        is spent on copying the constant.
+        A big one that takes few instructions is left where it is a result of the whole program or
+        where a loop's carry begins: what would be saved is spent on copying the constant.
         """
         function = self.module.functions.get(op.name)
         if not isinstance(function, Function) or not function.attrs.get("primitive"):
@@ -166,7 +168,7 @@ class _Folder:
             return None
         ops = [b.value.op for b in function.body.bindings if isinstance(b.value, Call)]
         cost = sum(_cost(op) for op in ops if isinstance(op, Operator))
-        if var in self.results and size > GROWTH_LIMIT and cost < self.costly:
+        if var in self.copied and size > GROWTH_LIMIT and cost < self.costly:
             return None
         with np.errstate(all="ignore"):
             return _constants(evaluate(function, *arrays), call)
@@ -236,6 +238,20 @@ def _results(block: Block) -> set[Atom]:
             elif isinstance(binding.value, TupleGetItem):
                 used.add(binding.value.value)
     return used
+
+
+def _initial_values(body: Block) -> set[Atom]:
+    """Returns the values from which loops begin in the blocks that compute them."""
+    initial: set[Atom] = set()
+    blocks = [body]
+    while blocks:
+        block = blocks.pop()
+        here = {binding.var for binding in block.bindings}
+        for binding in block.bindings:
+            if isinstance(binding.value, For | While):
+                initial.update(a for a in binding.value.initial if a in here)
+            blocks += nested_blocks(binding.value)
+    return initial
 
 
 def _cost(op: Operator) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import loopwright as lw
 import numpy as np
 from graphs import check_pass, module, parse, tensor
 from hypothesis import given, settings
@@ -148,3 +151,14 @@ def test_maps_of_arrays_of_one_value_hold_one_value() -> None:
           add(%x, %0)
         }""",
     )
+
+
+def test_what_a_loop_begins_as_is_no_big_constant() -> None:
+    def stacked(xs: Any) -> Any:
+        return lw.scan(lambda carry, x: (carry + x, carry), 0.0, xs)[1]
+
+    xs = np.arange(20_000.0)
+    compiled = lw.compile(stacked)
+    program = compiled.lower(xs).as_text("program")
+    assert "call @full(@out %out)" in program
+    np.testing.assert_array_equal(compiled(xs), np.cumsum(xs) - xs)
