@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .builder import Builder
-from .nodes import Atom, Block, For, Tuple, Var, While
+from .nodes import Atom, Block, Call, For, Tuple, Var, While
+from .operator import OPERATORS
+from .types import TensorType
 from .walk import copy_block
 
-__all__ = ["next_values", "with_carries"]
+__all__ = ["next_values", "with_carries", "writes_row"]
 
 
 def next_values(body: Block) -> tuple[Atom, ...] | None:
@@ -18,6 +20,18 @@ def next_values(body: Block) -> tuple[Atom, ...] | None:
         if binding.var is body.result and isinstance(binding.value, Tuple):
             return binding.value.fields
     return None
+
+
+def writes_row(call: Call, array: Var, index: Var, count: int) -> bool:
+    """True if ``call`` replaces the row ``index`` of ``array``, which has ``count`` rows."""
+    if call.op is not OPERATORS["index_update"] or len(call.args) != 3:
+        return False
+    target, value, place = call.args
+    attrs = call.attrs
+    plain = attrs["axes"] == (0,) and not attrs["sizes"] and attrs["reduction"] == "none"
+    assert isinstance(array.type, TensorType)
+    here = target is array and place is index and value is not array
+    return plain and here and array.type.shape[0] == count
 
 
 def with_carries(loop: While | For, instead: Mapping[Var, Atom], builder: Builder) -> list[Atom]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ..pass_context import Language
 from .choices import Choices
 from .nodes import Module
+from .passes.batch_while_loops import batch_while_loops
 from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from .passes.eliminate_dead_code import eliminate_dead_code
@@ -91,6 +92,8 @@ def default_pipeline(
         partial(hoist_invariants, limits=limits),
         # All operators have forms for many rows, and weights of loops stand before them.
         vectorise_loops,
+        # Loops of scalars in what is left of maps.
+        partial(batch_while_loops, choices=choices, limits=limits),
         # Loops that are left and short. What each iteration picks of constants folds below.
         unroll_loops,
         # Values are shared, so that what is picked twice is pulled once.

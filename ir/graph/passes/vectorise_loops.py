@@ -34,7 +34,7 @@ from dataclasses import replace
 from ...pass_context import optional
 from ..batching import Batch, batched_call
 from ..builder import Builder
-from ..loops import next_values, with_carries
+from ..loops import next_values, with_carries, writes_row
 from ..nodes import (
     Atom,
     Binding,
@@ -136,7 +136,7 @@ class _Rows:
             update = made.get(end) if isinstance(end, Var) else None
             if not isinstance(end, Var) or not isinstance(update, Call):
                 continue
-            if not self._updates_row(update, param):
+            if not writes_row(update, param, self.original.index, self.count):
                 continue
             others = [b.value for b in self.uses[param] if b.value is not update]
             reads = all(isinstance(v, Call) and self._takes_row(v, param) for v in others)
@@ -144,17 +144,6 @@ class _Rows:
             if reads and once and param not in following:
                 rows[param] = update.args[1]
         return rows
-
-    def _updates_row(self, call: Call, param: Var) -> bool:
-        if call.op is not OPERATORS["index_update"] or len(call.args) != 3:
-            return False
-        array, value, index = call.args
-        attrs = call.attrs
-        plain = attrs["axes"] == (0,) and not attrs["sizes"] and attrs["reduction"] == "none"
-        kind = param.type
-        assert isinstance(kind, TensorType)
-        here = array is param and index is self.original.index and value is not param
-        return plain and here and kind.shape[0] == self.count
 
     def _takes_row(self, call: Call, param: Atom) -> bool:
         if call.op is not OPERATORS["take"]:

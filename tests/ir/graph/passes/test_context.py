@@ -165,7 +165,7 @@ OPTIONAL = [
     *("simplify", "fold_constants", "fold_branches", "eliminate_common_subexpressions"),
     *("merge_mutual_recursion", "evaluate_partially", "tail_calls_to_loops", "select_few"),
     *("reduce_carries", "hoist_invariants", "while_to_for", "update_carries", "sink_picks"),
-    *("unroll_loops", "vectorise_loops"),
+    *("unroll_loops", "vectorise_loops", "batch_while_loops"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
     *("fold_scales", "hoist_products"),
 ]

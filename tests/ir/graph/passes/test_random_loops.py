@@ -10,6 +10,7 @@ from control_ways import failure
 from graphs import assert_same_value
 from loopwright.compile import CompiledFunction
 from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.passes.batch_while_loops import batch_while_loops
 from loopwright.ir.graph.passes.evaluate_partially import evaluate_partially
 from loopwright.ir.graph.passes.fold_branches import fold_branches
 from loopwright.ir.graph.passes.hoist_invariants import hoist_invariants
@@ -30,7 +31,7 @@ from random_draw import RandomDraw
 PASSES = (
     *(simplify, fold_branches, merge_mutual_recursion, evaluate_partially, tail_calls_to_loops),
     *(inline_calls, fold_branches, reduce_carries, while_to_for, lower_to_primitives),
-    *(hoist_invariants, vectorise_loops, unroll_loops),
+    *(hoist_invariants, vectorise_loops, batch_while_loops, unroll_loops),
 )
 
 
