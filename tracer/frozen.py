@@ -26,7 +26,7 @@ import numpy as np
 from ..ir.dtype import Array
 from ..ir.errors import FrozenWarning, LoopwrightValueError
 
-__all__ = ["Borrowed", "Draws", "Watch", "fingerprint"]
+__all__ = ["Borrowed", "Draws", "Watch", "fingerprint", "functions_of", "names_read"]
 
 SAMPLED = 64
 """Elements of a captured array that are compared: an update of weights changes most of them."""
@@ -46,7 +46,7 @@ class _Read:
     value: Any
 
 
-def _functions(function: Any) -> list[types.FunctionType]:
+def functions_of(function: Any) -> list[types.FunctionType]:
     """Returns the function as the user wrote it, and those of the user's that it calls by name."""
     functions: list[types.FunctionType] = []
     pending: list[tuple[Any, int]] = [(function, 0)]
@@ -56,7 +56,7 @@ def _functions(function: Any) -> list[types.FunctionType]:
             continue
         functions.append(plain)
         if depth < _DEPTH:
-            pending += [(r.value, depth + 1) for r in _names(plain) if callable(r.value)]
+            pending += [(r.value, depth + 1) for r in names_read(plain) if callable(r.value)]
     return functions
 
 
@@ -75,7 +75,7 @@ def _plain(function: Any) -> types.FunctionType | None:
     return None
 
 
-def _names(function: types.FunctionType) -> Iterator[_Read]:
+def names_read(function: types.FunctionType) -> Iterator[_Read]:
     """The globals and variables of enclosing functions that it reads, and attributes of them."""
     spaces = function.__globals__
     used = [n for code in _codes(function.__code__) for n in code.co_names]
@@ -132,12 +132,12 @@ class Draws:
     """
 
     def __init__(self, function: Callable[..., Any], holders: Iterable[Any]) -> None:
-        self.functions = _functions(function)
+        self.functions = functions_of(function)
         sources: list[tuple[str, Any]] = [("the module random", _python_random())]
         if _RANDOM in sys.modules:  # else nobody has drawn from it, and loading it takes a while
             sources.append(("np.random", vars(np.random.mtrand)["_rand"]))
         for each in self.functions:
-            sources += [(read.path, read.value) for read in _names(each)]
+            sources += [(read.path, read.value) for read in names_read(each)]
         for holder in (function, getattr(function, "__self__", None), *holders):
             fields = getattr(holder, "__dict__", {})
             sources += [(type(v).__name__, v) for v in (holder, *fields.values())]
@@ -210,11 +210,11 @@ class Watch:
         self, function: Callable[..., Any], captured: Iterable[np.ndarray[Any, Any]]
     ) -> None:
         self.calls = 0
-        self.functions = _functions(function)
+        self.functions = functions_of(function)
         reads = [
             read
             for each in self.functions
-            for read in _names(each)
+            for read in names_read(each)
             if isinstance(read.value, _VALUES)
         ]
         arrays = [*captured, *(r.value for r in reads if isinstance(r.value, np.ndarray))]

@@ -13,15 +13,15 @@ arrays of the caller that it writes become arguments and results.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any
 
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
 from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
 from ...ir.graph.types import FuncType, TensorType, TupleType, Type
 from ..emitting import lift
+from ..frozen import functions_of, names_read
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
 from ..scope import Scope, Storage
@@ -91,7 +91,8 @@ def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     tree = _bound(python, args, kwargs)
     leaves, structure = flatten(tree)
     types = tuple(leaf_type(leaf) for leaf in leaves)
-    around, numbers = _surroundings(python)
+    given = [leaf for leaf, t in zip(leaves, types) if isinstance(t, Fixed)]
+    around, numbers = _surroundings(python, given)
     key = (python, structure, types, around)
     variants: list[Callee] = trace.callees.setdefault(_hashable(python, key), [])
     callee = next(
@@ -149,21 +150,20 @@ class _Same:
         return id(self.value)
 
 
-def _surroundings(python: Callable[..., Any]) -> tuple[tuple[_Same, ...], tuple[Any, ...]]:
-    """Returns the traced values and the numbers among the variables that the function uses from
-    around it, and that functions use which are among them."""
+def _surroundings(
+    python: Callable[..., Any], given: Sequence[Any]
+) -> tuple[tuple[_Same, ...], tuple[Any, ...]]:
+    """Returns the traced values and the numbers among what the function reads around it: variables,
+    their attributes, those that functions of the user's read which it calls, and attributes of
+    objects that it is given."""
     traced: list[_Same] = []
     numbers: list[Any] = []
-    functions = [python]
-    for function in functions:
-        for cell in getattr(function, "__closure__", None) or ():
-            try:
-                values = flatten(cell.cell_contents)[0]
-            except ValueError:  # not assigned yet
-                continue
-            traced += [_Same(v) for v in values if type(v) is Proxy]
-            numbers += [(type(v), v) for v in values if type(v) in (bool, int, float, str)]
-            functions += [v for v in values if isinstance(v, FunctionType) and v not in functions]
+    around = [read.value for function in functions_of(python) for read in names_read(function)]
+    around += [v for o in given for v in getattr(o, "__dict__", {}).values()]
+    for value in around:
+        values = flatten(value)[0]
+        traced += [_Same(v) for v in values if type(v) is Proxy]
+        numbers += [(type(v), v) for v in values if type(v) in (bool, int, float, str)]
     return tuple(traced), tuple(numbers)
 
 

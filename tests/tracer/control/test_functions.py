@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import loopwright as lw
 import numpy as np
 import pytest
@@ -250,3 +252,27 @@ def test_a_function_uses_what_variables_around_it_are_now() -> None:
         return before, between, read(1.0)
 
     check(f, np.arange(3.0), np.ones(2))
+
+
+def test_attributes_are_read_anew() -> None:
+    class Holder:
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+        @lw.function
+        def first(self, x: Any) -> Any:
+            return x + self.values[0]
+
+    def program(a: Any, b: Any) -> Any:
+        mine, other = Holder(a), Holder(a)
+
+        @lw.function
+        def around(x: Any) -> Any:
+            return x + other.values[0]
+
+        before = mine.first(1.0), around(1.0)
+        mine.values = other.values = b
+        return before, (mine.first(1.0), around(1.0))
+
+    a, b = np.array([1.0, 2.0]), np.array([10.0, 20.0])
+    assert lw.compile(program)(a, b) == program(a, b) == ((2.0, 2.0), (11.0, 11.0))
