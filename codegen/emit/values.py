@@ -208,13 +208,15 @@ class ValueEmitter:
 
     def _inside(self, node: Read) -> bool:
         """True if the loops' ranges, or limits of an index from data, prove that the read lies in
-        its buffer."""
+        its buffer, and so do all reads that such an index is computed from."""
         held = self.registers.get(node.buffer)
         buffer = held.buffer if held is not None else self.places[node.buffer].buffer
         for i, size in zip(node.indices, buffer.shape, strict=True):
             if not isinstance(i, int | Dim):
                 limited = _limited(i)
                 if limited is None or not 0 < limited[1] <= as_int(size):
+                    return False
+                if not all(self._inside(inner) for inner in self._reads_below(i)):
                     return False
                 continue
             inside = bounds(i, self.ranges)

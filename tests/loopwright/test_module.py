@@ -189,12 +189,6 @@ def test_arrays_that_do_not_fit_say_so() -> None:
             lw.LoopwrightError,
             "the schedule of @k is illegal",
         ),
-        (
-            "def @main(%x: float32, %p: bool) -> float32 {\n"
-            "  if (%p) { @main(%x, %p) } else { %x }\n}",
-            lw.UnsupportedError,
-            "cannot be compiled yet",
-        ),
     ],
 )
 def test_modules_that_cannot_be_built_say_why(

@@ -133,7 +133,7 @@ def _looped(name: str, original: Function) -> Function:
     leaves = _leaves(tail)
     calls = [leaf for leaf in leaves if leaf.args is not None]
     operators = {leaf.operator for leaf in calls if leaf.operator is not None}
-    if len(calls) != global_variables(function)[name] or len(calls) == len(leaves):
+    if not calls or len(calls) != global_variables(function)[name] or len(calls) == len(leaves):
         return original
     if len(operators) > 1:
         return original
