@@ -1,25 +1,41 @@
-"""Parts of loops, for the passes that change them."""
+"""Parts of loops and branches, for the passes that change them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from .builder import Builder
-from .nodes import Atom, Block, Call, For, Tuple, Var, While
+from .nodes import Atom, Block, Call, Constant, For, Tuple, Var, While
 from .operator import OPERATORS
-from .types import TensorType
+from .types import TensorType, Type
 from .walk import copy_block
 
-__all__ = ["next_values", "with_carries", "writes_row"]
+__all__ = ["filled", "int64", "next_values", "with_carries", "writes_row"]
 
 
 def next_values(body: Block) -> tuple[Atom, ...] | None:
-    """Returns what a loop's body hands to the next iteration; None if it makes no tuple of it in
-    sight."""
+    """Returns the fields of a block's result, which a loop's body hands to the next iteration; None
+    if the block does not make that tuple itself."""
     for binding in reversed(body.bindings):
         if binding.var is body.result and isinstance(binding.value, Tuple):
             return binding.value.fields
     return None
+
+
+def int64(value: int) -> Constant:
+    """Returns a number of the type that loops count in."""
+    return Constant(np.array(value, np.int64))
+
+
+def filled(kind: Type, number: int, builder: Builder) -> Atom:
+    """Emits a tensor of which all elements are ``number``; a scalar is a constant."""
+    assert isinstance(kind, TensorType)
+    if not kind.shape:
+        return Constant(np.array(number, kind.dtype.numpy))
+    attrs = {"shape": kind.shape, "fill_value": number, "dtype": kind.dtype.name}
+    return builder.emit(OPERATORS["full"], (), attrs)
 
 
 def writes_row(call: Call, array: Var, index: Var, count: int) -> bool:

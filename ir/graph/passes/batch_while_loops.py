@@ -58,14 +58,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil
 
-import numpy as np
-
 from ...pass_context import optional
 from ..batching import Batch, batched_call
 from ..builder import Builder
 from ..choices import Choices
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..loops import next_values, writes_row
+from ..loops import int64, next_values, writes_row
 from ..nodes import (
     Atom,
     Binding,
@@ -177,9 +175,9 @@ def _in_blocks(loop: For, count: int, lanes: int) -> For | None:
     builder = Builder(span=loop.span)
     index = Var(loop.index.name, loop.index.type, loop.index.span)
     params = [Var(p.name, p.type, p.span) for p in loop.params]
-    start: Var = builder.emit(get("multiply"), (index, _int64(lanes)))
+    start: Var = builder.emit(get("multiply"), (index, int64(lanes)))
     if count % lanes:
-        start = builder.emit(get("minimum"), (start, _int64(count - lanes)))
+        start = builder.emit(get("minimum"), (start, int64(count - lanes)))
     rows = _Lanes(lanes, loop.index, start, count, builder)
     others = [b for b in loop.body.bindings if b.value not in updates]
     if not rows.emit(others):
@@ -190,12 +188,8 @@ def _in_blocks(loop: For, count: int, lanes: int) -> For | None:
         for p, u in zip(params, updates, strict=True)
     ]
     body = builder.block(builder.make_tuple(ends))
-    blocks = _int64(ceil(count / lanes))
+    blocks = int64(ceil(count / lanes))
     return For(index, blocks, tuple(params), loop.initial, body, loop.span)
-
-
-def _int64(value: int) -> Constant:
-    return Constant(np.array(value, np.int64))
 
 
 class _Lanes:

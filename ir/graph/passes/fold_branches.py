@@ -37,6 +37,7 @@ import numpy as np
 from ...pass_context import optional
 from ...span import Span
 from ..builder import Builder
+from ..loops import next_values
 from ..nodes import (
     Atom,
     Binding,
@@ -101,7 +102,7 @@ def _simpler(branch: If, negated: dict[Atom, Atom], builder: Builder) -> Atom | 
     then, orelse = _knowing(condition, True, then), _knowing(condition, False, orelse)
     if equal_blocks(then, orelse):
         return _splice(then, builder)
-    fields, others = _fields(then), _fields(orelse)
+    fields, others = next_values(then), next_values(orelse)
     whole = fields is None or others is None
     pairs = [(then.result, orelse.result)]
     if fields is not None and others is not None:
@@ -137,18 +138,10 @@ def _knowing(condition: Var, outcome: bool, block: Block) -> Block:
     return copy_block(block, {condition: Constant(np.array(outcome))})
 
 
-def _fields(block: Block) -> tuple[Atom, ...] | None:
-    """Returns the fields of the tuple that ``block`` makes for its result; None if none."""
-    for binding in reversed(block.bindings):
-        if binding.var is block.result and isinstance(binding.value, Tuple):
-            return binding.value.fields
-    return None
-
-
 def _without_tuple(block: Block) -> list[Binding]:
     """Returns the bindings of ``block`` but the tuple that is made for its result only."""
     result = block.result
-    made = isinstance(result, Var) and _fields(block) and use_counts(block)[result] == 1
+    made = isinstance(result, Var) and next_values(block) and use_counts(block)[result] == 1
     return [b for b in block.bindings if not (made and b.var is result)]
 
 

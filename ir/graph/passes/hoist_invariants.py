@@ -38,6 +38,7 @@ from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
 from ..limits import DEFAULT_LIMITS, GraphLimits
+from ..loops import filled
 from ..nodes import (
     Atom,
     Binding,
@@ -54,7 +55,7 @@ from ..nodes import (
     While,
 )
 from ..operator import OPERATORS, Operator, Pattern
-from ..types import TensorType, Type
+from ..types import TensorType
 from ..walk import copy_block, map_functions, operands, rewrite_function, with_nested_blocks
 from ..work import block_work, elements, work
 from .eliminate_dead_code import without_dead_code
@@ -180,16 +181,10 @@ def _guard(
         return {}
     then, orelse = Builder(), Builder()
     copies = _move(moved, then)
-    zeros = [_zeros(v.type, orelse) for v in worth]
+    zeros = [filled(v.type, 0, orelse) for v in worth]
     blocks = then.block(then.make_tuple([*copies.values()])), orelse.block(orelse.make_tuple(zeros))
     kept = builder.cond(runs, *blocks, span=loop.span)
     return {var: builder.get_item(kept, n) for n, var in enumerate(copies)}
-
-
-def _zeros(kind: Type, builder: Builder) -> Atom:
-    assert isinstance(kind, TensorType)
-    attrs = {"shape": kind.shape, "fill_value": 0, "dtype": kind.dtype.name}
-    return builder.emit(OPERATORS["full"], (), attrs)
 
 
 def _without(block: Block, instead: dict[Var, Atom]) -> Block:

@@ -47,6 +47,7 @@ import numpy as np
 
 from ...pass_context import optional
 from ..builder import Builder
+from ..loops import filled
 from ..nodes import (
     Atom,
     Binding,
@@ -272,7 +273,7 @@ class _Loop:
             identity = IDENTITIES[operator.name](np.iinfo(kind.dtype.numpy))
             self.total = Var("total", kind)
             self.carried.append(self.total)
-            self.initial.append(_filled(kind, identity, self.builder))
+            self.initial.append(filled(kind, identity, self.builder))
 
     def function(self) -> Function:
         decision = without_dead_code(Function((), _decision(self.tail))).body
@@ -314,7 +315,7 @@ class _Loop:
         body = Builder()
         result = _certain(_emit(self.tail, at_leaf, body))
         self.carried += [going, *results]
-        self.initial += [_truth(True), *(_filled(f, 0, self.builder) for f in fields)]
+        self.initial += [_truth(True), *(filled(f, 0, self.builder) for f in fields)]
         values = self._loop(Block((), going), body.block(result))[count + 1 :]
         return self.builder.make_tuple(values) if isinstance(kind, TupleType) else values[0]
 
@@ -357,11 +358,3 @@ def _fields(kind: Type) -> tuple[Type, ...]:
 def _is_sized(kind: Type) -> bool:
     """True for a tensor of known size."""
     return isinstance(kind, TensorType) and isinstance(kind.size, int)
-
-
-def _filled(kind: Type, number: int, builder: Builder) -> Atom:
-    assert isinstance(kind, TensorType)
-    if not kind.shape:
-        return Constant(np.array(number, kind.dtype.numpy))
-    attrs = {"shape": kind.shape, "fill_value": number, "dtype": kind.dtype.name}
-    return builder.emit(OPERATORS["full"], (), attrs)

@@ -39,7 +39,7 @@ import numpy as np
 from ...dtype import INT64
 from ...pass_context import optional
 from ..builder import Builder
-from ..loops import next_values
+from ..loops import int64, next_values
 from ..nodes import (
     Atom,
     Block,
@@ -168,15 +168,11 @@ def _for(loop: While, count: _Count, builder: Builder) -> list[Atom]:
     new = builder.for_loop(index, extent, [params[n] for n in kept], initial, block, span=loop.span)
     values: list[Atom] = [builder.get_item(new, n) for n in range(len(kept))]
     if isinstance(extent, Constant):
-        trips: Atom = _number(max(int(extent.value), 0))
+        trips: Atom = int64(max(int(extent.value), 0))
     else:
-        trips = builder.emit(OPERATORS["maximum"], (extent, _number(0)))
+        trips = builder.emit(OPERATORS["maximum"], (extent, int64(0)))
     values.insert(count.place, _value(count, trips, counter, builder))
     return values
-
-
-def _number(value: int) -> Constant:
-    return Constant(np.array(value, np.int64))
 
 
 def _wide(atom: Atom, builder: Builder) -> Atom:
@@ -184,7 +180,7 @@ def _wide(atom: Atom, builder: Builder) -> Atom:
     if atom.type == _INDEX:
         return atom
     if isinstance(atom, Constant):
-        return _number(int(atom.value))
+        return int64(int(atom.value))
     return builder.emit(OPERATORS["cast"], (atom,), {"dtype": "int64"})
 
 
@@ -192,13 +188,13 @@ def _extent(count: _Count, builder: Builder) -> Atom:
     """Emits the number of iterations, which may be negative where there are none."""
     first, bound = _wide(count.first, builder), _wide(count.bound, builder)
     if isinstance(first, Constant) and isinstance(bound, Constant):
-        return _number(-(-(int(bound.value) - int(first.value)) // count.step))
+        return int64(-(-(int(bound.value) - int(first.value)) // count.step))
     if not isinstance(first, Constant) or first.value:
         bound = builder.emit(OPERATORS["subtract"], (bound, first))
     if count.step == 1:
         return bound
-    up = builder.emit(OPERATORS["add"], (bound, _number(count.step - 1)))
-    return builder.emit(OPERATORS["floor_divide"], (up, _number(count.step)))
+    up = builder.emit(OPERATORS["add"], (bound, int64(count.step - 1)))
+    return builder.emit(OPERATORS["floor_divide"], (up, int64(count.step)))
 
 
 def _value(count: _Count, trips: Atom, counter: Var, builder: Builder) -> Atom:
@@ -207,7 +203,7 @@ def _value(count: _Count, trips: Atom, counter: Var, builder: Builder) -> Atom:
         value = int(count.first.value) + int(trips.value) * count.step
         return Constant(np.array(value, count.first.value.dtype))
     if count.step != 1:
-        trips = builder.emit(OPERATORS["multiply"], (trips, _number(count.step)))
+        trips = builder.emit(OPERATORS["multiply"], (trips, int64(count.step)))
     if not isinstance(count.first, Constant) or count.first.value:
         trips = builder.emit(OPERATORS["add"], (trips, _wide(count.first, builder)))
     if counter.type == _INDEX:
