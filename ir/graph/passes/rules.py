@@ -17,6 +17,7 @@ and ``result`` is that value. Commutative operators match either way round.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -128,9 +129,12 @@ class Rule:
 
 
 def parse_rules(text: str) -> dict[str, list[Rule]]:
-    """The rules in ``text``, one per line, by the operator they begin with. ``#`` is a comment."""
+    """The rules in ``text`` by the operator they begin with.
+
+    There is one per line; a line that ends with ``=`` goes on in the next. ``#`` is a comment.
+    """
     rules: dict[str, list[Rule]] = {}
-    for line in text.splitlines():
+    for line in re.sub(r"=\n\s*", "= ", text).splitlines():
         line = line.partition("#")[0].strip()
         if not line:
             continue

@@ -167,6 +167,14 @@ RULES = parse_rules(
     concatenate(x) = x
     max(x, axis=a) = reshape(x, newshape=shape)      if one_element_each(x, a)
     min(x, axis=a) = reshape(x, newshape=shape)      if one_element_each(x, a)
+
+    # An element that becomes itself and more is updated where it lies, with one look at its index.
+    index_update(x, add(take(x, i), v), i, axes=a, reduction="none") =
+      index_update(x, v, i, axes=a, reduction="add")  if is_element(x, i)
+    index_update(x, subtract(take(x, i), v), i, axes=a, reduction="none") =
+      index_update(x, negative(v), i, axes=a, reduction="add")  if is_element(x, i) and signed(v)
+    index_update(x, multiply(take(x, i), v), i, axes=a, reduction="none") =
+      index_update(x, v, i, axes=a, reduction="mul")  if is_element(x, i)
     """
 )
 
@@ -339,6 +347,7 @@ HELPERS: dict[str, Helper] = {
     "holds_all_of": _holds_all_of,
     "in_order": _in_order,
     "integer": lambda facts, x: dtype(x).is_integer,
+    "is_element": lambda facts, x, i: len(_shape(x)) == 1 and not _shape(i),
     "complement": _complement,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,

@@ -291,3 +291,27 @@ def test_other_masks_stay() -> None:
     for mask in (lower, ~band, lower[::-1]):
         program = parse(text, {"m": mask})
         assert simplify(program) is program
+
+
+def test_an_element_that_becomes_itself_and_more_has_one_index() -> None:
+    params = "%x: Tensor[(4), float32], %v: Tensor[(), float32], %i: Tensor[(), int64]"
+    check_pass(
+        simplify,
+        before=f"""
+          fn ({params}) {{
+            index_update(%x, add(%v, take(%x, %i, axis=0)), %i, axes=[0])
+          }}
+        """,
+        after=f"""
+          fn ({params}) {{
+            index_update(%x, %v, %i, axes=[0], reduction="add")
+          }}
+        """,
+    )
+
+
+def test_elements_at_equal_indices_are_replaced_one_after_the_other() -> None:
+    params = "%x: Tensor[(4), float32], %v: Tensor[(3), float32], %i: Tensor[(3), int64]"
+    text = "index_update(%x, add(take(%x, %i, axis=0), %v), %i, axes=[0])"
+    program = parse(f"fn ({params}) {{ {text} }}")
+    assert simplify(program) is program
