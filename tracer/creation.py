@@ -6,6 +6,7 @@ constant. The functions here emit operators instead, and take symbolic sizes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,8 @@ def _filled(shape: Any, value: Any, dtype: DType) -> Proxy:
     if isinstance(value, np.generic):  # which are cast, where a Python number has to fit
         with np.errstate(all="ignore"):
             value = value.astype(dtype.numpy).item()
+    if isinstance(value, float) and dtype.is_integer and math.isfinite(value):
+        value = int(value)  # as NumPy casts it
     lift(value, dtype)  # refuses a number that does not fit
     made = emit("full", shape=shape_argument(shape), fill_value=value, dtype=str(dtype))
     return one_array(made)

@@ -151,7 +151,8 @@ def _hsplit(ary: Any, indices_or_sections: Any) -> list[Proxy]:
 def _unstack(x: Any, /, *, axis: int = 0) -> tuple[Proxy, ...]:
     operand = lift(x)
     axis = normalise_axis(axis, operand.ndim)
-    parts = _split(operand, as_int(operand.shape[axis]), axis)
+    length = as_int(operand.shape[axis])
+    parts = _split(operand, length, axis) if length else []
     return tuple(emit("squeeze", part, axis=(axis,)) for part in parts)
 
 

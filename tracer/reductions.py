@@ -49,10 +49,22 @@ def _keep(keepdims: Any) -> bool:
 def _reduce(
     name: str, x: Proxy, axis: Axis, keepdims: Any, initial: Any = UNSET, join: str = ""
 ) -> Proxy:
-    result = emit(name, x, axis=axes_of(axis, x.ndim), keepdims=_keep(keepdims))
-    if initial is UNSET or initial is None:
+    if not x.ndim and isinstance(axis, int) and axis in (0, -1) and name != "mean":
+        axis = None  # a scalar has one axis, to NumPy's ufunc.reduce
+    given = initial is not UNSET and initial is not None
+    axes = axes_of(axis, x.ndim)
+    if given and name in ("max", "min") and 0 in x.shape:
+        first = tuple(range(x.ndim)) if axes is None else axes
+        x = emit("nn.pad", x, pad_width=_one_more(x, first), pad_value=initial, mode="constant")
+    result = emit(name, x, axis=axes, keepdims=_keep(keepdims))
+    if not given:
         return result
     return emit(join, result, lift(initial, result.type.dtype))
+
+
+def _one_more(x: Proxy, axes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Returns the padding that gives each of ``axes`` another element, if it has none."""
+    return tuple((0, int(n in axes and size == 0)) for n, size in enumerate(x.shape))
 
 
 def _masked(x: Proxy, where: Any, otherwise: Any) -> Proxy:

@@ -151,7 +151,7 @@ def _transpose_function(a: Any, axes: Any = None) -> Proxy:
 @method("transpose")
 @views
 def _transpose_method(x: Any, *axes: Any) -> Proxy:
-    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
         return _transpose_function(x, axes[0])
     return _transpose_function(x, axes or None)
 

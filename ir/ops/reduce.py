@@ -57,7 +57,7 @@ def reduction_rule(
     def rule(x: TensorType, axis: Any, keepdims: bool, **attrs: Any) -> TensorType:
         axes = normalise_axes(axis, x.rank, x)
         shape = tuple(reduced_shape(x.shape, axes, keepdims))
-        if needs_element and any(x.shape[a] == 0 for a in axes) and product(shape) != 0:
+        if needs_element and any(x.shape[a] == 0 for a in axes):
             raise LoopwrightValueError(f"{x.short} has no element along axis {axis}")
         return TensorType(shape, dtype or x.dtype)
 
