@@ -33,6 +33,7 @@ from .proxy import Proxy, is_number, run
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .slices import Region, Update, write_region
 from .storage import Kind, Reference, View
+from .trace import active
 from .ufuncs import IN_PLACE
 
 __all__ = ["Selection", "masked", "update_where", "wide_mask", "writable", "write", "write_at"]
@@ -404,6 +405,8 @@ def _putmask(a: Any, mask: Any, values: Any) -> None:
 def writable(array: Any, name: str) -> Proxy:
     """Returns the array that a function is to write; an error for one that is not traced."""
     if not isinstance(array, Proxy):
+        if (trace := active()) is not None:
+            trace.writes_numpys = True  # then arrays that the function makes are traced ones
         raise misuse.out_argument(name)
     return array
 

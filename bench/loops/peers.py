@@ -27,11 +27,12 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program for a peer, its arguments, and arrays like the results."""
+    """A program of ``package`` for a peer, its arguments, and arrays like the results."""
 
     program: Program
     arguments: tuple[Any, ...]
     results: list[np.ndarray[Any, Any]]
+    package: str = __package__ or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,10 @@ def _jax(job: Job) -> Call:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    from .in_jax import IN_JAX
-
-    function = IN_JAX.get(job.program.name, job.program.function)
+    in_jax = importlib.import_module(f"{job.package}.in_jax").IN_JAX
+    function = in_jax.get(job.program.name, job.program.function)
     if function is None:
-        raise NotImplementedError("JAX has no recursion")
+        raise NotImplementedError("JAX cannot express it")
     compiled = jax.jit(function)
     arguments = jax.tree.map(jax.numpy.asarray, job.arguments)
     module = importlib.import_module(job.program.function.__module__)

@@ -77,8 +77,12 @@ def mistake(program: Program, got: Any, expected: Any) -> str:
     for number, (result, reference) in enumerate(zip(results, references)):
         if result.shape != reference.shape:
             return f"result {number} is of shape {result.shape}, not {reference.shape}"
-        scale = float(np.max(np.abs(reference), initial=0.0)) if program.tolerance else 0.0
-        off = np.abs(result.astype(np.float64) - reference.astype(np.float64))
+        sizes = np.abs(reference[np.isfinite(reference)])
+        scale = float(np.max(sizes, initial=0.0)) if program.tolerance else 0.0
+        wide = np.complex128 if reference.dtype.kind == "c" else np.float64
+        with np.errstate(invalid="ignore"):  # infinities that are equal
+            off = np.abs(result.astype(wide) - reference.astype(wide))
+        off = np.where(result == reference, 0.0, off)
         if not np.all(off <= program.tolerance * scale):
             return f"result {number} is {np.max(off):.3g} off where {scale:.3g} is the largest"
     return ""

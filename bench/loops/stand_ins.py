@@ -58,5 +58,6 @@ def _filled(module: ModuleType, *functions: Callable[..., Any]) -> ModuleType:
     names = ("cond", "while_loop", "fori_loop", "scan", "map")
     for name, function in zip(names, functions):
         setattr(module, name, function)
-    module.function = lambda f: f  # type: ignore[attr-defined]
+    for decorator in ("compile", "function"):
+        setattr(module, decorator, lambda f: f)
     return module

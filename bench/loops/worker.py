@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from collections.abc import Callable
@@ -21,18 +22,18 @@ def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict
     """Makes a program ready; returns its call, and the seconds of the first and of the second one.
 
     ``expected`` is the file of the results; ``write`` says to write it, else ValueError is raised
-    if a result differs from it.
+    if a result differs from it. ``package`` has the program.
     """
-    from . import programs  # noqa: F401
-    from .program import PROGRAMS, leaves, mistake
+    from .program import leaves, mistake
 
-    program = PROGRAMS[command["name"]]
+    programs = importlib.import_module(f"{command['package']}.programs").PROGRAMS
+    program = programs[command["name"]]
     arguments, expected = program.arguments(command["size"]), []
     if not command["write"]:
         with np.load(command["expected"]) as arrays:
             expected = [arrays[name] for name in arrays.files]
     start = time.process_time()
-    call = PEERS[peer].make(Job(program, arguments, expected))
+    call = PEERS[peer].make(Job(program, arguments, expected, command["package"]))
     result = call()
     ready = time.process_time() - start
     if command["write"]:

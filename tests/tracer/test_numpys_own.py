@@ -42,6 +42,14 @@ def a_copy(x: Any) -> Any:
     return out + made.sum()
 
 
+def added_at(x: Any) -> Any:
+    out = np.zeros(3)
+    np.add.at(out, [0, 2, 2], x)
+    np.fill_diagonal(square := np.eye(2), x)
+    np.copyto(copied := np.ones(2), x)
+    return out, square, copied
+
+
 START = np.arange(3.0)
 
 
@@ -50,6 +58,11 @@ def test_they_take_traced_values(function: Callable[[Any], Any]) -> None:
     wanted = function(2.5)
     np.testing.assert_array_equal(lw.compile(function)(2.5), wanted)
     assert np.zeros(1).__class__ is np.ndarray and START.tolist() == [0, 1, 2]
+
+
+def test_functions_that_write_take_them() -> None:
+    for one, other in zip(lw.compile(added_at)(3.0), added_at(3.0), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_they_take_traced_indices() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..program import PROGRAMS
 from . import linear, recursion, scalars, sequences, simulation, tables
 
-__all__ = ["linear", "recursion", "scalars", "sequences", "simulation", "tables"]
+__all__ = ["PROGRAMS", "linear", "recursion", "scalars", "sequences", "simulation", "tables"]

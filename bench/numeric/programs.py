@@ -1,0 +1,52 @@
+"""Which programs there are: the modules of ``examples/numeric``, their inputs and tolerances."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+from ..loops.program import Program
+
+__all__ = ["PROGRAMS"]
+
+_ROUNDING, _ITERATED = 1e-12, 1e-9  # what differs by the order of additions, and what adds it up
+_SINGLE = 1e-4  # the same for float32
+
+# Name, family, size of the inputs in tests, relative tolerance (0 where results are integers).
+_ROWS = (
+    ("binomial_tree", "finance", 3, _ITERATED),
+    ("black_scholes", "finance", 50, _ROUNDING),
+    ("conjugate_gradient", "linear algebra", 12, _ITERATED),
+    ("floyd_warshall", "graphs", 20, _ROUNDING),
+    ("game_of_life", "simulation", 16, 0.0),
+    ("gaussian_mixture", "statistics", 60, _ITERATED),
+    ("gray_scott", "simulation", 24, _SINGLE),
+    ("heat_equation", "simulation", 16, _ROUNDING),
+    ("ising", "Monte Carlo", 8, 0.0),
+    ("jacobi", "linear algebra", 20, _ITERATED),
+    ("k_means", "learning", 100, _ITERATED),
+    ("lorenz_rk4", "simulation", 10, _ITERATED),
+    ("lstm", "learning", 5, _SINGLE),
+    ("n_body", "simulation", 12, _ITERATED),
+    ("pagerank", "graphs", 30, _ITERATED),
+    ("sinkhorn", "statistics", 20, _ITERATED),
+    ("softmax_regression", "learning", 50, _SINGLE),
+    ("viterbi", "signals", 40, _ROUNDING),
+    ("wave_equation", "simulation", 16, _ITERATED),
+)
+
+
+def _program(name: str, family: str, small: int, tolerance: float) -> Program:
+    module = importlib.import_module(f"examples.numeric.{name}")
+    function = inspect.unwrap(getattr(module, name))
+    large = inspect.signature(module.inputs).parameters["size"].default
+
+    def inputs(size: int, _: Any) -> tuple[Any, ...]:
+        return module.inputs(size)
+
+    return Program(name, family, function, function, inputs, small, large, tolerance, arrays=1)
+
+
+PROGRAMS = {row[0]: _program(*row) for row in _ROWS}
+"""The programs by name. They are their own oracle, run by NumPy."""
