@@ -25,6 +25,7 @@
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
     parameters   conversion of the arguments of nn
+    converting   np.asarray, np.array, np.r_ of traced arrays
     control      branches, loops and recursive functions on traced values
     xp, nn       the Array API namespace; functions for neural networks that NumPy lacks
 

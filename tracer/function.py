@@ -178,37 +178,44 @@ def trace(
     """
     run = Trace(name, check_index, borrowed)
     draws = Draws(function, [leaf.value for leaf in request.leaves if isinstance(leaf, Static)])
-    try:
-        traced = _traced(function, signature, request, run, ending)
-    except Exception:
-        if not (run.receives and receivers.available()) and not run.writes_numpys:
-            raise
-        traced = None
-    while traced is None:
-        makes_arrays = run.writes_numpys
-        run = Trace(name, check_index, borrowed)
-        run.makes_arrays = makes_arrays
+    asked: frozenset[str] = frozenset()  # what NumPy's own functions and arrays have to learn
+    while True:
         try:
-            with _receiving(makes_arrays):
+            with _numpys_own(run, asked):
                 traced = _traced(function, signature, request, run, ending)
+            break
         except Exception:
-            if makes_arrays or not run.writes_numpys:
+            missing = _asked(run) - asked
+            if not missing:
                 raise
+            asked |= missing
+            run = Trace(name, check_index, borrowed)
     draws.tell(name)
     return traced
 
 
-@contextmanager
-def _receiving(makes_arrays: bool) -> Generator[None, None, None]:
-    """Lets NumPy's arrays take traced arguments in the body, and those that it makes take traced
-    values if ``makes_arrays``."""
-    with ExitStack() as stack:
-        if receivers.available():
-            stack.enter_context(receivers.receiving())
-        if makes_arrays:
-            from .numpys_own import creating  # loaded when it is first needed
+def _asked(run: Trace) -> frozenset[str]:
+    """Returns what a run found NumPy's own arrays and functions to lack: to be indexed by traced
+    arrays, to take traced values, to convert traced arrays."""
+    lacking = {
+        "receiving": run.receives and receivers.available(),
+        "creating": run.writes_numpys,
+        "converting": run.converts,
+    }
+    return frozenset(what for what, needed in lacking.items() if needed)
 
-            stack.enter_context(creating())
+
+@contextmanager
+def _numpys_own(run: Trace, asked: frozenset[str]) -> Generator[None, None, None]:
+    """Lets NumPy's arrays and functions do in the body what earlier runs ``asked`` of them."""
+    with ExitStack() as stack:
+        if asked and receivers.available():
+            stack.enter_context(receivers.receiving())
+        if asked & {"creating", "converting"}:
+            from .numpys_own import replaced  # loaded when it is first needed
+
+            run.makes_arrays = "creating" in asked
+            stack.enter_context(replaced())
         yield
 
 

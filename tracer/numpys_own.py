@@ -1,9 +1,10 @@
-"""``np.zeros(n)`` in a traced function, whose array is to take traced values.
+"""``np.zeros(n)`` in a traced function, whose array is to take traced values; ``np.asarray(x)``.
 
 NumPy's functions that make arrays have no traced operand, so what they give is an array of NumPy's:
 a constant, which is right as long as it is only read. A function that writes traced values into
-such an array, or at traced indices, is traced again within ``creating``: then these functions give
-traced arrays, where the traced function itself calls them as ``np.zeros``.
+such an array, or at traced indices, is traced again within ``replaced``: then these functions give
+traced arrays, where the traced function itself calls them as ``np.zeros``. So is one that hands
+traced arrays to functions that want their values (``converting``).
 
 As in ``receivers``, what is changed is global: other threads, and the code of libraries, get
 NumPy's own arrays as ever.
@@ -21,21 +22,23 @@ from typing import Any
 import numpy as np
 
 from ..ir.errors import LoopwrightError
+from .converting import CONVERTERS, SUBSCRIPTED, has_traced, joined_by, vectorized
 from .creation import full
 from .emitting import copied, lift, one_array
-from .proxy import Proxy, run
+from .proxy import run
 from .trace import active
 
-__all__ = ["creating"]
+__all__ = ["replaced"]
 
 _lock = threading.Lock()
 _depth = 0
 
 
 @contextmanager
-def creating() -> Generator[None, None, None]:
-    """Within it the functions of NumPy that make arrays make traced ones, for the thread that
-    traces. Threads that trace at the same time share one change."""
+def replaced() -> Generator[None, None, None]:
+    """Within it the functions of NumPy that convert to arrays take traced ones, for the thread that
+    traces, and those that make arrays make traced ones if the trace ``makes_arrays``. Threads that
+    trace at the same time share one change."""
     global _depth
     entered = False
     try:
@@ -50,45 +53,71 @@ def creating() -> Generator[None, None, None]:
             with _lock:
                 _depth -= 1
                 if not _depth:
-                    _replace(_NUMPYS)
+                    _replace({**_NUMPYS, "__call__": _VECTORIZED})
 
 
-def _replace(functions: dict[str, Callable[..., Any]]) -> None:
+def _replace(functions: dict[str, Any]) -> None:
     for name, function in functions.items():
-        setattr(np, name, function)
+        setattr(np.vectorize if name == "__call__" else np, name, function)
 
 
 _FILLED: dict[str, Any] = {"zeros": 0, "ones": 1, "empty": 0}
 _LIKE: dict[str, Any] = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}
 _COPIES = ("arange", "array", "copy", "eye", "full", "full_like", "identity", "linspace")
-_NUMPYS = {name: vars(np)[name] for name in (*_FILLED, *_LIKE, *_COPIES)}
+_NUMPYS = {
+    name: vars(np)[name]
+    for name in {**_FILLED, **_LIKE, **dict.fromkeys(_COPIES), **CONVERTERS, **SUBSCRIPTED}
+}
+_VECTORIZED = np.vectorize.__call__
 
 
 @functools.cache
-def _ours() -> dict[str, Callable[..., Any]]:
-    return {name: _creator(name, function) for name, function in _NUMPYS.items()}
+def _ours() -> dict[str, Any]:
+    made: dict[str, Any] = {
+        name: _Subscripted(name, value) if name in SUBSCRIPTED else _creator(name, value)
+        for name, value in _NUMPYS.items()
+    }
+    return {**made, "__call__": _vectorize}
 
 
 def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    converter, makes = CONVERTERS.get(name), name in (*_FILLED, *_LIKE, *_COPIES)
+
     @functools.wraps(otherwise)
     def create(*args: Any, **kwargs: Any) -> Any:
         trace = active()
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if trace is None or not trace.makes_arrays or _is_library(caller):
+        if trace is None or _is_library(caller):
             return otherwise(*args, **kwargs)
-        if _has_traced((*args, *kwargs.values())):
+        if has_traced((*args, *kwargs.values())):
+            return run(name, converter, args, kwargs) if converter else otherwise(*args, **kwargs)
+        if not (makes and trace.makes_arrays):
             return otherwise(*args, **kwargs)
         return run(name, _made, (name, otherwise, args, kwargs))
 
     return create
 
 
+class _Subscripted:
+    """``np.r_`` or ``np.c_``, which may be indexed by traced arrays."""
+
+    def __init__(self, name: str, otherwise: Any) -> None:
+        self.name, self.otherwise = name, otherwise
+
+    def __getitem__(self, key: Any) -> Any:
+        if active() is None or not has_traced((key,)):
+            return self.otherwise[key]
+        return run(f"np.{self.name}", joined_by(self.name), (key,))
+
+
+def _vectorize(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if active() is None or not has_traced((args, kwargs)):
+        return _VECTORIZED(self, *args, **kwargs)
+    return vectorized(self, args, kwargs)
+
+
 def _is_library(module: str) -> bool:
     return module.partition(".")[0] in ("loopwright", "numpy")
-
-
-def _has_traced(values: Any) -> bool:
-    return any(type(v) is Proxy or (isinstance(v, tuple | list) and _has_traced(v)) for v in values)
 
 
 def _made(

@@ -203,8 +203,9 @@ class Proxy(_Operators):
         return _run_into(function.__name__, implementation, args, kwargs, out)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        if active() is self.owner and misuse.is_received():
-            self.owner.receives = True
+        if active() is self.owner:
+            self.owner.receives |= misuse.is_received()
+            self.owner.converts = True
         self._note_store()
         _fail(misuse.array_needed(), self)
 

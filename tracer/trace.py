@@ -64,6 +64,7 @@ class Trace:
         self.receives = False  # one of NumPy's arrays was to take a traced argument
         self.writes_numpys = False  # one was to be written, with traced values or indices
         self.makes_arrays = False  # NumPy's functions make traced arrays
+        self.converts = False  # one of NumPy's functions asked for the values of a traced array
         self.names: dict[int, tuple[np.ndarray[Any, Any], str]] | None = None
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[int, DType], Constant] = {}
