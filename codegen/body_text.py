@@ -25,13 +25,14 @@ from ..ir.program.nodes import (
     If,
     Instr,
     Invoke,
+    Library,
     Program,
     Region,
     Swap,
     While,
 )
 from ..ir.program.updates import begins_as_input
-from .inlining import Inlined
+from .inlining import LIBRARY_NANOSECONDS, Inlined
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
 
@@ -87,7 +88,8 @@ class BodyWriter:
     """Writes the instructions of a program, or of one of its functions.
 
     ``slots`` are the places of regions in ``%args``, ``symbols`` names the functions of kernels
-    outside of the module and ``inlined`` those inside of it; ``results`` are the types of the
+    outside of the module and ``inlined`` those inside of it; ``sites`` those of library calls, by
+    the identity of the instruction; ``results`` are the types of the
     values that are returned behind the status.
     """
 
@@ -121,6 +123,7 @@ class BodyWriter:
         self.failures: set[int] = set()
         self.polls = False
         self.meter: Meter | None = None
+        self.sites: Mapping[int, str] = {}
 
     @property
     def result_type(self) -> str:
@@ -161,6 +164,8 @@ class BodyWriter:
                     self.places[region.name] = Place(source.root, begin, begin + region.nbytes)
                 case Call():
                     self.call(instr, self.symbol(instr))
+                case Library():
+                    self.library(instr)
                 case Copy():
                     self.copy(instr)
                 case Swap():
@@ -201,6 +206,24 @@ class BodyWriter:
         if call.inline and region.nbytes <= MOST_FRAME_BYTES:
             return self.registers(region)
         return self.pointer(call.workspace)
+
+    def library(self, library: Library) -> None:
+        """The call of a library function, and a way out if it raises."""
+        name, count = self.fresh("library"), len(library.operands)
+        block = self.alloca(f"operands of {count}", f"[{count} x ptr]", 8)
+        for n, operand in enumerate(library.operands):
+            pointer = self.pointer(operand.name)
+            self.lines += [
+                f"  %{name}.{n} = getelementptr ptr, ptr {block}, i64 {n}",
+                f"  store ptr {pointer}, ptr %{name}.{n}, align 8",
+            ]
+        site = self.sites[id(library)]
+        self.lines += [
+            f'  %{name} = call i32 @lw_library(ptr @"{site}", ptr {block})',
+            f"  %{name}.fine = icmp eq i32 %{name}, 0",
+            f"  br i1 %{name}.fine, label %{name}.go, label %{self.failure(RAISED)}",
+            f"{name}.go:",
+        ]
 
     def copy(self, copy: Copy) -> None:
         """A copy of one region."""
@@ -407,6 +430,8 @@ class BodyWriter:
             match instr:
                 case Call():
                     total += self.costs.get(instr.kernel, CALL_NANOSECONDS)
+                case Library():
+                    total += LIBRARY_NANOSECONDS
                 case Copy(_, target):
                     place = self.places.get(target)
                     total += 1 + (place.end - place.begin) // COPIED_BYTES if place else 1

@@ -26,6 +26,7 @@ from ..ir.program.nodes import Instr, Invoke, Program, Region
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_text import CLOCK, FRAMES_END, POLL_TEXT, STACK_END, BodyWriter, Interface
 from .inlining import Inlined
+from .library_calls import site_symbols
 from .llvm.engine import WHOLE
 from .runtime.call_text import TOO_DEEP
 from .runtime.stack import stack_bytes
@@ -92,6 +93,7 @@ class EntryWriter(BodyWriter):
             not has_control_flow(program),
         )
         self.places = {region.name: Place(region.name, 0, region.nbytes) for region in fixed}
+        self.sites = site_symbols(program)
 
     def text(self) -> str:
         """The whole module."""
@@ -108,6 +110,9 @@ class EntryWriter(BodyWriter):
             f'declare void @"{symbol}"({", ".join(["ptr"] * count)})'
             for symbol, count in declared.items()
         ]
+        declarations += [f'@"{site}" = external global i8' for site in self.sites.values()]
+        if self.sites:
+            declarations.append("declare i32 @lw_library(ptr, ptr)")
         if self.polls or any(f.polls for f in functions):
             declarations.append(POLL_TEXT)
         if self.functions:
@@ -164,6 +169,7 @@ class _FunctionWriter(BodyWriter):
             function, slots, entry.symbols, entry.inlined, entry.costs, entry.functions
         )
         self.constants = entry.program.constants
+        self.sites = entry.sites
         self.meter = entry.meter
         self.checked: set[int] = set()
         self.is_recursive = function.name in recursive_functions(entry.program)

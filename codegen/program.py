@@ -16,6 +16,7 @@ from ..ir.program.nodes import Program, Region
 from ..ir.progress_line import report
 from .entry import ENTRY, arena_bytes, entry_text
 from .inlining import Inlined, expected_costs, inline_small_kernels
+from .library_calls import library_calls, linked_sites
 from .llvm.link import LoadedObject, load_object
 from .module_text import KernelText
 from .objects import code_hash, loaded_code, object_code
@@ -118,7 +119,8 @@ def link_program(
         loaded[name] = loaded_code(kernels[name].code, target, replaced)
     places = {s: loaded[name].address(kernels[name].name) for name, s in symbols.items()}
     places |= status.called_symbols(entry)
-    code = load_object(entry, places)
+    sites, kept = linked_sites(library_calls(program))
+    code = load_object(entry, {**places, **sites})
     constants = [c.value for c in program.constants if c.value is not None]
     if len(constants) != len(program.constants):
         raise InternalError(f"a constant of program @{program.name} has no value")
@@ -131,7 +133,7 @@ def link_program(
         [_spec(r) for r in results],
         [*constants, *more],
         arena_bytes(program, update),
-        owner=(code, *loaded.values()),
+        owner=(code, *loaded.values(), *kept),
         threads=threads,
         written=sorted({numbers[u.target] for u in updates}),
         hidden=len(updates),

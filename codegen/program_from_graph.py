@@ -44,6 +44,7 @@ from ..ir.program.nodes import (
     Call,
     Copy,
     Instr,
+    Library,
     Operand,
     Program,
     Region,
@@ -335,6 +336,8 @@ class _Conversion:
         name = getattr(call.op, "name", "")
         if isinstance(call.op, Operator) and Trait.VIEW in call.op.traits:
             return self.alias(var, args[0])
+        if isinstance(call.op, Operator) and Trait.LIBRARY in call.op.traits:
+            return self.library(var, call, args)
         if not isinstance(call.op, GlobalVar):
             raise InternalError(f"{name} stands in @main outside of any group")
         if is_view(self.module.functions.get(name)):
@@ -368,6 +371,17 @@ class _Conversion:
             *(Operand(access[region], region.name) for region in made),
         )
         self.body.append(Call(name, operands, workspace, call.span))
+        return results
+
+    def library(self, var: Var, call: GraphCall, args: Sequence[str]) -> Names:
+        """The call of a library function."""
+        results = self.allocated(var.name, var.type)
+        operands = (
+            *(Operand(Access.IN, name) for name in args),
+            *(Operand(Access.OUT, name) for name in _flat(results)),
+        )
+        function, options = call.attrs["function"], call.attrs["options"]
+        self.body.append(Library(function, operands, options, call.span))
         return results
 
     def invoke(self, var: Var, call: GraphCall, callee: Function) -> Names:

@@ -2,7 +2,7 @@
 
 ::
 
-    b"LWPROG2\\n"   length of the head   SHA-256 of the head
+    b"LWPROG3\\n"   length of the head   SHA-256 of the head
     head           JSON: the program's interface, its target, a row per section; blanks up to a page
     sections       object code of the entry and of each kernel, then the constants
 
@@ -23,7 +23,7 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from ..ir.dtype import DTYPES, Array
 from ..ir.errors import LoopwrightValueError
 from ..ir.program.nodes import Program
 from .entry import ENTRY, arena_bytes
+from .library_calls import LibraryCall, library_calls, linked_sites
 from .llvm.link import load_object
 from .module_text import KernelText
 from .objects import object_code
@@ -48,7 +49,7 @@ from .target import FEATURES, ISA_LEVELS, Target
 
 __all__ = ["SavedProgram", "load_program", "save_program"]
 
-MAGIC = b"LWPROG2\n"
+MAGIC = b"LWPROG3\n"
 START = len(MAGIC) + 8 + 32
 """Bytes before the head."""
 PAGE = 4096
@@ -93,6 +94,7 @@ def save_program(
         "inputs": [[r.dtype.name, list(r.shape)] for r in program.inputs],
         "outputs": [[r.dtype.name, list(r.shape)] for r in program.outputs],
         "constants": [[c.region.dtype.name, list(c.region.shape)] for c in program.constants],
+        "libraries": [[symbol, *astuple(c)] for symbol, c in library_calls(program).items()],
         "kernels": [[symbol, kernel.name] for symbol, kernel in by_symbol.items()],
         "text": str(program),
         "extra": extra,
@@ -236,7 +238,8 @@ def _linked(
     loaded = [load_object(code, symbols) for code in codes]
     places = {s: code.address(name) for (s, name), code in zip(names, loaded, strict=True)}
     places |= status.called_symbols(bytes(entry))
-    code = load_object(bytes(entry), places)
+    sites, kept = linked_sites({str(row[0]): _library_call(row) for row in head["libraries"]})
+    code = load_object(bytes(entry), {**places, **sites})
     specs = [_spec(row) for row in head["constants"]]
     constants = [
         (np.frombuffer(section, spec.dtype) if section.nbytes else np.empty(0, spec.dtype)).reshape(
@@ -250,10 +253,20 @@ def _linked(
         [_spec(row) for row in head["outputs"]],
         constants,
         _size(head["arena"]),
-        owner=(code, *loaded),
+        owner=(code, *loaded, *kept),
         threads=head["threads"] if threads is None else threads,
     )
     return SavedProgram(executable, target, str(head["text"]), head["extra"])
+
+
+def _library_call(row: Any) -> LibraryCall:
+    _, function, options, operands, place = row
+    types = tuple((str(d), tuple(map(_size, shape)), bool(w)) for d, shape, w in operands)
+    return LibraryCall(str(function), tuple((str(k), _tuples(v)) for k, v in options), types, place)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _spec(row: Any) -> ArraySpec:

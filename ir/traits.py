@@ -42,3 +42,7 @@ class Trait(Flag):
 
     VIEW = auto()
     """The elements stay where they are in row-major memory; only the shape changes."""
+
+    LIBRARY = auto()
+    """A library computes it, by a call that may raise: there is no tensor expression, and it is not
+    moved to where it would not have been made."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .config import Config
 from .ir.errors import InternalError, LoopwrightError
 from .tracer import cut_traceback, is_ours, located
@@ -20,7 +22,7 @@ def for_user(error: Exception) -> Exception:
     if isinstance(error, LoopwrightError) and not isinstance(error, InternalError):
         located(error)
         error.__suppress_context__ = True
-    elif is_ours(error.__traceback__):
+    elif is_ours(error.__traceback__) and not isinstance(error, np.linalg.LinAlgError):
         return error
     if Config.read().full_traceback:
         return error

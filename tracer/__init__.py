@@ -20,7 +20,8 @@
     trace        one run: its builder, captured arrays, origins of values
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs (rows of tables), composed (functions written in NumPy), elementwise,
-                 reductions, ordering, shaping, joining, indexing, linear, creation
+                 reductions, ordering, shaping, joining, indexing, linear, creation; and, loaded at
+                 their first use, linalg
     fits         checks of Python ints and of indices that calls make
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
@@ -62,6 +63,7 @@ from .arguments import (
     signature_of,
     to_array,
 )
+from .dispatch import LATE
 from .explain import cut_traceback, is_ours
 from .frozen import Borrowed, Watch
 from .function import Traced, located, trace
@@ -69,6 +71,13 @@ from .proxy import Proxy
 from .pytree import reader
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
 from .write_back import check, check_bounds, placements, write_back
+
+
+def _load_linalg() -> None:
+    from . import linalg  # noqa: F401
+
+
+LATE["numpy.linalg"] = _load_linalg
 
 __all__ = [
     "Arguments",

@@ -11,11 +11,13 @@ __all__ = [
     "BY_ELEMENT",
     "FUNCTIONS",
     "IN_C_ORDER",
+    "LATE",
     "METHODS",
     "UFUNCS",
     "UNSET",
     "VIEWS",
     "by_element",
+    "implementation_of",
     "implements",
     "in_c_order",
     "method",
@@ -77,6 +79,19 @@ def method(*names: str) -> Callable[[F], F]:
         return implementation
 
     return enter
+
+
+LATE: dict[str, Callable[[], object]] = {}
+"""What loads the implementations of a module of NumPy's, if they are not loaded yet."""
+
+
+def implementation_of(function: Callable[..., Any]) -> Implementation | None:
+    """Returns what stands for a function of NumPy's; None if nothing does."""
+    if function not in FUNCTIONS:
+        load = LATE.pop(getattr(function, "__module__", None) or "", None)
+        if load is not None:
+            load()
+    return FUNCTIONS.get(function)
 
 
 def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:

@@ -23,7 +23,7 @@ from ..ir.errors import (
 from ..ir.graph.nodes import Atom
 from ..ir.graph.types import TensorType
 from . import misuse
-from .dispatch import BY_ELEMENT, FUNCTIONS, IN_C_ORDER, METHODS, UFUNCS, VIEWS
+from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
 from .explain import explain, locate
 from .spans import caret_lines, span_of, user_frame
 from .storage import Kind, Storage, Strides, View, dense, elementwise_strides
@@ -194,7 +194,7 @@ class Proxy(_Operators):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        implementation = FUNCTIONS.get(function)
+        implementation = implementation_of(function)
         if implementation is None:
             _fail(misuse.unknown_function(_public_name(function)), *args)
         out = kwargs.pop("out", None)

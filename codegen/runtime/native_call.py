@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..llvm.store import stored_object
 from ..target import Target
 from .call_text import CALL_TEXT
 
-__all__ = ["Context", "available", "make_call", "native_code"]
+__all__ = ["Context", "available", "load_forever", "make_call", "native_code"]
 
 Array = np.ndarray[Any, Any]
 
@@ -111,14 +111,20 @@ def _as_expected(array: Array) -> bool:
 @functools.cache
 def native_code() -> LoadedObject:
     """Returns the code of ``call_text``; it is never unloaded, as results may outlive all else."""
-    symbols: dict[str, int] = {}
-    for name in _PYTHON_SYMBOLS:
-        place = ctypes.c_char.in_dll(ctypes.pythonapi, name)
-        symbols[name] = ctypes.addressof(place)
+    return load_forever(CALL_TEXT, "call path", _PYTHON_SYMBOLS)
+
+
+def load_forever(text: str, label: str, python_symbols: Sequence[str]) -> LoadedObject:
+    """Returns loaded code that is never unloaded, and may call NumPy's C functions (``lw.np.``) and
+    some of Python's."""
+    symbols = {
+        name: ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, name))
+        for name in python_symbols
+    }
     table = _numpy_table()
     for name, index in _NUMPY_SYMBOLS.items():
         symbols[f"lw.np.{name}"] = table[index]
-    code = load_object(stored_object(CALL_TEXT, Target(isa="x86-64"), "call path"), symbols)
+    code = load_object(stored_object(text, Target(isa="x86-64"), label), symbols)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 

@@ -17,14 +17,11 @@ import threading
 from collections.abc import Mapping
 
 from ..llvm.clock import CLOCK_TEXT
-from ..llvm.link import load_object
-from ..llvm.store import stored_object
-from ..target import Target
 from .call_text import RAISED, TOO_DEEP, TOO_DEEP_TEXT
-from .native_call import available
+from .native_call import available, load_forever
 from .stack import STACK_TEXT
 
-__all__ = ["POLL_NANOSECONDS", "called_symbols", "raise_status", "symbols"]
+__all__ = ["POLL_NANOSECONDS", "called_symbols", "keep_error", "raise_status", "symbols"]
 
 POLL_NANOSECONDS = 1_000_000
 SIGNAL_NANOSECONDS = 50_000_000
@@ -81,12 +78,7 @@ def called_symbols(entry: bytes) -> Mapping[str, int]:
 @functools.cache
 def symbols() -> Mapping[str, int]:
     """Returns the functions that entries may call, and their addresses; they are never unloaded."""
-    given = {
-        name: ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, name))
-        for name in _PYTHON_SYMBOLS
-    }
-    code = load_object(stored_object(_TEXT, Target(isa="x86-64"), "polls of loops"), given)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    code = load_forever(_TEXT, "polls of loops", _PYTHON_SYMBOLS)
     ctypes.CFUNCTYPE(None)(code.address("lw_stack_begin"))()
     poll = code.address("lw_poll")
     if not available():
@@ -102,9 +94,14 @@ def _portable_poll(clock: int) -> int:
         for _ in range(2):
             pass
     except BaseException as error:
-        _raised.error = error
+        keep_error(error)
         return -1
     return POLL_NANOSECONDS
+
+
+def keep_error(error: BaseException) -> None:
+    """Keeps what the entry that runs in this thread is to raise, when it is called by ctypes."""
+    _raised.error = error
 
 
 def raise_status(status: int) -> None:

@@ -89,6 +89,7 @@ class Operator:
       LoopwrightValueError.
     - Either ``compute(tensors, attrs, type)`` returns the tensor expression of the result, or
       ``decompose(builder, atoms, attrs)`` emits other operators and returns the result's atom.
+      What a library computes (Trait.LIBRARY) has neither.
     - ``reference(arrays, attrs)`` computes the result with NumPy.
     - ``numpy(arrays, attrs)`` is NumPy's function, None if it has none: often the reference, which
       may also trade speed for accuracy.
@@ -167,7 +168,8 @@ def _missing(operator: Operator) -> str:
         return "the documentation does not begin with a sentence, such as 'Sum.'"
     if f"{operator.name}(" not in body:
         return f"the documentation has no example that calls {operator.name}(...)"
-    if (operator.compute is None) == (operator.decompose is None):
+    meanings = (operator.compute is not None) + (operator.decompose is not None)
+    if meanings != (Trait.LIBRARY not in operator.traits):
         return "exactly one of a tensor expression and a decomposition gives its meaning"
     for attr in operator.attrs:
         if not attr.doc:

@@ -13,6 +13,7 @@ samples ``sampling``. The declarations::
     index_update       index_update
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
+    library            call_library
     gather             nn.gather_nd, dynamic_slice, nn.searchsorted
     sort               nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
@@ -38,6 +39,7 @@ from . import (  # noqa: F401  (each declares its operators)
     index,
     index_update,
     joining,
+    library,
     matmul,
     normalise,
     pad,

@@ -20,6 +20,7 @@ from .nodes import (
     If,
     Instr,
     Invoke,
+    Library,
     Operand,
     Program,
     Region,
@@ -76,8 +77,10 @@ def calls(program: Program) -> Iterator[Call]:
 
 
 def has_control_flow(program: Program) -> bool:
-    """True if a program is more than a straight line of calls."""
-    return bool(program.functions) or any(nested_bodies(i) for i in program.body)
+    """True if a program is more than a straight line of calls: what may raise is."""
+    return bool(program.functions) or any(
+        isinstance(i, Library) or nested_bodies(i) for i in program.body
+    )
 
 
 def scopes(program: Program) -> tuple[Program, ...]:
@@ -160,6 +163,9 @@ def accesses(instr: Instr) -> Iterator[tuple[str, Access]]:
                 yield operand.name, operand.access
             if scratch is not None:
                 yield scratch, Access.OUT
+        case Library(_, operands):
+            for operand in operands:
+                yield operand.name, operand.access
         case Copy(source, target):
             yield source, Access.IN
             yield target, Access.OUT
@@ -213,6 +219,8 @@ def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
         case Invoke(_, operands, frame):
             changed = tuple(Operand(o.access, new(o.name)) for o in operands)
             return replace(instr, operands=changed, frame=None if frame is None else new(frame))
+        case Library(_, operands):
+            return replace(instr, operands=tuple(Operand(o.access, new(o.name)) for o in operands))
         case Copy(source, target):
             return Copy(new(source), new(target))
         case Alias(region, source, offset):

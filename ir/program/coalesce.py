@@ -28,6 +28,7 @@ from .nodes import (
     Copy,
     Instr,
     Invoke,
+    Library,
     Operand,
     Program,
     Swap,
@@ -149,7 +150,7 @@ class _Merging:
             case Copy(source, target):
                 kept = self.copy(source, target, position, block)
                 self.conflict(target, self.live.after[position] & ~kept)
-            case Call() | Invoke():
+            case Call() | Invoke() | Library():
                 self.call(instr, position, block)
             case Swap(one, other):
                 both = self.live.bits[one] | self.live.bits[other]
@@ -173,7 +174,7 @@ class _Merging:
         self.wish(False, source, target, position, block, dies and large)
         return live.bit(source)
 
-    def call(self, call: Call | Invoke, position: int, block: Block) -> None:
+    def call(self, call: Call | Invoke | Library, position: int, block: Block) -> None:
         live, touched = self.live, list(accesses(call))
         for o, (written, access) in enumerate(touched):
             if not access.writes:
@@ -260,7 +261,7 @@ def _shared(program: Program) -> Program:
         for instr in body:
             if isinstance(instr, Copy) and where[instr.source] == where[instr.target]:
                 continue
-            if isinstance(instr, Call | Invoke):
+            if isinstance(instr, Call | Invoke | Library):
                 yield replace(instr, operands=_marked(instr.operands, where))
             else:
                 nested = [tuple(shared(b)) for b in nested_bodies(instr)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..dtype import Array
 from ..errors import InternalError
+from ..library.lookup import library_function
 from ..window import dense_offset
 from .analysis import places, regions, scopes
 from .nodes import (
@@ -23,6 +24,7 @@ from .nodes import (
     If,
     Instr,
     Invoke,
+    Library,
     Program,
     Swap,
     While,
@@ -101,7 +103,7 @@ class _Jump:
     counted: For | None = None
 
 
-_Step: TypeAlias = Alloc | Free | Alias | Call | Copy | Swap | Invoke | For | _Jump
+_Step: TypeAlias = Alloc | Free | Alias | Call | Library | Copy | Swap | Invoke | For | _Jump
 
 
 class _Code:
@@ -223,6 +225,9 @@ def _run(
                 arrays = [frame.array(o.name) for o in operands]
                 extra = [] if workspace is None else [frame.array(workspace)]
                 kernels[kernel](*arrays, *extra)
+            case Library(function, operands, options):
+                arrays = [frame.array(o.name) for o in operands]
+                library_function(function).bind(dict(options))(*arrays)
             case Invoke(function):
                 if len(frames) > deepest:
                     raise RecursionError(f"@{function} runs {deepest} times inside of itself")

@@ -6,10 +6,11 @@
                      ["const" Region, ...] Instr* Update* "}" ("function" Program)*
     Param    ::= ("@in" | "@out") Region
     Region   ::= "%" name ":" dtype "[" INT, ... "]"          dense, row-major
-    Instr    ::= Alloc | Free | Call | Copy | Alias | Swap | Invoke | If | While | For
+    Instr    ::= Alloc | Free | Call | Library | Copy | Alias | Swap | Invoke | If | While | For
     Alloc    ::= "%" name "= alloc" dtype "[" INT, ... "]" ["at" INT | "in registers"]
     Free     ::= "free %" name
     Call     ::= "call" ["inline"] "@" kernel "(" Operand, ... ")" ["workspace %" name]
+    Library  ::= "library" STRING "(" Operand, ... ")" ["with" JSON]
     Operand  ::= ("@in" | "@out" | "@inout") "%" name
     Copy     ::= "copy @in %" name ", @out %" name
     Alias    ::= "%" name "= alias %" name "as" dtype "[" INT, ... "]" ["+" INT]
@@ -27,6 +28,9 @@ and does both to ``@inout`` ones. Two operands of one call may share bytes only 
 bytes, one to be read and one to be written, and both are marked ``@inout``: the kernel has been
 found to read each element before it writes it. ``workspace`` is scratch memory that a kernel needs
 beside its operands. An ``inline`` one is a part of the code around it.
+
+``library`` calls a function of ``ir/library`` by its name; JSON's array of pairs has names and
+values of its options. It may raise, and then the program ends.
 
 A condition is a bool scalar in memory, a ``for`` counts an int64 scalar of its own, which its body
 may read. ``while`` runs its first block before each test and the other one after it. What is
@@ -47,6 +51,7 @@ Nodes are values: two programs are equal if their texts are. Names are unique wi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -56,6 +61,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dtype import DType
+from ..library.registry import Options
 from ..span import Span
 from ..window import Window
 
@@ -73,6 +79,7 @@ __all__ = [
     "If",
     "Instr",
     "Invoke",
+    "Library",
     "Operand",
     "Program",
     "Region",
@@ -178,6 +185,21 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Library:
+    """A library function applied to what it reads, then what it writes."""
+
+    function: str
+    operands: tuple[Operand, ...]
+    options: Options = ()
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        operands = ", ".join(map(str, self.operands))
+        options = f" with {json.dumps(self.options)}" if self.options else ""
+        return f"library {json.dumps(self.function)}({operands}){options}"
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """All bytes of ``source`` to ``target``, which has as many."""
 
@@ -270,7 +292,7 @@ class For:
         return f"for {self.index} < {extent} {{\n{_indented(self.body)}}}"
 
 
-Instr: TypeAlias = Alloc | Free | Call | Copy | Alias | Swap | Invoke | If | While | For
+Instr: TypeAlias = Alloc | Free | Call | Library | Copy | Alias | Swap | Invoke | If | While | For
 
 
 def nested_bodies(instr: Instr) -> tuple[tuple[Instr, ...], ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from typing import Any
 
 from ..dtype import DTYPES, DType
 from ..errors import ParseError
@@ -20,6 +22,7 @@ from .nodes import (
     If,
     Instr,
     Invoke,
+    Library,
     Operand,
     Program,
     Region,
@@ -30,9 +33,12 @@ from .nodes import (
 
 __all__ = ["parse_program"]
 
-_TOKEN = re.compile(r"[ \t\r]*(?:(?P<comment>//[^\n]*)|(?P<token>[%@]?[\w.]+|[-(){}\[\]:,=+<]|\n))")
+_TOKEN = re.compile(
+    r"[ \t\r]*(?:(?P<comment>//[^\n]*)"
+    r'|(?P<token>"(?:[^"\\\n]|\\.)*"|[%@]?[\w.]+|[-(){}\[\]:,=+<]|\n))'
+)
 
-_KEYWORDS = {"free", "call", "invoke", "copy", "swap", "if", "while", "for"}
+_KEYWORDS = {"free", "call", "library", "invoke", "copy", "swap", "if", "while", "for"}
 
 
 def parse_program(text: str) -> Program:
@@ -211,6 +217,8 @@ class _Parser:
                 return Free(self.name())
             case "call":
                 return self.call()
+            case "library":
+                return self.library()
             case "invoke":
                 return self.invoke()
             case "copy":
@@ -262,6 +270,34 @@ class _Parser:
         kernel, operands = self.global_name(), self.operands()
         workspace = self.name() if self.take("workspace") else None
         return Call(kernel, operands, workspace, inline=inline)
+
+    def library(self) -> Library:
+        function, operands = self.string(), self.operands()
+        options = self.json() if self.take("with") else ()
+        return Library(function, operands, options)
+
+    def string(self) -> str:
+        return json.loads(self.word(r'".*"', "a string"))
+
+    def json(self) -> Any:
+        """A value as JSON has it; arrays become tuples."""
+        if self.take("["):
+            values: list[Any] = []
+            while not self.take("]"):
+                if values:
+                    self.expect(",")
+                values.append(self.json())
+            return tuple(values)
+        if self.peek().startswith('"'):
+            return self.string()
+        sign = "-" if self.take("-") else ""
+        text = sign + self.word(r"[\w.]+", "a value")
+        if text[-1:] == "e" and (self.take("-") or self.take("+")):  # of a small float
+            text += "-" + self.word(r"\d+", "an exponent")
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ParseError(f"line {self.line()}: {text} is no value of JSON") from None
 
     def invoke(self) -> Invoke:
         function, operands = self.global_name(), self.operands()

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ..dtype import BOOL, INT64, UINT8, DType
-from ..errors import InternalError
+from ..errors import InternalError, LoopwrightError
+from ..library.lookup import library_function
 from ..window import dense_offset
 from .analysis import Place, accesses, fixed_regions, recursive_functions, scopes, swap_groups, walk
 from .nodes import (
@@ -24,6 +25,7 @@ from .nodes import (
     If,
     Instr,
     Invoke,
+    Library,
     Program,
     Region,
     Swap,
@@ -210,11 +212,13 @@ class _Verifier:
                 self.branches(instr)
             case While() | For():
                 self.iterations(instr)
-            case Call() | Copy() | Invoke():
+            case Call() | Copy() | Invoke() | Library():
                 if isinstance(instr, Copy):
                     self.check_copy(instr)
                 if isinstance(instr, Invoke):
                     self.check_invoke(instr)
+                if isinstance(instr, Library):
+                    self.check_library(instr)
                 self.check_races(instr)
                 self.access(instr)
 
@@ -353,7 +357,21 @@ class _Verifier:
         if frame.dtype != UINT8 or function.arena is None or frame.nbytes < function.arena:
             raise self.wrong(f"{frame} is not an arena of @{function.name}")
 
-    def check_races(self, instr: Call | Copy | Invoke) -> None:
+    def check_library(self, instr: Library) -> None:
+        for operand in instr.operands:
+            self.find(operand.name)
+        read = [self.regions[o.name] for o in instr.operands if o.access is Access.IN]
+        written = [self.regions[o.name] for o in instr.operands if o.access is Access.OUT]
+        try:
+            types = library_function(instr.function).rule(read, dict(instr.options))
+        except LoopwrightError as error:
+            raise self.wrong(f"{instr.function} has other results: {error.message}") from error
+        if len(read) + len(written) != len(instr.operands) or (
+            [(r.shape, r.dtype) for r in written] != [(t.shape, t.dtype) for t in types]
+        ):
+            raise self.wrong(f"{instr.function} has other results")
+
+    def check_races(self, instr: Call | Copy | Invoke | Library) -> None:
         touched = [(self.find(name), name, access) for name, access in accesses(instr)]
         for i, (place, name, access) in enumerate(touched):
             for other, other_name, other_access in touched[:i]:
@@ -363,7 +381,7 @@ class _Verifier:
                 if not both or place != other:
                     raise self.wrong(f"%{other_name} and %{name} share bytes that are written")
 
-    def access(self, instr: Call | Copy | Invoke) -> None:
+    def access(self, instr: Call | Copy | Invoke | Library) -> None:
         for name, access in accesses(instr):
             place = self.places[name]
             if access.reads and not _cover(

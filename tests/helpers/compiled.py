@@ -31,6 +31,7 @@ from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.ops.to_prim import group_to_prim
 from loopwright.ir.schedule.steps import Schedule
+from loopwright.ir.traits import Trait
 from operators import array_type
 
 Array = np.ndarray[Any, Any]
@@ -110,7 +111,12 @@ def run_module(
         elif isinstance(expr, TupleGetItem):
             env[id(binding.var)] = value(expr.value)[expr.index]
         else:
-            assert isinstance(expr, Call) and isinstance(expr.op, GlobalVar), expr
+            assert isinstance(expr, Call)
+            if isinstance(expr.op, Operator):
+                assert Trait.LIBRARY in expr.op.traits
+                env[id(binding.var)] = expr.op.reference([value(a) for a in expr.args], expr.attrs)
+                continue
+            assert isinstance(expr.op, GlobalVar), expr
             env[id(binding.var)] = _call(module, expr, value, target, run, choose)
     return value(main.body.result)
 

@@ -98,6 +98,8 @@ def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, A
     """
     complete = op.complete_attrs(attrs)
     types = [array_type(a) for a in arrays]
+    if Trait.LIBRARY in op.traits:
+        return Evaluated(op.reference(arrays, complete), 0)
     if op.compute is not None:
         prim = operator_prim(op, types, complete)
         value = evaluate_prim(prim, {f"x{n}": a for n, a in enumerate(arrays)})["out"]

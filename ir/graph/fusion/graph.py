@@ -17,6 +17,7 @@ from math import inf, prod, sqrt
 
 from ...dims import IntExpr, product
 from ...errors import InternalError
+from ...traits import Trait
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var
 from ..operator import Operator, Pattern
@@ -175,10 +176,11 @@ def operator_of(binding: Binding) -> Operator:
 
 
 def _operator(binding: Binding) -> Operator | None:
+    """The operator that a binding applies; None where fusion has nothing to do with it."""
     value = binding.value
     if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
         return None
-    return value.op
+    return None if Trait.LIBRARY in value.op.traits else value.op
 
 
 def _args(binding: Binding) -> Sequence[Atom]:

@@ -135,6 +135,8 @@ class _Folder:
         constant = all(isinstance(a, Constant) or a in self.made for a in call.args)
         if isinstance(op, Var) or not constant or any(map(_is_symbolic, call.attrs.values())):
             return None
+        if Trait.LIBRARY in op.traits:  # it may raise, which is for the call to do
+            return None
         made = [self.made[a] for a in call.args if isinstance(a, Var)]
         filled = self._filled(op, call, kind, builder) if made else None
         if filled is not None:

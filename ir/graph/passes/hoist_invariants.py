@@ -94,7 +94,8 @@ def _hoisted(var: Var, loop: While | For, limits: GraphLimits, builder: Builder)
         moved = _invariant(loop.condition, inside, limits.costly)
         instead.update(_move(moved, builder))
     moved = _invariant(loop.body, inside, limits.costly)
-    unguarded = _runs(loop) or sum(map(work, moved[0])) <= UNGUARDED_WORK
+    harmless = not any(_may_raise(b.value) for b in moved[0])
+    unguarded = _runs(loop) or (harmless and sum(map(work, moved[0])) <= UNGUARDED_WORK)
     instead.update(_move(moved, builder) if unguarded else _guard(loop, moved, builder))
     if not instead:
         return None
@@ -138,9 +139,18 @@ def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Bind
 
 
 def _can_move(value: Expr) -> bool:
-    """True for operators, which end and do not fail."""
+    """True for operators, which end."""
     return isinstance(value, Tuple | TupleGetItem) or (
         isinstance(value, Call) and isinstance(value.op, Operator)
+    )
+
+
+def _may_raise(value: Expr) -> bool:
+    """True for calls of libraries, which a loop that does not run must not make."""
+    return (
+        isinstance(value, Call)
+        and isinstance(value.op, Operator)
+        and Trait.LIBRARY in value.op.traits
     )
 
 

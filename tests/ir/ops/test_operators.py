@@ -9,6 +9,7 @@ from loopwright.ir.graph.parser import parse_function
 from loopwright.ir.graph.printer import as_text
 from loopwright.ir.graph.types import TensorType, TupleType
 from loopwright.ir.ops import Pattern, all_operators
+from loopwright.ir.traits import Trait
 from operators import array_type, assert_agree, evaluate_operator, operator_prim, samples_of
 
 OPERATORS = all_operators()
@@ -40,7 +41,8 @@ def test_samples_agree_with_the_reference(name):
 def test_definition_is_complete(name):
     op = OPERATORS[name]
     assert op.name == name
-    assert (op.compute is None) != (op.decompose is None)
+    meanings = (op.compute is not None) + (op.decompose is not None)
+    assert meanings == (Trait.LIBRARY not in op.traits)
     summary, _, body = op.doc.partition("\n")
     assert summary.endswith(".") and f"{name}(" in body, "a sentence, and an example of its use"
     assert inspect.cleandoc(op.doc).isascii()

@@ -2,7 +2,7 @@
 
 import pytest
 from loopwright.ir.errors import ParseError
-from loopwright.ir.program import Alias, Alloc, Call, Copy, Free, parse_program
+from loopwright.ir.program import Alias, Alloc, Call, Copy, Free, Library, parse_program
 
 TEXT = """\
 program @f(@in %x: float32[20, 512], @out %y: float32[20, 10], @out %z: int8[]) arena 64 bytes {
@@ -12,6 +12,7 @@ program @f(@in %x: float32[20, 512], @out %y: float32[20, 10], @out %z: int8[]) 
   %v = alias %h as float32[2, 4] + 32
   call @g(@inout %v, @in %b.1, @out %y)
   free %h
+  library "numpy.linalg.solve"(@in %x, @out %y) with [["n", [1, -2.5, 1e-09, null]], ["s", "a\\"b"]]
   copy @in %x, @out %z
 }
 """
@@ -25,7 +26,8 @@ def test_what_prints_parses_back():
 
 def test_the_instructions_are_those_of_the_text():
     body = parse_program(TEXT).body
-    assert [type(i) for i in body] == [Alloc, Call, Alias, Call, Free, Copy]
+    assert [type(i) for i in body] == [Alloc, Call, Alias, Call, Free, Library, Copy]
+    assert body[-2].options == (("n", (1, -2.5, 1e-09, None)), ("s", 'a"b'))
 
 
 def test_comments_and_layout_do_not_matter():

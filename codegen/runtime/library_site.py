@@ -1,0 +1,177 @@
+"""Calls of Python callables from native code: library functions on arrays in memory of a program.
+
+``i32 @lw_library(ptr site, ptr pointers)`` takes the GIL, makes an array of each pointer, and calls
+the site's callable with them. The status is 0, or RAISED: then the exception is set. ``site`` is an
+array of int64::
+
+    site   0 callable   1 operands   2 their specs
+    spec   0 dtype object   1 rank   2 sizes   3 flags of the array
+
+The arrays are views of memory that is used again: they must not outlive the call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from .buffers import ArraySpec
+from .call_text import RAISED
+from .native_call import available, load_forever
+from .status import keep_error
+
+__all__ = ["Site", "make_site", "symbols"]
+
+_DENSE, _WRITEABLE = 0x101, 0x400  # flags of an array: C order and aligned; may be written
+
+_PYTHON_SYMBOLS = (
+    "PyGILState_Ensure",
+    "PyGILState_Release",
+    "PyObject_Vectorcall",
+    "Py_DecRef",
+    "Py_IncRef",
+)
+
+_TEXT = f"""
+%Site = type {{ ptr, i64, ptr }}
+%Spec = type {{ ptr, i64, ptr, i64 }}
+
+@"lw.np.PyArray_Type" = external global i8
+
+declare ptr @"lw.np.PyArray_NewFromDescr"(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+
+define i32 @lw_library(ptr %site, ptr %pointers) {{
+entry:
+  %state = call i32 @PyGILState_Ensure()
+  %callable = load ptr, ptr %site
+  %count.p = getelementptr %Site, ptr %site, i32 0, i32 1
+  %count = load i64, ptr %count.p
+  %specs.p = getelementptr %Site, ptr %site, i32 0, i32 2
+  %specs = load ptr, ptr %specs.p
+  %arrays = alloca ptr, i64 %count
+  br label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %made ]
+  %all = icmp eq i64 %n, %count
+  br i1 %all, label %call, label %make
+make:
+  %spec = getelementptr %Spec, ptr %specs, i64 %n
+  %dtype = load ptr, ptr %spec
+  %rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
+  %rank = load i32, ptr %rank.p
+  %sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
+  %sizes = load ptr, ptr %sizes.p
+  %flags.p = getelementptr %Spec, ptr %spec, i32 0, i32 3
+  %flags = load i32, ptr %flags.p
+  %data.p = getelementptr ptr, ptr %pointers, i64 %n
+  %data = load ptr, ptr %data.p
+  call void @Py_IncRef(ptr %dtype)
+  %array = call ptr @"lw.np.PyArray_NewFromDescr"(ptr @"lw.np.PyArray_Type", ptr %dtype, i32 %rank,
+                                                  ptr %sizes, ptr null, ptr %data, i32 %flags,
+                                                  ptr null)
+  %none = icmp eq ptr %array, null
+  br i1 %none, label %drop, label %made
+made:
+  %array.p = getelementptr ptr, ptr %arrays, i64 %n
+  store ptr %array, ptr %array.p
+  %n.next = add i64 %n, 1
+  br label %next
+call:
+  %answer = call ptr @PyObject_Vectorcall(ptr %callable, ptr %arrays, i64 %count, ptr null)
+  br label %drop
+drop:
+  %number = phi i64 [ %n, %make ], [ %count, %call ]
+  %result = phi ptr [ null, %make ], [ %answer, %call ]
+  br label %each
+each:
+  %m = phi i64 [ 0, %drop ], [ %m.next, %release ]
+  %done = icmp eq i64 %m, %number
+  br i1 %done, label %leave, label %release
+release:
+  %old.p = getelementptr ptr, ptr %arrays, i64 %m
+  %old = load ptr, ptr %old.p
+  call void @Py_DecRef(ptr %old)
+  %m.next = add i64 %m, 1
+  br label %each
+leave:
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %out, label %fine
+fine:
+  call void @Py_DecRef(ptr %result)
+  br label %out
+out:
+  %status = phi i32 [ {RAISED}, %leave ], [ 0, %fine ]
+  call void @PyGILState_Release(i32 %state)
+  ret i32 %status
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Site:
+    """A place in a program that calls ``call``; ``address`` is what native code is handed. It must
+    live as long as the code."""
+
+    call: Callable[..., None]
+    operands: tuple[tuple[ArraySpec, bool], ...]
+    address: int
+    kept: object
+
+
+def make_site(call: Callable[..., None], operands: Sequence[tuple[ArraySpec, bool]]) -> Site:
+    """Returns a site for operands of some types, of which each is written or not."""
+    specs = np.zeros((max(1, len(operands)), 4), np.int64)
+    kept: list[object] = [call, specs]
+    for row, (spec, written) in zip(specs, operands):
+        sizes = np.array(spec.shape, np.int64)
+        dtype = np.dtype(spec.dtype.type)  # the one object that arrays of that dtype refer to
+        kept += [dtype, sizes]
+        flags = _DENSE | _WRITEABLE * written
+        row[:] = id(dtype), len(spec.shape), sizes.ctypes.data, flags
+    words = np.array([id(call), len(operands), specs.ctypes.data, 0], np.int64)
+    site = Site(call, tuple(operands), words.ctypes.data, (words, kept))
+    _sites[site.address] = site
+    return site
+
+
+_sites: WeakValueDictionary[int, Site] = WeakValueDictionary()
+"""By address."""
+
+
+@functools.cache
+def symbols() -> Mapping[str, int]:
+    """Returns the function that entries call, and its address."""
+    if available():
+        code = load_forever(_TEXT, "calls of libraries", _PYTHON_SYMBOLS)
+        return {"lw_library": code.address("lw_library")}
+    return {"lw_library": ctypes.cast(_portable, ctypes.c_void_p).value or 0}
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
+def _portable(address: int, pointers: Sequence[int]) -> int:
+    """The same for interpreters whose calls go through ctypes."""
+    site = _sites[address]
+    try:
+        arrays = [
+            np.frombuffer(
+                (ctypes.c_char * spec.nbytes).from_address(pointers[n]), spec.dtype
+            ).reshape(spec.shape)
+            for n, (spec, _) in enumerate(site.operands)
+        ]
+        for array, (_, written) in zip(arrays, site.operands):
+            array.flags.writeable = written
+        site.call(*arrays)
+    except BaseException as error:
+        keep_error(error)
+        return RAISED
+    return 0

@@ -1,0 +1,23 @@
+"""Library functions by name."""
+
+from __future__ import annotations
+
+from ..errors import LoopwrightValueError
+from .registry import TABLE, LibraryFunction
+
+__all__ = ["library_function"]
+
+
+def library_function(name: str) -> LibraryFunction:
+    """Returns the function of that name; NumPy's are declared when the first is asked for.
+
+    Raises LoopwrightValueError if there is none.
+    """
+    if name not in TABLE and name.startswith("numpy."):
+        from . import linalg  # noqa: F401  # pyright: ignore
+    if name not in TABLE:
+        raise LoopwrightValueError(
+            f"there is no library function {name!r}",
+            hint="import the module that declares it by lw.extern beforehand",
+        )
+    return TABLE[name]

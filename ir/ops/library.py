@@ -1,0 +1,82 @@
+"""Calls of library functions: what other libraries compute, in NumPy or by users' own code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import LoopwrightError
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
+from ..graph.types import TensorType, TupleType, Type
+from ..traits import Trait
+from .rules import tensors
+from .sampling import floats
+
+if TYPE_CHECKING:
+    from ..library.registry import LibraryFunction
+
+__all__: list[str] = []
+
+
+def _function(attrs: Mapping[str, Any]) -> LibraryFunction:
+    from ..library.lookup import library_function  # few programs need the table
+
+    return library_function(attrs["function"])
+
+
+def _infer(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+    function = _function(attrs)
+    try:
+        results = function.rule(tensors(types, None), dict(attrs["options"]))
+    except LoopwrightError as error:
+        error.message = f"{function.name}: {error.message}"
+        error.args = (error.message,)
+        raise
+    fields = tuple(TensorType(r.shape, r.dtype) for r in results)
+    return fields[0] if len(fields) == 1 else TupleType(fields)
+
+
+def _reference(arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    results = _function(attrs).allocated(arrays, attrs["options"])
+    return results[0] if len(results) == 1 else results
+
+
+def _samples(rng: np.random.Generator) -> Sequence[Sample]:
+    solve = {"function": "numpy.linalg.solve"}
+    return [
+        Sample((floats(rng, (3, 3), "float64"), floats(rng, (3, 2), "float64")), solve),
+        Sample((floats(rng, (4, 1, 2, 2), "float64"), floats(rng, (3, 2, 1), "float64")), solve),
+        Sample((floats(rng, (0, 0), "float64"), floats(rng, (0, 5), "float64")), solve),
+    ]
+
+
+_DOC = """A function of another library, applied to its operands.
+
+The function is one of the table in ``ir/library``: of NumPy, or a user's own (``lw.extern``). It
+decides number, shapes and dtypes of operands and results; the result is a tuple if there are
+several. LoopwrightValueError if there is no such function.
+
+    fn (%a: Tensor[(3, 3), float64], %b: Tensor[(3, 1), float64]) -> Tensor[(3, 1), float64] {
+      call_library(%a, %b, function="numpy.linalg.solve")
+    }
+"""
+
+register(
+    Operator(
+        name="call_library",
+        doc=_DOC,
+        params=("*operands",),
+        pattern=Pattern.OPAQUE,
+        infer=_infer,
+        reference=_reference,
+        samples=_samples,
+        attrs=(
+            Attr("function", "name of the function", kind="str"),
+            Attr("options", "its static arguments, pairs of a name and a value", (), kind="Any"),
+        ),
+        cost=20_000.0,
+        traits=Trait.LIBRARY,
+    )
+)
