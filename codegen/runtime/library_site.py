@@ -145,7 +145,7 @@ def make_site(call: Callable[..., None], operands: Sequence[tuple[ArraySpec, boo
 
 
 _sites: WeakValueDictionary[int, Site] = WeakValueDictionary()
-"""By address."""
+"""The sites that live, by their address."""
 
 
 @functools.cache

@@ -297,7 +297,7 @@ class _Parser:
         try:
             return json.loads(text)
         except ValueError:
-            raise ParseError(f"line {self.line()}: {text} is no value of JSON") from None
+            raise ParseError(f"line {self.line()}: {text} is not a value of JSON") from None
 
     def invoke(self) -> Invoke:
         function, operands = self.global_name(), self.operands()
