@@ -82,7 +82,7 @@ def method(*names: str) -> Callable[[F], F]:
 
 
 LATE: dict[str, Callable[[], object]] = {}
-"""Functions that load the implementations of a module of NumPy's, by its name; each is called once."""
+"""Functions that load the implementations of a module of NumPy's, by its name, once."""
 
 
 def implementation_of(function: Callable[..., Any]) -> Implementation | None:
