@@ -65,7 +65,7 @@ def linked_sites(calls: Mapping[str, LibraryCall]) -> tuple[dict[str, int], Sequ
         return {}, ()
     sites = {
         symbol: library_site.make_site(
-            _located(library_function(call.function).bind(dict(call.options)), call.place),
+            _located(_bound(call), call.place),
             [
                 (ArraySpec(shape, DTYPES[dtype].numpy), written)
                 for dtype, shape, written in call.operands
@@ -75,6 +75,11 @@ def linked_sites(calls: Mapping[str, LibraryCall]) -> tuple[dict[str, int], Sequ
     }
     places = {symbol: site.address for symbol, site in sites.items()}
     return {**library_site.symbols(), **places}, (*sites.values(),)
+
+
+def _bound(call: LibraryCall) -> Callable[..., None]:
+    read = sum(not written for _, _, written in call.operands)
+    return library_function(call.function).bind(dict(call.options), read)
 
 
 def _located(function: Callable[..., None], place: str) -> Callable[..., None]:

@@ -15,7 +15,8 @@ log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are f
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
 Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
 what ``f.lower(...).save`` wrote. ``cond``, ``switch``, ``while_loop``, ``fori_loop``, ``scan``,
-``map`` and ``function`` are control flow on values; ``at`` changes elements of copies.
+``map`` and ``function`` are control flow on values; ``at`` changes elements of copies. ``extern``
+lets compiled functions call others that are not.
 """
 
 import importlib
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         switch,
         while_loop,
     )
+    from .tracer.extern import extern
     from .tracer.updating import at
 
 __version__ = "0.1.0"
@@ -97,6 +99,7 @@ __all__ = [
     "compile",
     "cond",
     "debug",
+    "extern",
     "f32",
     "f64",
     "fori_loop",
@@ -136,6 +139,7 @@ _LATE = {
     "build": (".module", "build"),
     "cond": (".tracer.control", "cond"),
     "debug": (".debug", ""),
+    "extern": (".tracer.extern", "extern"),
     "fori_loop": (".tracer.control", "fori_loop"),
     "from_onnx": (".onnx_model", "from_onnx"),
     "from_torch": (".torch_model", "from_torch"),

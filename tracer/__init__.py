@@ -28,6 +28,7 @@
     parameters   conversion of the arguments of nn
     converting   np.asarray, np.array, np.r_ of traced arrays
     control      branches, loops and recursive functions on traced values
+    extern       functions that are called as they are, from compiled code
     xp, nn       the Array API namespace; functions for neural networks that NumPy lacks
 
     spans        the user's line and columns

@@ -35,6 +35,7 @@ from .storage import (
 from .trace import Trace, active
 
 __all__ = [
+    "call_library",
     "common",
     "common_dtype",
     "common_strong",
@@ -199,6 +200,18 @@ def emit_many(name: str, *operands: Any, **attrs: Any) -> list[Proxy]:
     assert trace is not None
     result = trace.emit(name, [lift(o).atom for o in operands], attrs)
     assert isinstance(result.type, TupleType)
+    count = len(result.type.fields)
+    return [Proxy(trace.builder.get_item(result, i, span=trace.span), trace) for i in range(count)]
+
+
+def call_library(function: str, *operands: Any, **options: Any) -> list[Proxy]:
+    """Emits the call of a library function; returns its results."""
+    trace = active()
+    assert trace is not None
+    attrs = {"function": function, "options": tuple(options.items())}
+    result = trace.emit("call_library", [lift(o).atom for o in operands], attrs)
+    if not isinstance(result.type, TupleType):
+        return [Proxy(result, trace)]
     count = len(result.type.fields)
     return [Proxy(trace.builder.get_item(result, i, span=trace.span), trace) for i in range(count)]
 

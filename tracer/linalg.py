@@ -12,20 +12,15 @@ import numpy as np
 from ..ir.dtype import DTYPES, DType
 from ..ir.errors import LoopwrightTypeError
 from .dispatch import implements
-from .emitting import common_strong, emit, lift
+from .emitting import call_library, common_strong, lift
 from .proxy import Proxy
 
 __all__: list[str] = []
 
 
-def _call(function: str, *operands: Proxy, **options: Any) -> Any:
-    """Emits the call of a library function of ``np.linalg``."""
-    return emit(
-        "call_library",
-        *operands,
-        function=f"numpy.linalg.{function}",
-        options=tuple(options.items()),
-    )
+def _call(function: str, *operands: Proxy, **options: Any) -> list[Proxy]:
+    """Emits the call of a library function of ``np.linalg``; returns its results."""
+    return call_library(f"numpy.linalg.{function}", *operands, **options)
 
 
 def _wide(*values: Any) -> tuple[DType, list[Proxy]]:
@@ -49,7 +44,7 @@ def _solve(a: Any, b: Any) -> Proxy:
     dtype, (matrix, right) = _wide(a, b)
     _square("solve", matrix)
     if right.ndim == 1:
-        result = _call("solve", matrix, right[:, None])[..., 0]
+        result = _call("solve", matrix, right[:, None])[0][..., 0]
     else:
-        result = _call("solve", matrix, right)
+        (result,) = _call("solve", matrix, right)
     return lift(result, dtype)

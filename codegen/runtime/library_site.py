@@ -7,7 +7,7 @@ array of int64::
     site   0 callable   1 operands   2 their specs
     spec   0 dtype object   1 rank   2 sizes   3 flags of the array
 
-The arrays are views of memory that is used again: they must not outlive the call.
+The arrays are views of memory that is used again, so a callable that keeps one is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ __all__ = ["Site", "make_site", "symbols"]
 
 _DENSE, _WRITEABLE = 0x101, 0x400  # flags of an array: C order and aligned; may be written
 
+KEPT_TEXT = (
+    "a library function keeps an array that it was called with, whose memory is used again: "
+    "keep a copy"
+)
+
 _PYTHON_SYMBOLS = (
+    "PyErr_SetString",
+    "PyExc_RuntimeError",
     "PyGILState_Ensure",
     "PyGILState_Release",
     "PyObject_Vectorcall",
@@ -42,10 +49,13 @@ _TEXT = f"""
 %Spec = type {{ ptr, i64, ptr, i64 }}
 
 @"lw.np.PyArray_Type" = external global i8
+@PyExc_RuntimeError = external global ptr
+@kept.text = internal constant [{len(KEPT_TEXT) + 1} x i8] c"{KEPT_TEXT}\\00"
 
 declare ptr @"lw.np.PyArray_NewFromDescr"(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare i32 @PyGILState_Ensure()
+declare void @PyErr_SetString(ptr, ptr)
 declare void @PyGILState_Release(i32)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -95,11 +105,15 @@ drop:
   br label %each
 each:
   %m = phi i64 [ 0, %drop ], [ %m.next, %release ]
+  %kept = phi i1 [ false, %drop ], [ %kept.next, %release ]
   %done = icmp eq i64 %m, %number
   br i1 %done, label %leave, label %release
 release:
   %old.p = getelementptr ptr, ptr %arrays, i64 %m
   %old = load ptr, ptr %old.p
+  %references = load i32, ptr %old
+  %held = icmp ugt i32 %references, 1
+  %kept.next = or i1 %kept, %held
   call void @Py_DecRef(ptr %old)
   %m.next = add i64 %m, 1
   br label %each
@@ -108,9 +122,13 @@ leave:
   br i1 %failed, label %out, label %fine
 fine:
   call void @Py_DecRef(ptr %result)
+  br i1 %kept, label %refuse, label %out
+refuse:
+  %type = load ptr, ptr @PyExc_RuntimeError
+  call void @PyErr_SetString(ptr %type, ptr @kept.text)
   br label %out
 out:
-  %status = phi i32 [ {RAISED}, %leave ], [ 0, %fine ]
+  %status = phi i32 [ {RAISED}, %leave ], [ 0, %fine ], [ {RAISED}, %refuse ]
   call void @PyGILState_Release(i32 %state)
   ret i32 %status
 }}

@@ -30,13 +30,13 @@ def gufunc_row(
     name: str,
     signature: str,
     results: str,
-    call: Callable[[Mapping[str, Any]], Values],
+    call: Values,
     doc: str,
 ) -> LibraryFunction:
     """Declares a function with a gufunc's signature.
 
     ``results`` has a letter for the dtype of each result: that of the operands (``t``), the real or
-    complex one beside it (``r``, ``c``), or ``i`` for int32. ``call(options)`` is the callable.
+    complex one beside it (``r``, ``c``), or ``i`` for int32.
     """
     inputs, outputs = (
         [tuple(filter(None, axes.split(","))) for axes in re.findall(r"\(([\w,]*)\)", side)]
@@ -65,7 +65,7 @@ def gufunc_row(
             for axes, letter in zip(outputs, results, strict=True)
         ]
 
-    return register(LibraryFunction(name, doc, rule, call, stacked=True))
+    return register(LibraryFunction(name, doc, rule, lambda options, count: call, stacked=True))
 
 
 def _real(dtype: DType) -> DType:

@@ -20,6 +20,6 @@ gufunc_row(
     "numpy.linalg.solve",
     "(m,m),(m,n)->(m,n)",
     "t",
-    lambda options: _solve,
+    _solve,
     "Solutions x of a @ x = b by LU decomposition with partial pivoting (LAPACK's gesv).",
 )

@@ -50,8 +50,9 @@ class LibraryFunction:
 
     - ``rule(operands, options)`` returns the types of the results, or raises LoopwrightTypeError or
       LoopwrightValueError; errors need not name the function.
-    - ``bind(options)`` returns the callable for such options, in destination-passing style. It may
-      raise any exception, which the caller of the compiled function gets.
+    - ``bind(options, count)`` returns the callable for such options and number of operands, in
+      destination-passing style. It may raise any exception, which the caller of the compiled
+      function gets.
     - ``stacked`` says that leading axes of operands are those of a stack of problems, so that one
       call does the work of many.
 
@@ -62,7 +63,7 @@ class LibraryFunction:
     name: str
     doc: str
     rule: Callable[[Sequence[Typed], Mapping[str, Any]], Sequence[ArrayType]]
-    bind: Callable[[Mapping[str, Any]], Values]
+    bind: Callable[[Mapping[str, Any], int], Values]
     stacked: bool = False
 
     def allocated(self, arrays: Sequence[Array], options: Options) -> tuple[Array, ...]:
@@ -70,7 +71,7 @@ class LibraryFunction:
         operands = [ArrayType(a.shape, dtype_of(a.dtype)) for a in arrays]
         types = self.rule(operands, dict(options))
         results = [np.empty([evaluate(s, {}) for s in t.shape], t.dtype.numpy) for t in types]
-        self.bind(dict(options))(*(np.asarray(a, order="C") for a in arrays), *results)
+        self.bind(dict(options), len(arrays))(*(np.asarray(a, order="C") for a in arrays), *results)
         return tuple(results)
 
 

@@ -227,7 +227,8 @@ def _run(
                 kernels[kernel](*arrays, *extra)
             case Library(function, operands, options):
                 arrays = [frame.array(o.name) for o in operands]
-                library_function(function).bind(dict(options))(*arrays)
+                count = sum(o.access is Access.IN for o in operands)
+                library_function(function).bind(dict(options), count)(*arrays)
             case Invoke(function):
                 if len(frames) > deepest:
                     raise RecursionError(f"@{function} runs {deepest} times inside of itself")
