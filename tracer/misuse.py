@@ -145,10 +145,16 @@ def is_received() -> bool:
     return isinstance(node, ast.Subscript)
 
 
+_NUMPYS_AT = re.compile(r"\s*\w+\.\w+\.at\(")
+
+
 def is_stored() -> bool:
-    """True if the user's code assigns to an element, as of one of NumPy's arrays."""
+    """True if the user's code assigns to an element, as of one of NumPy's arrays, or calls
+    ``np.add.at`` or its like."""
     frame = user_frame()
-    return frame is not None and instruction(frame) == "STORE_SUBSCR"
+    if frame is None or instruction(frame) == "STORE_SUBSCR":
+        return frame is not None
+    return bool(_NUMPYS_AT.match(_text()))
 
 
 def array_needed() -> LoopwrightError:

@@ -12,6 +12,16 @@ from jax import lax
 __all__ = ["IN_JAX"]
 
 
+def bellman_ford(source: Any, target: Any, length: Any, start: Any) -> Any:
+    def relax(state: Any) -> Any:
+        distance, _, rounds = state
+        shorter = distance.at[target].min(distance[source] + length)
+        return shorter, (shorter < distance).any(), rounds + 1
+
+    distance, _, rounds = lax.while_loop(lambda s: s[1], relax, (start, True, 0))
+    return distance, rounds
+
+
 def heat_equation(u: Any) -> Any:
     def step(_: Any, u: Any) -> Any:
         inner = u[1:-1, 1:-1]
@@ -34,6 +44,6 @@ def pagerank(source: Any, target: Any, start: Any) -> Any:
 
 
 IN_JAX: dict[str, Callable[..., Any] | None] = {
-    function.__name__: function for function in (heat_equation, pagerank)
+    function.__name__: function for function in (bellman_ford, heat_equation, pagerank)
 }
 """By name; None for what JAX cannot express."""

@@ -45,6 +45,8 @@ def a_copy(x: Any) -> Any:
 def added_at(x: Any) -> Any:
     out = np.zeros(3)
     np.add.at(out, [0, 2, 2], x)
+    places = np.sum(x > np.zeros(1)) - np.array([0, 1])
+    np.subtract.at(out, (places,), 1.0)
     np.fill_diagonal(square := np.eye(2), x)
     np.copyto(copied := np.ones(2), x)
     return out, square, copied
