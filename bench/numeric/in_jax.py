@@ -31,6 +31,13 @@ def heat_equation(u: Any) -> Any:
     return lax.fori_loop(0, 200, step, u)
 
 
+def hough(x: Any, y: Any, angles: Any) -> Any:
+    distances = jnp.outer(jnp.cos(angles), x) + jnp.outer(jnp.sin(angles), y)
+    distances = jnp.round(distances).astype(int)
+    votes = jnp.zeros((len(angles), 401), jnp.int64)
+    return votes.at[jnp.arange(len(angles))[:, None], distances + 200].add(1)
+
+
 def pagerank(source: Any, target: Any, start: Any) -> Any:
     n = len(start)
     out = jnp.zeros(n).at[source].add(1.0)
@@ -44,6 +51,6 @@ def pagerank(source: Any, target: Any, start: Any) -> Any:
 
 
 IN_JAX: dict[str, Callable[..., Any] | None] = {
-    function.__name__: function for function in (bellman_ford, heat_equation, pagerank)
+    function.__name__: function for function in (bellman_ford, heat_equation, hough, pagerank)
 }
 """By name; None for what JAX cannot express."""
