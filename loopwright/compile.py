@@ -124,7 +124,7 @@ class CompiledFunction:
         return f"<compiled {self._name}, {len(self._known)} specialisations>"
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Binds a method: the instance is the first argument, a dataclass or a static one."""
+        """Binds a method: the instance is the first argument, whose arrays are traced."""
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -26,7 +26,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.types import TensorType
 from .misuse import is_plain, refuse_subclass
 from .proxy import Proxy
-from .pytree import Structure, children_of, flatten, paths
+from .pytree import Structure, children_of, flatten, leaves_within, paths
 from .specs import DTypeSpec, Spec
 
 __all__ = [
@@ -331,7 +331,7 @@ def quick_key(
                 return None
         whole = tuple(key)
         hash(whole)
-    except TypeError:  # a static value that has no hash
+    except (TypeError, RecursionError):  # a static value that has no hash; an object in itself
         return None
     return whole, leaves
 
@@ -363,4 +363,4 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
 
 def any_traced(values: Iterable[Any]) -> bool:
     """True if a traced array is among ``values``, or in a container among them."""
-    return any(type(leaf) is Proxy for leaf in flatten(list(values))[0])
+    return any(type(leaf) is Proxy for leaf in leaves_within(list(values)))

@@ -2,25 +2,34 @@
 
 ::
 
-    tree      ::= tuple | list | dict | OrderedDict | None     of trees
+    tree      ::= tuple | list | dict | None                    of trees; so are subclasses of dict
                 | namedtuple | dataclass                        its fields are trees
+                | object                                        its attributes that are trees
+                | functools.partial                             its arguments are trees
                 | a registered type                             see ``register``
                 | leaf                                          anything else
     Structure ::= Leaf | Node(kind, aux, children)              the tree without its leaves
 
 A ``Structure`` is hashable: it is a part of the key under which compiled code is kept. The order of
-a dict's items belongs to it, since a function may depend on it.
+a dict's items belongs to it, since a function may depend on it; and so do attributes of objects
+that are neither arrays, numbers nor containers, by identity.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
+import enum
+import functools
+import sys
+import types
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from ..ir.errors import LoopwrightTypeError
 
 __all__ = [
     "LEAF",
@@ -30,6 +39,7 @@ __all__ = [
     "children_of",
     "flatten",
     "kind_of",
+    "leaves_within",
     "paths",
     "reader",
     "register",
@@ -86,11 +96,140 @@ def _make_dataclass(cls: type, aux: Any, children: list[Any]) -> Any:
     return made
 
 
+def _make_dict(cls: type, aux: Any, children: list[Any]) -> Any:
+    made = cls.__new__(cls)  # no __init__: a subclass may have one with arguments of its own
+    made.update(zip(aux, children, strict=True))
+    return made
+
+
 _DICT = _Kind(
     lambda tree: (list(tree.values()), tuple(tree)),
-    lambda cls, aux, children: cls(zip(aux, children, strict=True)),
+    _make_dict,
     lambda aux, count: (f"[{key!r}]" for key in aux),
 )
+
+
+def _take_defaultdict(tree: Any) -> tuple[Sequence[Any], Hashable]:
+    return list(tree.values()), (tree.default_factory, *tree)
+
+
+_DEFAULTDICT = _Kind(
+    _take_defaultdict,
+    lambda cls, aux, children: cls(aux[0], zip(aux[1:], children, strict=True)),
+    lambda aux, count: (f"[{key!r}]" for key in aux[1:]),
+)
+
+
+def _take_partial(tree: Any) -> tuple[Sequence[Any], Hashable]:
+    names = tuple(tree.keywords)
+    return [*tree.args, *tree.keywords.values()], (Same(tree.func), len(tree.args), names)
+
+
+def _make_partial(cls: type, aux: Any, children: list[Any]) -> Any:
+    function, count, names = aux
+    return cls(function.value, *children[:count], **dict(zip(names, children[count:])))
+
+
+_PARTIAL = _Kind(
+    _take_partial,
+    _make_partial,
+    lambda aux, count: (
+        *(f".args[{n}]" for n in range(aux[1])),
+        *(f".keywords[{name!r}]" for name in aux[2]),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Same:
+    """An object that stays as it is, in a structure: equal to itself alone."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+_TRACED = (np.ndarray, np.generic, bool, int, float, complex, str, bytes)
+_ARRAY_PROTOCOLS = ("__array__", "__dlpack__", "__array_interface__", "__array_function__")
+
+
+def _is_inside(value: Any) -> bool:
+    """True if an attribute is traced: an array, a number or a container of trees."""
+    cls = type(value)
+    if isinstance(value, _TRACED) or cls in _LEAVES or kind_of(cls) is not None:
+        return True
+    return is_array_like(cls) or cls.__hash__ is None
+
+
+def is_array_like(cls: type) -> bool:
+    """True if objects of ``cls`` are arrays of some library, or have a buffer of the like."""
+    if any(hasattr(cls, name) for name in _ARRAY_PROTOCOLS):
+        return True
+    return issubclass(cls, memoryview | bytearray) or cls.__module__ in ("array", "ctypes", "mmap")
+
+
+def _attributes(tree: Any) -> dict[str, Any]:
+    """The attributes of an object, those in slots included."""
+    slots = {
+        name: getattr(tree, name)
+        for cls in type(tree).__mro__[::-1]
+        for name in _slots(cls)
+        if hasattr(tree, name)
+    }
+    return {**slots, **getattr(tree, "__dict__", {})}
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = cls.__dict__.get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if not name.startswith("__"))
+
+
+def _take_object(tree: Any) -> tuple[Sequence[Any], Hashable]:
+    items = _attributes(tree)
+    inside = [name for name, value in items.items() if _is_inside(value)]
+    others = tuple((name, Same(items[name])) for name in items if name not in inside)
+    return [items[name] for name in inside], (tuple(inside), others)
+
+
+def _make_object(cls: type, aux: Any, children: list[Any]) -> Any:
+    inside, others = aux
+    made = cls() if cls is types.SimpleNamespace else object.__new__(cls)
+    for name, child in zip(inside, children, strict=True):
+        object.__setattr__(made, name, child)
+    for name, same in others:
+        object.__setattr__(made, name, same.value)
+    return made
+
+
+_OBJECT = _Kind(_take_object, _make_object, lambda aux, count: (f".{name}" for name in aux[0]))
+
+
+def _is_object(cls: type) -> bool:
+    """True if objects of ``cls`` are no more than their attributes, and the class is the user's."""
+    if cls is types.SimpleNamespace:
+        return True
+    root = cls.__module__.partition(".")[0]
+    if root in ("numpy", "loopwright") or (root in sys.stdlib_module_names and root != "__main__"):
+        return False
+    if issubclass(cls, type | enum.Enum | BaseException | Iterator) or is_array_like(cls):
+        return False
+    if hasattr(cls, "shape") and hasattr(cls, "dtype"):
+        return False
+    try:
+        object.__new__(cls)
+    except TypeError:  # it has a state in C, or is abstract
+        return False
+    return cls.__dictoffset__ != 0 or any(_slots(base) for base in cls.__mro__)
+
+
 _NAMEDTUPLE = _Kind(
     lambda tree: (tree, type(tree)._fields),
     lambda cls, aux, children: cls._make(children),
@@ -100,7 +239,8 @@ _KINDS: dict[type, _Kind] = {
     tuple: _Kind(lambda tree: (tree, None), lambda cls, aux, children: tuple(children), _bracketed),
     list: _Kind(lambda tree: (tree, None), lambda cls, aux, children: children, _bracketed),
     dict: _DICT,
-    OrderedDict: _DICT,
+    defaultdict: _DEFAULTDICT,
+    functools.partial: _PARTIAL,
     type(None): _Kind(lambda tree: ((), None), lambda cls, aux, children: None, _bracketed),
 }
 
@@ -126,6 +266,8 @@ def register(
 
 
 _LEAVES: set[type] = set()
+_NO_KINDS: set[type] = set()
+"""Classes that were looked at and are no containers."""
 
 
 def register_leaf(cls: type) -> type:
@@ -137,7 +279,7 @@ def register_leaf(cls: type) -> type:
 def kind_of(cls: type) -> _Kind | None:
     """Returns the kind of containers of ``cls``; None if its objects are leaves."""
     kind = _KINDS.get(cls)
-    if kind is not None or cls in _LEAVES:
+    if kind is not None or cls in _NO_KINDS or cls in _LEAVES:
         return kind
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         _KINDS[cls] = _NAMEDTUPLE
@@ -146,6 +288,12 @@ def kind_of(cls: type) -> _Kind | None:
         _KINDS[cls] = _Kind(
             lambda tree: ([getattr(tree, name) for name in names], names), _make_dataclass, _dotted
         )
+    elif issubclass(cls, dict):
+        _KINDS[cls] = _DEFAULTDICT if issubclass(cls, defaultdict) else _DICT
+    elif _is_object(cls):
+        _KINDS[cls] = _OBJECT
+    else:
+        _NO_KINDS.add(cls)
     return _KINDS.get(cls)
 
 
@@ -162,7 +310,14 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     [1, 2]
     """
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves)
+    try:
+        return leaves, _flatten(tree, leaves)
+    except RecursionError:
+        raise LoopwrightTypeError(
+            "an argument or result contains itself, or is nested too deeply",
+            hint="an object that refers to its parent has to leave it out of what is traced: "
+            "lw.register_pytree says how it is taken apart",
+        ) from None
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> Structure:
@@ -172,6 +327,29 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         return LEAF
     children, aux = kind.take(tree)
     return Node(type(tree), aux, tuple([_flatten(child, leaves) for child in children]))
+
+
+def leaves_within(tree: Any, deepest: int = sys.maxsize) -> list[Any]:
+    """Returns the leaves of containers that may contain themselves, each container's once.
+    Containers ``deepest`` levels down are left out.
+
+    >>> cycle = [1]
+    >>> cycle += [cycle, 2]
+    >>> leaves_within(cycle)
+    [1, 2]
+    """
+    leaves: list[Any] = []
+    seen: set[int] = set()
+    work = [(tree, 0)]
+    while work:
+        inner, depth = work.pop()
+        inside = children_of(inner)
+        if inside is None:
+            leaves.append(inner)
+        elif depth < deepest and id(inner) not in seen:
+            seen.add(id(inner))
+            work += [(child, depth + 1) for child in reversed(inside[0])]
+    return leaves
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -296,14 +474,31 @@ def _read(code: _Code, name: str, tree: Any, leaves: list[str]) -> bool:
     if cls is dict:
         code.require(f"tuple({name}) == {code.value(rest)}")
         source = f"{name}.values()"
+    elif (kind := kind_of(cls)) is _OBJECT and not any(_slots(base) for base in cls.__mro__):
+        source = code.variable()
+        code.lines.append(f"{source} = {name}.__dict__")
+        return _read_attributes(code, source, tree, leaves)
     elif cls is not tuple and cls is not list:
-        kind = kind_of(cls)
         assert kind is not None
         source, taken = code.variable(), code.variable()
         code.lines.append(f"{source}, {taken} = {code.value(kind.take)}({name})")
         code.require(f"{taken} == {code.value(rest)}")
     variables = code.variables_for(len(children), source)
     return all(_read(code, v, c, leaves) for v, c in zip(variables, children, strict=True))
+
+
+def _read_attributes(code: _Code, name: str, tree: Any, leaves: list[str]) -> bool:
+    """Adds lines that read the leaves of an object's attributes, the dict ``name``."""
+    items = dict(tree.__dict__)
+    code.require(f"tuple({name}) == {code.value(tuple(items))}")
+    variables = code.variables_for(len(items), f"{name}.values()")
+    readable = True
+    for variable, value in zip(variables, items.values(), strict=True):
+        if _is_inside(value):
+            readable = readable and _read(code, variable, value, leaves)
+        else:
+            code.require(f"{variable} is {code.value(value)}")
+    return readable
 
 
 def _require_same(code: _Code, name: str, value: Any) -> None:

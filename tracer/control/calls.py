@@ -23,7 +23,7 @@ from ...ir.graph.types import FuncType, TensorType, TupleType, Type
 from ..emitting import lift
 from ..frozen import functions_of, names_read
 from ..proxy import Proxy
-from ..pytree import Structure, flatten, paths, unflatten
+from ..pytree import Structure, flatten, leaves_within, paths, unflatten
 from ..scope import Scope, Storage
 from ..spans import caret_lines, definition_of
 from ..trace import Trace
@@ -150,6 +150,10 @@ class _Same:
         return id(self.value)
 
 
+SEARCHED_LEVELS = 3
+"""Depth to which containers around a function are searched for traced values."""
+
+
 def _surroundings(
     python: Callable[..., Any], given: Sequence[Any]
 ) -> tuple[tuple[_Same, ...], tuple[Any, ...]]:
@@ -161,7 +165,7 @@ def _surroundings(
     around = [read.value for function in functions_of(python) for read in names_read(function)]
     around += [v for o in given for v in getattr(o, "__dict__", {}).values()]
     for value in around:
-        values = flatten(value)[0]
+        values = leaves_within(value, SEARCHED_LEVELS)
         traced += [_Same(v) for v in values if type(v) is Proxy]
         numbers += [(type(v), v) for v in values if type(v) in (bool, int, float, str)]
     return tuple(traced), tuple(numbers)
