@@ -16,7 +16,7 @@ schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile pro
 Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
 what ``f.lower(...).save`` wrote. ``cond``, ``switch``, ``while_loop``, ``fori_loop``, ``scan``,
 ``map`` and ``function`` are control flow on values; ``at`` changes elements of copies. ``extern``
-lets compiled functions call others that are not.
+lets compiled functions call others that are not. ``random`` makes random numbers from keys.
 """
 
 import importlib
@@ -43,7 +43,7 @@ from .tracer import SPEC_DTYPES, Spec, Traced, parse_spec, xp
 from .tracer.pytree import register as register_pytree
 
 if TYPE_CHECKING:
-    from . import debug, schedule
+    from . import debug, random, schedule
     from .autotune.space.rules.user import sketch_rule
     from .autotune.space.sketch import Sketch
     from .module import CompiledModule, build, parse
@@ -116,6 +116,7 @@ __all__ = [
     "nn",
     "parse",
     "parse_spec",
+    "random",
     "register_pytree",
     "scan",
     "schedule",
@@ -148,6 +149,7 @@ _LATE = {
     "map": (".tracer.control", "map"),
     "nn": (".tracer.nn", ""),
     "parse": (".module", "parse"),
+    "random": (".random", ""),
     "scan": (".tracer.control", "scan"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),

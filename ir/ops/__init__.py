@@ -17,6 +17,7 @@ samples ``sampling``. The declarations::
     gather             nn.gather_nd, dynamic_slice, nn.searchsorted
     sort               nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
+    random             random numbers by counter
     scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
     softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
@@ -44,6 +45,7 @@ from . import (  # noqa: F401  (each declares its operators)
     normalise,
     pad,
     pool,
+    random,
     recurrence,
     reduce,
     reduce_window,

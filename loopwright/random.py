@@ -1,0 +1,199 @@
+"""``lw.random``: random numbers as pure functions of keys.
+
+>>> import loopwright as lw
+>>> key = lw.random.key(42)
+>>> lw.random.uniform(key, 3).round(3)
+array([0.613, 0.988, 0.826])
+
+A key is an ordinary uint32 array, of 4 words for Philox4x32-10 and of 2 for Threefry2x32-20, so
+that loops carry it and files keep it. The same key and arguments give the same numbers: on every
+machine, for any number of threads, alone or in a compiled function. A shorter array is the
+beginning of a longer one. So each key is for one call, and ``split`` and ``fold_in`` make new ones
+of it::
+
+    key, first, second = lw.random.split(key, 3)
+    for step in range(100):
+        noise = lw.random.normal(lw.random.fold_in(first, step), x.shape)
+
+Bits, integers, bernoulli and standard uniform numbers are the same to the last bit everywhere; what
+is computed with log, sin or cos agrees within their error bounds between machines with and without
+fused multiply-add.
+
+In compiled functions each call is one kernel. On plain arrays a call compiles such a function, and
+keeps it for the shape and the dtype. Shapes are ints or tuples; parameters are numbers or arrays
+that broadcast to the shape. LoopwrightTypeError is raised for an array that cannot be a key and for
+a dtype that a distribution does not have, LoopwrightValueError for parameters out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .compile import CompiledFunction
+from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+from .ir.ops.random import GENERATORS
+from .tracer import Proxy
+from .tracer import random as traced
+from .tracer.proxy import run
+from .tracer.trace import active
+
+__all__ = [
+    "bernoulli",
+    "bits",
+    "exponential",
+    "fold_in",
+    "integers",
+    "key",
+    "normal",
+    "split",
+    "uniform",
+]
+
+_COMPILED: dict[Any, CompiledFunction] = {}
+
+
+def _call(sampler: Callable[..., Any], *operands: Any, **static: Any) -> Any:
+    """Returns what a sampler gives: traced, or by a function that is compiled for ``static``."""
+    if active() is not None:
+        return run(sampler.__name__, sampler, operands, static)
+    shape = static.get("shape")
+    if type(shape) is list:
+        static["shape"] = tuple(shape)
+    kind = (sampler, *static.values())
+    compiled = _COMPILED.get(kind)
+    if compiled is None:
+
+        def function(*operands: Any) -> Any:
+            return run(sampler.__name__, sampler, operands, static)
+
+        function.__name__ = function.__qualname__ = sampler.__name__
+        compiled = _COMPILED.setdefault(kind, CompiledFunction(function))
+    return compiled(*operands)
+
+
+def key(seed: Any, impl: str = "philox") -> Any:
+    """Returns the key of ``seed``, an int in [0, 2**64).
+
+    ``impl`` is ``"philox"`` (Philox4x32-10, uint32[4]) or ``"threefry"`` (Threefry2x32-20,
+    uint32[2]). Raises LoopwrightValueError for any other name or a seed out of range.
+
+    >>> from loopwright import random
+    >>> random.key(7), random.key(7, "threefry")
+    (array([7, 0, 0, 0], dtype=uint32), array([7, 0], dtype=uint32))
+    """
+    if impl not in GENERATORS:
+        raise LoopwrightValueError(f"unknown generator {impl!r}", hint="'philox' or 'threefry'")
+    words = GENERATORS[impl].key_words
+    if isinstance(seed, Proxy):
+        return run("key", traced.seeded, (seed, words))
+    try:
+        number = int(seed.__index__())
+    except (AttributeError, TypeError):
+        raise LoopwrightTypeError(f"a seed is an int, not {seed!r}") from None
+    if not 0 <= number < 1 << 64:
+        raise LoopwrightValueError(f"the seed {number} is not in [0, 2**64)")
+    return np.array([number & 0xFFFFFFFF, number >> 32, *[0] * (words - 2)], np.uint32)
+
+
+def split(key: Any, num: int = 2) -> Any:
+    """Returns ``num`` new keys, the rows of an array; they are independent of each other.
+
+    >>> from loopwright import random
+    >>> a, b = random.split(random.key(0))
+    >>> a.shape, a.dtype
+    ((4,), dtype('uint32'))
+    """
+    return _call(traced.split, key, num=num)
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """Returns a new key for the integer ``data``, modulo 2**32: a step, a layer, a row.
+
+    >>> from loopwright import random
+    >>> random.fold_in(random.key(0), 3).shape
+    (4,)
+    """
+    return _call(traced.fold_in, key, data)
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Any:
+    """Returns random bits of dtype uint32 or uint64."""
+    return _call(traced.bits, key, shape=shape, dtype=dtype)
+
+
+def uniform(
+    key: Any, shape: Any = (), low: Any = 0.0, high: Any = 1.0, dtype: Any = np.float64
+) -> Any:
+    """Returns floats in [low, high): multiples of ``(high - low) / 2**53``, for float32 of 2**24.
+
+    As of NumPy's, ``high`` may be among them where ``low + (high - low) * u`` rounds to it.
+
+    >>> from loopwright import random
+    >>> random.uniform(random.key(0), (2, 3), dtype="float32").shape
+    (2, 3)
+    """
+    if type(low) is type(high) is float and (low, high) == (0.0, 1.0):
+        return _call(traced.uniform, key, shape=shape, dtype=dtype)
+    return _call(traced.uniform, key, low, high, shape=shape, dtype=dtype)
+
+
+def normal(
+    key: Any, shape: Any = (), mean: Any = 0.0, std: Any = 1.0, dtype: Any = np.float64
+) -> Any:
+    """Returns normal numbers by the method of Box and Muller, up to 6.7 (float64: 8.6) deviations.
+
+    >>> from loopwright import random
+    >>> abs(random.normal(random.key(0), 10_000, mean=3.0).mean() - 3) < 0.05
+    np.True_
+    """
+    if type(mean) is type(std) is float and (mean, std) == (0.0, 1.0):
+        return _call(traced.normal, key, shape=shape, dtype=dtype)
+    return _call(traced.normal, key, mean, std, shape=shape, dtype=dtype)
+
+
+def exponential(key: Any, shape: Any = (), scale: Any = 1.0, dtype: Any = np.float64) -> Any:
+    """Returns exponential numbers of mean ``scale``, by inversion."""
+    if type(scale) is float and scale == 1.0:
+        return _call(traced.exponential, key, shape=shape, dtype=dtype)
+    return _call(traced.exponential, key, scale, shape=shape, dtype=dtype)
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+    """Returns bools that are True with probability ``p``, rounded up to a multiple of 2**-32.
+
+    ``shape`` is that of ``p`` unless given.
+    """
+    return _call(traced.bernoulli, key, p, shape=shape)
+
+
+def integers(key: Any, low: Any, high: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
+    """Returns integers in [low, high), each with the same probability.
+
+    Probabilities differ by less than 2**-32 of each: an element takes 64 bits, and 128 where the
+    range may be longer than 2**32. ``shape`` is that of the bounds unless given. Bounds that are
+    ints are checked: LoopwrightValueError for an empty range or one that the dtype cannot hold.
+    Where an array's ``low`` is not below ``high`` the result is not specified.
+
+    >>> from loopwright import random
+    >>> dice = random.integers(random.key(1), 1, 7, 100)
+    >>> sorted({*dice.tolist()})
+    [1, 2, 3, 4, 5, 6]
+    """
+    kind = np.dtype(dtype)
+    if kind.kind not in "iu":
+        raise LoopwrightTypeError(f"random integers of dtype {kind}", hint="dtype=np.int64")
+    bounds = low, high
+    if any(type(b) is Proxy or not isinstance(b, int | np.integer) for b in bounds):
+        return _call(traced.integers_between, key, low, high, shape=shape, dtype=kind)
+    info = np.iinfo(kind)
+    first, last = int(low), int(high) - 1
+    if first > last:
+        raise LoopwrightValueError(f"there is no integer in [{low}, {high})")
+    if first < info.min or last > info.max:
+        raise LoopwrightValueError(f"{kind} does not hold all of [{low}, {high})")
+    wide = last - first >= 1 << 32
+    first, count = kind.type(first), np.uint64(last - first)
+    return _call(traced.integers, key, first, count, shape=shape, dtype=kind, wide=wide)
