@@ -67,6 +67,9 @@ __all__ = [
 LARGE_BYTES = 1 << 18
 """Bytes of a constant from which on it takes longer to lay it out than to ask a thread for it."""
 
+_FREE = Trait.VIEW | Trait.BYTES
+"""Traits of operators whose result is the operand's memory."""
+
 Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
 Names: TypeAlias = "str | tuple[Names, ...]"  # the region of a value, or of each field of a tuple
 
@@ -117,7 +120,8 @@ class KernelInterface(Protocol):
 
 
 def is_view(function: object) -> bool:
-    """True if a group only gives its one operand another shape: no kernel is needed for it."""
+    """True if a group only gives its one operand another shape, or reads its bytes as another
+    dtype: no kernel is needed for it."""
     if not isinstance(function, Function) or len(function.params) != 1:
         return False
     value: Atom = function.params[0]
@@ -125,7 +129,7 @@ def is_view(function: object) -> bool:
         call = binding.value
         if not isinstance(call, GraphCall) or len(call.args) != 1 or call.args[0] is not value:
             return False
-        if not isinstance(call.op, Operator) or Trait.VIEW not in call.op.traits:
+        if not isinstance(call.op, Operator) or not call.op.traits & _FREE:
             return False
         value = binding.var
     return function.body.result is value
@@ -334,7 +338,7 @@ class _Conversion:
     def call(self, var: Var, call: GraphCall) -> Names:
         args = [name for a in call.args for name in _flat(self.value(a))]
         name = getattr(call.op, "name", "")
-        if isinstance(call.op, Operator) and Trait.VIEW in call.op.traits:
+        if isinstance(call.op, Operator) and call.op.traits & _FREE:
             return self.alias(var, args[0])
         if isinstance(call.op, Operator) and Trait.LIBRARY in call.op.traits:
             return self.library(var, call, args)

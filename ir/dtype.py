@@ -20,6 +20,8 @@ from .errors import UnsupportedError
 __all__ = [
     "Array",
     "BOOL",
+    "COMPLEX128",
+    "COMPLEX64",
     "DTYPES",
     "FLOAT32",
     "FLOAT64",
@@ -48,6 +50,7 @@ class Kind(StrEnum):
     INT = "i"
     UINT = "u"
     FLOAT = "f"
+    COMPLEX = "c"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +74,8 @@ class DType:
     """Stored bits of the significand of a float."""
     wide_name: str | None = None
     """The dtype in which a result is computed to judge its rounding; None: its own."""
+    part_name: str | None = None
+    """The dtype of the real and the imaginary part of a complex number."""
 
     @property
     def llvm(self) -> str:
@@ -103,6 +108,20 @@ class DType:
         return DTYPES[self.wide_name] if self.wide_name else self
 
     @property
+    def part(self) -> DType:
+        """The dtype of the real and the imaginary part of a complex dtype; else ``self``."""
+        return DTYPES[self.part_name] if self.part_name else self
+
+    @property
+    def complex(self) -> DType:
+        """The complex dtype whose parts are of this float dtype.
+
+        >>> str(FLOAT64.complex)
+        'complex128'
+        """
+        return next(row for row in _ROWS if row.part_name == self.name)
+
+    @property
     def bytes(self) -> int:
         """Bytes an element takes in memory (bool takes one)."""
         return max(1, self.bits // 8)
@@ -118,6 +137,10 @@ class DType:
     @property
     def is_float(self) -> bool:
         return self.kind is Kind.FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind is Kind.COMPLEX
 
     @property
     def is_integer(self) -> bool:
@@ -140,9 +163,10 @@ class DType:
         return dtype_of, (self.name,)
 
 
-_B, _I, _U, _F = Kind
+_B, _I, _U, _F, _C = Kind
 
-# name, NumPy dtype, short, literal suffix, kind, bits, LLVM type, accumulator, fraction bits, wide
+# name, NumPy dtype, short, literal suffix, kind, bits, LLVM type, accumulator, fraction bits,
+# wide, part
 _ROWS = (
     DType("bool", np.dtype("?"), "bool_", "", _B, 1, "i1", "int64"),
     DType("int8", np.dtype("i1"), "i8", "i8", _I, 8, "i8", "int64"),
@@ -155,6 +179,33 @@ _ROWS = (
     DType("uint64", np.dtype("u8"), "u64", "u64", _U, 64, "i64", "uint64"),
     DType("float32", np.dtype("f4"), "f32", "f", _F, 32, "float", "float32", 23, "float64"),
     DType("float64", np.dtype("f8"), "f64", "f64", _F, 64, "double", "float64", 52),
+    # Complex values are pairs of floats below the graph: see ``ir/graph/passes/split_complex.py``.
+    DType(
+        "complex64",
+        np.dtype("c8"),
+        "c64",
+        "c64",
+        _C,
+        64,
+        None,
+        "complex64",
+        0,
+        "complex128",
+        "float32",
+    ),
+    DType(
+        "complex128",
+        np.dtype("c16"),
+        "c128",
+        "c128",
+        _C,
+        128,
+        None,
+        "complex128",
+        0,
+        None,
+        "float64",
+    ),
 )
 DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
 
@@ -166,6 +217,7 @@ _BY_NUMPY: dict[np.dtype[Any], DType] = {row.numpy: row for row in _ROWS}
 BOOL, INT8, INT32, INT64 = (DTYPES[name] for name in ("bool", "int8", "int32", "int64"))
 UINT8, UINT64 = DTYPES["uint8"], DTYPES["uint64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
+COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
 
 
 def literal_dtypes() -> dict[str, DType]:
@@ -208,7 +260,8 @@ def promote(*dtypes: DType) -> DType:
 
 
 def float_for(dtype: DType) -> DType:
-    """Returns the float type in which an elementary function of ``dtype`` is computed."""
-    if dtype.is_float:
+    """Returns the float or complex type in which an elementary function of ``dtype`` is
+    computed."""
+    if dtype.is_float or dtype.is_complex:
         return dtype
     return FLOAT64 if dtype.bits >= 32 else FLOAT32

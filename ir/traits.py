@@ -46,3 +46,6 @@ class Trait(Flag):
     LIBRARY = auto()
     """A library computes it, by a call that may raise: there is no tensor expression, and it is not
     moved to where it would not have been made."""
+
+    BYTES = auto()
+    """The result is the operand's memory, read as elements of another dtype."""

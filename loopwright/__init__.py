@@ -69,6 +69,7 @@ __version__ = "0.1.0"
 f32, f64 = SPEC_DTYPES["f32"], SPEC_DTYPES["f64"]
 i8, i16, i32, i64 = (SPEC_DTYPES[name] for name in ("i8", "i16", "i32", "i64"))
 u8, u16, u32, u64 = (SPEC_DTYPES[name] for name in ("u8", "u16", "u32", "u64"))
+c64, c128 = SPEC_DTYPES["c64"], SPEC_DTYPES["c128"]
 bool_ = SPEC_DTYPES["bool_"]
 
 __all__ = [
@@ -94,6 +95,8 @@ __all__ = [
     "Traced",
     "UnsupportedError",
     "bool_",
+    "c128",
+    "c64",
     "at",
     "build",
     "compile",

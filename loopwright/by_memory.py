@@ -26,7 +26,7 @@ def placed(specialised: Specialised, request: Request, leaves: Sequence[Any]) ->
     return specialised(request.with_placements(placements(made.traced, leaves)))
 
 
-_PLAIN = (np.ndarray, np.generic, int, float)
+_PLAIN = (np.ndarray, np.generic, int, float, complex)
 """Types whose memory NumPy manages, and types of values that cannot be changed."""
 
 

@@ -247,5 +247,5 @@ def _leaf_of(row: Sequence[Any]) -> LeafSpec:
     if row[0] != "array":
         return Static(_VALUES[row[0]], _VALUES[row[0]](row[1]))
     _, dtype, shape, weak = row
-    weaks: dict[Any, Any] = {None: None, "int": int, "float": float}
+    weaks: dict[Any, Any] = {None: None, "int": int, "float": float, "complex": complex}
     return ArraySpec(TensorType(tuple(map(int, shape)), DTYPES[dtype]), weaks[weak])

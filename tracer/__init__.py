@@ -20,8 +20,8 @@
     trace        one run: its builder, captured arrays, origins of values
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs (rows of tables), composed (functions written in NumPy), elementwise,
-                 reductions, ordering, shaping, joining, indexing, linear, creation; and, loaded at
-                 their first use, linalg
+                 reductions, ordering, shaping, joining, indexing, linear, creation, complex; and,
+                 loaded at their first use, linalg
     fits         checks of Python ints and of indices that calls make
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
@@ -38,6 +38,9 @@
     explain      the user's line, operands and a hint, put into an error
 """
 
+from . import (
+    complex as complex,
+)
 from . import (
     composed,
     creation,

@@ -3,7 +3,7 @@
 ::
 
     leaf ::= array                    an ndarray, a NumPy scalar, a DLPack or buffer object
-           | int | float              a scalar that is weak in promotion, as in NumPy
+           | int | float | complex    a scalar that is weak in promotion, as in NumPy
            | spec                     ``lw.f32[64, 784]``: tracing needs no values
            | static                   bool, str, a dtype, a function ...: the value is in the key
 
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.dtype import FLOAT64, INT64, dtype_of
+from ..ir.dtype import COMPLEX128, FLOAT64, INT64, dtype_of
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.types import TensorType
 from .misuse import is_plain, refuse_subclass
@@ -62,10 +62,10 @@ _STATIC_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """A leaf to be traced. ``weak`` is int or float for a Python number."""
+    """A leaf to be traced. ``weak`` is int, float or complex for a Python number."""
 
     type: TensorType
-    weak: type[int] | type[float] | None = None
+    weak: type[int] | type[float] | type[complex] | None = None
 
     def __str__(self) -> str:
         return self.weak.__name__ if self.weak else self.type.short
@@ -227,6 +227,8 @@ def _spec(leaf: Any) -> LeafSpec | None:
         return ArraySpec(TensorType((), INT64), int)
     if isinstance(leaf, float):
         return ArraySpec(TensorType((), FLOAT64), float)
+    if isinstance(leaf, complex):
+        return ArraySpec(TensorType((), COMPLEX128), complex)
     if isinstance(leaf, Spec | DTypeSpec):
         return ArraySpec(leaf.type)
     if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__") or _has_buffer(leaf):
@@ -282,7 +284,7 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
 
 def shares_its_memory(value: Any) -> bool:
     """True if ``to_array(value)`` shares the memory of ``value``."""
-    if isinstance(value, np.generic | int | float):
+    if isinstance(value, np.generic | int | float | complex):
         return False
     return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or _has_buffer(value)
 
@@ -342,7 +344,7 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
         key += (value.shape, value.dtype)
         leaves.append(value)
         return True
-    if cls is float or cls is int:
+    if cls is float or cls is int or cls is complex:
         key.append(cls)
         leaves.append(value)
         return True

@@ -45,7 +45,7 @@ def ufunc(*functions: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., 
     return enter
 
 
-@ufunc(np.positive, np.conjugate)
+@ufunc(np.positive)
 def _positive(x: Proxy) -> Any:
     return x
 

@@ -69,7 +69,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None)
 
 def _default(value: Any) -> Any:
     kind = kind_of(value)
-    return {int: np.int64, float: np.float64}.get(kind, kind)
+    return {int: np.int64, float: np.float64, complex: np.complex128}.get(kind, kind)
 
 
 def _zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Proxy:

@@ -204,30 +204,10 @@ def _copy_method(a: Any, order: str = "C") -> Proxy:
     return copied(lift(a), order)
 
 
-@method("conj", "conjugate")
-@views
-def _conjugated(a: Any) -> Proxy:
-    return lift(a)
-
-
-@implements(np.real)
-@views
-def _real(val: Any) -> Proxy:
-    return lift(val)
-
-
-@implements(np.iscomplexobj)
-def _iscomplexobj(x: Any) -> bool:
-    return False
-
-
-@implements(np.isrealobj)
-def _isrealobj(x: Any) -> bool:
-    return True
-
-
 @implements(np.result_type)
 def _result_type(*values: Any) -> np.dtype[Any]:
-    numbers = {int: 0, float: 0.0}
+    numbers = {int: 0, float: 0.0, complex: 0j}
     kinds = [kind_of(v) if isinstance(v, Proxy) else v for v in values]
-    return np.result_type(*(numbers[k] if k is int or k is float else k for k in kinds))
+    return np.result_type(
+        *(numbers[k] if isinstance(k, type) and k in numbers else k for k in kinds)
+    )

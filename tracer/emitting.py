@@ -79,7 +79,7 @@ def lift(value: Any, dtype: DType | None = None) -> Proxy:
     if isinstance(value, np.generic):
         _check_dtype(value)
         return Proxy(Constant(np.asarray(value, None if dtype is None else dtype.numpy)), trace)
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | complex):
         return Proxy(_number(value, dtype), trace, None if dtype else type(value))
     if isinstance(value, list | tuple):
         if dtype is not None and dtype.is_integer:
@@ -99,8 +99,10 @@ def _check_dtype(value: Any) -> None:
         raise misuse.unsupported_dtype(error) from None
 
 
-def _number(value: bool | int | float, dtype: DType | None) -> Constant:
+def _number(value: complex, dtype: DType | None) -> Constant:
     target = dtype.numpy if dtype is not None else None
+    if isinstance(value, complex) and dtype is not None and not dtype.is_complex:
+        raise LoopwrightTypeError(f"a complex number does not fit {dtype}", hint="its .real")
     if dtype is not None and dtype.is_integer and isinstance(value, int):
         info = np.iinfo(dtype.numpy)
         if not info.min <= value <= info.max:
@@ -216,7 +218,7 @@ def call_library(function: str, *operands: Any, **options: Any) -> list[Proxy]:
     return [Proxy(trace.builder.get_item(result, i, span=trace.span), trace) for i in range(count)]
 
 
-Promotable: TypeAlias = Any  # a NumPy dtype, or int or float for a Python number
+Promotable: TypeAlias = Any  # a NumPy dtype, or int, float or complex for a Python number
 
 
 def kind_of(value: Any) -> Promotable:
@@ -233,6 +235,8 @@ def kind_of(value: Any) -> Promotable:
         return int
     if isinstance(value, float):
         return float
+    if isinstance(value, complex):
+        return complex
     return lift(value).dtype
 
 
@@ -268,7 +272,7 @@ def common_dtype(*values: Any) -> DType:
 
 @functools.lru_cache(maxsize=4096)
 def _common(kinds: tuple[Promotable, ...]) -> DType:
-    weak = {int: 0, float: 0.0}
+    weak = {int: 0, float: 0.0, complex: 0j}
     return known_dtype(np.result_type(*(weak.get(k, k) for k in kinds)))
 
 
@@ -310,7 +314,7 @@ def to_float(value: Any) -> Proxy:
 
 def dtype_argument(dtype: Any) -> DType:
     """A ``dtype=`` argument. Raises LoopwrightTypeError for a dtype the language does not have."""
-    if dtype is int or dtype is float or dtype is bool:
+    if dtype in (int, float, bool, complex):
         dtype = np.dtype(dtype)
     try:
         if isinstance(dtype, np.ndarray | np.generic | Proxy):

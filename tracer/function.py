@@ -388,7 +388,7 @@ def _results(
         elif isinstance(leaf, Proxy | np.ndarray | np.generic):
             atoms.append(run.visible(lift(leaf).atom))
             outputs.append(None)
-        elif isinstance(leaf, bool | int | float | str | bytes | np.dtype):
+        elif isinstance(leaf, bool | int | float | complex | str | bytes | np.dtype):
             outputs.append(Fixed(leaf))
         else:
             raise LoopwrightTypeError(

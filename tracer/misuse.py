@@ -370,14 +370,11 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
         "np.gradient(u)",
         "np.concatenate([u[1:2] - u[:1], (u[2:] - u[:-2]) / 2, u[-1:] - u[-2:-1]])",
     ),
-    "imag": ("np.imag(x)", "np.zeros_like(x)"),
     "insert": (
         "np.insert(x, 2, value, axis=0)",
         "np.concatenate([x[:2], np.full_like(x[:1], value), x[2:]])",
     ),
-    "iscomplex": ("np.iscomplex(x)", "np.zeros_like(x, dtype=bool)"),
     "isin": ("np.isin(x, values)", "(x[..., None] == values).any(axis=-1)"),
-    "isreal": ("np.isreal(x)", "np.ones_like(x, dtype=bool)"),
     "linalg.matrix_power": ("np.linalg.matrix_power(x @ x.T, 2)", "(x @ x.T) @ (x @ x.T)"),
     "linalg.multi_dot": ("np.linalg.multi_dot([x, y.T, x])", "x @ y.T @ x"),
     "logaddexp2": (

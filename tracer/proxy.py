@@ -31,7 +31,7 @@ from .trace import Trace, active
 
 __all__ = ["Proxy", "WeakType", "complete", "fail_leaked", "is_array", "is_number", "run"]
 
-WeakType: TypeAlias = type[bool] | type[int] | type[float]
+WeakType: TypeAlias = type[bool] | type[int] | type[float] | type[complex]
 
 
 if TYPE_CHECKING:
@@ -286,7 +286,11 @@ class Proxy(_Operators):
 
     @property
     def real(self) -> Proxy:
-        return self
+        return self._method("real")()
+
+    @property
+    def imag(self) -> Proxy:
+        return self._method("imag")()
 
     @property
     def flat(self) -> Proxy:
@@ -320,7 +324,7 @@ def is_array(value: object) -> bool:
 def is_number(value: object) -> bool:
     """True if ``value`` is a Python number that is known, not a traced one. (``np.float64`` is a
     subclass of float, but has a dtype of its own.)"""
-    return isinstance(value, int | float) and not isinstance(value, Proxy | np.generic)
+    return isinstance(value, int | float | complex) and not isinstance(value, Proxy | np.generic)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

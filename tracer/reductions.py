@@ -125,7 +125,8 @@ def float_operand(a: Any, dtype: Any) -> Proxy:
     if dtype is not None:
         return cast(a, dtype)
     x = lift(a)
-    return x if x.type.dtype.is_float else cast(x, "float64")
+    dtype_of_x = x.type.dtype
+    return x if dtype_of_x.is_float or dtype_of_x.is_complex else cast(x, "float64")
 
 
 def _spread(name: str) -> Callable[..., Proxy]:

@@ -184,8 +184,9 @@ class Trace:
             return self.emit("cast", (atom,), {"dtype": str(dtype)})
         converted = self._cast.get((id(atom), dtype))
         if converted is None:
+            kept = dtype.is_complex or dtype.is_bool or not atom.type.dtype.is_complex
             with np.errstate(all="ignore"):
-                value = atom.value.astype(dtype.numpy)
+                value = (atom.value if kept else atom.value.real).astype(dtype.numpy)
             converted = Constant(value, self._unique(atom.name) if atom.name else "", atom.span)
             self._cast[id(atom), dtype] = converted
             if atom in self.origins:
@@ -291,7 +292,7 @@ def _is_unchanged(value: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> b
     """True if an array still holds what it did when ``value`` was made of it."""
     if np.may_share_memory(value, array):
         return True  # it is read in place
-    return np.array_equal(value, array, equal_nan=array.dtype.kind == "f")
+    return np.array_equal(value, array, equal_nan=array.dtype.kind in "fc")
 
 
 def _member(holder: object, array: np.ndarray[Any, Any]) -> str | None:

@@ -106,7 +106,7 @@ def _out_of_range(name: str, x: Any, y: Any) -> Proxy | None:
     array, number = (y, x) if is_number(x) else (x, y)
     if (
         not is_number(number)
-        or isinstance(number, bool | float)
+        or isinstance(number, bool | float | complex)
         or isinstance(kind_of(array), type)
     ):
         return None
@@ -143,7 +143,7 @@ def _rounding(ufunc: Any, name: str) -> Callable[..., Proxy]:
 def _float_test(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(x: Any) -> Proxy:
         operand = lift(x)
-        if operand.type.dtype.is_float:
+        if operand.type.dtype.is_float or operand.type.dtype.is_complex:
             return emit(name, operand)
         return full_like(operand, name == "isfinite", BOOL)
 
@@ -175,15 +175,16 @@ def _power(x: Any, y: Any) -> Proxy:
     """Small Python exponents become multiplications, roots and reciprocals, as NumPy has them."""
     (base, exponent), _ = promoted(np.power, x, y)
     number: Any = 0 if type(y) is Proxy or isinstance(y, list | tuple) else y
-    if base.type.dtype.is_integer and np.any(number < 0):
+    if base.type.dtype.is_integer and np.any(np.asarray(number) < 0):
         hint = f"{float(number)}" if np.ndim(number) == 0 else "a float base"
         raise LoopwrightValueError("integers to negative integer powers are not allowed", hint=hint)
     if is_number(y) and not isinstance(y, bool):
         if y == 2:
             return emit("multiply", base, base)
-        if base.type.dtype.is_float and y == 0.5:
+        inexact = not base.type.dtype.is_integer
+        if inexact and y == 0.5:
             return emit("sqrt", base)
-        if base.type.dtype.is_float and y == -1:
+        if inexact and y == -1:
             return emit("divide", lift(1, base.type.dtype), base)
         if y == 1:
             return base
@@ -202,17 +203,21 @@ def _signbit(x: Any) -> Proxy:
     return emit("less", operand, lift(0, dtype))
 
 
+_WEAK_KINDS: dict[str, WeakType] = {"b": bool, "f": float, "c": complex}
+
+
 def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
     """An operator's symbol applied: NumPy's ufunc, but Python numbers stay Python numbers."""
     if not all(
-        isinstance(o, Proxy | bool | int | float | np.ndarray | np.generic) for o in operands
+        isinstance(o, Proxy | bool | int | float | complex | np.ndarray | np.generic)
+        for o in operands
     ):
-        if any(isinstance(o, complex | list | tuple | str) or o is None for o in operands):
+        if any(isinstance(o, list | tuple | str) or o is None for o in operands):
             return run(ufunc.__name__, UFUNCS[ufunc], operands)
         return NotImplemented
     result = run(ufunc.__name__, UFUNCS[ufunc], operands)
     if all(is_number(o) or getattr(o, "weak", None) for o in operands):
-        kind: WeakType = {"b": bool, "f": float}.get(result.type.dtype.kind, int)
+        kind: WeakType = _WEAK_KINDS.get(result.type.dtype.kind, int)
         numbers = [o.atom if type(o) is Proxy else o for o in operands]
         if kind is int:
             result.owner.numbers.result(result.atom, ufunc, numbers, result.owner.here())
@@ -254,7 +259,9 @@ def _in_place(ufunc: np.ufunc, x: Proxy, y: Any) -> Any:
         memory.touch(x.storage)
         memory.changed = True
         return NotImplemented
-    if not isinstance(y, Proxy | bool | int | float | np.ndarray | np.generic | list | tuple):
+    if not isinstance(
+        y, Proxy | bool | int | float | complex | np.ndarray | np.generic | list | tuple
+    ):
         return NotImplemented
     return x.__array_ufunc__(ufunc, "__call__", x, y, out=(x,))
 

@@ -42,9 +42,8 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _KEY = re.compile(r"([A-Za-z_]\w*)\s*=")
 _FIELD = re.compile(r"\.(\d+)")
 _SUFFIXES = literal_dtypes()
-_SCALAR = re.compile(
-    rf"(-?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan))({'|'.join(_SUFFIXES)})(?![\w.])"
-)
+_DIGITS = r"(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan)"
+_SCALAR = re.compile(rf"(-?{_DIGITS}(?:[-+]{_DIGITS}j)?)({'|'.join(_SUFFIXES)})(?![\w.])")
 _BOOL = re.compile(r"(True|False)\b")
 _LINE = re.compile(r"\s*(?:<--.*?  )?(\S.*?):(\d+)(?:  .*)?\s*$")
 _PLAIN: dict[str, Any] = {"True": True, "False": False, "None": None}
@@ -375,6 +374,10 @@ class _Parser:
 
     def _scalar(self, match: re.Match[str], start: int) -> Constant:
         digits, dtype = match[1], _SUFFIXES[match[2]]
+        if digits[-1] == "j" or dtype.is_complex:
+            if not dtype.is_complex:
+                self.scan.fail(f"{digits} is complex64 ({digits}c64) or complex128", start)
+            return Constant(np.array(complex(digits), dtype.numpy))
         integer = re.fullmatch(r"-?\d+", digits)
         if not dtype.is_float and not integer:
             self.scan.fail(f"a fraction is float32 ({digits}f) or float64 ({digits}f64)", start)
@@ -463,6 +466,11 @@ class _Parser:
                 return json.loads(text)
             except ValueError:
                 scan.fail("this string does not end", start)
+        if text.endswith(("j", "j)")):
+            try:
+                return complex(text)
+            except ValueError:
+                scan.fail(f"{text} is no number", start)
         if match := _SCALAR.fullmatch(text):
             integer = re.fullmatch(r"-?\d+", match[1]) and (match[2] or "i")[0] != "f"
             return int(match[1]) if integer else float(match[1])

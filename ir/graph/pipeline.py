@@ -30,6 +30,7 @@ from .passes.select_few import select_few
 from .passes.simplify import simplify
 from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
+from .passes.split_complex import split_complex
 from .passes.tail_calls_to_loops import tail_calls_to_loops
 from .passes.unroll_loops import unroll_loops
 from .passes.update_carries import update_carries
@@ -56,7 +57,9 @@ def default_pipeline(
     limits = preferences.limits
     fold = partial(fold_constants, limits=limits)
     return [
-        # First, so that all the others see through calls.
+        # No other pass knows complex numbers.
+        split_complex,
+        # So that all the others see through calls.
         inline_calls,
         # Whole operators (softmax, layer_norm) are still visible to the rules.
         simplify,

@@ -104,17 +104,24 @@ def value_text(value: Any) -> str:
 
 def scalar_text(value: np.ndarray[Any, Any]) -> str:
     """Returns a scalar as the language writes it: ``0.5f``, ``3i64``, ``True``."""
-    dtype, item = dtype_of(value.dtype), value.item()
+    dtype = dtype_of(value.dtype)
     if dtype.is_bool:
+        return str(value.item())
+    if dtype.is_complex:
+        re, im = _digits(value.real), _digits(value.imag)
+        return f"{re}{'' if im[0] == '-' else '+'}{im}j{dtype.suffix}"
+    return f"{_digits(value)}{dtype.suffix}"
+
+
+def _digits(value: np.ndarray[Any, Any]) -> str:
+    """A number without the suffix of its dtype."""
+    item = value.item()
+    if isinstance(item, int):
         return str(item)
-    if not dtype.is_float:
-        return f"{item}{dtype.suffix}"
     if not math.isfinite(item):
         digits = "nan" if math.isnan(item) else "inf"
-        sign = "-" if np.signbit(item) else ""
-        return f"{sign}{digits}{dtype.suffix}"
-    digits = str(dtype.numpy.type(item))
-    return f"{digits.removesuffix('.0')}{dtype.suffix}"
+        return f"{'-' if np.signbit(item) else ''}{digits}"
+    return str(value.dtype.type(item)).removesuffix(".0")
 
 
 class _Printer:

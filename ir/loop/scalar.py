@@ -35,6 +35,7 @@ class ScalarOp:
     - ``to_bool`` is True if the result is a bool, False if it has the dtype of the operands.
     - ``to_bits`` is True if the result has the bits of the operand: of a float an unsigned integer,
       of an unsigned integer a float.
+    - ``to_part`` is True if the result of complex numbers, which only the graph has, is real.
     - ``domain`` is the range [low, high) of random float operands in samples; ``largest`` is False
       if the greatest floats are no samples.
     - ``composition(s, *operands)`` writes the operator in terms of others: ``s(name, *operands)``
@@ -50,6 +51,7 @@ class ScalarOp:
     symbol: str = ""
     to_bool: bool = False
     to_bits: bool = False
+    to_part: bool = False
     domain: tuple[float, float] = (-4.0, 4.0)
     largest: bool = True
     traits: Trait = Trait.NONE
@@ -71,6 +73,8 @@ class ScalarOp:
         """The dtype of the result for values of ``dtype``."""
         if self.to_bits:
             return DTYPES[f"{'uint' if dtype.is_float else 'float'}{dtype.bits}"]
+        if self.to_part:
+            return dtype.part
         return BOOL if self.to_bool else dtype
 
 
@@ -129,7 +133,7 @@ _ROWS = (
       text="Remainder with the sign of the dividend, C's fmod; an integer by 0 is 0."),
     r("negative", 1, np.negative, _NUM,
       text="The opposite; of an unsigned integer, its two's complement."),
-    r("abs", 1, np.abs, _NUM, traits=_BLIND | _NOT_MINUS_0,
+    r("abs", 1, np.abs, _NUM, to_part=True, traits=_BLIND | _NOT_MINUS_0,
       text="Absolute value; of the least signed integer, itself."),
     r("sign", 1, np.sign, _NUM, "-1, 0 or 1; of nan, nan.", cost=2, traits=_JUMPS),
     r("maximum", 2, np.maximum, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,

@@ -12,6 +12,7 @@ samples ``sampling``. The declarations::
     update             strided_set
     index_update       index_update
     create             full, iota, arange
+    complex            bitcast, complex, real, imag, conj
     activation         nn.relu, nn.gelu, nn.silu, ...
     library            call_library
     gather             nn.gather_nd, dynamic_slice, nn.searchsorted
@@ -31,6 +32,7 @@ from ..graph.operator import Attr, Operator, Pattern, Sample, all_operators, get
 from . import (  # noqa: F401  (each declares its operators)
     activation,
     arg_extreme,
+    complex,
     conv,
     conv_transpose,
     create,

@@ -14,7 +14,7 @@ from ..errors import InternalError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom, Constant
 from ..graph.operator import get
-from ..graph.types import TensorType
+from ..graph.types import TensorType, TupleType
 
 __all__ = ["F", "Value", "call", "scalar", "tensor_type"]
 
@@ -34,6 +34,13 @@ class Value:
     @property
     def type(self) -> TensorType:
         return tensor_type(self.atom)
+
+    @property
+    def fields(self) -> list[Value]:
+        """The fields of a tuple, as a composite that gives several results returns it."""
+        assert isinstance(self.atom.type, TupleType)
+        count = len(self.atom.type.fields)
+        return [Value(self.builder, self.builder.get_item(self.atom, n)) for n in range(count)]
 
     @property
     def shape(self) -> tuple[IntExpr, ...]:
@@ -70,6 +77,12 @@ class Value:
 
     def __rtruediv__(self, other: IntExpr | float) -> Value:
         return _apply("divide", other, self)
+
+    def __neg__(self) -> Value:
+        return _apply("negative", self)
+
+    def __abs__(self) -> Value:
+        return _apply("abs", self)
 
     def fold(self, function: Callable[[Any], Any]) -> Value | None:
         """Returns the constant ``function(array)`` if this is a constant array, else None."""

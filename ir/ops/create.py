@@ -133,7 +133,7 @@ def _arange_rule(start: Any, stop: Any, step: Any, dtype: Any) -> TensorType:
         raise LoopwrightValueError("the step is 0")
     if dtype.is_bool:
         raise LoopwrightTypeError("a range of bools is not supported")
-    if not dtype.is_float and any(isinstance(v, float) for v in values):
+    if dtype.is_integer and any(isinstance(v, float) for v in values):
         raise LoopwrightTypeError(
             f"{start}, {stop}, {step} are not integers", hint="dtype='float64'"
         )
@@ -141,7 +141,7 @@ def _arange_rule(start: Any, stop: Any, step: Any, dtype: Any) -> TensorType:
 
 
 def _arange_reference(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
-    wide = np.dtype("float64" if "float" in dtype else "int64")
+    wide = np.dtype("int64" if np.dtype(dtype).kind in "iu" else "float64")
     return np.arange(start, stop, step, dtype=wide).astype(dtype)
 
 

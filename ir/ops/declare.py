@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr
-from ..dtype import BOOL, DTYPES, FLOAT32, FLOAT64, DType
+from ..dtype import BOOL, DTYPES, FLOAT32, FLOAT64, DType, Kind, dtype_of
 from ..errors import InternalError, LoopwrightError
 from ..graph.builder import Builder
 from ..graph.evaluate import evaluate
@@ -236,12 +236,18 @@ def composite(
     return declare
 
 
+_WIDEST = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+
+
 def in_float64(reference: Reference) -> Reference:
-    """Returns ``reference`` computed in float64 and rounded to the dtype of the first operand."""
+    """Returns ``reference`` computed in float64, or complex128, and rounded to the dtype of the
+    first operand."""
 
     def rounded(*arrays: Any, **attrs: Any) -> Any:
-        wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
-        return np.asarray(reference(*wide, **attrs)).astype(arrays[0].dtype)
+        wide = [a.astype(_WIDEST.get(a.dtype.kind, a.dtype)) for a in arrays]
+        result = np.asarray(reference(*wide, **attrs))
+        dtype = dtype_of(arrays[0].dtype)
+        return result.astype(dtype.numpy if result.dtype.kind == "c" else dtype.part.numpy)
 
     return rounded
 
@@ -280,7 +286,13 @@ def _infer(
     def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
         try:
             operands = tensors(types, count)
-            if dtypes != ANY:
+            if any(t.dtype.is_complex for t in operands) and Kind.COMPLEX not in dtypes:
+                from .pairs import require_pair_rule  # loaded when it is first needed
+
+                require_pair_rule(name, operands)
+                if dtypes != ANY:
+                    same_dtype(operands)
+            elif dtypes != ANY:
                 same_dtype(operands)
                 require_kind(dtypes, operands)
             return rule(*operands, **attrs)

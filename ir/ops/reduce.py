@@ -47,11 +47,12 @@ def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool)
 
 
 def reduction_rule(
-    dtype: DType | None = None, *, needs_element: bool = False
+    dtype: DType | None = None, *, needs_element: bool = False, to_part: bool = False
 ) -> Callable[..., TensorType]:
     """Returns the type rule of a reduction; the result has ``dtype``, or that of the operand.
 
-    ``needs_element``: LoopwrightValueError where an axis without elements is reduced.
+    ``to_part``: the result of complex numbers is real. ``needs_element``: LoopwrightValueError
+    where an axis without elements is reduced.
     """
 
     def rule(x: TensorType, axis: Any, keepdims: bool, **attrs: Any) -> TensorType:
@@ -59,7 +60,7 @@ def reduction_rule(
         shape = tuple(reduced_shape(x.shape, axes, keepdims))
         if needs_element and any(x.shape[a] == 0 for a in axes):
             raise LoopwrightValueError(f"{x.short} has no element along axis {axis}")
-        return TensorType(shape, dtype or x.dtype)
+        return TensorType(shape, dtype or (x.dtype.part if to_part else x.dtype))
 
     return rule
 
@@ -209,7 +210,7 @@ _STD = "Standard deviation along axes, the root of the variance; divided by n - 
 @composite(
     "variance",
     Pattern.REDUCTION,
-    rule=reduction_rule(),
+    rule=reduction_rule(to_part=True),
     reference=_reference(np.var),
     samples=_spread_samples,
     doc=_doc("variance", _VARIANCE),
@@ -225,7 +226,7 @@ def _variance(
 @composite(
     "std",
     Pattern.REDUCTION,
-    rule=reduction_rule(),
+    rule=reduction_rule(to_part=True),
     reference=_reference(np.std),
     samples=_spread_samples,
     doc=_doc("std", _STD),

@@ -45,7 +45,13 @@ Shape: TypeAlias = tuple[IntExpr, ...]
 ANY = "biuf"
 """The kinds of all dtypes."""
 
-_KIND_NAMES = {"b": "bool", "i": "a signed integer", "u": "an unsigned integer", "f": "a float"}
+_KIND_NAMES = {
+    "b": "bool",
+    "i": "a signed integer",
+    "u": "an unsigned integer",
+    "f": "a float",
+    "c": "a complex number",
+}
 
 
 def tensors(types: Sequence[Type], count: int | None = None) -> tuple[TensorType, ...]:
@@ -191,9 +197,11 @@ def sizes_of(shape: Any) -> Shape:
 
 def require_fits(label: str, value: Any, dtype: DType) -> None:
     """Raises an error unless ``value`` is a number or symbolic size that ``dtype`` can hold."""
-    if not isinstance(value, bool | int | float | Dim):
+    if not isinstance(value, bool | int | float | complex | Dim):
         raise LoopwrightValueError(f"{label} {value!r} is not a number")
-    if isinstance(value, Dim) or dtype.is_float or dtype.is_bool:
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise LoopwrightTypeError(f"{label} {value} is complex, and the dtype {dtype}")
+    if isinstance(value, Dim) or not dtype.is_integer:
         return
     if isinstance(value, float) and not value.is_integer():
         raise LoopwrightTypeError(

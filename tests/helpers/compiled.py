@@ -11,9 +11,11 @@ from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.kernel import Kernel, compile_kernel, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
+from loopwright.codegen.program_from_graph import is_view
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
 from loopwright.ir.graph.nodes import (
     Call,
@@ -125,6 +127,9 @@ def _call(module: Module, expr: Call, value: Any, target: Target, run: Any, choo
     assert isinstance(expr.op, GlobalVar)
     group = module.functions[expr.op.name]
     assert isinstance(group, Function)
+    if is_view(group) and group.body.result.type.dtype != group.params[0].type.dtype:
+        # The compiler makes an alias of it.
+        return evaluate(group, *map(value, expr.args))
     constant = [n for n, a in enumerate(expr.args) if isinstance(a, Constant)]
     prim = group_to_prim(expr.op.name, group, constant)
     schedule = choose(prim) if choose else default_schedule(prim, target)[0]

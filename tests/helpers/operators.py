@@ -98,7 +98,7 @@ def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, A
     """
     complete = op.complete_attrs(attrs)
     types = [array_type(a) for a in arrays]
-    if Trait.LIBRARY in op.traits:
+    if op.traits & (Trait.LIBRARY | Trait.BYTES):
         return Evaluated(op.reference(arrays, complete), 0)
     if op.compute is not None:
         prim = operator_prim(op, types, complete)

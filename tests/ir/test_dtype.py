@@ -80,6 +80,9 @@ def test_columns_agree_with_numpy() -> None:
         assert row.numpy.name == row.name and row.bytes == row.numpy.itemsize
         assert row.kind == row.numpy.kind
         assert row.accumulator.numpy == np.zeros(1, row.numpy).sum().dtype  # none is narrow
+        if row.is_complex:
+            assert (row.part.complex, 2 * row.part.bits) == (row, row.bits)
+            continue
         assert LLVM_TYPES[row.llvm].bits == row.bits
         if row.is_float:
             info = np.finfo(row.numpy)

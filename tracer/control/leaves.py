@@ -38,6 +38,7 @@ _NUMBERS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(bool),
     int: np.dtype(np.int64),
     float: np.dtype(np.float64),
+    complex: np.dtype(np.complex128),
 }
 
 
@@ -118,9 +119,10 @@ def _met(one: LeafType, other: LeafType) -> LeafType | None:
     if other.weak is None:
         return None
     kind: Any = one.weak or one.dtype.numpy
-    meeting = np.result_type(*({int: 0, float: 0.0}.get(k, k) for k in (kind, other.weak)))
+    numbers: dict[Any, Any] = {int: 0, float: 0.0, complex: 0j}
+    meeting = np.result_type(*(numbers.get(k, k) for k in (kind, other.weak)))
     if one.weak is not None:
-        weak: WeakType = float if meeting.kind == "f" else int
+        weak: WeakType = {"f": float, "c": complex}.get(meeting.kind, int)
         return LeafType(one.shape, dtype_of(meeting), weak, array)
     return replace(one, array=array) if meeting == one.dtype.numpy else None
 

@@ -66,7 +66,7 @@ def test_samples_cover_sizes_and_dtypes():
         if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and own:
             assert any(t.rank > 1 for t in own), op.name
         sizes |= {s for t in own for s in t.shape}
-    assert len(dtypes) == 11
+    assert len(dtypes) == 13
     assert {0, 1, 3, 5, 7} <= sizes
 
 

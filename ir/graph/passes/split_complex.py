@@ -1,0 +1,349 @@
+"""Replace every complex tensor by two, of real and of imaginary parts.
+
+Before::
+
+    def @main(%x: Tensor[(8), complex64], %y: Tensor[(8), float32]) -> Tensor[(8), float32] {
+      %0 = imag(%x);
+      add(%0, %y)
+    }
+
+After::
+
+    def @main(%x: Tensor[(8), complex64], %y: Tensor[(8), float32]) -> Tensor[(8), float32] {
+      %0 = bitcast(%x, dtype="float32");
+      %1 = strided_slice(%0, begin=[0, 0], end=[8, 1], strides=[1, 1]);
+      %2 = strided_slice(%0, begin=[0, 1], end=[8, 2], strides=[1, 1]);
+      %3 = reshape(%1, newshape=[8]);
+      %4 = reshape(%2, newshape=[8]);
+      add(%4, %y)
+    }
+
+The other passes, kernels and machine code know no complex numbers. Those of arguments and results
+of ``main`` are interleaved in memory; the bytes are read and written in place, as floats with one
+more axis. Everywhere else - in branches, loops and functions too - the two parts are tensors of
+their own (planar), so that loops over them vectorise. ``ir/ops/pairs.py`` says what operators do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ...errors import InternalError, UnsupportedError
+from ...ops.compose import F, Value
+from ...ops.pairs import PAIR_RULES, Pair
+from ...traits import Trait
+from ..builder import Builder
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    For,
+    Function,
+    GlobalVar,
+    If,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+    While,
+)
+from ..types import FuncType, TensorType, TupleType, Type
+from ..walk import all_bindings, map_operands, nested_blocks, nested_params, operands
+
+__all__ = ["split_complex"]
+
+_BORDERS = Trait.BYTES | Trait.LIBRARY
+"""Traits of operators whose complex operands and results are interleaved in memory."""
+
+
+def split_complex(module: Module) -> Module:
+    """Returns the module without complex tensors, except where memory holds them: parameters and
+    results of ``main``, operands and results of library calls."""
+    functions = [(name, f) for name, f in module.functions.items() if isinstance(f, Function)]
+    if not any(_is_to_split(f, name == "main") for name, f in functions):
+        return module
+    splitter = _Splitter()
+    changed = dict(module.functions)
+    changed.update((name, splitter.function(f, name == "main")) for name, f in functions)
+    return module.with_functions(changed)
+
+
+def _is_to_split(function: Function, is_main: bool) -> bool:
+    """True if the function computes with complex tensors."""
+    if not is_main and any(map(_has_complex, (*function.type.params, function.type.result))):
+        return True
+    return any(
+        not _is_border(b.value)
+        and not (is_main and b.var is function.body.result and isinstance(b.value, Tuple))
+        and any(
+            map(
+                _has_complex,
+                (b.var.type, *(a.type for a in (*operands(b.value), *nested_params(b.value)))),
+            )
+        )
+        for b in all_bindings(function)
+    )
+
+
+def _is_border(value: Expr) -> bool:
+    if isinstance(value, Call):
+        return not isinstance(value.op, Var | GlobalVar) and bool(value.op.traits & _BORDERS)
+    return isinstance(value, TupleGetItem)
+
+
+def _has_complex(type: Type) -> bool:
+    if isinstance(type, TensorType):
+        return type.dtype.is_complex
+    if isinstance(type, TupleType):
+        return any(map(_has_complex, type.fields))
+    return any(map(_has_complex, (*type.params, type.result)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A complex tensor; ``whole`` is its interleaved form, if there is one."""
+
+    re: Atom
+    im: Atom
+    whole: Atom | None = None
+
+
+_Split: TypeAlias = "Atom | _Parts | list[_Split]"
+"""What stands for a value: a tuple with complex tensors in it is a list of its fields."""
+
+
+def _leaf_types(type: Type) -> list[Type]:
+    """Returns the types of the values that one of ``type`` becomes."""
+    if isinstance(type, FuncType):
+        params = tuple(leaf for p in type.params for leaf in _leaf_types(p))
+        return [FuncType(params, _joined_type(type.result))]
+    if not _has_complex(type):
+        return [type]
+    if isinstance(type, TensorType):
+        return [TensorType(type.shape, type.dtype.part)] * 2
+    return [leaf for field in type.fields for leaf in _leaf_types(field)]
+
+
+def _joined_type(type: Type) -> Type:
+    """Returns the type of the one value that one of ``type`` becomes."""
+    leaves = _leaf_types(type)
+    return leaves[0] if len(leaves) == 1 else TupleType(tuple(leaves))
+
+
+def _leaves(split: _Split) -> list[Atom]:
+    if isinstance(split, _Parts):
+        return [split.re, split.im]
+    return (
+        [leaf for field in split for leaf in _leaves(field)] if isinstance(split, list) else [split]
+    )
+
+
+def _rebuilt(type: Type, leaves: Iterator[Atom]) -> _Split:
+    """What stands for a value of ``type``, given its leaves."""
+    if isinstance(type, FuncType) or not _has_complex(type):
+        return next(leaves)
+    if isinstance(type, TensorType):
+        return _Parts(next(leaves), next(leaves))
+    return [_rebuilt(field, leaves) for field in type.fields]
+
+
+class _Splitter:
+    def __init__(self) -> None:
+        self.values: dict[Var, _Split] = {}  # of variables that became something else
+        self.constants: dict[int, _Parts] = {}
+
+    def function(self, function: Function, is_main: bool) -> Function:
+        builder = Builder()
+        if is_main:
+            for param in function.params:
+                if _has_complex(param.type):
+                    self.values[param] = self.parts_of(builder, param)
+            params = function.params
+        else:
+            params = self.params(function.params)
+        split = self.block(function.body, builder)
+        result = self.whole(builder, split) if is_main else self.joined(builder, split)
+        return Function(params, builder.block(result), function.attrs, function.span)
+
+    def params(self, params: Iterable[Var]) -> tuple[Var, ...]:
+        """Returns the variables that are bound instead of ``params``."""
+        made: list[Var] = []
+        for param in params:
+            if not _has_complex(param.type):
+                made.append(param)
+                continue
+            leaves = _leaf_types(param.type)
+            names = ("_re", "_im") if len(leaves) == 2 else map("_{}".format, range(len(leaves)))
+            own = [Var(param.name + n, t, param.span) for n, t in zip(names, leaves)]
+            self.values[param] = _rebuilt(param.type, iter(own))
+            made += own
+        return tuple(made)
+
+    def block(self, block: Block, builder: Builder) -> _Split:
+        """Emits the bindings of a block; returns what stands for its result."""
+        for binding in block.bindings:
+            var, value = binding.var, binding.value
+            builder.span = var.span or getattr(value, "span", None)
+            inside = any(isinstance(b, Block) for b in nested_blocks(value))
+            fields = [self.of(a) for a in operands(value)]
+            plain = all(not isinstance(f, _Parts | list) for f in fields)
+            if plain and not inside and not _has_complex(var.type):
+                value = map_operands(value, self.atom)
+                builder.bindings.append(binding if value is binding.value else Binding(var, value))
+                continue
+            self.values[var] = self.value(var, value, fields, builder)
+        return self.of(block.result)
+
+    def nested(self, block: Block) -> Block:
+        builder = Builder()
+        split = self.block(block, builder)
+        return builder.block(self.joined(builder, split))
+
+    def value(self, var: Var, value: Expr, fields: list[_Split], builder: Builder) -> _Split:
+        """Emits ``value``, whose operands are ``fields``."""
+        if isinstance(value, Tuple):
+            return fields
+        if isinstance(value, TupleGetItem):
+            (tuple_,) = fields
+            assert isinstance(tuple_, list)
+            return tuple_[value.index]
+        if isinstance(value, Call):
+            if isinstance(value.op, GlobalVar | Var):
+                callee, *args = [leaf for field in fields for leaf in _leaves(field)]
+                assert isinstance(callee, GlobalVar | Var)
+                return self.parted(builder, var.type, builder.emit(callee, args, value.attrs))
+            return self.operator(var, value, fields, builder)
+        if isinstance(value, If):
+            (condition,) = fields
+            assert not isinstance(condition, _Parts | list)
+            then, orelse = self.nested(value.then), self.nested(value.orelse)
+            return self.parted(builder, var.type, builder.cond(condition, then, orelse))
+        if isinstance(value, While):
+            params = self.params(value.params)
+            initial = [leaf for field in fields for leaf in _leaves(field)]
+            condition, body = self.nested(value.condition), self.nested(value.body)
+            return self.parted(
+                builder, var.type, builder.while_loop(params, initial, condition, body)
+            )
+        if isinstance(value, For):
+            params = self.params(value.params)
+            extent, *initial = [leaf for field in fields for leaf in _leaves(field)]
+            body = self.nested(value.body)
+            made = builder.for_loop(value.index, extent, params, initial, body)
+            return self.parted(builder, var.type, made)
+        if isinstance(value, Function):
+            function = self.function(value, is_main=False)
+            return builder.bind(function, function.type)
+        (alias,) = fields
+        return alias
+
+    def operator(self, var: Var, call: Call, fields: list[_Split], builder: Builder) -> _Split:
+        op = call.op
+        assert not isinstance(op, GlobalVar | Var)
+        if op.traits & _BORDERS:
+            args = [self.whole(builder, f) for f in fields]
+            return self.parted(builder, var.type, builder.emit(op, args, call.attrs))
+        rule = PAIR_RULES.get(op.name)
+        if rule is None:
+            raise UnsupportedError(f"{op.name} is not supported for complex numbers", span=var.span)
+        values = [_as_value(builder, f) for f in fields]
+        result = rule(*values, **call.attrs) if values else rule(builder, **call.attrs)
+        split: _Split = (
+            [_as_split(r) for r in result] if type(result) is list else _as_split(result)
+        )
+        types = [leaf.type for leaf in _leaves(split)]
+        if types != _leaf_types(var.type):
+            raise InternalError(
+                f"{op.name} of complex numbers gives {', '.join(map(str, types))} for {var.type}"
+            )
+        return split
+
+    def of(self, atom: Atom) -> _Split:
+        """Returns what stands for ``atom``."""
+        if isinstance(atom, Var):
+            return self.values.get(atom, atom)
+        if isinstance(atom, GlobalVar):
+            (type,) = _leaf_types(atom.type)
+            assert isinstance(type, FuncType)
+            return atom if type == atom.type else GlobalVar(atom.name, type, atom.span)
+        if not _has_complex(atom.type):
+            return atom
+        parts = self.constants.get(id(atom))
+        if parts is None:
+            re, im = (
+                Constant(np.ascontiguousarray(v), atom.name and f"{atom.name}_{n}", atom.span)
+                for n, v in (("re", atom.value.real), ("im", atom.value.imag))
+            )
+            parts = self.constants[id(atom)] = _Parts(re, im, atom)
+        return parts
+
+    def atom(self, atom: Atom) -> Atom:
+        split = self.of(atom)
+        assert not isinstance(split, _Parts | list)
+        return split
+
+    def parted(self, builder: Builder, type: Type, made: Atom) -> _Split:
+        """What stands for a value of ``type`` that was emitted as ``made``: as it is in memory, or
+        as the tuple of its leaves."""
+        if isinstance(type, FuncType) or not _has_complex(type):
+            return made
+        if isinstance(made.type, TensorType):
+            return self.parts_of(builder, made)
+        assert isinstance(made.type, TupleType)
+        items = [builder.get_item(made, n) for n in range(len(made.type.fields))]
+        if made.type != type:
+            return _rebuilt(type, iter(items))
+        return [self.parted(builder, i.type, i) for i in items]
+
+    def parts_of(self, builder: Builder, whole: Atom) -> _Split:
+        """What stands for a value that is interleaved in memory."""
+        type = whole.type
+        if isinstance(type, TupleType):
+            items = [builder.get_item(whole, n) for n in range(len(type.fields))]
+            return [self.parts_of(builder, i) if _has_complex(i.type) else i for i in items]
+        assert isinstance(type, TensorType)
+        pairs = F.bitcast(Value(builder, whole), dtype=type.dtype.part.name)
+        shape, ones = type.shape, (1,) * (type.rank + 1)
+        parts = [
+            F.strided_slice(pairs, begin=(*begin, n), end=(*shape, n + 1), strides=ones)
+            for begin in [(0,) * type.rank]
+            for n in (0, 1)
+        ]
+        re, im = (F.reshape(part, newshape=shape).atom for part in parts)
+        return _Parts(re, im, whole)
+
+    def joined(self, builder: Builder, split: _Split) -> Atom:
+        """The one value that stands for a value: a tuple if it has several leaves."""
+        if isinstance(split, _Parts | list):
+            return builder.make_tuple(_leaves(split))
+        return split
+
+    def whole(self, builder: Builder, split: _Split) -> Atom:
+        """A value with complex tensors that are interleaved in memory."""
+        if isinstance(split, list):
+            return builder.make_tuple([self.whole(builder, field) for field in split])
+        if not isinstance(split, _Parts):
+            return split
+        if split.whole is not None:
+            return split.whole
+        re, im = Value(builder, split.re), Value(builder, split.im)
+        pairs = F.stack(re, im, axis=re.rank)
+        return F.bitcast(pairs, dtype=re.dtype.complex.name).atom
+
+
+def _as_value(builder: Builder, split: _Split) -> Pair | Value:
+    if isinstance(split, _Parts):
+        return Pair(Value(builder, split.re), Value(builder, split.im))
+    assert not isinstance(split, list)
+    return Value(builder, split)
+
+
+def _as_split(result: Pair | Value) -> _Split:
+    return _Parts(result.re.atom, result.im.atom) if isinstance(result, Pair) else result.atom

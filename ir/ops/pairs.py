@@ -1,0 +1,210 @@
+"""What operators do with complex numbers, as compositions on their real and imaginary parts.
+
+``split_complex`` asks this table. An operator that is not in it refuses complex operands::
+
+    @on_pairs("multiply")
+    def _multiply(x: Pair, y: Pair) -> Pair:
+        return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
+
+A rule has the operator's operands and attributes: complex operands arrive as pairs, others as they
+are; an operator without operands has the graph's builder instead. Special values (infinities, nan,
+signs of zeros) are NumPy's, those of C99's Annex G. The error of a function is bounded relative to
+the modulus of its result, not to each part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from ..dtype import DTYPES
+from ..errors import LoopwrightTypeError
+from ..graph.builder import Builder
+from ..graph.types import TensorType, TupleType
+from .compose import F, Value, call
+from .rules import shorts
+
+__all__ = ["PAIR_RULES", "Pair", "require_pair_rule"]
+
+
+class Pair(NamedTuple):
+    """A complex tensor: its real and its imaginary part, of one type."""
+
+    re: Value
+    im: Value
+
+
+Operand: TypeAlias = Pair | Value
+PairRule: TypeAlias = Callable[..., Any]
+
+PAIR_RULES: dict[str, PairRule] = {}
+"""By operator: from its operands and attributes to its result, a pair or a real value."""
+
+
+def on_pairs(*names: str) -> Callable[[PairRule], PairRule]:
+    """Enters the decorated function into the table under each of ``names``."""
+
+    def enter(rule: PairRule) -> PairRule:
+        PAIR_RULES.update(dict.fromkeys(names, rule))
+        return rule
+
+    return enter
+
+
+def require_pair_rule(name: str, operands: Sequence[TensorType]) -> None:
+    """Raises LoopwrightTypeError unless the operator takes complex numbers."""
+    if name not in PAIR_RULES:
+        raise LoopwrightTypeError(
+            f"is not defined for complex numbers, {shorts(operands)}",
+            hint="x.real, x.imag or abs(x)",
+        )
+
+
+# Operators that treat both parts alike: index maps, sums, choices.
+
+BY_PARTS = (
+    *("add", "subtract", "negative", "round", "sum", "mean", "cumsum", "where"),
+    *("concatenate", "stack", "split", "reshape", "transpose", "broadcast_to", "expand_dims"),
+    *("squeeze", "diagonal", "strided_slice", "strided_set", "reverse", "take", "tril", "triu"),
+    *("dynamic_slice", "nn.gather_nd"),
+)
+
+
+def _by_parts(name: str) -> PairRule:
+    def rule(*operands: Operand, **attrs: Any) -> Any:
+        def of(part: int) -> Any:
+            values = [x[part] if isinstance(x, Pair) else x for x in operands]
+            return apply(name, *values, **attrs)
+
+        re, im = of(0), of(1)
+        if isinstance(re.atom.type, TupleType):
+            return [Pair(*both) for both in zip(re.fields, im.fields, strict=True)]
+        return Pair(re, im)
+
+    return rule
+
+
+def apply(name: str, *operands: Any, **attrs: Any) -> Value:
+    """The operator called ``name``."""
+    space = F.nn if name.startswith("nn.") else F
+    return getattr(space, name.removeprefix("nn."))(*operands, **attrs)
+
+
+PAIR_RULES.update((name, _by_parts(name)) for name in BY_PARTS)
+
+
+# Parts
+
+
+@on_pairs("complex")
+def _complex(re: Value, im: Value) -> Pair:
+    shape = (re + im).shape if re.shape != im.shape else re.shape
+    return Pair(_broadcast(re, shape), _broadcast(im, shape))
+
+
+def _broadcast(x: Value, shape: Any) -> Value:
+    return x if x.shape == shape else F.broadcast_to(x, shape=shape)
+
+
+@on_pairs("real")
+def _real(x: Pair) -> Value:
+    return x.re
+
+
+@on_pairs("imag")
+def _imag(x: Pair) -> Value:
+    return x.im
+
+
+@on_pairs("conj")
+def _conj(x: Pair) -> Pair:
+    return Pair(x.re, -x.im)
+
+
+@on_pairs("cast")
+def _cast(x: Operand, *, dtype: str) -> Operand:
+    wanted = DTYPES[dtype]
+    if not isinstance(x, Pair):
+        re = F.cast(x, dtype=wanted.part.name)
+        return Pair(re, re.full(re.shape, 0.0))
+    if wanted.is_bool:
+        return _nonzero(x)
+    if wanted.is_complex:
+        return Pair(*(F.cast(part, dtype=wanted.part.name) for part in x))
+    return F.cast(x.re, dtype=dtype)
+
+
+@on_pairs("full")
+def _full(b: Builder, *, shape: Any, fill_value: Any, dtype: str) -> Pair:
+    is_complex = isinstance(fill_value, complex)
+    parts = (fill_value.real, fill_value.imag) if is_complex else (fill_value, 0.0)
+    part = DTYPES[dtype].part.name
+    made = (call(b, "full", shape=shape, fill_value=v, dtype=part) for v in parts)
+    return Pair(*(Value(b, atom) for atom in made))
+
+
+@on_pairs("iota")
+def _iota(b: Builder, *, dtype: str, **attrs: Any) -> Pair:
+    re = Value(b, call(b, "iota", dtype=DTYPES[dtype].part.name, **attrs))
+    return Pair(re, re.full(re.shape, 0.0))
+
+
+@on_pairs("arange")
+def _arange(b: Builder, *, dtype: str, **attrs: Any) -> Pair:
+    re = Value(b, call(b, "arange", dtype=DTYPES[dtype].part.name, **attrs))
+    return Pair(re, re.full(re.shape, 0.0))
+
+
+# Arithmetic
+
+
+@on_pairs("multiply")
+def _multiply(x: Pair, y: Pair) -> Pair:
+    return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
+
+
+@on_pairs("divide")
+def _divide(x: Pair, y: Pair) -> Pair:
+    """Smith's method: the greater part of the divisor is taken out of its square."""
+    wide = F.greater_equal(abs(y.re), abs(y.im))
+    great, small = F.where(wide, y.re, y.im), F.where(wide, y.im, y.re)
+    a, b = F.where(wide, x.re, x.im), F.where(wide, x.im, x.re)
+    ratio = small / great
+    scale = 1.0 / (great + small * ratio)
+    re = (a + b * ratio) * scale
+    im = (b - a * ratio) * scale
+    # x / 0 is taken part by part.
+    zero = F.logical_and(F.equal(y.re, 0.0), F.equal(y.im, 0.0))
+    re = F.where(zero, x.re / abs(y.re), re)
+    im = F.where(zero, x.im / abs(y.re), F.where(wide, im, -im))
+    return Pair(re, im)
+
+
+@on_pairs("abs")
+def modulus(x: Pair) -> Value:
+    """sqrt(re**2 + im**2) with both scaled by a power of 2, so that no square overflows."""
+    a, b = abs(x.re), abs(x.im)
+    great, small = F.maximum(a, b), F.minimum(a, b)
+    ratio = small / great
+    root = great * F.sqrt(ratio * ratio + 1.0)
+    infinite = F.logical_or(F.isinf(a), F.isinf(b))
+    plain = F.where(F.equal(great, 0.0), great, root)
+    return F.where(infinite, plain.full((), math.inf), plain)
+
+
+def _nonzero(x: Pair) -> Value:
+    return F.logical_or(F.not_equal(x.re, 0.0), F.not_equal(x.im, 0.0))
+
+
+# Comparisons
+
+
+@on_pairs("equal")
+def _equal(x: Pair, y: Pair) -> Value:
+    return F.logical_and(F.equal(x.re, y.re), F.equal(x.im, y.im))
+
+
+@on_pairs("not_equal")
+def _not_equal(x: Pair, y: Pair) -> Value:
+    return F.logical_or(F.not_equal(x.re, y.re), F.not_equal(x.im, y.im))
