@@ -470,7 +470,7 @@ class _Parser:
             try:
                 return complex(text)
             except ValueError:
-                scan.fail(f"{text} is no number", start)
+                scan.fail(f"{text} is not a number", start)
         if match := _SCALAR.fullmatch(text):
             integer = re.fullmatch(r"-?\d+", match[1]) and (match[2] or "i")[0] != "f"
             return int(match[1]) if integer else float(match[1])

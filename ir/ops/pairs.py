@@ -1,4 +1,4 @@
-"""What operators do with complex numbers, as compositions on their real and imaginary parts.
+"""Operators on complex numbers, as compositions of operators on real and imaginary parts.
 
 ``split_complex`` asks this table. An operator that is not in it refuses complex operands::
 
@@ -39,7 +39,7 @@ Operand: TypeAlias = Pair | Value
 PairRule: TypeAlias = Callable[..., Any]
 
 PAIR_RULES: dict[str, PairRule] = {}
-"""By operator: from its operands and attributes to its result, a pair or a real value."""
+"""Rules by operator: from its operands and attributes to its result, a pair or a real value."""
 
 
 def on_pairs(*names: str) -> Callable[[PairRule], PairRule]:

@@ -116,7 +116,7 @@ class _Parts:
 
 
 _Split: TypeAlias = "Atom | _Parts | list[_Split]"
-"""What stands for a value: a tuple with complex tensors in it is a list of its fields."""
+"""The substitute of a value: a tuple with complex tensors in it is a list of its fields."""
 
 
 def _leaf_types(type: Type) -> list[Type]:
@@ -146,7 +146,7 @@ def _leaves(split: _Split) -> list[Atom]:
 
 
 def _rebuilt(type: Type, leaves: Iterator[Atom]) -> _Split:
-    """What stands for a value of ``type``, given its leaves."""
+    """Returns the substitute of a value of ``type``, given its leaves."""
     if isinstance(type, FuncType) or not _has_complex(type):
         return next(leaves)
     if isinstance(type, TensorType):
@@ -181,13 +181,13 @@ class _Splitter:
                 continue
             leaves = _leaf_types(param.type)
             names = ("_re", "_im") if len(leaves) == 2 else map("_{}".format, range(len(leaves)))
-            own = [Var(param.name + n, t, param.span) for n, t in zip(names, leaves)]
-            self.values[param] = _rebuilt(param.type, iter(own))
-            made += own
+            variables = [Var(param.name + n, t, param.span) for n, t in zip(names, leaves)]
+            self.values[param] = _rebuilt(param.type, iter(variables))
+            made += variables
         return tuple(made)
 
     def block(self, block: Block, builder: Builder) -> _Split:
-        """Emits the bindings of a block; returns what stands for its result."""
+        """Emits the bindings of a block; returns the substitute of its result."""
         for binding in block.bindings:
             var, value = binding.var, binding.value
             builder.span = var.span or getattr(value, "span", None)
@@ -266,7 +266,7 @@ class _Splitter:
         return split
 
     def of(self, atom: Atom) -> _Split:
-        """Returns what stands for ``atom``."""
+        """Returns the substitute of ``atom``."""
         if isinstance(atom, Var):
             return self.values.get(atom, atom)
         if isinstance(atom, GlobalVar):
@@ -290,8 +290,8 @@ class _Splitter:
         return split
 
     def parted(self, builder: Builder, type: Type, made: Atom) -> _Split:
-        """What stands for a value of ``type`` that was emitted as ``made``: as it is in memory, or
-        as the tuple of its leaves."""
+        """Returns the substitute of a value of ``type`` that was emitted as ``made``: interleaved
+        in memory, or as the tuple of its leaves."""
         if isinstance(type, FuncType) or not _has_complex(type):
             return made
         if isinstance(made.type, TensorType):
@@ -303,7 +303,7 @@ class _Splitter:
         return [self.parted(builder, i.type, i) for i in items]
 
     def parts_of(self, builder: Builder, whole: Atom) -> _Split:
-        """What stands for a value that is interleaved in memory."""
+        """Returns the substitute of a value that is interleaved in memory."""
         type = whole.type
         if isinstance(type, TupleType):
             items = [builder.get_item(whole, n) for n in range(len(type.fields))]
