@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..ir.errors import InternalError
-from ..ir.program.analysis import Place, swap_groups
+from ..ir.program.analysis import Place, regions, swap_groups
 from ..ir.program.nodes import (
     Alias,
     Alloc,
@@ -28,6 +28,7 @@ from ..ir.program.nodes import (
     Library,
     Program,
     Region,
+    ScalarRange,
     Swap,
     While,
 )
@@ -194,9 +195,22 @@ class BodyWriter:
 
     def call(self, call: Call, symbol: str) -> None:
         """The call of one kernel."""
+        for stated in call.ranges:
+            self.assume(stated)
         pointers = [self.pointer(o.name) for o in call.operands]
         pointers.append("null" if call.workspace is None else self.workspace(call))
         self.lines.append(f"  call void {symbol}({', '.join(f'ptr {p}' for p in pointers)})")
+
+    def assume(self, stated: ScalarRange) -> None:
+        """Tells LLVM the range of a scalar."""
+        name, pointer = self.fresh("stated"), self.pointer(stated.name)
+        dtype = regions(self.program)[stated.name].dtype
+        type, sign = dtype.llvm, "s" if dtype.is_signed else "u"
+        self.lines.append(f"  %{name} = load {type}, ptr {pointer}")
+        for relation, bound in (f"{sign}ge", stated.low), (f"{sign}le", stated.high):
+            test = self.fresh("stated")
+            self.lines.append(f"  %{test} = icmp {relation} {type} %{name}, {bound}")
+            self.lines.append(f"  call void @llvm.assume(i1 %{test})")
 
     def workspace(self, call: Call) -> str:
         """The address of a call's scratch memory. That of inlined code lies in the frame of the

@@ -21,7 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..ir.program.analysis import Place, fixed_regions, has_control_flow, recursive_functions
+from ..ir.program.analysis import (
+    Place,
+    calls,
+    fixed_regions,
+    has_control_flow,
+    recursive_functions,
+)
 from ..ir.program.nodes import Instr, Invoke, Program, Region
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_text import CLOCK, FRAMES_END, POLL_TEXT, STACK_END, BodyWriter, Interface
@@ -115,6 +121,8 @@ class EntryWriter(BodyWriter):
             declarations.append("declare i32 @lw_library(ptr, ptr)")
         if self.polls or any(f.polls for f in functions):
             declarations.append(POLL_TEXT)
+        if any(call.ranges for call in calls(self.program)):
+            declarations.append("declare void @llvm.assume(i1)")
         if self.functions:
             declarations.append("declare ptr @lw_stack_end()")
             declarations.append("declare ptr @llvm.stacksave.p0()")

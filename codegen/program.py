@@ -23,6 +23,7 @@ from .objects import code_hash, loaded_code, object_code
 from .runtime import status
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable
+from .scalar_ranges import bound_scalars
 from .target import Target
 from .update_entry import UPDATE_ENTRY
 
@@ -68,7 +69,7 @@ def compile_program(
     ``kernels`` has every kernel the program calls, by the name it is called by; every constant of
     the program must have its value. It runs on ``threads`` threads, or as many as its caller has.
     """
-    program = inline_small_kernels(program, kernels)
+    program = bound_scalars(inline_small_kernels(program, kernels), kernels)
     called = called_symbols(program, kernels)
     text = program_entry(program, kernels)
     code = object_code(text, target)

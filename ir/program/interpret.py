@@ -222,6 +222,10 @@ def _run(
                 count = extent if isinstance(extent, int) else int(frame.array(extent))
                 frame.extents[index.name] = count
             case Call(kernel, operands, workspace):
+                for stated in step.ranges:
+                    value = frame.array(stated.name)
+                    if not stated.low <= value <= stated.high:
+                        raise InternalError(f"%{stated.name} is {value}: {step}")
                 arrays = [frame.array(o.name) for o in operands]
                 extra = [] if workspace is None else [frame.array(workspace)]
                 kernels[kernel](*arrays, *extra)

@@ -10,6 +10,8 @@
     Alloc    ::= "%" name "= alloc" dtype "[" INT, ... "]" ["at" INT | "in registers"]
     Free     ::= "free %" name
     Call     ::= "call" ["inline"] "@" kernel "(" Operand, ... ")" ["workspace %" name]
+                     ["where" Range, ...]
+    Range    ::= "%" name "in" "[" INT "," INT "]"        both inclusive
     Library  ::= "library" STRING "(" Operand, ... ")" ["with" JSON]
     Operand  ::= ("@in" | "@out" | "@inout") "%" name
     Copy     ::= "copy @in %" name ", @out %" name
@@ -27,7 +29,8 @@ it costs nothing. A kernel reads its ``@in`` operands, writes all elements of it
 and does both to ``@inout`` ones. Two operands of one call may share bytes only if they are the same
 bytes, one to be read and one to be written, and both are marked ``@inout``: the kernel has been
 found to read each element before it writes it. ``workspace`` is scratch memory that a kernel needs
-beside its operands. An ``inline`` one is a part of the code around it.
+beside its operands. An ``inline`` one is a part of the code around it, and may rely on the ranges
+of scalars that are stated with it.
 
 ``library`` calls a function of ``ir/library`` by its name; JSON's array of pairs has names and
 values of its options. It may raise, and then the program ends.
@@ -83,6 +86,7 @@ __all__ = [
     "Operand",
     "Program",
     "Region",
+    "ScalarRange",
     "Swap",
     "Update",
     "While",
@@ -169,6 +173,18 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalarRange:
+    """The values that an integer scalar may have, ``low`` and ``high`` included."""
+
+    name: str
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"%{self.name} in [{self.low}, {self.high}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A kernel applied to operands in the order of its native parameters."""
 
@@ -177,11 +193,14 @@ class Call:
     workspace: str | None = None
     span: Span | None = field(default=None, compare=False)
     inline: bool = False
+    ranges: tuple[ScalarRange, ...] = ()
 
     def __str__(self) -> str:
         how = "call inline" if self.inline else "call"
         text = f"{how} @{self.kernel}({', '.join(map(str, self.operands))})"
-        return text if self.workspace is None else f"{text} workspace %{self.workspace}"
+        if self.workspace is not None:
+            text += f" workspace %{self.workspace}"
+        return f"{text} where {', '.join(map(str, self.ranges))}" if self.ranges else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from .nodes import (
     Operand,
     Program,
     Region,
+    ScalarRange,
     Swap,
     Update,
     While,
@@ -106,6 +107,9 @@ class _Parser:
 
     def number(self) -> int:
         return int(self.word(r"\d+", "a number"))
+
+    def signed(self) -> int:
+        return -self.number() if self.take("-") else self.number()
 
     def name(self) -> str:
         return self.word(r"%[\w.]+", "a %name")[1:]
@@ -269,7 +273,16 @@ class _Parser:
         inline = self.take("inline")
         kernel, operands = self.global_name(), self.operands()
         workspace = self.name() if self.take("workspace") else None
-        return Call(kernel, operands, workspace, inline=inline)
+        ranges: list[ScalarRange] = []
+        while self.take("," if ranges else "where"):
+            name = self.name()
+            self.expect("in")
+            self.expect("[")
+            low = self.signed()
+            self.expect(",")
+            ranges.append(ScalarRange(name, low, self.signed()))
+            self.expect("]")
+        return Call(kernel, operands, workspace, inline=inline, ranges=tuple(ranges))
 
     def library(self) -> Library:
         function, operands = self.string(), self.operands()

@@ -215,6 +215,8 @@ class _Verifier:
             case Call() | Copy() | Invoke() | Library():
                 if isinstance(instr, Copy):
                     self.check_copy(instr)
+                if isinstance(instr, Call):
+                    self.check_ranges(instr)
                 if isinstance(instr, Invoke):
                     self.check_invoke(instr)
                 if isinstance(instr, Library):
@@ -325,6 +327,15 @@ class _Verifier:
             raise self.wrong(f"the {what} %{name} is {region.type_text}, not {dtype}[]")
         if not _cover(self.written.get(place.root, ()), place.begin, place.end):
             raise self.wrong(f"%{name} is read before it is written")
+
+    def check_ranges(self, call: Call) -> None:
+        operands = {o.name for o in call.operands}
+        for stated in call.ranges:
+            region = self.regions.get(stated.name)
+            if stated.name not in operands or region is None or region.shape:
+                raise self.wrong(f"%{stated.name} is not a scalar operand")
+            if not region.dtype.is_integer or stated.low > stated.high:
+                raise self.wrong(f"{stated} is not the range of an integer")
 
     def check_copy(self, instr: Copy) -> None:
         source, target = self.find(instr.source), self.find(instr.target)

@@ -7,11 +7,15 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
+from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import Target
 from loopwright.compile import CompiledFunction
+from loopwright.ir.dims import as_int
 from loopwright.ir.errors import UnsupportedError
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Module
+from loopwright.ir.loop.interpret import interpret
+from loopwright.ir.program.interpret import interpret as interpret_program
 from loopwright.pipeline import Built, lower_module
 from random_control import Program, function_of, mistake, outcome
 
@@ -38,12 +42,35 @@ class Lowered(CompiledFunction):
         return Built(lambda arrays: _evaluated(lowered, arrays))
 
 
+class Stepped(CompiledFunction):
+    """A compiled function whose program and loop nests the interpreters run, with its ranges."""
+
+    def _build(self, traced: Any, *rest: Any) -> Any:
+        parts = super()._build(traced, *rest).parts
+        assert parts is not None
+        kernels = {name: _interpreted(kernel) for name, kernel in parts.kernels.items()}
+        return Built(lambda arrays: interpret_program(parts.program, arrays, kernels, deepest=400))
+
+
+def _interpreted(kernel: Kernel) -> Callable[..., None]:
+    def run(*arrays: Any) -> None:
+        buffers = {
+            operand.buffer.name: array.reshape([as_int(n) for n in operand.buffer.shape])
+            for operand, array in zip(kernel.operands, arrays, strict=False)
+        }
+        for buffer in kernel.nest.workspace:
+            buffers[buffer.name] = np.empty([as_int(n) for n in buffer.shape], buffer.dtype.numpy)
+        interpret(kernel.nest, buffers)
+
+    return run
+
+
 def _evaluated(module: Module, arrays: Sequence[Any]) -> list[Any]:
     result = evaluate(module, *arrays)
     return [np.array(value) for value in (result if isinstance(result, tuple) else (result,))]
 
 
-GRAPHS: dict[str, Compiler] = {"traced": Interpreted, "lowered": Lowered}
+GRAPHS: dict[str, Compiler] = {"traced": Interpreted, "lowered": Lowered, "program": Stepped}
 
 
 def compilers(isas: Sequence[str] = ISAS, threads: Sequence[int] = (1, 2)) -> dict[str, Compiler]:

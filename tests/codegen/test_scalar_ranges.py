@@ -1,0 +1,83 @@
+"""Ranges of scalars, found by executing programs on intervals."""
+
+import re
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright.ir.errors import InternalError
+from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.parser import parse_program
+
+
+def _ranges(function, *args) -> list[str]:
+    text = lw.compile(function).lower(*args).as_text("program")
+    return re.findall(r"in (\[-?\d+, -?\d+\])", text)
+
+
+X = np.zeros(50)
+
+
+def test_a_counter_lies_below_its_extent():
+    def total(x):
+        return lw.fori_loop(0, 40, lambda i, s: s * x[i + 3] + x[i * 1], 0.0)
+
+    assert set(_ranges(total, X)) == {"[0, 39]"}
+
+
+def test_a_condition_bounds_what_grows():
+    def search(x, wanted):
+        return lw.while_loop(lambda i: (i < 47) & (x[i] != wanted), lambda i: i + 2, 0)
+
+    # The condition is evaluated once more at the end.
+    assert _ranges(search, X, 2.0) == ["[0, 48]"]
+
+
+def test_a_condition_bounds_what_shrinks():
+    def insert(x, i):
+        def shift(s):
+            y, j = s
+            y[j] = y[j - 1]
+            return y, j - 1
+
+        return lw.while_loop(lambda s: s[1] > 0, shift, (x.copy(), np.minimum(i, 49)))
+
+    assert set(_ranges(insert, X, np.int64(7))) <= {"[1, 49]", "[0, 48]"}
+    assert _ranges(insert, X, np.int64(7))
+
+
+def test_a_branch_knows_its_condition():
+    def f(x, i):
+        def step(_, s):
+            return lw.cond((i >= 5) & (i < 9), lambda: s * 0.5 + x[i], lambda: s)
+
+        return lw.fori_loop(0, 10, step, 0.0)
+
+    assert set(_ranges(f, X, np.int64(3))) <= {"[5, 8]"}
+
+
+def test_what_overflows_has_no_range():
+    def f(x):
+        def step(c):
+            i, s = c
+            return i * 3, s + x[i]
+
+        return lw.while_loop(lambda c: c[0] != 0, step, (1, 0.0))
+
+    assert _ranges(f, X) == []
+
+
+def test_another_index_than_stated_is_found():
+    program = parse_program(
+        """program @f(@in %i: int64[], @out %y: int64[]) {
+             call inline @double(@in %i, @out %y) where %i in [-1, 3]
+           }"""
+    )
+    assert str(parse_program(str(program))) == str(program)
+
+    def double(i, y):
+        y[...] = 2 * i
+
+    assert interpret(program, [np.array(-1)], {"double": double}) == [np.array(-2)]
+    with pytest.raises(InternalError, match=r"%i is 4"):
+        interpret(program, [np.array(4)], {"double": double})
