@@ -5,17 +5,27 @@ NumPy computes in double precision and rounds to the operands' dtype, and so doe
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
+from ..ir.dims import as_int, product
 from ..ir.dtype import DTYPES, DType
-from ..ir.errors import LoopwrightTypeError
-from .dispatch import implements
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from .dispatch import UNSET, implements
 from .emitting import call_library, common_strong, lift
+from .linear import norm
 from .proxy import Proxy
+from .reductions import normalise_axis
 
 __all__: list[str] = []
+
+_EIGH: Any = type(np.linalg.eigh(np.eye(1)))
+_QR: Any = type(np.linalg.qr(np.eye(1)))
+_SVD: Any = type(np.linalg.svd(np.eye(1)))
+_SLOGDET: Any = type(np.linalg.slogdet(np.eye(1)))
+_EIG: Any = type(np.linalg.eig(np.eye(1)))
 
 
 def _call(function: str, *operands: Proxy, **options: Any) -> list[Proxy]:
@@ -27,24 +37,367 @@ def _wide(*values: Any) -> tuple[DType, list[Proxy]]:
     """Returns the dtype of results, and the operands in the one LAPACK computes in."""
     parts = common_strong(*values)
     dtype = parts[0].type.dtype
-    if not dtype.is_float:
+    if dtype.kind in "biu":
         dtype = DTYPES["float64"]
-    return dtype, [lift(p, DTYPES["float64"]) for p in parts]
+    wide = DTYPES["complex128" if dtype.kind == "c" else "float64"]
+    return dtype, [lift(p, wide) for p in parts]
 
 
-def _square(name: str, a: Proxy) -> None:
-    if a.ndim < 2:
-        raise LoopwrightTypeError(f"np.linalg.{name} takes matrices, not {a.type.short}")
-    if a.shape[-1] != a.shape[-2]:
-        raise LoopwrightTypeError(f"np.linalg.{name} takes square matrices, not {a.type.short}")
+def _matrix(name: str, a: Any, square: bool = True) -> tuple[DType, Proxy]:
+    """Returns the dtype of results, and an operand that is a matrix or a stack of them."""
+    dtype, (x,) = _wide(a)
+    _check(name, x, square)
+    return dtype, x
+
+
+def _check(name: str, x: Proxy, square: bool = True) -> None:
+    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
+        what = "square matrices" if square else "matrices"
+        raise LoopwrightTypeError(f"np.linalg.{name} takes {what}, not {x.type.short}")
+
+
+def _real(dtype: DType) -> DType:
+    """The dtype of norms and of singular values."""
+    return DTYPES[{"complex64": "float32", "complex128": "float64"}.get(dtype.name, dtype.name)]
+
+
+def _conjugate(x: Proxy) -> Any:
+    return np.conj(x) if x.type.dtype.kind == "c" else x
 
 
 @implements(np.linalg.solve)
 def _solve(a: Any, b: Any) -> Proxy:
     dtype, (matrix, right) = _wide(a, b)
-    _square("solve", matrix)
+    _check("solve", matrix)
     if right.ndim == 1:
-        result = _call("solve", matrix, right[:, None])[0][..., 0]
+        return lift(_call("solve", matrix, right[:, None])[0][..., 0], dtype)
+    return lift(_call("solve", matrix, right)[0], dtype)
+
+
+@implements(np.linalg.inv)
+def _inv(a: Any) -> Proxy:
+    dtype, x = _matrix("inv", a)
+    return lift(_call("inv", x)[0], dtype)
+
+
+@implements(np.linalg.det)
+def _det(a: Any) -> Proxy:
+    dtype, x = _matrix("det", a)
+    return lift(_call("det", x)[0], dtype)
+
+
+@implements(np.linalg.slogdet)
+def _slogdet(a: Any) -> Any:
+    dtype, x = _matrix("slogdet", a)
+    sign, logarithm = _call("slogdet", x)
+    return _SLOGDET(lift(sign, dtype), lift(logarithm, _real(dtype)))
+
+
+@implements(np.linalg.cholesky)
+def _cholesky(a: Any, /, *, upper: bool = False) -> Proxy:
+    dtype, x = _matrix("cholesky", a)
+    return lift(_call("cholesky", x, upper=bool(upper))[0], dtype)
+
+
+def _is_upper(UPLO: str) -> bool:
+    if UPLO.upper() not in ("L", "U"):
+        raise LoopwrightValueError(f"UPLO is 'L' or 'U', not {UPLO!r}")
+    return UPLO.upper() == "U"
+
+
+@implements(np.linalg.eigh)
+def _eigh(a: Any, UPLO: str = "L") -> Any:
+    dtype, x = _matrix("eigh", a)
+    values, vectors = _call("eigh", x, upper=_is_upper(UPLO))
+    return _EIGH(lift(values, _real(dtype)), lift(vectors, dtype))
+
+
+@implements(np.linalg.eigvalsh)
+def _eigvalsh(a: Any, UPLO: str = "L") -> Proxy:
+    dtype, x = _matrix("eigvalsh", a)
+    return lift(_call("eigvalsh", x, upper=_is_upper(UPLO))[0], _real(dtype))
+
+
+@implements(np.linalg.eig)
+def _eig(a: Any) -> Any:
+    dtype, x = _general("eig", a)
+    values, vectors = _call("eig", x)
+    return _EIG(lift(values, dtype), lift(vectors, dtype))
+
+
+@implements(np.linalg.eigvals)
+def _eigvals(a: Any) -> Proxy:
+    dtype, x = _general("eigvals", a)
+    return lift(_call("eigvals", x)[0], dtype)
+
+
+def _general(name: str, a: Any) -> tuple[DType, Proxy]:
+    """Returns the operand of ``eig``, whose results are complex only where they have to be."""
+    dtype, x = _matrix(name, a)
+    if dtype.kind != "c":
+        raise UnsupportedError(
+            f"np.linalg.{name} of a real matrix has real or complex results, by its values",
+            hint=f"np.linalg.{name}(a.astype(complex)), or np.linalg.eigh of a symmetric matrix",
+        )
+    return dtype, x
+
+
+# -- decompositions of any matrix ------------------------------------------------------------------
+
+
+@implements(np.linalg.qr)
+def _qr(a: Any, mode: str = "reduced") -> Any:
+    dtype, x = _matrix("qr", a, square=False)
+    if mode == "r":
+        return lift(_call("qr_r", x, mode="r")[0], dtype)
+    if mode == "raw":
+        reflections, scales = _call("qr_raw", x, mode="raw")
+        return lift(reflections, dtype), lift(scales, dtype)
+    if mode not in ("reduced", "complete"):
+        raise LoopwrightValueError(
+            f"np.linalg.qr: mode {mode!r}", hint="'reduced', 'complete', 'r' or 'raw'"
+        )
+    rows, columns = as_int(x.shape[-2]), as_int(x.shape[-1])
+    size = rows if mode == "complete" and rows > columns else min(rows, columns)
+    q, r = _call("qr", x, mode=mode, q=size)
+    return _QR(lift(q, dtype), lift(r, dtype))
+
+
+@implements(np.linalg.svd)
+def _svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    dtype, x = _matrix("svd", a, square=hermitian)
+    if hermitian:
+        return _symmetric_svd(x, dtype, compute_uv)
+    if not compute_uv:
+        return lift(_call("svdvals", x)[0], _real(dtype))
+    u, values, v = _call("svd" if full_matrices else "svd_reduced", x)
+    return _SVD(lift(u, dtype), lift(values, _real(dtype)), lift(v, dtype))
+
+
+def _symmetric_svd(x: Proxy, dtype: DType, compute_uv: bool) -> Any:
+    """The singular values of a symmetric matrix are the sizes of its eigenvalues, in order."""
+    if not compute_uv:
+        sizes = np.sort(abs(_call("eigvalsh", x, upper=False)[0]))[..., ::-1]
+        return lift(sizes, _real(dtype))
+    values, vectors = _call("eigh", x, upper=False)
+    order = np.argsort(abs(values))[..., ::-1]
+    values = np.take_along_axis(values, order, axis=-1)
+    u = np.take_along_axis(vectors, order[..., None, :], axis=-1)
+    signed = u * np.copysign(1.0, values)[..., None, :]
+    v = _conjugate(np.swapaxes(signed, -1, -2))
+    return _SVD(lift(u, dtype), lift(abs(values), _real(dtype)), lift(v, dtype))
+
+
+if hasattr(np.linalg, "svdvals"):
+
+    @implements(np.linalg.svdvals)
+    def _svdvals(x: Any, /) -> Proxy:
+        return _svd(x, compute_uv=False)
+
+
+def _cutoff(x: Proxy, dtype: DType, largest: Any, tolerance: Any) -> Any:
+    """Returns the size up to which singular values count as 0, with an axis for them."""
+    if tolerance is None:
+        tolerance = max(as_int(s) for s in x.shape[-2:]) * np.finfo(_real(dtype).numpy).eps
+    limit = lift(tolerance, DTYPES["float64"])
+    return largest * (limit[..., None] if limit.ndim else limit)
+
+
+@implements(np.linalg.pinv)
+def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNSET) -> Proxy:
+    dtype, x = _matrix("pinv", a, square=hermitian)
+    if rcond is not None and rtol is not UNSET:
+        raise LoopwrightValueError("np.linalg.pinv: rtol= and rcond= are the same; give one")
+    if rcond is None:
+        rcond = 1e-15 if rtol is UNSET else rtol
+    if 0 in x.shape[-2:]:
+        return np.swapaxes(lift(x, dtype), -1, -2)
+    u, values, v = _svd(_conjugate(x), full_matrices=False, hermitian=hermitian)
+    large = values > _cutoff(x, dtype, np.max(values, axis=-1, keepdims=True), rcond)
+    inverse = np.where(large, 1 / np.where(large, values, 1), 0)
+    product = np.swapaxes(v, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2))
+    return lift(product, dtype)
+
+
+@implements(np.linalg.matrix_rank)
+def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Proxy:
+    a = lift(A)
+    if rtol is not None and tol is not None:
+        raise LoopwrightValueError("np.linalg.matrix_rank: give tol= or rtol=, not both")
+    if a.ndim < 2:
+        return lift(np.any(a != 0), DTYPES["int64"])
+    dtype, x = _matrix("matrix_rank", a, square=hermitian)
+    values = lift(_svd(lift(x, dtype), compute_uv=False, hermitian=hermitian), DTYPES["float64"])
+    if tol is None:
+        largest = np.max(values, axis=-1, keepdims=True, initial=0)
+        limit = _cutoff(x, dtype, largest, rtol)
     else:
-        (result,) = _call("solve", matrix, right)
-    return lift(result, dtype)
+        limit = lift(tol, DTYPES["float64"])
+        limit = limit[..., None] if limit.ndim else limit
+    return np.sum(values > limit, axis=-1)
+
+
+@implements(np.linalg.cond)
+def _cond(x: Any, p: Any = None) -> Proxy:
+    square = p is not None and p not in (2, -2)
+    dtype, a = _matrix("cond", x, square)
+    if 0 in a.shape[-2:]:
+        raise LoopwrightTypeError(f"np.linalg.cond of {a.type.short}, which has no elements")
+    if square:
+        (inverse,) = _call("try_inv", a)
+        axes = (-2, -1)
+        result = np.linalg.norm(a, p, axis=axes) * np.linalg.norm(inverse, p, axis=axes)
+    else:
+        (values,) = _call("svdvals", a)
+        first, last = values[..., 0], values[..., -1]
+        result = last / first if p == -2 else first / last
+    strange = np.isnan(result) & ~np.any(np.isnan(a), axis=(-2, -1))
+    return lift(np.where(strange, np.inf, result), _real(dtype))
+
+
+@implements(np.linalg.lstsq)
+def _lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, ...]:
+    dtype, (x, right) = _wide(a, b)
+    wide = right[:, None] if right.ndim == 1 else right
+    if x.ndim != 2 or wide.ndim != 2 or x.shape[0] != wide.shape[0]:
+        raise LoopwrightTypeError(
+            f"np.linalg.lstsq takes a matrix and right sides with as many rows, not "
+            f"{x.type.short} and {right.type.short}"
+        )
+    rows, columns = as_int(x.shape[0]), as_int(x.shape[1])
+    if rows > columns:
+        raise UnsupportedError(
+            "np.linalg.lstsq: how many residuals there are depends on the rank, which is not known",
+            hint="np.linalg.pinv(a) @ b, or q, r = np.linalg.qr(a); np.linalg.solve(r, q.T @ b)",
+        )
+    if rcond is None:
+        rcond = np.finfo(x.dtype).eps * max(rows, columns)
+    empty = wide.shape[1] == 0
+    given = np.zeros((rows, 1)) if empty else wide
+    limit = lift(rcond, DTYPES["float64"])
+    solution, _, rank, values = _call("lstsq", x, lift(given, x.type.dtype), limit)
+    solution = solution[:, :0] if empty else solution
+    if right.ndim == 1:
+        solution = solution[:, 0]
+    residuals = lift(np.zeros(0, _real(dtype).numpy))
+    return lift(solution, dtype), residuals, rank, lift(values, _real(dtype))
+
+
+# -- made of others --------------------------------------------------------------------------------
+
+
+@implements(np.linalg.matrix_power)
+def _matrix_power(a: Any, n: Any) -> Proxy:
+    x = lift(a)
+    _check("matrix_power", x)
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise LoopwrightTypeError("np.linalg.matrix_power: the exponent is an int") from None
+    if count == 0:
+        return np.broadcast_to(lift(np.eye(as_int(x.shape[-1]), dtype=x.dtype)), x.shape)
+    power = _inv(x) if count < 0 else x
+    result: Any = None
+    count = abs(count)
+    while count:
+        if count % 2:
+            result = power if result is None else result @ power
+        count //= 2
+        if count:
+            power = power @ power
+    return result
+
+
+@implements(np.linalg.multi_dot)
+def _multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    parts = common_strong(*arrays)
+    if len(parts) < 2:
+        raise LoopwrightValueError("np.linalg.multi_dot takes two arrays at least")
+    first, last = parts[0].ndim == 1, parts[-1].ndim == 1
+    if first:
+        parts[0] = parts[0][None, :]
+    if last:
+        parts[-1] = parts[-1][:, None]
+    if any(p.ndim != 2 for p in parts):
+        raise LoopwrightTypeError("np.linalg.multi_dot takes matrices; vectors at the ends only")
+    sizes = [as_int(p.shape[0]) for p in parts] + [as_int(parts[-1].shape[1])]
+    cut = _cheapest_cuts(sizes)
+
+    def chain(i: int, j: int) -> Any:
+        return parts[i] if i == j else chain(i, cut[i, j]) @ chain(cut[i, j] + 1, j)
+
+    result = chain(0, len(parts) - 1)
+    if first:
+        result = result[0]
+    return result[..., 0] if last else result
+
+
+def _cheapest_cuts(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Returns where the product of matrices i to j is cut to take the fewest multiplications
+    (T. Cormen and others, Introduction to Algorithms, chapter 15.2)."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    cut: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            cost[i, j], cut[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            )
+    return cut
+
+
+@implements(np.linalg.tensorinv)
+def _tensorinv(a: Any, ind: int = 2) -> Proxy:
+    x = lift(a)
+    if ind <= 0:
+        raise LoopwrightValueError("np.linalg.tensorinv: ind is the number of the first axes, > 0")
+    shape = x.shape[ind:] + x.shape[:ind]
+    size = product(x.shape[ind:])
+    return np.reshape(_inv(np.reshape(x, (size, product(x.shape[:ind])))), shape)
+
+
+@implements(np.linalg.tensorsolve)
+def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Proxy:
+    x, right = lift(a), lift(b)
+    if axes is not None:
+        last = [normalise_axis(k, x.ndim) for k in axes]
+        x = np.transpose(x, [k for k in range(x.ndim) if k not in last] + last)
+    shape = x.shape[-(x.ndim - right.ndim) :]
+    size = product(shape)
+    matrix = np.reshape(x, (product(x.shape[: x.ndim - len(shape)]), size))
+    return np.reshape(_solve(matrix, np.ravel(right)), shape)
+
+
+@implements(np.linalg.norm)
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    a = lift(x)
+    axes = tuple(range(a.ndim)) if axis is None else axis
+    if ord not in (2, -2, "nuc") or not isinstance(axes, tuple) or len(axes) != 2:
+        return norm(x, ord, axis, keepdims)
+    dtype, wide = _matrix("norm", a, square=False)
+    first, second = (normalise_axis(k, a.ndim) for k in axes)
+    (values,) = _call("svdvals", np.moveaxis(wide, (first, second), (-2, -1)))
+    reduce: Any = {2: np.max, -2: np.min, "nuc": np.sum}[ord]
+    result = lift(reduce(values, axis=-1), _real(dtype))
+    if keepdims:
+        shape = [1 if k in (first, second) else s for k, s in enumerate(a.shape)]
+        result = np.reshape(result, tuple(shape))
+    return result
+
+
+if hasattr(np.linalg, "matrix_norm"):
+
+    @implements(np.linalg.matrix_norm)
+    def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+        return _norm(x, ord, (-2, -1), keepdims)
+
+
+if hasattr(np.linalg, "cross"):
+
+    @implements(np.linalg.cross)
+    def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+        return np.cross(x1, x2, axis=axis)

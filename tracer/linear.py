@@ -17,7 +17,7 @@ from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 from .shaping import moveaxis, reshape, transpose
 
-__all__: list[str] = []
+__all__ = ["norm"]
 
 
 @implements(np.matmul)
@@ -249,9 +249,9 @@ def _diag(v: Any, k: int = 0) -> Proxy:
     return emit("where", mask, reshape(wide, (1, size)), zero)
 
 
-@implements(np.linalg.norm)
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Proxy:
-    """Vector norms of every order; of matrices the Frobenius, 1 and infinity norms."""
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Proxy:
+    """Vector norms of every order; of matrices the Frobenius, 1 and infinity norms (``linalg`` has
+    all)."""
     a = to_float(x)
     if axis is None and (ord is None or a.ndim == 1):
         flat = reshape(a, (a.size,)) if ord is None else a
@@ -276,12 +276,6 @@ def _linalg_vector_norm(
     if axes is None:
         axes = tuple(range(a.ndim))
     return _vector_norm(a, ord, axes, keepdims)
-
-
-@implements(np.linalg.matrix_norm)
-def _linalg_matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Proxy:
-    a = to_float(x)
-    return _matrix_norm(a, ord, (a.ndim - 2, a.ndim - 1), keepdims)
 
 
 def _vector_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Proxy:

@@ -375,8 +375,6 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
         "np.concatenate([x[:2], np.full_like(x[:1], value), x[2:]])",
     ),
     "isin": ("np.isin(x, values)", "(x[..., None] == values).any(axis=-1)"),
-    "linalg.matrix_power": ("np.linalg.matrix_power(x @ x.T, 2)", "(x @ x.T) @ (x @ x.T)"),
-    "linalg.multi_dot": ("np.linalg.multi_dot([x, y.T, x])", "x @ y.T @ x"),
     "logaddexp2": (
         "np.logaddexp2(x, y)",
         "np.logaddexp(x * np.log(2), y * np.log(2)) / np.log(2)",

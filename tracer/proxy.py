@@ -422,7 +422,8 @@ def publish(result: Any, function: Callable[..., Any], args: tuple[Any, ...], al
     """Returns the result of ``function`` as the user's code gets it: as new arrays, unless it
     ``aliases``."""
     if isinstance(result, list | tuple):
-        return type(result)([publish(r, function, args, aliases) for r in result])
+        fields = [publish(r, function, args, aliases) for r in result]
+        return type(result)(*fields) if hasattr(result, "_fields") else type(result)(fields)
     if not isinstance(result, Proxy):
         return result
     if not aliases:

@@ -16,27 +16,29 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr
+from ..dims import IntExpr, int_min
 from ..dtype import DTYPES, DType
 from ..errors import LoopwrightTypeError
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
-__all__ = ["failing", "gufunc_row", "quiet"]
+__all__ = ["Guarded", "failing", "gufunc_function", "quiet"]
 
 _REAL = {"complex64": "float32", "complex128": "float64"}
 
 
-def gufunc_row(
+def gufunc_function(
     name: str,
     signature: str,
     results: str,
-    call: Values,
+    call: Values | Callable[[Mapping[str, Any]], Values],
     doc: str,
 ) -> LibraryFunction:
     """Declares a function with a gufunc's signature.
 
     ``results`` has a letter for the dtype of each result: that of the operands (``t``), the real or
-    complex one beside it (``r``, ``c``), or ``i`` for int32.
+    complex one beside it (``r``, ``c``), or ``i`` for int32. ``call`` is the callable, if it takes
+    arrays, or chooses it by the options. ``p`` in a signature is the lesser of ``m`` and ``n``;
+    other sizes that operands do not have are options.
     """
     inputs, outputs = (
         [tuple(filter(None, axes.split(","))) for axes in re.findall(r"\(([\w,]*)\)", side)]
@@ -58,6 +60,8 @@ def gufunc_row(
                     raise LoopwrightTypeError(
                         f"sizes differ, {sizes[axis]} and {size}, where {signature} has the same"
                     )
+        if "m" in sizes and "n" in sizes:
+            sizes["p"] = int_min(sizes["m"], sizes["n"])
         dtype = operands[0].dtype
         types = {"t": dtype, "r": _real(dtype), "c": _complex(dtype), "i": DTYPES["int32"]}
         return [
@@ -65,7 +69,10 @@ def gufunc_row(
             for axes, letter in zip(outputs, results, strict=True)
         ]
 
-    return register(LibraryFunction(name, doc, rule, lambda options, count: call, stacked=True))
+    def bind(options: Mapping[str, Any], count: int) -> Values:
+        return call if isinstance(call, Guarded) else call(options)
+
+    return register(LibraryFunction(name, doc, rule, bind, stacked=True))
 
 
 def _real(dtype: DType) -> DType:
@@ -88,43 +95,45 @@ def _broadcast(one: tuple[IntExpr, ...], other: tuple[IntExpr, ...]) -> tuple[In
     return tuple(sizes)
 
 
-def failing(gufunc: Callable[..., Any], message: str) -> Values:
-    """Returns ``gufunc``, which raises NumPy's LinAlgError with ``message`` where it fails."""
-
-    def fail(error: str, flag: int) -> None:
-        raise np.linalg.LinAlgError(message)
-
-    return _with_errors(gufunc, fail)
-
-
-def quiet(gufunc: Callable[..., Any]) -> Values:
-    """Returns ``gufunc`` without NumPy's warnings."""
-    return _with_errors(gufunc, None)
-
-
-def _with_errors(gufunc: Callable[..., Any], fail: Callable[[str, int], None] | None) -> Values:
-    """Returns ``gufunc`` run in a context of its own, where floating-point errors call ``fail``.
+class Guarded:
+    """A callable on arrays that runs in a context of its own, where floating-point errors call
+    ``fail``, or nothing.
 
     NumPy keeps what is done about them in a context variable, so that a context prepared once takes
     the place of ``np.errstate``, which takes longer than many a call. A context runs one thing at
     a time: there are as many as calls at the same time.
     """
-    idle: list[Context] = []
 
-    def context() -> Context:
+    def __init__(self, run: Callable[..., Any], fail: Callable[[str, int], None] | None) -> None:
+        self._run, self._fail = run, fail
+        self._idle: list[Context] = []
+
+    def _context(self) -> Context:
         made = copy_context()
-        made.run(np.seterr, all="ignore", invalid="ignore" if fail is None else "call")
-        made.run(np.seterrcall, fail)
+        made.run(np.seterr, all="ignore", invalid="ignore" if self._fail is None else "call")
+        made.run(np.seterrcall, self._fail)
         return made
 
-    def call(*arrays: Any) -> None:
+    def __call__(self, *arrays: Any) -> None:
         try:
-            mine = idle.pop()
+            context = self._idle.pop()
         except IndexError:
-            mine = context()
+            context = self._context()
         try:
-            mine.run(gufunc, *arrays)
+            context.run(self._run, *arrays)
         finally:
-            idle.append(mine)
+            self._idle.append(context)
 
-    return call
+
+def failing(run: Callable[..., Any], message: str) -> Guarded:
+    """Returns ``run``, which raises NumPy's LinAlgError with ``message`` where it fails."""
+
+    def fail(error: str, flag: int) -> None:
+        raise np.linalg.LinAlgError(message)
+
+    return Guarded(run, fail)
+
+
+def quiet(run: Callable[..., Any]) -> Guarded:
+    """Returns ``run`` without NumPy's warnings."""
+    return Guarded(run, None)

@@ -1,25 +1,149 @@
 """LAPACK's routines, as NumPy's ``linalg`` has them: names that begin with ``numpy.linalg.``.
 
 NumPy computes in double precision whatever the operands are; so do these, which take float64 and
-complex128 only.
+complex128 only. Matrices are the last two axes of their operands, stacks of them the others.
 """
 
 from __future__ import annotations
 
-from numpy.linalg import _umath_linalg  # pyright: ignore
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from .gufunc import failing, gufunc_row
+import numpy as np
+from numpy.linalg import _umath_linalg as lapack  # pyright: ignore
+
+from .gufunc import failing, gufunc_function, quiet
+from .registry import Values
 
 __all__: list[str] = []
 
-_SINGULAR = "Singular matrix"
+_SQUARE = "(m,m)->(m,m)"
+_EIGEN = "Eigenvalues did not converge"
+_SVD = "SVD did not converge"
+_NOT_POSITIVE = "Matrix is not positive definite"
 
-_solve = failing(_umath_linalg.solve, _SINGULAR)
 
-gufunc_row(
-    "numpy.linalg.solve",
-    "(m,m),(m,n)->(m,n)",
-    "t",
-    _solve,
-    "Solutions x of a @ x = b by LU decomposition with partial pivoting (LAPACK's gesv).",
+def _lower_or_upper(lower: Values, upper: Values) -> Callable[[Mapping[str, Any]], Values]:
+    """Returns what chooses a routine by the option ``upper``."""
+    return lambda options: upper if options.get("upper") else lower
+
+
+def _qr(options: Mapping[str, Any]) -> Values:
+    """QR as in NumPy: ``qr_r_raw`` writes its operand, and q is made of what it leaves there."""
+    mode = options["mode"]
+    gufunc = lapack.qr_complete if mode == "complete" else lapack.qr_reduced
+
+    def factor(a: Any, *results: Any) -> None:
+        work = a.copy()
+        scales = lapack.qr_r_raw(work)
+        if mode == "raw":
+            results[0][...] = np.swapaxes(work, -1, -2)
+            results[1][...] = scales
+            return
+        if mode != "r":
+            # What is complete has more columns of q, unless there are no more rows.
+            (lapack.qr_reduced if a.shape[-2] <= a.shape[-1] else gufunc)(work, scales, results[0])
+        r = results[-1]
+        r[...] = np.triu(work[..., : r.shape[-2], :])
+
+    return failing(factor, "Incorrect argument found while performing QR factorization")
+
+
+def _lstsq(a: Any, b: Any, rcond: Any, x: Any, *rest: Any) -> None:
+    lapack.lstsq(a, b, rcond, x, *rest)
+    if a.shape[-2] == 0:
+        x[...] = 0
+
+
+# A row each: name, signature, dtypes of results, callable (or what chooses it by the options).
+_ROWS: tuple[tuple[str, str, str, Any, str], ...] = (
+    (
+        "solve",
+        "(m,m),(m,n)->(m,n)",
+        "t",
+        failing(lapack.solve, "Singular matrix"),
+        "Solutions x of a @ x = b, by LU decomposition with partial pivoting (gesv).",
+    ),
+    ("inv", _SQUARE, "t", failing(lapack.inv, "Singular matrix"), "Inverses (gesv)."),
+    ("try_inv", _SQUARE, "t", quiet(lapack.inv), "Inverses; of a singular matrix nan."),
+    ("det", "(m,m)->()", "t", quiet(lapack.det), "Determinants, by LU decomposition (getrf)."),
+    (
+        "slogdet",
+        "(m,m)->(),()",
+        "tr",
+        quiet(lapack.slogdet),
+        "Signs of determinants, and logarithms of their absolute values (getrf).",
+    ),
+    (
+        "cholesky",
+        _SQUARE,
+        "t",
+        _lower_or_upper(
+            failing(lapack.cholesky_lo, _NOT_POSITIVE),
+            failing(getattr(lapack, "cholesky_up", lapack.cholesky_lo), _NOT_POSITIVE),
+        ),
+        "Triangular factors of positive definite matrices (potrf).",
+    ),
+    (
+        "eigh",
+        "(m,m)->(m),(m,m)",
+        "rt",
+        _lower_or_upper(failing(lapack.eigh_lo, _EIGEN), failing(lapack.eigh_up, _EIGEN)),
+        "Eigenvalues of symmetric matrices in ascending order, and their vectors (syevd).",
+    ),
+    (
+        "eigvalsh",
+        "(m,m)->(m)",
+        "r",
+        _lower_or_upper(failing(lapack.eigvalsh_lo, _EIGEN), failing(lapack.eigvalsh_up, _EIGEN)),
+        "Eigenvalues of symmetric matrices in ascending order (syevd).",
+    ),
+    (
+        "eig",
+        "(m,m)->(m),(m,m)",
+        "cc",
+        failing(lapack.eig, _EIGEN),
+        "Eigenvalues and right eigenvectors (geev), complex ones.",
+    ),
+    (
+        "eigvals",
+        "(m,m)->(m)",
+        "c",
+        failing(lapack.eigvals, _EIGEN),
+        "Eigenvalues (geev), complex ones.",
+    ),
+    (
+        "svd",
+        "(m,n)->(m,m),(p),(n,n)",
+        "trt",
+        failing(getattr(lapack, "svd_f", None) or lapack.svd_m_f, _SVD),
+        "Singular value decompositions with square factors (gesdd).",
+    ),
+    (
+        "svd_reduced",
+        "(m,n)->(m,p),(p),(p,n)",
+        "trt",
+        failing(getattr(lapack, "svd_s", None) or lapack.svd_m_s, _SVD),
+        "Singular value decompositions with factors of the least size (gesdd).",
+    ),
+    (
+        "svdvals",
+        "(m,n)->(p)",
+        "r",
+        failing(getattr(lapack, "svd", None) or lapack.svd_m, _SVD),
+        "Singular values in descending order (gesdd).",
+    ),
+    (
+        "lstsq",
+        "(m,n),(m,k),()->(n,k),(k),(),(p)",
+        "trir",
+        failing(_lstsq, "SVD did not converge in Linear Least Squares"),
+        "Least-squares solutions of least norm, residuals, rank, singular values (gelsd).",
+    ),
+    ("qr", "(m,n)->(m,q),(q,n)", "tt", _qr, "QR decompositions by reflections (geqrf)."),
+    ("qr_r", "(m,n)->(p,n)", "t", _qr, "Triangular factors of QR decompositions (geqrf)."),
+    ("qr_raw", "(m,n)->(n,m),(p)", "tt", _qr, "Reflections of QR decompositions (geqrf)."),
 )
+
+for _name, _signature, _results, _call, _doc in _ROWS:
+    gufunc_function(f"numpy.linalg.{_name}", _signature, _results, _call, _doc)
