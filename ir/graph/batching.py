@@ -162,10 +162,23 @@ def _take(batch: Batch) -> Atom | None:
     return batch.emit("transpose", (rows,), axes=order) if axis else rows
 
 
+def _call_library(batch: Batch) -> Atom | None:
+    from ..library.lookup import library_function  # few programs need the table
+
+    ranks = library_function(batch.call.attrs["function"]).ranks
+    if ranks is None:
+        return None
+    count = range(len(batch.args))
+    most = max(batch.rank(n) - ranks[n] for n in count)
+    args = [batch.aligned(n, most + ranks[n]) for n in count]
+    return batch.emit("call_library", args, **batch.call.attrs)
+
+
 _Form: TypeAlias = Callable[[Batch], "Atom | None"]
 
 _FORMS: dict[str, _Form] = {
     "broadcast_to": _broadcast_to,
+    "call_library": _call_library,
     "concatenate": _concatenate,
     "nn.matmul": _matmul,
     "reverse": _reverse,

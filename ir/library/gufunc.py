@@ -72,7 +72,7 @@ def gufunc_function(
     def bind(options: Mapping[str, Any], count: int) -> Values:
         return call if isinstance(call, Guarded) else call(options)
 
-    return register(LibraryFunction(name, doc, rule, bind, stacked=True))
+    return register(LibraryFunction(name, doc, rule, bind, tuple(map(len, inputs))))
 
 
 def _real(dtype: DType) -> DType:

@@ -53,8 +53,8 @@ class LibraryFunction:
     - ``bind(options, count)`` returns the callable for such options and number of operands, in
       destination-passing style. It may raise any exception, which the caller of the compiled
       function gets.
-    - ``stacked`` says that leading axes of operands are those of a stack of problems, so that one
-      call does the work of many.
+    - ``ranks`` are the axes of each operand that make one problem, if those before them are axes
+      of a stack of problems, which broadcast: one call then does the work of many.
 
     A call depends on nothing but its operands and options: one whose results are not needed is left
     out, equal ones are made once, and those that a loop repeats may be made before it.
@@ -64,7 +64,7 @@ class LibraryFunction:
     doc: str
     rule: Callable[[Sequence[Typed], Mapping[str, Any]], Sequence[ArrayType]]
     bind: Callable[[Mapping[str, Any], int], Values]
-    stacked: bool = False
+    ranks: tuple[int, ...] | None = None
 
     def allocated(self, arrays: Sequence[Array], options: Options) -> tuple[Array, ...]:
         """Returns the results of a call in new arrays: the function's meaning."""

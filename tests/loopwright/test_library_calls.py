@@ -101,3 +101,22 @@ def test_saved_programs_call_libraries(tmp_path):
     np.testing.assert_array_equal(loaded(A, B), np.linalg.solve(A, B))
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
         loaded(SINGULAR, B)
+
+
+def test_a_loop_over_matrices_is_one_call():
+    stack = RNG.standard_normal((6, 4, 4)) + 4 * np.eye(4)
+
+    @lw.compile
+    def f(stack, b):
+        return lw.map(lambda a: np.linalg.solve(a, b), stack)
+
+    np.testing.assert_allclose(f(stack, B), np.linalg.solve(stack, B), rtol=1e-12)
+    assert "for (" not in f.lower(stack, B).as_text("kernels")
+
+
+def test_errors_of_types_name_the_operands():
+    with pytest.raises(lw.LoopwrightTypeError) as error:
+        lw.compile(np.linalg.inv)(B)
+    assert error.value.message == "np.linalg.inv takes square matrices, not float64[4, 3]"
+    with pytest.raises(lw.UnsupportedError, match="real or complex results, by its values"):
+        lw.compile(np.linalg.eig)(A)

@@ -1,0 +1,98 @@
+"""``np.linalg`` on traced arrays agrees with NumPy: over stacks, dtypes and keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+
+L = np.linalg
+RNG = np.random.default_rng(14)
+A = RNG.standard_normal((5, 5))
+S = A @ A.T + np.eye(5)
+T = RNG.standard_normal((3, 5, 5))
+M = RNG.standard_normal((4, 6))
+N = RNG.standard_normal((2, 6, 4)).astype(np.float32)
+INTEGERS = np.arange(9).reshape(3, 3)
+
+USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "solve": (L.solve, (A, M[:, :5].T)),
+    "solve of a vector": (L.solve, (T.astype(np.float32), np.ones(5, np.float32))),
+    "solve of stacks": (L.solve, (T[:, None], RNG.standard_normal((2, 5, 3)))),
+    "solve of integers": (L.solve, ((10 * A).astype(np.int64), np.arange(5))),
+    "solve of nothing": (L.solve, (np.zeros((0, 0)), np.zeros((0, 2)))),
+    "inv": (L.inv, (T,)),
+    "det": (L.det, (T,)),
+    "slogdet": (L.slogdet, (T.astype(np.float32),)),
+    "cholesky": (L.cholesky, (S,)),
+    "cholesky upper": (lambda a: L.cholesky(a, upper=True), (S,)),
+    "eigh": (L.eigh, (S,)),
+    "eigh upper": (lambda a: L.eigh(a, "U"), (S,)),
+    "eigvalsh": (L.eigvalsh, (T + np.swapaxes(T, -1, -2),)),
+    "qr": (L.qr, (N,)),
+    "qr of a wide one": (L.qr, (M,)),
+    "qr complete": (lambda a: L.qr(a, "complete"), (N,)),
+    "qr complete of a wide one": (lambda a: L.qr(a, "complete"), (M,)),
+    "qr r": (lambda a: L.qr(a, "r"), (M,)),
+    "qr raw": (lambda a: L.qr(a, "raw"), (M.T,)),
+    "svd": (L.svd, (M,)),
+    "svd reduced": (lambda a: L.svd(a, full_matrices=False), (N,)),
+    "svd values": (lambda a: L.svd(a, compute_uv=False), (T,)),
+    "svd of a symmetric one": (lambda a: L.svd(a, hermitian=True), (S,)),
+    "svdvals": (L.svdvals, (M,)),
+    "pinv": (L.pinv, (N,)),
+    "pinv with a tolerance": (lambda a: L.pinv(a, rtol=0.5), (M,)),
+    "pinv of a symmetric one": (lambda a: L.pinv(a, hermitian=True), (S,)),
+    "matrix_rank": (L.matrix_rank, (T,)),
+    "matrix_rank of integers": (L.matrix_rank, (INTEGERS,)),
+    "matrix_rank with a tolerance": (lambda a: L.matrix_rank(a, tol=1.0), (M,)),
+    "cond": (L.cond, (T,)),
+    "cond 1": (lambda a: L.cond(a, 1), (T,)),
+    "cond of a singular one": (lambda a: L.cond(a, np.inf), (np.ones((3, 3)),)),
+    "cond -2": (lambda a: L.cond(a, -2), (M,)),
+    "lstsq": (L.lstsq, (M, RNG.standard_normal(4))),
+    "lstsq of many": (L.lstsq, (M, RNG.standard_normal((4, 2)))),
+    "matrix_power": (lambda a: L.matrix_power(a, 5), (A,)),
+    "matrix_power -3": (lambda a: L.matrix_power(a, -3), (T,)),
+    "matrix_power 0": (lambda a: L.matrix_power(a, 0), (INTEGERS,)),
+    "multi_dot": (lambda a, b: L.multi_dot([a, b, a, b, b]), (A, S)),
+    "multi_dot of vectors": (lambda a, b: L.multi_dot([b, a, a, b]), (A, S[0])),
+    "tensorinv": (L.tensorinv, (RNG.standard_normal((4, 6, 8, 3)),)),
+    "tensorsolve": (L.tensorsolve, (RNG.standard_normal((2, 6, 3, 4)), M[:2])),
+    "norm 2": (lambda a: L.norm(a, 2), (M,)),
+    "norm nuc": (lambda a: L.norm(a, "nuc", axis=(0, 2)), (T,)),
+    "norm -2": (lambda a: L.norm(a, -2, axis=(2, 0), keepdims=True), (N,)),
+    "matrix_norm": (lambda a: L.matrix_norm(a, ord="nuc"), (T,)),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_it_is_numpys(name: str) -> None:
+    function, arguments = USES[name]
+    wanted, result = function(*arguments), lw.compile(function)(*arguments)
+    assert type(result) is type(wanted) or not isinstance(wanted, tuple)
+    pairs = zip(result, wanted, strict=True) if isinstance(wanted, tuple) else [(result, wanted)]
+    for mine, theirs in pairs:
+        mine, theirs = np.asarray(mine), np.asarray(theirs)
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+        tolerance = 1e-5 if mine.dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "message"),
+    [
+        (L.inv, np.ones((5, 5)), "Singular matrix"),
+        (L.cholesky, -np.eye(5), "Matrix is not positive definite"),
+        (L.eigvalsh, np.full((5, 5), np.nan), "Eigenvalues did not converge"),
+        (L.svd, np.full((5, 5), np.nan), "SVD did not converge"),
+    ],
+)
+def test_it_fails_as_numpy_does(function: Callable[..., Any], argument: Any, message: str) -> None:
+    with pytest.raises(L.LinAlgError, match=message):
+        function(argument)
+    with pytest.raises(L.LinAlgError, match=message):
+        lw.compile(function)(argument)
