@@ -37,17 +37,27 @@ from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .ir.ops.random import GENERATORS
 from .tracer import Proxy
 from .tracer import random as traced
+from .tracer import random_composed as composed
 from .tracer.proxy import run
 from .tracer.trace import active
 
 __all__ = [
     "bernoulli",
+    "beta",
     "bits",
+    "categorical",
+    "choice",
+    "dirichlet",
     "exponential",
     "fold_in",
+    "gamma",
+    "gumbel",
     "integers",
     "key",
+    "laplace",
     "normal",
+    "permutation",
+    "poisson",
     "split",
     "uniform",
 ]
@@ -197,3 +207,89 @@ def integers(key: Any, low: Any, high: Any, shape: Any = None, dtype: Any = np.i
     wide = last - first >= 1 << 32
     first, count = kind.type(first), np.uint64(last - first)
     return _call(traced.integers, key, first, count, shape=shape, dtype=kind, wide=wide)
+
+
+def gumbel(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
+    """Returns numbers of the standard Gumbel distribution."""
+    return _call(composed.gumbel, key, shape=shape, dtype=dtype)
+
+
+def laplace(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
+    """Returns numbers of the standard Laplace distribution."""
+    return _call(composed.laplace, key, shape=shape, dtype=dtype)
+
+
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
+    """Returns gamma numbers of shape parameter ``a`` and scale 1, by the method of Marsaglia and
+    Tsang: a loop that ends when every element was accepted. ``shape`` is that of ``a`` unless
+    given.
+
+    >>> from loopwright import random
+    >>> abs(random.gamma(random.key(0), 2.5, 10_000).mean() - 2.5) < 0.1
+    np.True_
+    """
+    return _call(composed.gamma, key, a, shape=shape, dtype=dtype)
+
+
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
+    """Returns beta numbers in [0, 1], of mean ``a / (a + b)``, made of two gamma numbers each."""
+    return _call(composed.beta, key, a, b, shape=shape, dtype=dtype)
+
+
+def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
+    """Returns vectors of positive numbers with sum 1, along a last axis as long as that of
+    ``alpha``; ``shape`` is that of the other axes."""
+    return _call(composed.dirichlet, key, alpha, shape=shape, dtype=dtype)
+
+
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
+    """Returns counts of mean ``lam``: below 10 by inversion, else by Hoermann's rejection (PTRS).
+
+    >>> from loopwright import random
+    >>> abs(random.poisson(random.key(0), 3.0, 10_000).mean() - 3) < 0.1
+    np.True_
+    """
+    return _call(composed.poisson, key, lam, shape=shape, dtype=dtype)
+
+
+def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
+    """Returns indices along ``axis`` with the probabilities softmax(logits), int64: the places of
+    the largest ``logits + gumbel``. ``shape`` ends with the other axes of ``logits``, which are its
+    default."""
+    return _call(composed.categorical, key, logits, shape=shape, axis=axis)
+
+
+def permutation(key: Any, x: Any, axis: int = 0) -> Any:
+    """Returns ``x`` in a random order along ``axis``; of an int, 0 ... ``x`` - 1.
+
+    The order is that of 64 random bits for each, so that two orders differ in probability by less
+    than n**2 / 2**64.
+
+    >>> from loopwright import random
+    >>> sorted(random.permutation(random.key(0), 5).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    if _is_count(x):
+        return _call(composed.permutation, key, count=int(x), axis=0)
+    return _call(composed.permutation, key, x, count=None, axis=axis)
+
+
+def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None) -> Any:
+    """Returns elements of ``a`` along its first axis; of an int, numbers below it.
+
+    ``p`` are probabilities, or weights in proportion to them; by default all are the same.
+    LoopwrightValueError if there are too few elements without replacement.
+
+    >>> from loopwright import random
+    >>> random.choice(random.key(0), np.array([2.5, 3.5]), 3).shape
+    (3,)
+    """
+    count = int(a) if _is_count(a) else None
+    operands = [None if count is not None else a, p]
+    while operands and operands[-1] is None:
+        operands.pop()
+    return _call(composed.choice, key, *operands, count=count, shape=shape, replace=replace)
+
+
+def _is_count(x: Any) -> bool:
+    return type(x) is not Proxy and isinstance(x, int | np.integer)

@@ -27,7 +27,7 @@
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
     parameters   conversion of the arguments of nn
     converting   np.asarray, np.array, np.r_ of traced arrays
-    random       samplers of lw.random
+    random       samplers of lw.random; random_composed: those made of others
     control      branches, loops and recursive functions on traced values
     extern       functions that are called as they are, from compiled code
     xp, nn       the Array API namespace; functions for neural networks that NumPy lacks

@@ -24,6 +24,7 @@ __all__ = [
     "integers_between",
     "normal",
     "seeded",
+    "shape_of",
     "split",
     "uniform",
 ]
@@ -88,7 +89,7 @@ def _float(dtype: Any) -> DType:
     return target
 
 
-def _shape(shape: Any, *params: Any) -> tuple[int, ...]:
+def shape_of(shape: Any, *params: Any) -> tuple[int, ...]:
     """The shape of a result: the one given, or that of the parameters together."""
     shapes = [lift(p).shape for p in params]
     if shape is None:
@@ -119,15 +120,15 @@ def fold_in(key: Any, data: Any) -> Proxy:
 
 def bits(key: Any, *, shape: Any, dtype: Any) -> Proxy:
     """Returns random words."""
-    return _drawn(key, "bits", _shape(shape), dtype_argument(dtype))
+    return _drawn(key, "bits", shape_of(shape), dtype_argument(dtype))
 
 
 def _located(key: Any, name: str, shape: Any, dtype: Any, first: Any, second: Any) -> Proxy:
     """Values with two parameters: of the kernel if they are scalars, None if they are left out."""
     target = _float(dtype)
     if first is None:
-        return _drawn(key, name, _shape(shape), target)
-    wanted = _shape(shape, first, second)
+        return _drawn(key, name, shape_of(shape), target)
+    wanted = shape_of(shape, first, second)
     params = [lift(p, target) for p in (first, second)]
     if all(p.ndim == 0 for p in params):
         return _drawn(key, name, wanted, target, *params)
@@ -149,13 +150,15 @@ def normal(key: Any, mean: Any = None, std: Any = None, *, shape: Any, dtype: An
 def exponential(key: Any, scale: Any = None, *, shape: Any, dtype: Any) -> Proxy:
     """Returns numbers of an exponential distribution."""
     target = _float(dtype)
-    values = _drawn(key, "exponential", _shape(shape, *([] if scale is None else [scale])), target)
+    values = _drawn(
+        key, "exponential", shape_of(shape, *([] if scale is None else [scale])), target
+    )
     return values if scale is None else values * lift(scale, target)
 
 
 def bernoulli(key: Any, p: Any, *, shape: Any) -> Proxy:
     """Returns bools that are True with probability ``p``."""
-    wanted, probability = _shape(shape, p), lift(p, FLOAT64)
+    wanted, probability = shape_of(shape, p), lift(p, FLOAT64)
     if probability.ndim == 0:
         return _drawn(key, "bernoulli", wanted, BOOL, probability)
     words = _drawn(key, "bits", wanted, UINT32)
@@ -165,7 +168,7 @@ def bernoulli(key: Any, p: Any, *, shape: Any) -> Proxy:
 def integers(key: Any, first: Any, last: Any, *, shape: Any, dtype: Any, wide: bool) -> Proxy:
     """Integers from ``first`` on; ``last`` is the uint64 number of those that follow it. ``wide``
     if that may be 2**32 or more."""
-    target, wanted = dtype_argument(dtype), _shape(shape, first, last)
+    target, wanted = dtype_argument(dtype), shape_of(shape, first, last)
     name = "wide_integers" if wide and target.bits == 64 else "integers"
     low, count = lift(first, target), lift(last, UINT64)
     if low.ndim == count.ndim == 0:

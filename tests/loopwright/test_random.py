@@ -185,3 +185,42 @@ def test_integers_between_arrays() -> None:
 def test_errors_say_what_is_wrong(call: Any, message: str) -> None:
     with pytest.raises(lw.LoopwrightError, match=message):
         call()
+
+
+def test_composed_distributions() -> None:
+    keys = iter(random.split(KEY, 16))
+    for a in (0.3, 2.5):
+        _moments(random.gamma(next(keys), a, MANY // 4), a, a, 3 + 6 / a)
+    _moments(random.beta(next(keys), 2.0, 3.0, MANY // 4), 0.4, 0.04, 2.4)
+    for mean in (0.5, 9.5, 40.0):
+        _moments(random.poisson(next(keys), mean, MANY // 4), mean, mean, 3 + 1 / mean)
+    _moments(random.gumbel(next(keys), MANY // 4), 0.5772156649, math.pi**2 / 6, 5.4)
+    _moments(random.laplace(next(keys), MANY // 4), 0, 2, 6)
+    parts = random.dirichlet(next(keys), np.array([1.0, 2.0, 3.0]), 1000)
+    np.testing.assert_allclose(parts.sum(axis=1), 1)
+    np.testing.assert_allclose(parts.mean(axis=0), np.array([1, 2, 3]) / 6, atol=0.02)
+
+
+def test_choices_and_orders() -> None:
+    keys = iter(random.split(KEY, 16))
+    p = np.array([0.2, 0.0, 0.5, 0.3])
+    for drawn in (
+        random.choice(next(keys), 4, MANY, p=p),
+        random.categorical(next(keys), np.log(np.maximum(p, 1e-300)), shape=MANY),
+    ):
+        np.testing.assert_allclose(np.bincount(drawn, minlength=4) / MANY, p, atol=0.01)
+    rows = np.arange(10.0).reshape(5, 2)
+    assert random.choice(next(keys), rows, (2, 3)).shape == (2, 3, 2)
+    few = random.choice(next(keys), 100, 40, replace=False)
+    assert len({*few.tolist()}) == 40
+    assert 1 not in random.choice(next(keys), 4, 3, replace=False, p=p).tolist()
+    order = random.permutation(next(keys), 1000)
+    assert sorted(order.tolist()) == list(range(1000)) and abs(order[:500].mean() - 499.5) < 60
+    columns = random.permutation(next(keys), rows, axis=1)
+    assert sorted(columns[0].tolist()) == [0.0, 1.0]
+    with pytest.raises(lw.LoopwrightValueError, match="5 of 4 elements without replacement"):
+        random.choice(next(keys), 4, 5, replace=False)
+    f = lw.compile(lambda key, x: (random.permutation(key, x), random.choice(key, x)))
+    shuffled, one = f(KEY, np.arange(9))
+    np.testing.assert_array_equal(shuffled, random.permutation(KEY, np.arange(9)))
+    assert one == random.choice(KEY, np.arange(9))
