@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ..ir.dataclass import dataclass
 
 __all__ = ["Budget", "BudgetClock", "parse_budget"]
 

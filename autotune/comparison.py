@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from ..ir.dataclass import dataclass
 
 __all__ = ["COMPARISON", "ComparisonSettings", "Verdict", "compare"]
 

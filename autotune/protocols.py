@@ -7,12 +7,12 @@ holds values ``0 <= value < knobs[c].size``. Costs are seconds; a failed candida
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ..ir.dataclass import dataclass
 from .log.record import MeasureRecord, schedule_key
 
 __all__ = [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 import numpy as np
 
 from ..codegen.llvm.store import store
 from ..codegen.target import Target
+from ..ir.dataclass import dataclass
 from ..ir.errors import ScheduleError
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.workload import workload_text

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..ir.dataclass import dataclass
 from .comparison import COMPARISON, ComparisonSettings
 
 __all__ = ["DEFAULT_SETTINGS", "TuneSettings"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.target import Target
+from ..ir.dataclass import dataclass
 from ..ir.errors import ScheduleError
 from ..ir.schedule.steps import Schedule
 from .log.record import TargetKey, Workload, schedule_key, target_key

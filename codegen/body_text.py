@@ -10,9 +10,9 @@ nanoseconds that their iterations are expected to take, and ask for signals when
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..ir.dataclass import dataclass
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, regions, swap_groups
 from ..ir.program.nodes import (

@@ -8,8 +8,7 @@ description serves every x86-64 target until another core is measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..ir.dataclass import dataclass
 from .target import Target
 
 __all__ = ["Core", "core_of"]

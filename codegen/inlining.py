@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ..ir.dataclass import dataclass
 from ..ir.program.analysis import calls, each_scope, has_control_flow
 from ..ir.program.nodes import Call, Instr, Program, nested_bodies, with_nested_bodies
 from .module_text import KernelText, SizedKernel

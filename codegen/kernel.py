@@ -10,10 +10,10 @@ calls ``lw_parallel_for`` of the runtime. Outputs start on a multiple of 64 byte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array
 from ..ir.loop.block_sums import block_sums

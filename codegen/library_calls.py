@@ -7,9 +7,9 @@ An entry refers to each place of a call by a symbol. Linking makes a site of it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import DTYPES
 from ..ir.graph.printer import span_text
 from ..ir.library.lookup import library_function

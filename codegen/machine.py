@@ -14,10 +14,11 @@ import json
 import os
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..ir.dataclass import dataclass
 from .contention import Contention
 from .llvm.settings import cache_folder
 from .probes import Floats, Probes, aligned_buffer

@@ -7,8 +7,8 @@ program around it. The entry is one more (``entry.py``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import InternalError
 from ..ir.program.analysis import calls

@@ -9,8 +9,8 @@ CACM 2009; with one roof for each level as in the cache-aware variants.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..ir.dataclass import dataclass
 from .machine import MachineModel
 from .traffic import LEVELS, Traffic
 

@@ -23,13 +23,14 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import DTYPES, Array
 from ..ir.errors import LoopwrightValueError
 from ..ir.program.nodes import Program

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import DType
 from ..ir.loop.expr import Const, Expr, Op, Read, walk
 from ..ir.loop.nest import Accumulate, At, Nest, Store, expressions, statements

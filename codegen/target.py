@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from ..ir.dataclass import dataclass
 
 __all__ = ["CACHE_LINE", "FEATURES", "ISA_LEVELS", "IsaLevel", "Target", "allow_tiles"]
 

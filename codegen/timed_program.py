@@ -17,11 +17,11 @@ import ctypes
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.program.analysis import instructions
 from ..ir.program.nodes import Call, For, If, Instr, Invoke, Program, While, nested_bodies

@@ -20,11 +20,12 @@ Carr, Tseng, TOPLAS 1996), with capacities.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, prod
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, linear, symbols
 from ..ir.loop.expr import Const, Expr, Index, Op, Read, index_value, walk
 from ..ir.loop.kinds import LoopKind, Scope

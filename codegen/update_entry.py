@@ -7,9 +7,9 @@ the arena behind the program's own memory, from where they are copied once all k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from ..ir.dataclass import dataclass
 from ..ir.program.nodes import Program, Region, Update
 from ..ir.program.verify import ARENA_ALIGNMENT
 from ..ir.window import Window, dense_offset

@@ -3,6 +3,7 @@
 ::
 
     dims, dtype, span, errors   what all of them share: sizes, element types, places, mistakes
+    dataclass   the decorator of all node classes, cheap to import
     graph/      typed functional programs of operators; passes/ rewrite and fuse them
     ops/        every operator, one definition each; groups of them become PrimFuncs
     loop/       PrimFuncs (tensor expressions) and loop nests

@@ -9,12 +9,13 @@ answer is float32.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from .dataclass import dataclass
 from .errors import UnsupportedError
 
 __all__ = [

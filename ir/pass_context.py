@@ -19,10 +19,11 @@ import difflib
 import functools
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from .dataclass import dataclass
 from .errors import LoopwrightError, LoopwrightValueError
 
 __all__ = ["LEVELS", "Instrument", "Language", "PassContext", "PassRun", "optional", "pass_name"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .autotune.budget import parse_budget
+from .ir.dataclass import dataclass
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 __all__ = ["Background", "as_background"]

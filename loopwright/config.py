@@ -12,7 +12,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from .codegen.llvm.settings import DEFAULT_MEGABYTES, OFF
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.runtime.stack import DEFAULT_STACK_MEGABYTES, MOST_STACK_MEGABYTES
 from .codegen.target import ISA_LEVELS
+from .ir.dataclass import dataclass
 from .ir.errors import LoopwrightValueError
 
 __all__ = ["Config", "describe", "variables"]

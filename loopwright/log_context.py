@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from .autotune.log.log_file import problem_of
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 __all__ = ["log", "log_in_force"]
@@ -62,6 +61,8 @@ def log_in_force(function: Path | None, environment: Path | None) -> Path | None
 
 
 def _readable(path: Path, setting: str) -> Path:
+    from .autotune.log.log_file import problem_of  # few programs name a log
+
     problem = problem_of(path)
     if problem is None:
         return path

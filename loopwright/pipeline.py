@@ -14,7 +14,7 @@ import atexit
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,6 +37,7 @@ from .codegen.runtime import pool
 from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
 from .config import Config
+from .ir.dataclass import dataclass
 from .ir.dims import Dim
 from .ir.dtype import Array
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError

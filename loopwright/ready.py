@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from .ir.dataclass import dataclass
 from .ir.dtype import Array
 from .tracer import Request, Traced, Watch, reader, to_array
 

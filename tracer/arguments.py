@@ -16,11 +16,12 @@ import enum
 import inspect
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import COMPLEX128, FLOAT64, INT64, dtype_of
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.types import TensorType

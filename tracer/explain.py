@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
 
+from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr
 from ..ir.errors import LoopwrightError
 from ..ir.graph.nodes import Atom, Constant

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import INT64, DType
 from ..ir.errors import LoopwrightIndexError, LoopwrightOverflowError
 from ..ir.graph.nodes import Atom

@@ -18,11 +18,12 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import FrozenWarning, LoopwrightValueError
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.printer import as_text

@@ -14,11 +14,11 @@ one element.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr, as_int, symbol
 from ..ir.dtype import INT64
 from ..ir.graph.nodes import Atom, Constant, Var

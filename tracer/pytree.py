@@ -24,11 +24,11 @@ import sys
 import types
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightTypeError
 
 __all__ = [

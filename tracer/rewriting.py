@@ -19,8 +19,9 @@ import ast
 import copy
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..ir.dataclass import dataclass
 from .rewriting_expressions import Aliases, Expressions, loads
 
 __all__ = ["Aliases", "Rewritten", "rewritten"]

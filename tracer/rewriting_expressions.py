@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from ..ir.dataclass import dataclass
 
 __all__ = ["Aliases", "Expressions", "loads"]
 

@@ -9,9 +9,9 @@ changes, only the slices that it wrote are written back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, product
 from ..ir.graph.nodes import Atom, Var
 from ..ir.graph.types import TensorType

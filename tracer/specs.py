@@ -9,10 +9,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr
 from ..ir.dims_parser import parse_dim
 from ..ir.dtype import DTYPES, DType

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr
 from ..ir.dtype import DType
 from ..ir.graph.nodes import Atom

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...ir.dataclass import dataclass
 from .line import FutureRecordError, RecordError, check_version, data_of
 from .record import (
     TargetKey,

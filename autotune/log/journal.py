@@ -16,11 +16,12 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 from ...codegen.machine import known_machine
+from ...ir.dataclass import dataclass
 from ..budget import BudgetClock
 from ..request import TuneRequest
 from ..settings import TuneSettings

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
+
+from ...ir.dataclass import dataclass
 
 __all__ = [
     "MAX_LINE",

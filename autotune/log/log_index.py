@@ -18,11 +18,12 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from ...codegen.llvm.settings import cache_folder
+from ...ir.dataclass import dataclass
 from .contenders import contenders
 from .decision import Decision
 from .line import MAX_LINE, RecordError, SkippedLines

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
 
 from ...codegen.target import ISA_LEVELS, Target
+from ...ir.dataclass import dataclass
 from ..comparison import COMPARISON
 from .decision import Decision
 from .log_index import LogIndex, log_index

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ...ir.dataclass import dataclass
 from .decision import Decision, decision_from_data
 from .line import RecordError, check_version, data_of
 from .record import MeasureRecord, record_from_data

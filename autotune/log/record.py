@@ -26,11 +26,12 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ...codegen.target import ISA_LEVELS, Target
+from ...ir.dataclass import dataclass
 from .line import RecordError, check_version, data_of
 
 __all__ = [

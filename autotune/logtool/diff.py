@@ -6,8 +6,8 @@ import difflib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...ir.dataclass import dataclass
 from ..log.logged import nest_or_reason
 from ..log.lookup import best_of, best_records
 from ..log.record import MeasureRecord, TargetKey, Workload

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from ...codegen.target import FEATURES, Target
+from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
 from ...ir.loop.workload import parse_workload
 from ..budget import Budget, BudgetClock

@@ -9,12 +9,13 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from ...codegen.limits import check_limits
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
 from ..log.decision import Decision
 from ..log.line import FutureRecordError, RecordError, SkippedLines, data_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import pickle
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from ...codegen.llvm.engine import compile_object
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.errors import ScheduleError
 from ...ir.loop.nest import Operand
 from ..settings import TuneSettings

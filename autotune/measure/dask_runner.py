@@ -22,12 +22,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.loop.parser import parse_prim
 from ..log.line import RecordError
 from ..log.record import MeasureRecord, TargetKey, target_key

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...codegen.kernel import Kernel
 from ...codegen.objects import object_code
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.errors import InternalError
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.verify import verify_nest

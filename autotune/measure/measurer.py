@@ -13,9 +13,10 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...ir.dataclass import dataclass
 from ..log.line import RecordError
 from ..log.record import Check, MeasureRecord, Took, own_version, timestamp
 from ..protocols import Candidate

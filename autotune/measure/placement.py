@@ -12,11 +12,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
+from ...ir.dataclass import dataclass
 from .guarded import GuardedBuffer
 
 __all__ = ["Operand", "Placement", "matters", "placed"]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...ir.dataclass import dataclass
 from ..comparison import compare
 from ..log.record import MeasureRecord
 from ..protocols import Candidate, Measurer

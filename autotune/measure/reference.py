@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import numpy.typing as npt
 from ...codegen.kernel import compile_kernel
 from ...codegen.one_kernel import run_kernel
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, as_int, symbols
 from ...ir.dtype import DType
 from ...ir.loop.evaluate import evaluate_points, evaluate_prim

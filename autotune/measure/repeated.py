@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...ir.dataclass import dataclass
 from ...ir.loop.nest import SHIFTED, Pack
 
 __all__ = ["Repeated", "Unpacked", "padding"]

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ...codegen.llvm.link import LoadedObject, load_object
 from ...codegen.runtime import pool
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ..log.record import robust_seconds
 from ..settings import TuneSettings

@@ -18,7 +18,6 @@ import os
 import signal
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ import numpy.typing as npt
 from ...codegen.llvm.engine import compile_object
 from ...codegen.llvm.link import LoadedObject, Placed, load_object, place_object
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from .sandbox_text import OPERATIONS, SHARED, sandbox_text
 
 __all__ = ["Job", "Outcome", "Report", "Room"]

@@ -10,13 +10,13 @@ few of its iterations are enough.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr, as_int
 from ...ir.loop.evaluate import index_values
 from ...ir.loop.expr import Const, Expr, Index, Op

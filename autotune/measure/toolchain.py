@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from ...codegen.kernel import Kernel
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 
 __all__ = ["Toolchain"]
 

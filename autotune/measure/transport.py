@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import struct
-from dataclasses import dataclass
 from typing import Any
+
+from ...ir.dataclass import dataclass
 
 __all__ = ["Frame", "FrameError", "FrameReader", "read_frame", "write_frame"]
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...codegen.kernel import Kernel
+from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.nest import Operand
 from ...ir.loop.prim import Buffer, PrimFunc

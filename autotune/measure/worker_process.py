@@ -14,9 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...ir.dataclass import dataclass
 from ..priority import lower_priority, seconds_of
 from .transport import Frame, FrameError, FrameReader, write_frame
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from ..protocols import FloatArray
 
 __all__ = ["ModelQuality", "pairwise_accuracy", "recall_at", "as_data"]

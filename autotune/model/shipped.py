@@ -6,11 +6,11 @@ is refused; the rules, and models trained on the spot, do without.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from ...ir.dataclass import dataclass
 from ..space.feature_list import FEATURE_VERSION
 from .tree_model import ModelFileError, TreeModel
 

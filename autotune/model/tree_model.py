@@ -11,13 +11,13 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...ir.dataclass import dataclass
 from ..protocols import FloatArray
 
 __all__ = ["ModelFileError", "TreeModel", "slimmed"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...codegen.kernel import Kernel
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.loop.prim import PrimFunc
 from ..select import Chosen
 

@@ -7,8 +7,7 @@ may be slower there, and is rolled back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...ir.dataclass import dataclass
 from ..log.decision import COMPILED, Decision
 from ..progress import format_time
 

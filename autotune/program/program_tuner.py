@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...ir.dataclass import dataclass
 from ..budget import Budget, BudgetClock
 from ..interrupts import terminable
 from ..log.decision import COMPILED, Decision

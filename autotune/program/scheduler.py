@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...ir.dataclass import dataclass
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
 __all__ = ["TaskScheduler", "TaskState"]

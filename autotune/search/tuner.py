@@ -12,11 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from ..budget import BudgetClock
 from ..log.journal import Journal
 from ..log.lookup import fastest, pooled_costs

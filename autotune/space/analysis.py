@@ -6,10 +6,11 @@ Nothing here knows operators; everything is read off the tensor expressions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import gcd, prod
 
+from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, FloorDiv, as_int, linear, symbol, symbols
 from ...ir.loop.cases import flips, inside, longest_piece
 from ...ir.loop.expr import Expr, Op, Read, walk

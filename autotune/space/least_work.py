@@ -11,11 +11,12 @@ that is symmetric in two axes, one triangle is counted.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from math import prod
 from typing import Any
 
+from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, IntExpr, as_int, substitute, symbols
 from ...ir.loop.expr import Const, Expr, Index, Op, walk
 from ...ir.loop.prim import PrimFunc, Stage

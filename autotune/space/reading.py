@@ -7,10 +7,10 @@ outside of cache tiles the blocks of k.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule

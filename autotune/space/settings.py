@@ -7,7 +7,7 @@ behind the numbers are in docs/measurements.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ...ir.dataclass import dataclass
 
 __all__ = [
     "CHAIN", "COSTS", "DOTS", "FEATURES", "LANES", "MAPS", "MIRROR", "PICK", "PROCEDURES",

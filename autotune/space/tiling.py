@@ -28,7 +28,7 @@ their knobs after them; of a user's sketch they are read off its schedules (``re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import cached_property
 from typing import ClassVar, TypeAlias
@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from ...codegen.core import Core, core_of
 from ...codegen.target import CACHE_LINE, Target
+from ...ir.dataclass import dataclass
 from ...ir.schedule.steps import Schedule, Step
 from ..protocols import BoolArray
 from .analysis import Group

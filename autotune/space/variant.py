@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import dropwhile, takewhile
 
 import numpy as np
 import numpy.typing as npt
 
+from ...ir.dataclass import dataclass
 from ...ir.schedule.steps import Schedule, Step
 from .sketch import Sketch
 from .tiling import Choices, Tiling

@@ -16,8 +16,8 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...ir.dataclass import dataclass
 from ...ir.dtype import DTYPES, LLVM_TYPES
 from ..llvm_text import float_literal, overload, rounded
 from ..target import Target

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
+from ...ir.dataclass import dataclass
 from .emitter import Emitter, Value
 
 __all__ = [

@@ -8,8 +8,8 @@ doubles of about 68 bits (Muller et al., "Handbook of Floating-Point Arithmetic"
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ...ir.dataclass import dataclass
 from .emitter import Emitter, Value
 from .exp import EXP2, HIGHEST2, LOWEST2, power_of_two, scale
 from .log import split

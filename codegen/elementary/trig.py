@@ -10,8 +10,8 @@ bits is chosen by a barrel of selects rather than by loads from a table.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ...ir.dataclass import dataclass
 from .emitter import Emitter, Value
 
 __all__ = ["cos", "sin", "tan"]

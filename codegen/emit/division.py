@@ -10,8 +10,7 @@ has a remainder that is not finite: it stays q.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...ir.dataclass import dataclass
 from ...ir.dtype import LLVM_TYPES
 from ..llvm_text import float_literal
 from .writer import FunctionWriter, Value

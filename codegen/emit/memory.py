@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...ir.dataclass import dataclass
 from ...ir.dims import (
     Dim,
     FloorDiv,

@@ -11,9 +11,10 @@ vectors it touches, lane by lane. What was never written cannot be read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr, as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import Buffer

@@ -9,8 +9,8 @@ groups of four. On a machine without such registers the buffer is one like any o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ...ir.dataclass import dataclass
 from ...ir.loop.intrinsics import GROUP, ROWS, SIDE, TileDot, tile_dot_of
 from ...ir.loop.kinds import Instruction
 from ...ir.loop.nest import Alloc, Intrinsic, Stmt, statements

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeVar
 
+from ...ir.dataclass import dataclass
 from ...ir.dtype import LLVM_TYPES
 from ...ir.errors import ScheduleError
 from ..llvm_text import overload

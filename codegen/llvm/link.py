@@ -15,9 +15,9 @@ import mmap
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...ir.dataclass import dataclass
 from ..target import allow_tiles
 
 __all__ = ["LoadedObject", "Part", "Placed", "load_object", "place_object"]

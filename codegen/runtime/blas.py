@@ -17,11 +17,11 @@ import ctypes
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from numpy._core import _multiarray_umath  # pyright: ignore
 
+from ...ir.dataclass import dataclass
 from ..llvm.link import LoadedObject, load_object
 from ..llvm.store import stored_object
 from ..target import Target

@@ -15,11 +15,11 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from .call_text import IN_PAGE, PAGED_BYTES
 from .native_call import native_code
 

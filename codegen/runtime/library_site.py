@@ -15,11 +15,11 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from .buffers import ArraySpec
 from .call_text import RAISED
 from .native_call import available, load_forever

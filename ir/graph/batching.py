@@ -7,9 +7,9 @@ has the operators that have such a form; elementwise ones need no entry.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ..dataclass import dataclass
 from ..traits import Trait
 from .builder import Builder
 from .nodes import Atom, Call

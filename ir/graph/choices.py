@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..dataclass import dataclass
 from .nodes import Atom, Call, Constant
 from .printer import scalar_text, value_text
 

@@ -8,12 +8,12 @@ holds one block at a time, so iterations take no memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dims import Dim, linear
 from ..dims import evaluate as evaluate_dim
 from ..errors import InternalError, LoopwrightTypeError

@@ -8,7 +8,7 @@ L1, 2 MB of L2 and vectors of 512 bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..dataclass import dataclass
 
 __all__ = ["DEFAULT_LIMITS", "GraphLimits"]
 

@@ -25,12 +25,13 @@ Match, constructors and references are to join ``Expr`` later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dtype import dtype_of
 from ..loop.prim import PrimFunc
 from ..span import Span

@@ -9,12 +9,13 @@ incomplete one. A gradient, a batching rule or a quantised form would be further
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..errors import InternalError, LoopwrightTypeError, LoopwrightValueError
 from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait

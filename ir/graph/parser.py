@@ -7,14 +7,15 @@ name a line (``/* model.py:3 */``) become its span again.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dims import IntExpr
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES, INT64, literal_dtypes
@@ -74,7 +75,7 @@ def parse_function(
     return function
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Header:
     params: tuple[Var, ...]
     attrs: dict[str, Any]
@@ -222,7 +223,7 @@ class _Parser:
         last = builder.bindings[-1]
         node = last.value
         if span is not None and not isinstance(node, Var | Constant | GlobalVar):
-            node = dataclasses.replace(node, span=span)
+            node = replace(node, span=span)
         var = Var(name or last.var.name, last.var.type, span)
         builder.bindings[-1] = Binding(var, node)
 

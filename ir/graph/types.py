@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, product
 from ..dtype import DType
 

@@ -9,11 +9,11 @@ name that begins with ``numpy.``; those of users by ``lw.extern``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, evaluate
 from ..dtype import Array, DType, dtype_of
 

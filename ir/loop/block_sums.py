@@ -27,9 +27,10 @@ product, the outer ones are spilled, and blocks are long.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, as_int, symbol, symbols
 from .block_tiles import block_length, block_tiles
 from .expr import Read, const, read, walk

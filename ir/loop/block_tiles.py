@@ -20,9 +20,10 @@ tile that is too large for the stack is left alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, substitute, symbol, symbols
 from ..dtype import DType
 from .expr import Op, Read, const, index, index_value, op, read, walk

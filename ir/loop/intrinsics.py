@@ -29,8 +29,8 @@ Which target has which of them is said by ``codegen/target.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, as_int
 from ..dtype import DTYPES, INT32
 from .expr import Const, Expr, Op, Read

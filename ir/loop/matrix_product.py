@@ -12,9 +12,9 @@ product with either operand transposed, a contraction of several axes that lie n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 
+from ..dataclass import dataclass
 from ..dims import Dim, as_int, linear
 from ..dtype import FLOAT32, FLOAT64
 from .expr import Op, Read

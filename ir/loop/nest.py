@@ -25,11 +25,12 @@ memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, as_int, ceildiv, substitute, symbol
 from ..dtype import INT8, UINT8, Array, DType, dtype_of
 from .expr import (

@@ -16,9 +16,10 @@ name, and only then can a schedule compute one inside the loops of the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, product
 from ..dtype import DType
 from .expr import Expr, statement_text

@@ -22,9 +22,9 @@ parameter's value there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from .kinds import Role
 from .nest import Accumulate, At, If, Loop, Nest, Operand, Stmt, Store, statement_lines
 from .prim import Buffer, PrimFunc

@@ -12,9 +12,10 @@ a sign changes that the next operation removes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 
+from ..dataclass import dataclass
 from ..dims import symbol
 from ..traits import Trait
 from .expr import Expr, IndexLike, Op, substitute_indices

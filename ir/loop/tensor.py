@@ -9,8 +9,8 @@ put into, which is why transposes, slices and pads cost nothing there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, floordiv, int_max, int_min, mod
 from ..dtype import BOOL, INT64, DType
 from .expr import Const, Expr, Index, IndexLike, cast, const, index, op, within

@@ -8,9 +8,10 @@ element. Accesses that depend on data (gathers, guards) are left to the interpre
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
+from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, Symbol, bounds, symbols
 from ..dtype import INT64, DType
 from ..errors import InternalError

@@ -9,8 +9,8 @@ composed into the expressions that use it. Names are canonical (``x0 x1 .. t0 ..
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, symbol
 from ..dtype import dtype_of
 from ..errors import InternalError

@@ -17,13 +17,13 @@ entries of A and B are exact in binary; those of G are rounded once, since G is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, ceildiv, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Operator, Pattern, Sample

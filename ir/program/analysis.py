@@ -7,8 +7,9 @@ those of its functions: each of them has its own names. ``scopes`` gives them on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..dataclass import dataclass
 from .nodes import (
     Access,
     Alias,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dtype import Array
 from ..errors import InternalError
 from ..library.lookup import library_function

@@ -56,13 +56,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dtype import DType
 from ..library.registry import Options
 from ..span import Span

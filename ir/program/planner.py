@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, pairwise
 
+from ..dataclass import dataclass
 from ..dtype import UINT8
 from .analysis import max_live_bytes, recursive_functions, regions, walk
 from .lifetimes import place_lifetimes

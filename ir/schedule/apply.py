@@ -7,8 +7,9 @@ loop (``loops.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, as_int, symbol
 from ..errors import ScheduleError
 from ..loop.decide import is_skipped, worked_out

@@ -8,10 +8,11 @@ are linear in it can be scaled once per piece instead of once per element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, as_int, int_min, substitute, symbol
 from ..errors import ScheduleError
 from ..loop.expr import (

@@ -9,8 +9,8 @@ beyond these limits, before anything of that size is made.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..dims import as_int
 from ..errors import ScheduleError
 from ..loop.prim import Buffer

@@ -7,10 +7,11 @@ a body each.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from math import prod
 
+from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, resolve, symbol
 from ..errors import ScheduleError
 from ..loop.cases import pieces

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, symbol
 from ..dtype import BOOL
 from ..errors import ScheduleError

@@ -9,8 +9,9 @@ Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, bounds, floordiv, linear, mod, resolve, symbol
 from ..errors import ScheduleError
 from ..loop.expr import Read, map_reads, read, walk

@@ -5,9 +5,10 @@ loop reads, a little in each iteration of the loops inside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd, prod
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, as_int, symbols
 from ..dtype import DType
 from ..errors import ScheduleError

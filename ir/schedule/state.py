@@ -8,8 +8,9 @@ holds for the whole PrimFunc; a stage runs the loops of its own axes, in that or
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..dataclass import dataclass
 from ..dims import IntExpr, as_int
 from ..errors import ScheduleError
 from ..loop.kinds import LoopKind, Scope

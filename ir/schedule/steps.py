@@ -24,9 +24,9 @@ meaning of a step is the function of its name (``PRIMITIVES`` in ``primitives.py
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import ScheduleError
 
 __all__ = [

@@ -7,8 +7,9 @@ the iteration that made it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..dataclass import dataclass
 from ..dims import Dim, as_int, symbol
 from ..errors import ScheduleError
 from ..loop.expr import Read, walk

@@ -24,7 +24,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from ..autotune.workload import workload_of
 from ..background_options import Background
 from ..codegen.objects import remember_object
 from ..codegen.reuse import expected_calls
+from ..ir.dataclass import dataclass
 from ..ir.loop.prim import PrimFunc
 from ..kernels import remember_kernel
 from ..pipeline import Built, rebuilt, session_log

@@ -18,7 +18,6 @@ import sys
 import traceback
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..compile import CompiledFunction
+from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightError
 from ..module import CompiledModule, parse
 from ..onnx_model import imported

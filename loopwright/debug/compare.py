@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -26,6 +25,7 @@ from ..autotune.select import Origin
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
 from ..compile import CompiledFunction
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate

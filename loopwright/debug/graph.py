@@ -8,10 +8,10 @@ last, until the passes change the value of one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..autotune.log.record import target_key
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.graph.choices import Choices
 from ..ir.graph.nodes import Binding, Block, Module

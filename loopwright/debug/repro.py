@@ -17,7 +17,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from ..autotune.select import Chosen, Origin
 from ..autotune.workload import workload_of
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.target import Target
+from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array
 from ..ir.graph.nodes import Module

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..codegen.one_kernel import aligned, call_kernel
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.graph.nodes import Binding, Block, Function, Var
 from ..ir.graph.nodes import Call as GraphCall

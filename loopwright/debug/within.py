@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..autotune.measure.reference import error_bound
@@ -19,6 +18,7 @@ from ..autotune.space.space import default_schedule
 from ..codegen.kernel import Kernel, compile_kernel, prepare_operands
 from ..codegen.one_kernel import run_kernel
 from ..codegen.target import Target
+from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array, dtype_of
 from ..ir.errors import ScheduleError

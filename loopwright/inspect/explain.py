@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..autotune.log.lookup import LookupResult, related
 from ..autotune.log.record import target_key
@@ -19,6 +18,7 @@ from ..autotune.workload import workload_of
 from ..codegen.machine import MachineModel
 from ..codegen.roofline import Roof
 from ..codegen.traffic import LEVELS
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.steps import Schedule

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ..autotune.space.least_work import least_flops
 from ..codegen.kernel import Kernel
@@ -20,6 +19,7 @@ from ..codegen.roofline import COMPUTE, Roof, Work
 from ..codegen.target import Target
 from ..codegen.timed_program import TimedProgram, Times
 from ..codegen.traffic import LEVELS, Traffic, traffic_of
+from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import FLOAT64, Array
 from ..ir.graph.printer import span_text

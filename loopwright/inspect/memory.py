@@ -11,12 +11,12 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..codegen.update_entry import update_arena
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.nodes import Constant, Module

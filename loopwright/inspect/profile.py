@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..codegen.machine import MachineModel
 from ..codegen.timed_program import Recording, TimedProgram, Times, timed_program
+from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.printer import span_text

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from ..codegen.roofline import COMPUTE, Roof
 from ..codegen.traffic import LEVELS
+from ..ir.dataclass import dataclass
 from .explain import Explained, Explanation
 
 __all__ = ["roofline_svg"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from ..autotune.comparison import Verdict, compare
 from ..autotune.log.decision import Decision, Option
 from ..autotune.log.record import TargetKey, Workload, robust_seconds
+from ..ir.dataclass import dataclass
 from ..ir.graph.choices import Site
 from ..ir.loop.prim import PrimFunc
 from ..pipeline import Built

@@ -12,7 +12,7 @@ program neither need be so: a schedule that is faster alone, or a library, has t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..autotune.log.decision import COMPILED, Decision, Option
 from ..autotune.log.record import robust_seconds, target_key
 from ..autotune.select import Chosen, Origin
 from ..autotune.workload import workload_of
+from ..ir.dataclass import dataclass
 from ..pipeline import Built, rebuilt
 from .interleaved import kernel_rounds, least_calls, whole_calls
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..autotune.workload import workload_of
 from ..codegen.timed_program import timed_program
+from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.errors import UnsupportedError
 from ..ir.graph.nodes import Module

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..autotune.log.decision import COMPILED, Decision, Option
 from ..autotune.log.record import Workload, robust_seconds, target_key
 from ..autotune.select import Origin
 from ..autotune.workload import workload_of
+from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightError
 from ..ir.graph.choices import Site
 from ..pipeline import Built, by_plain_numpy

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ..autotune.log.log_file import LogError
+from ..ir.dataclass import dataclass
 from .time_plan import TimePlan
 
 __all__ = ["Stages"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..autotune.log.record import robust_seconds
 from ..autotune.workload import workload_of
+from ..ir.dataclass import dataclass
 from ..ir.errors import UnsupportedError
 from ..pipeline import Built
 from .interleaved import kernel_rounds

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..autotune.budget import Budget
 from ..autotune.settings import DEFAULT_SETTINGS, TuneSettings
+from ..ir.dataclass import dataclass
 from .interleaved import least_calls
 
 __all__ = ["TimePlan"]

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ from ..codegen.reuse import bytes_in_loops
 from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..extras import extra
+from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightValueError
 from ..ir.graph.nodes import Module
 from ..ir.graph.structural import structural_hash

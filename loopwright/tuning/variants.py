@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ..autotune.workload import workload_of
+from ..ir.dataclass import dataclass
 from ..ir.graph.choices import Choices, Site
 from ..ir.graph.nodes import Module
 from ..ir.graph.passes.choose_algorithms import Preferences

@@ -9,11 +9,13 @@ import sys
 
 HEAVY = ("xgboost", "onnx", "torch", "dask", "distributed", "sklearn", "scipy", "tqdm", "pandas")
 
-MOST_MODULES = 122
-"""Modules of ours that are loaded: each takes about a millisecond."""
-MOST_TIMES = 1.2
-"""Times as long as ``import numpy``, which comes first: together 0.3 s where that takes 0.14 s. A
-limit in seconds would be one on the clock of the machine."""
+MOST_MODULES = 121
+"""Modules of ours that are loaded: each takes about half a millisecond."""
+MOST_TIMES = 1.0
+"""Times as long as ``import numpy``, which comes first; 0.6 where it was measured. Seconds would be
+a limit on the clock of the machine."""
+RUNS = (5, 15)
+"""At least so many, and while the limit is not met, at most so many."""
 
 LOADED = "import loopwright, sys, json; print(json.dumps(sorted(sys.modules)))"
 TIMED = """
@@ -22,7 +24,7 @@ start = time.process_time()
 import numpy
 middle = time.process_time()
 import loopwright
-print((time.process_time() - middle) / (middle - start))
+print(middle - start, time.process_time() - middle)
 """
 
 
@@ -41,12 +43,16 @@ def test_import_loads_nothing_heavy() -> None:
     assert sum(name.partition(".")[0] == "loopwright" for name in modules) <= MOST_MODULES
 
 
-def test_import_takes_about_as_long_as_that_of_numpy() -> None:
-    # Processor time, and the best of several: other processes may keep the machine busy.
-    ratios: list[float] = []
-    while len(ratios) < 10 and min(ratios, default=MOST_TIMES + 1) > MOST_TIMES:
-        ratios.append(float(_python(TIMED)))
-    assert min(ratios) <= MOST_TIMES
+def test_import_takes_no_longer_than_that_of_numpy() -> None:
+    # Processor time, and the best of several of each: other processes may keep the machine busy,
+    # during either of the two imports.
+    numpy, ours = float("inf"), float("inf")
+    for run in range(RUNS[1]):
+        times = _python(TIMED).split()
+        numpy, ours = min(numpy, float(times[0])), min(ours, float(times[1]))
+        if run + 1 >= RUNS[0] and ours <= MOST_TIMES * numpy:
+            break
+    assert ours <= MOST_TIMES * numpy
 
 
 def test_import_brings_all_that_a_program_needs() -> None:

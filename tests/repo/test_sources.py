@@ -69,6 +69,18 @@ def test_the_library_does_not_print() -> None:
     assert not loud, "\n".join(loud)
 
 
+def test_dataclasses_are_those_that_import_quickly() -> None:
+    """``dataclass`` comes from ``ir/dataclass.py``; ``field``, ``replace`` and so on do not."""
+    slow = [
+        f"{path}:{node.lineno}"
+        for path, tree in _trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if any(alias.name == "dataclass" for alias in node.names)
+    ]
+    assert not slow, "\n".join(slow)
+
+
 def test_no_notes_to_self() -> None:
     marks = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK)\b")
     found = [

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
 from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
 from ...ir.graph.types import FuncType, TensorType, TupleType, Type

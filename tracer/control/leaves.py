@@ -9,11 +9,12 @@ else may change from one iteration to the next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr
 from ...ir.dtype import DType, dtype_of
 from ...ir.errors import LoopwrightError, LoopwrightTypeError

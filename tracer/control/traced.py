@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from ...ir.dtype import INT64
 from ...ir.errors import LoopwrightError, LoopwrightTypeError
 from ...ir.graph.nodes import Atom, Block, Constant, Var

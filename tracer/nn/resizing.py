@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from ...ir.dtype import Array
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..parameters import Ints, Numbers, checked

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import ClassVar
@@ -21,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from ....codegen.target import Target
+from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, as_int, symbols
 from ....ir.errors import ScheduleError
 from ....ir.loop.expr import Op, Read, walk

@@ -8,7 +8,7 @@ is stored to both sides while it is in registers. The array is packed once, for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import product
 from math import lcm
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ....codegen.target import CACHE_LINE, Target
+from ....ir.dataclass import dataclass
 from ....ir.dims import as_int
 from ....ir.loop.symmetry import symmetric_axes
 from ....ir.schedule.steps import Schedule, Step, mirror

@@ -8,7 +8,7 @@ they share is computed once, and vectors run along another axis.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import prod
 from typing import ClassVar
@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from ....codegen.target import Target
+from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, Mod, Symbol, as_int
 from ....ir.loop.expr import Const, Index, Op, walk
 from ....ir.loop.prim import Stage

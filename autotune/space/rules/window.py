@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import ClassVar
@@ -18,6 +17,7 @@ import numpy as np
 
 from ....codegen.emit.cover import MAX_WINDOWS
 from ....codegen.target import Target
+from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
 from ....ir.loop.expr import Expr, Op, Read, index_value, walk
 from ....ir.loop.prim import PrimFunc, Stage

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf, prod, sqrt
 
+from ...dataclass import dataclass
 from ...dims import IntExpr, product
 from ...errors import InternalError
 from ...traits import Trait

@@ -17,8 +17,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dims import IntExpr, product
 from ...traits import Trait
 from ..choices import Choices, call_text, operand_text

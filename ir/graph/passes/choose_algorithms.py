@@ -23,9 +23,9 @@ that are constants are considered: the others would have to be transformed in ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
+from ...dataclass import dataclass
 from ...ops.conv import winograd_fits
 from ...ops.winograd import ERROR_GROWTH, TILES
 from ...pass_context import optional

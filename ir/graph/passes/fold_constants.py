@@ -24,11 +24,11 @@ group that reads nothing but constants, since a kernel would compute it in each 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...derived import derived, interned
 from ...dims import Dim
 from ...dtype import Array

@@ -36,12 +36,13 @@ differ by rounding.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ...dataclass import dataclass
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder

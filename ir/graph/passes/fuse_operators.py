@@ -32,8 +32,7 @@ all that (``fusion/segments.py``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...dataclass import dataclass
 from ..choices import Choices
 from ..fusion.emit import GroupTable, emit_block, segments
 from ..fusion.graph import EXIT, Graph, Groups, build_graph, post_dominators

@@ -19,11 +19,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dims import Dim
 from ...dtype import DType
 from ...errors import InternalError

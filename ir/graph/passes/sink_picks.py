@@ -39,8 +39,9 @@ it stands before, nor where its array was changed meanwhile, which would have to
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...dataclass import dataclass
 from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Binding, Block, Call, Expr, Function, If, Module, Var

@@ -30,9 +30,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ...dataclass import dataclass
 from ...loop.scalar import COMBINERS
 from ...pass_context import optional
 from ..builder import Builder

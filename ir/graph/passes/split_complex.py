@@ -27,11 +27,11 @@ their own (planar), so that loops over them vectorise. ``ir/ops/pairs.py`` says 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...errors import InternalError, UnsupportedError
 from ...ops.compose import F, Value
 from ...ops.pairs import PAIR_RULES, Pair

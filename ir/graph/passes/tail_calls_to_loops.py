@@ -40,11 +40,11 @@ sum of something and its own value (or a product, a maximum, ...) carries that s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...pass_context import optional
 from ..builder import Builder
 from ..loops import filled

@@ -32,10 +32,9 @@ if it counts by one up to a value that it does not pass, or if both ends are con
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtype import INT64
 from ...pass_context import optional
 from ..builder import Builder

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from ...codegen.kernel import compile_kernel
 from ...codegen.machine import MachineModel, known_machine
 from ...codegen.roofline import Roof
 from ...codegen.target import Target
+from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
 from ...ir.schedule.steps import Schedule
 from ..explain import Explained, Explanation

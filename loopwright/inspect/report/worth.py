@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ...autotune.model.cost_model import available_model
 from ...autotune.protocols import Population
 from ...autotune.space.space import ScheduleSpace
 from ...autotune.space.tiling import UNUSED
+from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
 from ...ir.schedule.steps import Schedule
 

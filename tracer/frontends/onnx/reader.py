@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, defs
 
+from ....ir.dataclass import dataclass
 from ....ir.dtype import Array
 from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .tensors import Folder, mapped

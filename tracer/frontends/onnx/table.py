@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ....ir.dataclass import dataclass
 from ....ir.dtype import Array
 from ....ir.errors import UnsupportedError
 from ....ir.graph.walk import operands

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -26,6 +25,7 @@ from torch._functorch.aot_autograd import make_boxed_func  # pyright: ignore
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 
+from ....ir.dataclass import dataclass
 from ....ir.dtype import Array
 from ....ir.errors import UnsupportedError
 from ....ir.graph.nodes import Module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from ....ir.dataclass import dataclass
 from ....ir.errors import LoopwrightTypeError, UnsupportedError
 from .decompositions import decompositions
 from .importer import Computed, Imported, Passed, Result, import_graph, refuse_unsupported

@@ -18,7 +18,6 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ import torch
 from torch import fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
+from ....ir.dataclass import dataclass
 from ....ir.dims import as_int
 from ....ir.dtype import dtype_of
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError

@@ -9,8 +9,9 @@ importer casts its results to the dtypes that PyTorch has for them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
+
+from ....ir.dataclass import dataclass
 
 __all__ = ["ROWS", "Fill", "Row", "Value", "aten"]
 
