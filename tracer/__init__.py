@@ -21,7 +21,7 @@
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs (rows of tables), composed (functions written in NumPy), elementwise,
                  reductions, ordering, shaping, joining, indexing, linear, creation, complex; and,
-                 loaded at their first use, linalg
+                 loaded at their first use, linalg and fft
     fits         checks of Python ints and of indices that calls make
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
@@ -82,7 +82,11 @@ def _load_linalg() -> None:
     from . import linalg  # noqa: F401
 
 
-LATE["numpy.linalg"] = _load_linalg
+def _load_fft() -> None:
+    from . import fft  # noqa: F401
+
+
+LATE.update({"numpy.linalg": _load_linalg, "numpy.fft": _load_fft})
 
 __all__ = [
     "Arguments",

@@ -37,9 +37,9 @@ def _wide(*values: Any) -> tuple[DType, list[Proxy]]:
     """Returns the dtype of results, and the operands in the one LAPACK computes in."""
     parts = common_strong(*values)
     dtype = parts[0].type.dtype
-    if dtype.kind in "biu":
+    if not dtype.part.is_float:
         dtype = DTYPES["float64"]
-    wide = DTYPES["complex128" if dtype.kind == "c" else "float64"]
+    wide = DTYPES["complex128" if dtype.is_complex else "float64"]
     return dtype, [lift(p, wide) for p in parts]
 
 
@@ -54,15 +54,6 @@ def _check(name: str, x: Proxy, square: bool = True) -> None:
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         what = "square matrices" if square else "matrices"
         raise LoopwrightTypeError(f"np.linalg.{name} takes {what}, not {x.type.short}")
-
-
-def _real(dtype: DType) -> DType:
-    """The dtype of norms and of singular values."""
-    return DTYPES[{"complex64": "float32", "complex128": "float64"}.get(dtype.name, dtype.name)]
-
-
-def _conjugate(x: Proxy) -> Any:
-    return np.conj(x) if x.type.dtype.kind == "c" else x
 
 
 @implements(np.linalg.solve)
@@ -90,7 +81,7 @@ def _det(a: Any) -> Proxy:
 def _slogdet(a: Any) -> Any:
     dtype, x = _matrix("slogdet", a)
     sign, logarithm = _call("slogdet", x)
-    return _SLOGDET(lift(sign, dtype), lift(logarithm, _real(dtype)))
+    return _SLOGDET(lift(sign, dtype), lift(logarithm, dtype.part))
 
 
 @implements(np.linalg.cholesky)
@@ -109,13 +100,13 @@ def _is_upper(UPLO: str) -> bool:
 def _eigh(a: Any, UPLO: str = "L") -> Any:
     dtype, x = _matrix("eigh", a)
     values, vectors = _call("eigh", x, upper=_is_upper(UPLO))
-    return _EIGH(lift(values, _real(dtype)), lift(vectors, dtype))
+    return _EIGH(lift(values, dtype.part), lift(vectors, dtype))
 
 
 @implements(np.linalg.eigvalsh)
 def _eigvalsh(a: Any, UPLO: str = "L") -> Proxy:
     dtype, x = _matrix("eigvalsh", a)
-    return lift(_call("eigvalsh", x, upper=_is_upper(UPLO))[0], _real(dtype))
+    return lift(_call("eigvalsh", x, upper=_is_upper(UPLO))[0], dtype.part)
 
 
 @implements(np.linalg.eig)
@@ -134,7 +125,7 @@ def _eigvals(a: Any) -> Proxy:
 def _general(name: str, a: Any) -> tuple[DType, Proxy]:
     """Returns the operand of ``eig``, whose results are complex only where they have to be."""
     dtype, x = _matrix(name, a)
-    if dtype.kind != "c":
+    if not dtype.is_complex:
         raise UnsupportedError(
             f"np.linalg.{name} of a real matrix has real or complex results, by its values",
             hint=f"np.linalg.{name}(a.astype(complex)), or np.linalg.eigh of a symmetric matrix",
@@ -171,23 +162,23 @@ def _svd(
     if hermitian:
         return _symmetric_svd(x, dtype, compute_uv)
     if not compute_uv:
-        return lift(_call("svdvals", x)[0], _real(dtype))
+        return lift(_call("svdvals", x)[0], dtype.part)
     u, values, v = _call("svd" if full_matrices else "svd_reduced", x)
-    return _SVD(lift(u, dtype), lift(values, _real(dtype)), lift(v, dtype))
+    return _SVD(lift(u, dtype), lift(values, dtype.part), lift(v, dtype))
 
 
 def _symmetric_svd(x: Proxy, dtype: DType, compute_uv: bool) -> Any:
     """The singular values of a symmetric matrix are the sizes of its eigenvalues, in order."""
     if not compute_uv:
         sizes = np.sort(abs(_call("eigvalsh", x, upper=False)[0]))[..., ::-1]
-        return lift(sizes, _real(dtype))
+        return lift(sizes, dtype.part)
     values, vectors = _call("eigh", x, upper=False)
     order = np.argsort(abs(values))[..., ::-1]
     values = np.take_along_axis(values, order, axis=-1)
     u = np.take_along_axis(vectors, order[..., None, :], axis=-1)
     signed = u * np.copysign(1.0, values)[..., None, :]
-    v = _conjugate(np.swapaxes(signed, -1, -2))
-    return _SVD(lift(u, dtype), lift(abs(values), _real(dtype)), lift(v, dtype))
+    v = np.conj(np.swapaxes(signed, -1, -2))
+    return _SVD(lift(u, dtype), lift(abs(values), dtype.part), lift(v, dtype))
 
 
 if hasattr(np.linalg, "svdvals"):
@@ -200,7 +191,7 @@ if hasattr(np.linalg, "svdvals"):
 def _cutoff(x: Proxy, dtype: DType, largest: Any, tolerance: Any) -> Any:
     """Returns the size up to which singular values count as 0, with an axis for them."""
     if tolerance is None:
-        tolerance = max(as_int(s) for s in x.shape[-2:]) * np.finfo(_real(dtype).numpy).eps
+        tolerance = max(as_int(s) for s in x.shape[-2:]) * np.finfo(dtype.part.numpy).eps
     limit = lift(tolerance, DTYPES["float64"])
     return largest * (limit[..., None] if limit.ndim else limit)
 
@@ -214,7 +205,7 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNS
         rcond = 1e-15 if rtol is UNSET else rtol
     if 0 in x.shape[-2:]:
         return np.swapaxes(lift(x, dtype), -1, -2)
-    u, values, v = _svd(_conjugate(x), full_matrices=False, hermitian=hermitian)
+    u, values, v = _svd(np.conj(x), full_matrices=False, hermitian=hermitian)
     large = values > _cutoff(x, dtype, np.max(values, axis=-1, keepdims=True), rcond)
     inverse = np.where(large, 1 / np.where(large, values, 1), 0)
     product = np.swapaxes(v, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2))
@@ -254,7 +245,7 @@ def _cond(x: Any, p: Any = None) -> Proxy:
         first, last = values[..., 0], values[..., -1]
         result = last / first if p == -2 else first / last
     strange = np.isnan(result) & ~np.any(np.isnan(a), axis=(-2, -1))
-    return lift(np.where(strange, np.inf, result), _real(dtype))
+    return lift(np.where(strange, np.inf, result), dtype.part)
 
 
 @implements(np.linalg.lstsq)
@@ -281,8 +272,8 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, ...]:
     solution = solution[:, :0] if empty else solution
     if right.ndim == 1:
         solution = solution[:, 0]
-    residuals = lift(np.zeros(0, _real(dtype).numpy))
-    return lift(solution, dtype), residuals, rank, lift(values, _real(dtype))
+    residuals = lift(np.zeros(0, dtype.part.numpy))
+    return lift(solution, dtype), residuals, rank, lift(values, dtype.part)
 
 
 # -- made of others --------------------------------------------------------------------------------
@@ -382,7 +373,7 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     first, second = (normalise_axis(k, a.ndim) for k in axes)
     (values,) = _call("svdvals", np.moveaxis(wide, (first, second), (-2, -1)))
     reduce: Any = {2: np.max, -2: np.min, "nuc": np.sum}[ord]
-    result = lift(reduce(values, axis=-1), _real(dtype))
+    result = lift(reduce(values, axis=-1), dtype.part)
     if keepdims:
         shape = [1 if k in (first, second) else s for k, s in enumerate(a.shape)]
         result = np.reshape(result, tuple(shape))

@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 
 from ..dims import IntExpr, int_min
-from ..dtype import DTYPES, DType
+from ..dtype import FLOAT64, INT32
 from ..errors import LoopwrightTypeError
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
 __all__ = ["Guarded", "failing", "gufunc_function", "quiet"]
-
-_REAL = {"complex64": "float32", "complex128": "float64"}
 
 
 def gufunc_function(
@@ -63,7 +61,9 @@ def gufunc_function(
         if "m" in sizes and "n" in sizes:
             sizes["p"] = int_min(sizes["m"], sizes["n"])
         dtype = operands[0].dtype
-        types = {"t": dtype, "r": _real(dtype), "c": _complex(dtype), "i": DTYPES["int32"]}
+        if dtype.part is not FLOAT64:
+            raise LoopwrightTypeError(f"operands are float64 or complex128, not {dtype}")
+        types = {"t": dtype, "r": FLOAT64, "c": FLOAT64.complex, "i": INT32}
         return [
             ArrayType((*stack, *(sizes[a] for a in axes)), types[letter])
             for axes, letter in zip(outputs, results, strict=True)
@@ -73,15 +73,6 @@ def gufunc_function(
         return call if isinstance(call, Guarded) else call(options)
 
     return register(LibraryFunction(name, doc, rule, bind, tuple(map(len, inputs))))
-
-
-def _real(dtype: DType) -> DType:
-    return DTYPES[_REAL.get(dtype.name, dtype.name)]
-
-
-def _complex(dtype: DType) -> DType:
-    wide = {real: name for name, real in _REAL.items()}.get(dtype.name, dtype.name)
-    return DTYPES.get(wide, dtype)
 
 
 def _broadcast(one: tuple[IntExpr, ...], other: tuple[IntExpr, ...]) -> tuple[IntExpr, ...]:

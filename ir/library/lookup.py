@@ -14,7 +14,7 @@ def library_function(name: str) -> LibraryFunction:
     Raises LoopwrightValueError if there is none.
     """
     if name not in TABLE and name.startswith("numpy."):
-        from . import linalg  # noqa: F401  # pyright: ignore
+        from . import fft, linalg  # noqa: F401  # pyright: ignore
     if name not in TABLE:
         raise LoopwrightValueError(
             f"there is no library function {name!r}",

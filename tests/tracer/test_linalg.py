@@ -16,6 +16,7 @@ S = A @ A.T + np.eye(5)
 T = RNG.standard_normal((3, 5, 5))
 M = RNG.standard_normal((4, 6))
 N = RNG.standard_normal((2, 6, 4)).astype(np.float32)
+Z = T + 1j * T[::-1]
 INTEGERS = np.arange(9).reshape(3, 3)
 
 USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -55,6 +56,13 @@ USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "cond -2": (lambda a: L.cond(a, -2), (M,)),
     "lstsq": (L.lstsq, (M, RNG.standard_normal(4))),
     "lstsq of many": (L.lstsq, (M, RNG.standard_normal((4, 2)))),
+    "complex inv": (L.inv, (Z,)),
+    "complex eig": (L.eig, (Z,)),
+    "complex eigvals": (L.eigvals, (Z.astype(np.complex64),)),
+    "complex eigh": (L.eigh, (Z,)),
+    "complex qr": (L.qr, (Z,)),
+    "complex svd": (L.svd, (Z,)),
+    "complex slogdet": (L.slogdet, (Z,)),
     "matrix_power": (lambda a: L.matrix_power(a, 5), (A,)),
     "matrix_power -3": (lambda a: L.matrix_power(a, -3), (T,)),
     "matrix_power 0": (lambda a: L.matrix_power(a, 0), (INTEGERS,)),
@@ -78,7 +86,7 @@ def test_it_is_numpys(name: str) -> None:
     for mine, theirs in pairs:
         mine, theirs = np.asarray(mine), np.asarray(theirs)
         assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
-        tolerance = 1e-5 if mine.dtype == np.float32 else 1e-11
+        tolerance = 1e-5 if mine.real.dtype == np.float32 else 1e-11
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
