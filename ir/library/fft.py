@@ -22,9 +22,7 @@ from .registry import ArrayType, LibraryFunction, Typed, Values, register
 __all__: list[str] = []
 
 
-def _rule(
-    kind: str, operands: Sequence[Typed], options: Mapping[str, Any]
-) -> Sequence[ArrayType]:
+def _rule(kind: str, operands: Sequence[Typed], options: Mapping[str, Any]) -> Sequence[ArrayType]:
     (operand,) = operands
     part = operand.dtype.part
     if not part.is_float or (kind == "rfft" and operand.dtype.is_complex):
@@ -84,9 +82,7 @@ def _bind(kind: str, options: Mapping[str, Any], count: int) -> Values:
 
 
 def _declared(kind: str, doc: str) -> None:
-    register(
-        LibraryFunction(f"numpy.fft.{kind}", doc, partial(_rule, kind), partial(_bind, kind))
-    )
+    register(LibraryFunction(f"numpy.fft.{kind}", doc, partial(_rule, kind), partial(_bind, kind)))
 
 
 _declared("fft", "Fourier transform of complex or real numbers.")
