@@ -3,7 +3,7 @@
 import loopwright as lw
 import numpy as np
 
-RADIUS, NEAR, ALIKE = 2, 1.5, 0.15
+RADIUS, NEAR, ALIKE = 3, 2.0, 0.15
 
 
 @lw.compile

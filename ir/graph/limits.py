@@ -45,6 +45,8 @@ class GraphLimits:
     # Loops.
     few_rows: int = 32
     """Rows of a product from which on arithmetic bounds it, not the reading of its weights."""
+    few_cached_rows: int = 16
+    """The same if half of the L2 holds the weights."""
     hoisted_bytes: int = 64 << 20
     """Bytes of what is computed for all iterations of a loop before it."""
 

@@ -253,6 +253,9 @@ def _reading(contraction: Node, position: int, edge: Edge) -> Reading:
     return (contraction.index, alike, views)
 
 
+_ALIGNED = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+
+
 def segments(graph: Graph) -> list[list[int]]:
     """Returns the segments of all regions that are larger than a group may be otherwise."""
     segments: list[list[int]] = []
@@ -285,13 +288,17 @@ def _regions(graph: Graph) -> list[list[int]]:
                 parent[find(source)] = find(node.index)
     regions: dict[int, list[int]] = {}
     for node in graph.nodes:
-        if node.plain:
+        if node.pattern in _ALIGNED:
             regions.setdefault(find(node.index), []).append(node.index)
     return [*regions.values()]
 
 
 def _is_near(source: Node, node: Node) -> bool:
-    return source.plain and node.plain and source.shape == node.shape
+    """True if ``node`` reads ``source`` only at the index that it computes."""
+    if source.pattern not in _ALIGNED or node.pattern not in _ALIGNED:
+        return False
+    read = [e for e in node.edges if e.source == source.index]
+    return all(not e.chain and e.shape == node.shape for e in read)
 
 
 def _cut(graph: Graph, region: Sequence[int]) -> list[list[int]]:

@@ -11,7 +11,7 @@
    Going back from row to full, as softmax does, is possible for the last axes, in rows that stay
    in the cache, and for others in short columns.
 4. Otherwise elementwise operators and index maps as they come, if nothing costly is computed more
-   often than before.
+   often than before. What a gather reads many times costs as many times as much.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ MOST_OPERATORS = 64
 
 _HEAVY = (Pattern.REDUCTION, Pattern.CONTRACTION)
 _MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+
+_GATHERS = frozenset({"gather_nd", "take"})
+"""Operators that read their first operand where their others say."""
 
 Shape = tuple[IntExpr, ...]
 
@@ -257,9 +260,12 @@ def _edge_aligned(edge: Edge, reader: Shape, rows: _Rows, nodes: Sequence[Node])
 
 
 def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> bool:
-    """True if nothing costly is computed more often than once per element of its result."""
+    """True if nothing costly is computed more often than once per element of its result, and
+    nothing at all many times because a gather reads it so often."""
     shape = nodes[0].shape
-    if all(n.plain and n.shape == shape for n in nodes) or sum([n.cost for n in nodes]) < costly:
+    if all(n.plain and n.shape == shape for n in nodes):
+        return True
+    if sum([n.cost for n in nodes]) < costly and not any(n.op.name in _GATHERS for n in nodes):
         return True
     cost: dict[int, float] = {}
     uses: dict[int, int] = {}
@@ -275,6 +281,8 @@ def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> boo
                 continue
             below = cost[source.index]
             total += below
+            if node.op.name in _GATHERS and edge is node.edges[0]:
+                below *= _reads_per_element(node.shape, source.shape)
             if below < costly:
                 continue
             reads = node.edges[0].shape if node.pattern == Pattern.REDUCTION else node.shape
@@ -286,6 +294,13 @@ def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> boo
                 apart.add(source.index)
         cost[node.index] = total
     return not any(uses[index] > 1 for index in apart)
+
+
+def _reads_per_element(reads: Shape, source: Shape) -> float:
+    left, right = product(reads), product(source)
+    if isinstance(left, int) and isinstance(right, int) and right:
+        return max(1.0, left / right)
+    return 1.0
 
 
 def _no_larger(reads: Shape, source: Shape) -> bool:

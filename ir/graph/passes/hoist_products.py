@@ -145,17 +145,19 @@ class _Loop:
         if len(_shape(weights)) != 2 or (from_left and len(shape) != 2):
             return binding
         result = (*shape[:-1], _shape(weights)[0 if from_left else 1])
-        if not self.wanted(call, prod(shape[1:-1]), result):
+        if not self.wanted(call, prod(shape[1:-1]), weights, result):
             return binding
         rows = self.product(call, take.args[0], weights, result, from_left)
         return Binding(binding.var, Call(take.op, (rows, take.args[1]), take.attrs, call.span))
 
-    def wanted(self, call: Call, rows: int, result: tuple[int, ...]) -> bool:
+    def wanted(self, call: Call, rows: int, weights: Atom, result: tuple[int, ...]) -> bool:
         kind = call.args[0].type
         assert isinstance(kind, TensorType)
         if prod(result) * kind.dtype.bytes > self.limits.hoisted_bytes:
             return False
-        options = (BEFORE, INSIDE) if rows < self.limits.few_rows else (INSIDE, BEFORE)
+        cached = 2 * prod(_shape(weights)) * kind.dtype.bytes <= self.limits.cache_bytes
+        few = self.limits.few_cached_rows if cached else self.limits.few_rows
+        options = (BEFORE, INSIDE) if rows < few else (INSIDE, BEFORE)
         if self.choices is None:
             return options[0] == BEFORE
         text = f"for {self.extent} {call_text(call)}"

@@ -55,6 +55,15 @@ def test_rows_leave_together_with_what_they_are_reduced_to(shape, axis, kernels)
     assert calls(fused(module(make, tensor(*shape)))) == kernels
 
 
+@pytest.mark.parametrize("reads, kernels", [(4, ["divide"]), (40, ["divide", "take"])])
+def test_what_a_gather_reads_many_times_is_computed_once(reads: int, kernels: list[str]) -> None:
+    def make(m, x, y, at):
+        return m.take(m.divide(x, y), at, axis=0)
+
+    program = module(make, tensor(4), tensor(4), tensor(reads, dtype="int64"))
+    assert calls(fused(program)) == kernels
+
+
 def test_softmax_over_long_lone_row_is_not_one_kernel() -> None:
     def make(m, x):
         e = m.exp(x)

@@ -62,6 +62,28 @@ def test_a_long_chain_is_one_kernel() -> None:
     assert len(groups(mandelbrot(40), *POINTS)) == 1
 
 
+def blurred(radius: int) -> Callable[..., Any]:
+    def filtered(image: Any, padded: Any) -> Any:
+        h, w = image.shape
+        total = weights = np.float32(0)
+        for dy in range(2 * radius + 1):
+            for dx in range(2 * radius + 1):
+                other = padded[dy : dy + h, dx : dx + w]
+                weight = np.exp(-((other - image) ** 2))
+                total, weights = total + weight * other, weights + weight
+        return total / weights
+
+    return filtered
+
+
+def test_chains_may_read_arrays_elsewhere() -> None:
+    image = np.linspace(0, 1, 24 * 40, dtype=np.float32).reshape(24, 40)
+    found = groups(blurred(3), image, np.pad(image, 3))
+    assert [outputs(g) for g in found] == [2, 1]  # the sums so far
+    got = lw.compile(blurred(3), threads=1)(image, np.pad(image, 3))
+    np.testing.assert_allclose(got, blurred(3)(image, np.pad(image, 3)), rtol=1e-5)
+
+
 def test_a_longer_one_is_cut_where_few_values_cross() -> None:
     found = groups(mandelbrot(100), *POINTS)
     assert [outputs(g) for g in found] == [3, 3, 1]  # zr, zi and n

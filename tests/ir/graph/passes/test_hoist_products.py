@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphs import check_pass, parse
 from loopwright.ir.graph.choices import Choices
+from loopwright.ir.graph.limits import GraphLimits
 from loopwright.ir.graph.passes.hoist_products import BEFORE, INSIDE, hoist_products
 
 
@@ -80,6 +81,12 @@ def test_loops_that_may_be_short_and_rows_that_change_stay() -> None:
     unchanged(loop(extent="%n"))  # of sixteen rows it may take none
     unchanged(loop(extent="4i64"))
     unchanged(loop(source="%d"))  # carried
+
+
+def test_fewer_rows_stay_if_a_cache_holds_the_weights() -> None:
+    unchanged(loop(rows=16))
+    small = GraphLimits(cache_bytes=100)
+    assert "for" not in str(hoist_products(parse(loop(rows=16)), limits=small)).split("matmul")[0]
 
 
 def test_many_rows_stay_unless_it_was_measured() -> None:
