@@ -1,9 +1,10 @@
 """Element types of tensors, and NumPy's promotion of them.
 
 The dtypes of the language are the rows of one table, ``DTYPES``: everything that the compiler knows
-of an element type is a column of it. Promotion is NumPy 2's, with one stated difference: the
-language has no float16, so where NumPy would answer float16 (``np.exp`` of an int8 array) the
-answer is float32.
+of an element type is a column of it. Promotion is NumPy 2's.
+
+float16 is a storage type: kernels load and store it, and compute in float32. The graph pass
+``widen_halves`` writes the conversions, so that every operator rounds its result as NumPy's does.
 """
 
 from __future__ import annotations
@@ -140,6 +141,11 @@ class DType:
         return self.kind is Kind.FLOAT
 
     @property
+    def is_half(self) -> bool:
+        """True for floats that are only stored: registers hold their bits as an integer."""
+        return self.kind is Kind.FLOAT and self.bits == 16
+
+    @property
     def is_complex(self) -> bool:
         return self.kind is Kind.COMPLEX
 
@@ -178,6 +184,7 @@ _ROWS = (
     DType("uint16", np.dtype("u2"), "u16", "u16", _U, 16, "i16", "uint64"),
     DType("uint32", np.dtype("u4"), "u32", "u32", _U, 32, "i32", "uint64"),
     DType("uint64", np.dtype("u8"), "u64", "u64", _U, 64, "i64", "uint64"),
+    DType("float16", np.dtype("f2"), "f16", "f16", _F, 16, "i16", "float16", 10, "float64"),
     DType("float32", np.dtype("f4"), "f32", "f", _F, 32, "float", "float32", 23, "float64"),
     DType("float64", np.dtype("f8"), "f64", "f64", _F, 64, "double", "float64", 52),
     # Complex values are pairs of floats below the graph: see ``ir/graph/passes/split_complex.py``.

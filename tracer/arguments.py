@@ -258,7 +258,7 @@ def _has_buffer(leaf: Any) -> bool:
 def _untraceable(function: str, where: str, leaf: Any) -> LoopwrightTypeError:
     dtype = getattr(leaf, "dtype", None)
     if dtype is not None:
-        hint = f"{where}.astype(np.float32)" if str(dtype) in ("float16", "bfloat16") else None
+        hint = f"{where}.astype(np.float32)" if getattr(dtype, "kind", "") == "f" else None
         return LoopwrightTypeError(
             f"{function}: argument {where} has dtype {dtype}, which is not supported", hint=hint
         )

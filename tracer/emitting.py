@@ -1,8 +1,7 @@
 """From values to the graph: values become proxies of NumPy 2's dtypes, and operators emit calls.
 
 The graph's operators want operands of one dtype, so NumPy's promotion is inserted as casts. Python
-numbers are weak: they take the dtype of the arrays they meet. Where NumPy would answer float16,
-which the language does not have, the answer is float32.
+numbers are weak: they take the dtype of the arrays they meet.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.dtype import DTYPES, FLOAT32, DType, dtype_of, promote
+from ..ir.dtype import DType, dtype_of, promote
 from ..ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TupleType
@@ -43,7 +42,6 @@ __all__ = [
     "dtype_argument",
     "emit",
     "emit_many",
-    "known_dtype",
     "lift",
     "one_array",
     "promoted",
@@ -254,15 +252,7 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[Promotable, ...]) -> tuple[DType,
     except TypeError:
         names = " and ".join(k.__name__ if isinstance(k, type) else k.name for k in kinds)
         raise LoopwrightTypeError(f"{ufunc.__name__} is not defined for {names}") from None
-    return tuple(known_dtype(d) for d in dtypes)
-
-
-def known_dtype(dtype: np.dtype[Any]) -> DType:
-    """The language's dtype for one of NumPy's: float32 for float16, as long as that has no row.
-
-    Raises TypeError for a dtype the language does not have.
-    """
-    return FLOAT32 if dtype == np.float16 and dtype.name not in DTYPES else dtype_of(dtype)
+    return tuple(dtype_of(d) for d in dtypes)
 
 
 def common_dtype(*values: Any) -> DType:
@@ -273,7 +263,7 @@ def common_dtype(*values: Any) -> DType:
 @functools.lru_cache(maxsize=4096)
 def _common(kinds: tuple[Promotable, ...]) -> DType:
     weak = {int: 0, float: 0.0, complex: 0j}
-    return known_dtype(np.result_type(*(weak.get(k, k) for k in kinds)))
+    return dtype_of(np.result_type(*(weak.get(k, k) for k in kinds)))
 
 
 def common(*values: Any) -> list[Proxy]:

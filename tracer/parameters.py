@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..ir.dtype import dtype_of
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
-from .emitting import dtype_argument, known_dtype, lift
+from .emitting import dtype_argument, lift
 from .misuse import refuse_subclass, unsupported_dtype
 from .proxy import Proxy, complete, is_number, run
 from .trace import active
@@ -115,7 +116,7 @@ def _array(value: Any) -> Any:
     refuse_subclass(value)
     try:
         array = np.asarray(value)
-        known_dtype(array.dtype)
+        dtype_of(array.dtype)
     except TypeError as error:
         raise unsupported_dtype(error) from None
     except (ValueError, OverflowError) as error:

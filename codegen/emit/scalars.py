@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from ...ir.dtype import BOOL, LLVM_TYPES, DType
+import numpy as np
+
+from ...ir.dtype import BOOL, FLOAT32, LLVM_TYPES, DType
 from ...ir.errors import InternalError
 from ...ir.loop.scalar import SCALAR_OPS
 from ..elementary import FUNCTIONS
@@ -19,6 +21,7 @@ from ..elementary import function as elementary_function
 from ..llvm_text import float_literal
 from ..target import Target
 from .division import divide_by_one, inverse_square
+from .halves import narrowed, rounded_to_odd, widened
 from .integer_division import divide_integers
 from .writer import FunctionWriter, Value
 
@@ -28,6 +31,8 @@ __all__ = ["ScalarEmitter", "literal"]
 def literal(value: bool | int | float, dtype: DType) -> Value:
     """Returns a constant of that dtype."""
     type = dtype.llvm
+    if dtype.is_half:
+        return Value(str(np.asarray(value, dtype.numpy).view(np.int16).item()), type)
     if dtype.is_float:
         return Value(float_literal(float(value), type), type)
     if dtype.is_bool:
@@ -105,6 +110,12 @@ class ScalarEmitter:
         to = target.llvm
         if source == target:
             return x
+        if source.is_half:
+            return self.cast(widened(w, self.target, x, source), FLOAT32, target)
+        if target.is_half:
+            double = source.is_float and source.bits == 64
+            single = rounded_to_odd(w, x) if double else self.cast(x, source, FLOAT32)
+            return narrowed(w, self.target, single, target)
         if target.is_bool:
             zero = self.const(0.0, x) if source.is_float else self.integer(0, x)
             return w.op("fcmp une" if source.is_float else "icmp ne", x, zero, type="i1")

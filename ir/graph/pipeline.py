@@ -36,6 +36,7 @@ from .passes.unroll_loops import unroll_loops
 from .passes.update_carries import update_carries
 from .passes.vectorise_loops import vectorise_loops
 from .passes.while_to_for import while_to_for
+from .passes.widen_halves import widen_halves
 from .printer import as_text
 from .verify import verify
 
@@ -61,6 +62,8 @@ def default_pipeline(
         split_complex,
         # So that all the others see through calls.
         inline_calls,
+        # Rules below know arithmetic in the dtype that is computed with.
+        widen_halves,
         # Whole operators (softmax, layer_norm) are still visible to the rules.
         simplify,
         # Orders are still one operator.

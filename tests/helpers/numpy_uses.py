@@ -182,11 +182,8 @@ def assert_same(got: Any, want: Any) -> None:
         return
     want, got = np.asarray(want), np.asarray(got)
     assert got.shape == want.shape, f"shape {got.shape}, not {want.shape}"
-    half = want.dtype == np.float16  # which is float32 here
-    assert half or got.dtype == want.dtype, f"dtype {got.dtype}, not {want.dtype}"
-    loose = 3e-3 if half else 0.0
-    if got.dtype.kind in "fc" and not half:
-        loose = 1e-9 if got.real.dtype == np.float64 else 3e-5
-    np.testing.assert_allclose(
-        got.astype(want.dtype) if half else got, want, rtol=loose, atol=loose
-    )
+    assert got.dtype == want.dtype, f"dtype {got.dtype}, not {want.dtype}"
+    loose = 0.0
+    if got.dtype.kind in "fc":
+        loose = {"float16": 3e-3, "float64": 1e-9}.get(got.real.dtype.name, 3e-5)
+    np.testing.assert_allclose(got, want, rtol=loose, atol=loose)

@@ -115,7 +115,7 @@ class Value:
     def is_sound(self) -> bool:
         """Whether a correct result is told from a wrong one by what is known of this value."""
         kinds = {np.asarray(a).dtype.kind for a in (self.native, self.wide, *self.moved)}
-        half = self.native.dtype == np.float16  # a dtype the language does not have
+        half = self.native.dtype == np.float16  # whose rounding hides what is wrong
         if self.native.size > LARGEST or self.native.ndim > 5 or len(kinds) != 1 or half:
             return False
         if self.native.dtype.kind != "f":

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from loopwright.ir.dtype import DTYPES, FLOAT32, FLOAT64, INT64, LLVM_TYPES, dtype_of
 
-WITH_FLOAT16 = """
+WITH_FLOAT128 = """
 import importlib.machinery
 
 read_source = importlib.machinery.SourceFileLoader.get_code
@@ -18,7 +18,7 @@ read_source = importlib.machinery.SourceFileLoader.get_code
 def get_code(self, name):
     if name != "loopwright.ir.dtype":
         return read_source(self, name)
-    row = 'DType("float16", np.dtype("f2"), "f16", "f16", _F, 16, None, "float32", 10, "float64"),'
+    row = 'DType("float128", np.dtype("g"), "f128", "f128", _F, 128, None, "float128", 63),'
     head, mark, rest = self.get_source(name).partition('DType("float32"')
     assert mark
     return compile(head + row + mark + rest, self.path, "exec")
@@ -33,39 +33,39 @@ from loopwright.ir.graph.printer import as_text
 """
 
 
-def run_with_float16(code: str) -> str:
+def run_with_float128(code: str) -> str:
     made = subprocess.run(
-        [sys.executable, "-c", WITH_FLOAT16 + code], capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITH_FLOAT128 + code], capture_output=True, text=True, check=False
     )
     assert made.returncode == 0, made.stderr
     return made.stdout
 
 
 def test_a_new_type_is_traced_printed_parsed_and_interpreted() -> None:
-    run_with_float16(
+    run_with_float128(
         """
-x = np.linspace(0, 1, 5).astype(np.float16)
+x = np.linspace(0, 1, 5).astype(np.longdouble)
 module = lw.compile(lambda x: np.exp(x) * 0.5 + x.sum()).trace(x).module
 text = as_text(module)
-assert "Tensor[(5), float16]" in text and "0.5f16" in text, text
+assert "Tensor[(5), float128]" in text and "0.5f128" in text, text
 assert as_text(parse_module(text)) == text
 result = evaluate(module, x)
-assert result.dtype == np.float16
-np.testing.assert_allclose(result, np.exp(x) * 0.5 + x.sum(), rtol=1e-2)
+assert result.dtype == np.longdouble
+np.testing.assert_allclose(result, np.exp(x) * 0.5 + x.sum(), rtol=1e-12)
 """
     )
 
 
 def test_a_type_without_machine_code_is_refused_in_one_sentence() -> None:
-    printed = run_with_float16(
+    printed = run_with_float128(
         """
 try:
-    lw.compile(lambda x: x + x)(np.ones(3, np.float16))
+    lw.compile(lambda x: x + x)(np.ones(3, np.longdouble))
 except lw.UnsupportedError as error:
     print(error)
 """
     )
-    assert "no machine code can be generated for float16 yet" in printed
+    assert "no machine code can be generated for float128 yet" in printed
     assert "try: .astype(np.float32)" in printed
 
 

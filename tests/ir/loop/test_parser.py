@@ -123,7 +123,7 @@ HEAD = "prim @f(x: float32[4], n: int32[4]) -> out: float32[4] {"
     "text, message",
     [
         ("prim f", "line 1, column 6: expected '@', found 'f'"),
-        ("prim @f(x: float16[4])", "line 1, column 12: no dtype 'float16'"),
+        ("prim @f(x: float8[4])", "line 1, column 12: no dtype 'float8'"),
         (HEAD + "}", "line 1, column 58: no stage makes the output out"),
         (HEAD + " t[i] = x[i] }", "t is not an output, so its type must follow"),
         (HEAD + " out[i, j] = x[i] }", "out has 1 dimensions, not 2"),

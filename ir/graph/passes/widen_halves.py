@@ -1,0 +1,94 @@
+"""Compute with float32 where values are stored as float16.
+
+Before::
+
+    def @main(%x: Tensor[(4), float16]) -> Tensor[(4), float16] {
+      exp(%x)
+    }
+
+After::
+
+    def @main(%x: Tensor[(4), float16]) -> Tensor[(4), float16] {
+      %0 = cast(%x, dtype="float32");
+      %1 = exp(%0);
+      cast(%1, dtype="float16")
+    }
+
+Each operator rounds its result, as NumPy's do; one that is a composition of others, such as
+``nn.softmax``, rounds once. Operators that only choose and order elements move the stored bits.
+"""
+
+from __future__ import annotations
+
+from ...dtype import FLOAT32
+from ..builder import Builder
+from ..nodes import Atom, Call, Expr, Module, Var
+from ..operator import OPERATORS, Operator
+from ..types import TensorType, TupleType, Type
+from ..walk import map_functions, rewrite_function
+
+__all__ = ["widen_halves"]
+
+_MOVES = frozenset(
+    (
+        "broadcast_to",
+        "call_library",
+        "cast",
+        "concatenate",
+        "expand_dims",
+        "full",
+        "reshape",
+        "reverse",
+        "squeeze",
+        "stack",
+        "strided_slice",
+        "take",
+        "tile",
+        "transpose",
+        "where",
+    )
+)
+
+
+def widen_halves(module: Module) -> Module:
+    """Casts the operands of operators that compute to float32, and their results back."""
+    return map_functions(module, lambda function: rewrite_function(function, _step))
+
+
+def _step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+    if not isinstance(value, Call) or not isinstance(value.op, Operator):
+        return None
+    if value.op.name in _MOVES or not (
+        _has_half(var.type) or any(_has_half(a.type) for a in value.args)
+    ):
+        return None
+    wide = [_cast(builder, a, FLOAT32.name) if _has_half(a.type) else a for a in value.args]
+    attrs = {
+        name: FLOAT32.name if name == "dtype" and _has_half(var.type) else v
+        for name, v in value.attrs.items()
+    }
+    return _narrowed(builder, builder.emit(value.op, wide, attrs), var.type)
+
+
+def _narrowed(builder: Builder, result: Atom, wanted: Type) -> Atom:
+    """Returns ``result`` in the dtypes that it had before it was widened."""
+    if isinstance(wanted, TupleType):
+        fields = [
+            _narrowed(builder, builder.get_item(result, n), kind)
+            for n, kind in enumerate(wanted.fields)
+        ]
+        return builder.make_tuple(fields)
+    if result.type == wanted:
+        return result
+    assert isinstance(wanted, TensorType)
+    return _cast(builder, result, wanted.dtype.name)
+
+
+def _cast(builder: Builder, x: Atom, dtype: str) -> Atom:
+    return builder.emit(OPERATORS["cast"], (x,), {"dtype": dtype})
+
+
+def _has_half(kind: Type) -> bool:
+    if isinstance(kind, TupleType):
+        return any(map(_has_half, kind.fields))
+    return isinstance(kind, TensorType) and kind.dtype.is_half
