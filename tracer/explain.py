@@ -151,10 +151,16 @@ _SYMBOLS = {
 _INTEGER_ONLY = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift")
 
 
+_LOGICAL = {"negative": "~{0}", "subtract": "{0} ^ {1}"}
+"""Forms for bools, which have no difference."""
+
+
 def suggest(operation: str, operands: Sequence[Labelled]) -> str | None:
     """Suggests what to write instead of a failed ``operation``; None if nothing obvious helps."""
     if operation in _INTEGER_ONLY:
         return _integer(operands)
+    if operation in _LOGICAL and operands and all(t and t.dtype.is_bool for _, t in operands):
+        return _LOGICAL[operation].format(*(_atomic(label) for label, _ in operands))
     if len(operands) != 2:
         return None
     (left, a), (right, b) = operands

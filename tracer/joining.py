@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import Dim, as_int, int_max
-from ..ir.errors import LoopwrightValueError, UnsupportedError
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import UNSET, implements, method, views
 from .emitting import common_strong, emit, emit_many, lift
 from .proxy import Proxy
@@ -37,7 +37,16 @@ def _concatenate(
     dtype: Any = None,
     casting: str = "same_kind",
 ) -> Proxy:
+    if isinstance(axis, Proxy | np.ndarray):
+        raise LoopwrightTypeError(
+            "np.concatenate takes the arrays as one list", hint="np.concatenate([x, y])"
+        )
     parts = _parts(arrays, "concatenate", dtype)
+    if any(not part.ndim for part in parts):
+        raise LoopwrightTypeError(
+            "np.concatenate joins arrays with axes, and one of these is a scalar",
+            hint="a list of one element in its place: np.concatenate([x, [value]])",
+        )
     if axis is None:
         parts, axis = [flattened(p) for p in parts], 0
     if len(parts) == 1:

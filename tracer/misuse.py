@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import math
 import re
 import types
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ __all__ = [
     "attribute_missing",
     "branch",
     "captured_write",
+    "hashed",
     "index_of",
     "is_augmented",
     "is_plain",
@@ -42,10 +44,13 @@ __all__ = [
     "mask_index",
     "mask_shape",
     "misspelt",
+    "not_rounded",
     "number_needed",
     "out_argument",
     "refuse_subclass",
+    "shape_assigned",
     "size_needed",
+    "spelled_out",
     "unknown_function",
     "unsupported_dtype",
 ]
@@ -54,6 +59,23 @@ __all__ = [
 def _text() -> str:
     frame = user_frame()
     return segment(span_of(frame)) if frame is not None else ""
+
+
+def _line() -> str:
+    """The line of source in which the user's statement begins."""
+    frame = user_frame()
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() if frame else ""
+
+
+def _call() -> tuple[str, list[str]]:
+    """The name and the arguments of the call that the user wrote; "" if it is something else."""
+    try:
+        node = ast.parse(_text().strip(), mode="eval").body
+    except SyntaxError:
+        return "", []
+    if not isinstance(node, ast.Call):
+        return "", []
+    return ast.unparse(node.func), [ast.unparse(a) for a in node.args]
 
 
 def _named(text: str, fallback: str = "x") -> str:
@@ -67,8 +89,12 @@ def branch(scalars: Iterable[str], is_scalar: bool = True) -> LoopwrightError:
         hint = f"lw.cond, lw.while_loop or lw.fori_loop; {hint}"
     words = set(re.findall(r"\w+", _text()))
     setting = next((name for name in sorted(words & set(scalars))), None)
-    lines = _control_flow() if is_scalar else None
-    if lines is not None:
+    lines = _control_flow()
+    if not is_scalar and re.search(r"\b(cond|while_loop|fori_loop)\(", lines or ""):
+        lines = None  # they take the truth of one element
+    if _line().startswith("assert "):
+        hint = "an assert on what the compiled function returns"
+    elif lines is not None:
         hint = lines + (f"\n# or static_argnames=({setting!r},) for a setting" if setting else "")
     elif setting is not None:
         hint = f"np.where(condition, a, b), or static_argnames=({setting!r},) for a setting"
@@ -99,15 +125,36 @@ def number_needed(kind: str, name: str | None) -> LoopwrightError:
     frame = user_frame()
     if frame is not None and instruction(frame) == "STORE_SUBSCR":
         return _stored(_text())
-    dtype = {"float": "float64", "int": "int64", "complex": "complex128"}.get(kind)
-    operand = _named(_argument(_text()))
-    hint = f"{operand}.astype(np.{dtype})" if dtype in ("float64", "int64") else operand
-    if name is not None:
-        hint += f", or static_argnames=({name!r},) if {name} is a setting"
     return LoopwrightTypeError(
         f"{kind}() needs a number, and the values of a traced array are not known while tracing",
-        hint=hint,
+        hint=_instead_of_number(kind, name),
     )
+
+
+def _instead_of_number(kind: str, name: str | None) -> str:
+    """Returns the hint for a place where Python wanted a number of a traced array."""
+    callee, arguments = _call()
+    _, _, function = callee.rpartition(".")
+    if kind == "format" or (not callee and re.search(r"""["']\s*%""", _text())):
+        return "text of what the compiled function returns"
+    if function in _MATH:
+        return f"np.{_MATH[function]}({', '.join(arguments)})"
+    if callee and function not in ("float", "int", "complex", "item", "tolist"):
+        return f"{callee} outside of the compiled function, or lw.extern for a call of it inside"
+    dtype = {"float": "float64", "int": "int64", "complex": "complex128"}.get(kind)
+    operand = _named(_argument(_text()))
+    hint = f"{operand}.astype(np.{dtype})" if dtype else operand
+    return (
+        hint if name is None else f"{hint}, or static_argnames=({name!r},) if {name} is a setting"
+    )
+
+
+_MATH = {name: name for name in vars(math) if isinstance(getattr(np, name, None), np.ufunc)} | {
+    "pow": "power",
+    "prod": "prod",
+    "fsum": "sum",
+}
+"""NumPy's names of the functions of Python's ``math``."""
 
 
 def _argument(text: str) -> str:
@@ -218,18 +265,57 @@ def out_argument(operation: str) -> LoopwrightError:
         name = _text().partition(" ")[0]
         return LoopwrightTypeError(
             f"{_text()} writes a traced value into the NumPy array {name}",
-            hint=_spelled_out(_text()),
+            hint=spelled_out(),
         )
     return LoopwrightTypeError(
         f"{operation}: out= would change an array in place", hint="use the result instead"
     )
 
 
-def _spelled_out(text: str) -> str:
-    """``a += b`` as ``a = a + b``."""
-    target, _, rest = text.partition(" ")
-    symbol, _, value = rest.partition("= ")
-    return f"{target} = {target} {symbol.strip()} {value}"
+def spelled_out() -> str | None:
+    """Returns ``a = a + b`` for the user's ``a += b``; None for other statements."""
+    try:
+        (statement,) = ast.parse(_text().strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(statement, ast.AugAssign):
+        return None
+    target = ast.parse(ast.unparse(statement.target), mode="eval").body
+    assert isinstance(target, ast.expr)
+    value = ast.unparse(ast.BinOp(target, statement.op, statement.value))
+    return f"{ast.unparse(target)} = {value}"
+
+
+def hashed() -> LoopwrightError:
+    """``{x: 1}``, ``table[x]`` of a dict, ``functools.lru_cache``."""
+    return LoopwrightTypeError(
+        "a traced array has no hash, so that it cannot be a key of a dict or an element of a set",
+        hint="np.select, or lw.switch for one of several cases",
+    )
+
+
+def shape_assigned() -> LoopwrightError:
+    """``x.shape = (2, 3)``."""
+    try:
+        (statement,) = ast.parse(_line()).body
+    except (SyntaxError, ValueError):
+        statement = None
+    array, shape = "x", "shape"
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
+        array, shape = ast.unparse(statement.targets[0].value), ast.unparse(statement.value)
+    return LoopwrightAttributeError(
+        "the shape of a traced array cannot be assigned",
+        hint=f"{array} = {array}.reshape({shape})",
+    )
+
+
+def not_rounded() -> LoopwrightError:
+    """``round(x)`` of an array with axes."""
+    _, arguments = _call()
+    return LoopwrightTypeError(
+        "round() takes a scalar, and this array has axes",
+        hint=f"np.round({', '.join(arguments) or 'x'})",
+    )
 
 
 def iteration(what: str) -> LoopwrightError:
@@ -268,10 +354,10 @@ def _index_text(text: str) -> str:
 
 
 def unsupported_dtype(error: TypeError) -> LoopwrightError:
-    """``x.astype(np.complex64)``; ``error`` is what ``dtype_of`` raised."""
+    """``x.astype(np.longdouble)``; ``error`` is what ``dtype_of`` raised."""
     return LoopwrightTypeError(
         str(error).partition(";")[0],
-        hint="float32, float64, bool, int8 to int64, uint8 to uint64",
+        hint="float32, float64, complex64, complex128, bool, int8 to int64, uint8 to uint64",
     )
 
 
@@ -323,6 +409,13 @@ def leaked(name: str | None, owner: str) -> LoopwrightError:
 
 def unknown_function(name: str) -> LoopwrightError:
     """``np.sort(x)``: a function that is in no table."""
+    callee, arguments = _call()
+    if "random." in callee or callee.startswith("rng."):
+        drawn = callee.rpartition(".")[2]
+        return UnsupportedError(
+            f"{callee} draws random numbers in Python, which knows no values while tracing",
+            hint=f"lw.random.{drawn}({', '.join(['key', *arguments])}), with a key as argument",
+        )
     hint = _rewrite(FUNCTION_REWRITES, name) or (
         "do this outside of the compiled function, or pass its result as an argument"
     )
@@ -405,7 +498,6 @@ METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "exp": ("", "np.exp(x)"),
     "float": ("", "x.astype(np.float32)"),
     "gelu": ("", "lw.nn.gelu(x)"),
-    "imag": ("x.imag", "np.zeros_like(x)"),
     "log": ("", "np.log(x)"),
     "log_softmax": ("", "lw.nn.log_softmax(x)"),
     "nonzero": ("", _KEEPS),

@@ -49,7 +49,6 @@ class Proxy(_Operators):
 
     __slots__ = ("__weakref__", "_atom", "_version", "alias", "owner", "storage", "weak")
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]  # == works by element, as in NumPy
 
     def __init__(
         self, atom: Atom, owner: Trace, weak: WeakType | None = None, alias: View | None = None
@@ -117,6 +116,10 @@ class Proxy(_Operators):
     def shape(self) -> tuple[IntExpr, ...]:
         return self.type.shape
 
+    @shape.setter
+    def shape(self, value: object) -> None:
+        _fail(misuse.shape_assigned(), self)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.type.dtype.numpy
@@ -160,7 +163,24 @@ class Proxy(_Operators):
         return f"<traced{what}: {self.type.short}{', ' + origin if origin else ''}>"
 
     def __format__(self, spec: str) -> str:
-        return format(repr(self), "")
+        if spec and spec[-1] not in "s<>^=0123456789":
+            _fail(misuse.number_needed("format", self._name()), self)
+        return format(repr(self), spec)
+
+    # What makes copies.
+
+    def __copy__(self) -> Proxy:
+        return self._method("copy")()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
+        return self._method("copy")()
+
+    def __round__(self, ndigits: int | None = None) -> Proxy:
+        """As of NumPy's scalars: to the nearest integer, or to so many digits."""
+        if self.shape:
+            _fail(misuse.not_rounded(), self)
+        rounded = self._method("round")(ndigits or 0)
+        return rounded if ndigits is not None else rounded.astype(np.int64)
 
     # NumPy's protocols.
 
@@ -235,6 +255,9 @@ class Proxy(_Operators):
 
     def __complex__(self) -> complex:
         _fail(misuse.number_needed("complex", self._name()), self)
+
+    def __hash__(self) -> int:
+        _fail(misuse.hashed(), self)
 
     def __index__(self) -> int:
         self._note_store()

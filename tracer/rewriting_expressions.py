@@ -31,8 +31,8 @@ def loads(nodes: Iterable[ast.AST]) -> set[str]:
 
 class Expressions(ast.NodeTransformer):
     """Expressions that need the truth of a value, as functions of arrays: ``and``, ``or``, ``not``,
-    chains of comparisons, ``a if c else b``, ``max(a, b)``. With ``traced``, only those that
-    contain one of these names; with ``lambdas``, inside of lambdas as well."""
+    chains of comparisons, ``a if c else b``, ``max(a, b)``, ``any(a)``. With ``traced``, only those
+    that contain one of these names; with ``lambdas``, inside of lambdas as well."""
 
     def __init__(self, aliases: Aliases, traced: set[str] | None, lambdas: bool = False) -> None:
         self.aliases = aliases
@@ -103,9 +103,20 @@ class Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         plain = not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
-        if name in ("min", "max") and len(node.args) == 2 and plain and not self._stays(node):
-            return self._numpy(f"{name}imum", *node.args)
+        if not node.args or not plain or self._stays(node):
+            return node
+        if len(node.args) == 1:
+            return self._numpy(_OF_ROWS[name], *node.args) if name in _OF_ROWS else node
+        if name in ("min", "max"):
+            first, *others = node.args
+            for other in others:
+                first = self._numpy(f"{name}imum", first, other)
+            return first
         return node
+
+
+_OF_ROWS = {"all": "all", "any": "any", "max": "max", "min": "min", "sorted": "sort"}
+"""NumPy's function for each of Python's that compares the rows of its argument."""
 
 
 def _thunk(body: ast.expr) -> ast.Lambda:

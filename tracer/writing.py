@@ -196,14 +196,16 @@ def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any)
     if not np.can_cast(given, wanted, casting):  # type: ignore[arg-type]
         raise LoopwrightTypeError(
             f"Cannot cast ufunc '{name}' output from {given!r} to {wanted!r} with casting rule "
-            f"'{casting}'"
+            f"'{casting}'",
+            hint=misuse.spelled_out(),
         )
     shapes = [value.shape] if where is True else [value.shape, lift(where).shape]
     shape = broadcast_shapes(*shapes)
     if not _broadcasts(shape, out.shape):
         raise LoopwrightValueError(
             f"non-broadcastable output operand with shape {_text(out.shape)} doesn't match the "
-            f"broadcast shape {_text(broadcast_shapes(shape, out.shape))}"
+            f"broadcast shape {_text(broadcast_shapes(shape, out.shape))}",
+            hint=misuse.spelled_out(),
         )
     result = broadcast_to(lift(value, out.type.dtype), out.shape)
     if where is not True:
