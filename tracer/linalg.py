@@ -6,6 +6,7 @@ NumPy computes in double precision and rounds to the operands' dtype, and so doe
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from ..ir.dims import as_int, product
 from ..ir.dtype import DTYPES, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.ops.small_systems import MOST_EQUATIONS
 from .dispatch import UNSET, implements
-from .emitting import call_library, common_strong, lift
+from .emitting import call_library, common_strong, emit, lift
 from .linear import norm
 from .proxy import Proxy
 from .reductions import normalise_axis
@@ -61,20 +63,59 @@ def _solve(a: Any, b: Any) -> Proxy:
     dtype, (matrix, right) = _wide(a, b)
     _check("solve", matrix)
     if right.ndim == 1:
-        return lift(_call("solve", matrix, right[:, None])[0][..., 0], dtype)
-    return lift(_call("solve", matrix, right)[0], dtype)
+        return lift(_solved(matrix, right[:, None])[..., 0], dtype)
+    return lift(_solved(matrix, right), dtype)
+
+
+def _solved(a: Proxy, b: Proxy) -> Proxy:
+    """Returns the solutions of a x = b, by straight code where that is short."""
+    columns = b.shape[-1] if b.ndim > 1 else 0
+    if not _is_small(a) or b.shape[-2:-1] != a.shape[-1:] or not 0 < columns <= MOST_EQUATIONS:
+        return _call("solve", a, b)[0]
+    size, columns = as_int(a.shape[-1]), as_int(columns)
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = _flat_stack(np.broadcast_to(a, (*stack, size, size)))
+    right = _flat_stack(np.broadcast_to(b, (*stack, size, columns)))
+    numbers = emit("solve_small", left, right)
+    solutions = np.reshape(numbers[:-2].T, (*stack, size, columns))
+    return _unless(numbers[-1] > 0, solutions, lambda: _call("solve", a, b)[0])
+
+
+def _is_small(x: Proxy) -> bool:
+    """True for a stack of real matrices for which there is straight code."""
+    sizes = [s for s in x.shape if isinstance(s, int) and s > 0]
+    return len(sizes) == x.ndim and sizes[-1] <= MOST_EQUATIONS and not x.type.dtype.is_complex
+
+
+def _flat_stack(x: Any) -> Any:
+    """Returns a matrix or a stack of them with one axis before the last two."""
+    return np.reshape(x, (product(x.shape[:-2]), *x.shape[-2:]))
+
+
+def _unless(regular: Any, result: Proxy, call: Callable[[], Proxy]) -> Proxy:
+    """Returns ``result`` if it is ``regular`` everywhere; else what LAPACK makes of it, which is an
+    exception as a rule."""
+    from .control import cond  # most programs have no branches
+
+    return cond(np.all(regular), lambda: result, call)
 
 
 @implements(np.linalg.inv)
 def _inv(a: Any) -> Proxy:
     dtype, x = _matrix("inv", a)
-    return lift(_call("inv", x)[0], dtype)
+    if not _is_small(x):
+        return lift(_call("inv", x)[0], dtype)
+    return lift(_solved(x, lift(np.eye(as_int(x.shape[-1])))), dtype)
 
 
 @implements(np.linalg.det)
 def _det(a: Any) -> Proxy:
     dtype, x = _matrix("det", a)
-    return lift(_call("det", x)[0], dtype)
+    if not _is_small(x):
+        return lift(_call("det", x)[0], dtype)
+    stack = _flat_stack(x)
+    numbers = emit("solve_small", stack, np.zeros((*stack.shape[:2], 0)))
+    return lift(np.reshape(numbers[0], x.shape[:-2]), dtype)
 
 
 @implements(np.linalg.slogdet)
@@ -87,7 +128,18 @@ def _slogdet(a: Any) -> Any:
 @implements(np.linalg.cholesky)
 def _cholesky(a: Any, /, *, upper: bool = False) -> Proxy:
     dtype, x = _matrix("cholesky", a)
-    return lift(_call("cholesky", x, upper=bool(upper))[0], dtype)
+
+    def call() -> Proxy:
+        return _call("cholesky", x, upper=bool(upper))[0]
+
+    if not _is_small(x):
+        return lift(call(), dtype)
+    stack = _flat_stack(x)
+    numbers = emit("cholesky_small", np.swapaxes(stack, 1, 2) if upper else stack)
+    factors = np.reshape(numbers[:-1].T, stack.shape)
+    if upper:
+        factors = np.swapaxes(factors, 1, 2)
+    return lift(_unless(numbers[-1] > 0, np.reshape(factors, x.shape), call), dtype)
 
 
 def _is_upper(UPLO: str) -> bool:

@@ -15,6 +15,7 @@ samples ``sampling``. The declarations::
     complex            bitcast, complex, real, imag, conj
     activation         nn.relu, nn.gelu, nn.silu, ...
     library            call_library
+    small_systems      solve_small, cholesky_small
     gather             nn.gather_nd, dynamic_slice, nn.searchsorted
     sort               nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
@@ -54,6 +55,7 @@ from . import (  # noqa: F401  (each declares its operators)
     scan,
     scatter,
     shape,
+    small_systems,
     softmax,
     sort,
     suppress,

@@ -19,9 +19,9 @@ from loopwright.ir.program.interpret import interpret
 from loopwright.ir.program.pipeline import optimise
 
 RNG = np.random.default_rng(5)
-A = RNG.standard_normal((4, 4)) + 4 * np.eye(4)
-B = RNG.standard_normal((4, 3))
-SINGULAR = np.ones((4, 4))
+A = RNG.standard_normal((5, 5)) + 4 * np.eye(5)  # smaller ones need no library
+B = RNG.standard_normal((5, 3))
+SINGULAR = np.ones((5, 5))
 
 
 def solve(a, b):
@@ -29,7 +29,7 @@ def solve(a, b):
 
 
 def solved_in_a_loop(a, b):
-    return lw.fori_loop(0, 5, lambda i, x: np.linalg.solve(a + i * np.eye(4), x), b)
+    return lw.fori_loop(0, 5, lambda i, x: np.linalg.solve(a + i * np.eye(5), x), b)
 
 
 def solved_if_positive(a, b):
@@ -51,7 +51,7 @@ def test_texts_parse_back_and_mean_the_same():
 
 def test_a_verifier_knows_the_types_of_results():
     text = str(program_from_module(lw.compile(solve).trace(A, B).module))
-    wrong = text.replace("float64[4, 3]", "float64[3, 4]")
+    wrong = text.replace("float64[5, 3]", "float64[3, 5]")
     with pytest.raises(InternalError, match="other results"):
         verify(parse_program(wrong))
 
@@ -59,7 +59,7 @@ def test_a_verifier_knows_the_types_of_results():
 def test_loops_call_libraries():
     wanted = B
     for i in range(5):
-        wanted = np.linalg.solve(A + i * np.eye(4), wanted)
+        wanted = np.linalg.solve(A + i * np.eye(5), wanted)
     np.testing.assert_allclose(lw.compile(solved_in_a_loop)(A, B), wanted, rtol=1e-12)
 
 
@@ -104,7 +104,7 @@ def test_saved_programs_call_libraries(tmp_path):
 
 
 def test_a_loop_over_matrices_is_one_call():
-    stack = RNG.standard_normal((6, 4, 4)) + 4 * np.eye(4)
+    stack = RNG.standard_normal((6, 5, 5)) + 4 * np.eye(5)
 
     @lw.compile
     def f(stack, b):
@@ -117,6 +117,6 @@ def test_a_loop_over_matrices_is_one_call():
 def test_errors_of_types_name_the_operands():
     with pytest.raises(lw.LoopwrightTypeError) as error:
         lw.compile(np.linalg.inv)(B)
-    assert error.value.message == "np.linalg.inv takes square matrices, not float64[4, 3]"
+    assert error.value.message == "np.linalg.inv takes square matrices, not float64[5, 3]"
     with pytest.raises(lw.UnsupportedError, match="real or complex results, by its values"):
         lw.compile(np.linalg.eig)(A)

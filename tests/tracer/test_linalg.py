@@ -90,6 +90,54 @@ def test_it_is_numpys(name: str) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_small_systems_are_straight_code(size: int) -> None:
+    a = RNG.standard_normal((7, 2, size, size)) + 3 * np.eye(size)
+    b = RNG.standard_normal((2, size, 2))
+    s = a @ np.swapaxes(a, -1, -2)
+    uses: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (L.solve, (a, b)),
+        (L.solve, (a[0, 0], b[0, :, 0])),
+        (L.inv, (a,)),
+        (L.det, (a,)),
+        (L.cholesky, (s,)),
+        (lambda x: L.cholesky(x, upper=True), (s[0, 0],)),
+    ]
+    for function, arguments in uses:
+        f, wanted = lw.compile(function), function(*arguments)
+        np.testing.assert_allclose(f(*arguments), wanted, rtol=1e-9, atol=1e-9)
+        assert "_small" in f.lower(*arguments).as_text("kernels")
+
+
+def test_small_systems_fail_as_numpys() -> None:
+    singular = np.stack([np.eye(3), np.ones((3, 3))])
+    with pytest.raises(L.LinAlgError, match="Singular matrix"):
+        lw.compile(L.inv)(singular)
+    with pytest.raises(L.LinAlgError, match="Singular matrix"):
+        lw.compile(L.solve)(np.zeros((2, 2)), np.ones(2))
+    with pytest.raises(L.LinAlgError, match="not positive definite"):
+        lw.compile(L.cholesky)(np.diag([1.0, -1.0]))
+    np.testing.assert_array_equal(lw.compile(L.det)(singular), [1, 0])
+    strange = np.array([[np.nan, 1], [1, 2]])
+    np.testing.assert_array_equal(lw.compile(L.inv)(strange), L.inv(strange))
+
+
+def test_a_kalman_filter_runs_without_a_library() -> None:
+    step, noise = np.array([[1.0, 0.1], [0.0, 1.0]]), np.diag([0.01, 0.1])
+    seen = RNG.standard_normal((30, 2))
+
+    def filtered(seen: Any) -> Any:
+        def advance(state: Any, z: Any) -> Any:
+            x, p = step @ state[0], step @ state[1] @ step.T + noise
+            gain = p @ np.linalg.inv(p + np.eye(2))
+            x = x + gain @ (z - x)
+            return (x, (np.eye(2) - gain) @ p), x
+
+        return lw.scan(advance, (np.zeros(2), np.eye(2)), seen)[1]
+
+    np.testing.assert_allclose(lw.compile(filtered)(seen), filtered(seen), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("function", "argument", "message"),
     [

@@ -1,0 +1,223 @@
+"""Systems of a few equations as straight code: no library is called, and stacks run in lanes.
+
+The operators take stacks of matrices, and have one row of the result for each number that they
+compute, so that neighbours in memory belong to neighbours of the stack. What LAPACK refuses is said
+by the last row: ``tracer/linalg.py`` then calls LAPACK, which raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..dims import as_int, symbol
+from ..dtype import BOOL, FLOAT64
+from ..errors import LoopwrightTypeError
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
+from ..loop.expr import Expr, const, op, read, select
+from ..loop.kinds import LoopKind, Scope
+from ..loop.nest import Alloc, Loop, Stmt, Store
+from ..loop.prim import Buffer
+from ..loop.tensor import Tensor
+from .declare import Body, primitive
+from .sampling import floats, sample
+
+__all__ = ["MOST_EQUATIONS"]
+
+MOST_EQUATIONS = 4
+"""Equations of a system up to which straight code takes less time than a call of a library."""
+
+Number: TypeAlias = Any  # an expression, or an array with one element for each of a stack
+
+
+class _Code:
+    """Arithmetic that writes statements: every value is kept in a register of its own."""
+
+    def __init__(self) -> None:
+        self.statements: list[Stmt] = []
+        self.kept = {FLOAT64: 0, BOOL: 0}
+
+    def __getattr__(self, name: str) -> Callable[..., Expr]:
+        def apply(*args: Any) -> Expr:
+            given = [a if isinstance(a, Expr) else const(a, FLOAT64) for a in args]
+            value = select(*given) if name == "where" else op(name, *given)
+            place = self.kept[value.dtype]
+            self.kept[value.dtype] += 1
+            self.statements.append(Store(_REGISTERS[value.dtype], (place,), value))
+            return read(_REGISTERS[value.dtype], (place,), value.dtype)
+
+        return apply
+
+    def body(self, rows: int, results: Sequence[Number]) -> Body:
+        """The meaning of an operator on a stack of ``rows``, given the numbers of one of them."""
+
+        def statements(out: str) -> list[Stmt]:
+            registers = [
+                Alloc(Buffer(_REGISTERS[dtype], (count,), dtype), Scope.REGISTERS)
+                for dtype, count in self.kept.items()
+                if count
+            ]
+            values = [v if isinstance(v, Expr) else const(v, FLOAT64) for v in results]
+            stores = [Store(out, (n, symbol("r")), value) for n, value in enumerate(values)]
+            return [Loop(LoopKind.FOR, "r", rows, (*registers, *self.statements, *stores))]
+
+        return Body(statements)
+
+
+_REGISTERS = {FLOAT64: "values", BOOL: "tests"}
+
+Matrix: TypeAlias = "list[list[Number]]"
+
+
+def _of_stack(x: Any, get: Callable[..., Number]) -> Matrix:
+    """The entries of a stack of matrices, as rows of numbers."""
+    return [[get(i, j) for j in range(as_int(x.shape[2]))] for i in range(as_int(x.shape[1]))]
+
+
+def _solved(m: Any, a: Matrix, b: Matrix) -> list[Number]:
+    """Solutions of a x = b, the determinant of a, and the least size of a pivot.
+
+    Gaussian elimination with partial pivoting (G. Golub and C. Van Loan, Matrix Computations,
+    algorithm 3.4.1). The row with the largest entry comes up by exchanges of two rows each.
+    """
+    size = len(a)
+    sign, determinant, least = 1.0, 1.0, np.inf
+    inverses: list[Number] = []
+    for c in range(size):
+        for r in range(c + 1, size):
+            larger = m.greater(m.abs(a[r][c]), m.abs(a[c][c]))
+            for rows, first in ((a, c), (b, 0)):
+                for j in range(first, len(rows[c])):
+                    one, other = rows[c][j], rows[r][j]
+                    rows[c][j] = m.where(larger, other, one)
+                    rows[r][j] = m.where(larger, one, other)
+            sign = m.where(larger, m.negative(sign), sign)
+        determinant = m.multiply(determinant, a[c][c])
+        least = m.minimum(least, m.abs(a[c][c]))
+        # The determinant of a singular matrix is 0, whatever its other pivots are.
+        inverses.append(m.where(m.equal(a[c][c], 0.0), 0.0, m.divide(1.0, a[c][c])))
+        for r in range(c + 1, size):
+            factor = m.multiply(a[r][c], inverses[c])
+            for rows, first in ((a, c + 1), (b, 0)):
+                for j in range(first, len(rows[c])):
+                    rows[r][j] = m.subtract(rows[r][j], m.multiply(factor, rows[c][j]))
+    for i in reversed(range(size)):
+        for j in range(len(b[i])):
+            for k in range(i + 1, size):
+                b[i][j] = m.subtract(b[i][j], m.multiply(a[i][k], b[k][j]))
+            b[i][j] = m.multiply(b[i][j], inverses[i])
+    return [*(x for row in b for x in row), m.multiply(sign, determinant), least]
+
+
+def _factored(m: Any, a: Matrix) -> list[Number]:
+    """The lower triangular factor of a, with zeros, and the least pivot (algorithm 4.2.2)."""
+    size = len(a)
+    factor: Matrix = [[0.0] * size for _ in a]
+    least: Number = np.inf
+    for j in range(size):
+        for i in range(j, size):
+            rest = a[i][j]
+            for k in range(j):
+                rest = m.subtract(rest, m.multiply(factor[i][k], factor[j][k]))
+            if i == j:
+                least = m.minimum(least, rest)
+                factor[j][j] = m.sqrt(rest)
+                inverse = m.divide(1.0, factor[j][j])
+            else:
+                factor[i][j] = m.multiply(rest, inverse)
+    return [*(x for row in factor for x in row), least]
+
+
+def _reference(
+    compute: Callable[..., list[Number]],
+) -> Callable[..., Any]:
+    """Returns the same arithmetic on arrays of NumPy's."""
+
+    def apply(*stacks: Any) -> Any:
+        entries = [_of_stack(x, lambda i, j, x=x: x[:, i, j]) for x in stacks]
+        rows = [np.broadcast_to(v, stacks[0].shape[0]) for v in compute(np, *entries)]
+        return np.stack(rows)
+
+    return apply
+
+
+def _stack_of(x: TensorType) -> int:
+    size = as_int(x.shape[1]) if x.rank == 3 else 0
+    if x.rank != 3 or x.shape[1] != x.shape[2] or not 1 <= size <= MOST_EQUATIONS:
+        raise LoopwrightTypeError(
+            f"a stack of square matrices of up to {MOST_EQUATIONS} rows, not {x.short}"
+        )
+    if x.dtype is not FLOAT64:
+        raise LoopwrightTypeError(f"matrices are float64, not {x.dtype}")
+    return size
+
+
+def _solve_rule(a: TensorType, b: TensorType) -> TensorType:
+    size = _stack_of(a)
+    if b.rank != 3 or b.shape[:2] != a.shape[:2] or b.dtype is not FLOAT64:
+        raise LoopwrightTypeError(f"right sides {b.short} of {a.short}")
+    return TensorType((size * b.shape[2] + 2, a.shape[0]), FLOAT64)
+
+
+def _matrices(rng: np.random.Generator, count: int, size: int) -> Any:
+    return floats(rng, (count, size, size), "float64") + 5 * np.eye(size)
+
+
+def _solve_samples(rng: np.random.Generator) -> Sequence[Sample]:
+    return [
+        sample(_matrices(rng, 5, 3), floats(rng, (5, 3, 1), "float64")),
+        sample(floats(rng, (17, 4, 4), "float64"), floats(rng, (17, 4, 2), "float64")),
+        sample(_matrices(rng, 1, 1), floats(rng, (1, 1, 3), "float64")),
+        sample(_matrices(rng, 9, 2), np.zeros((9, 2, 0))),
+    ]
+
+
+@primitive(
+    "solve_small",
+    Pattern.OPAQUE,
+    rule=_solve_rule,
+    reference=_reference(_solved),
+    samples=_solve_samples,
+)
+def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
+    """Solutions of systems of up to four linear equations, determinants and least pivots.
+
+    ``a`` (stack, n, n) and ``b`` (stack, n, k) are float64. The result (n * k + 2, stack) has the
+    entries of the solutions, row by row, then the determinants of ``a``, then the least sizes of
+    their pivots: 0 says that a matrix is singular. LoopwrightTypeError for other operands.
+
+        fn (%a: Tensor[(5, 2, 2), float64]) -> Tensor[(6, 5), float64] {
+          solve_small(%a, %a)
+        }
+    """
+    m, r = _Code(), symbol("r")
+    entries = [_of_stack(x, lambda i, j, x=x: x(r, i, j)) for x in (a, b)]
+    return m.body(as_int(out.shape[1]), _solved(m, *entries))
+
+
+@primitive(
+    "cholesky_small",
+    Pattern.OPAQUE,
+    rule=lambda a: TensorType((_stack_of(a) ** 2 + 1, a.shape[0]), FLOAT64),
+    reference=_reference(_factored),
+    samples=lambda rng: [
+        sample((m := _matrices(rng, 7, 3)) @ np.swapaxes(m, 1, 2)),
+        sample((m := _matrices(rng, 1, 4)) @ np.swapaxes(m, 1, 2)),
+    ],
+)
+def _cholesky_small(out: TensorType, a: Tensor) -> Body:
+    """Lower triangular factors of positive definite matrices of up to four rows.
+
+    ``a`` (stack, n, n) is float64, of which the lower triangle is read. The result
+    (n * n + 1, stack) has the entries of the factors, row by row, then the least pivots: greater
+    than 0 if the matrix is positive definite. LoopwrightTypeError for other operands.
+
+        fn (%a: Tensor[(5, 2, 2), float64]) -> Tensor[(5, 5), float64] {
+          cholesky_small(%a)
+        }
+    """
+    m, r = _Code(), symbol("r")
+    return m.body(as_int(out.shape[1]), _factored(m, _of_stack(a, lambda i, j: a(r, i, j))))
