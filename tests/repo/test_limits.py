@@ -72,6 +72,7 @@ KNOWN = {
     "winograd._CHANNELS": "channels transformed at a time, while the code is made",
     "to_prim.CHEAP": "instructions that cost less than a store and a load",
     "builder.MOST_AXES": "of NumPy's arrays",
+    "small_systems.MOST_EQUATIONS": "straight code that is still short",
     "builder.ADDRESSABLE_BYTES": "of a process on x86-64",
     # Marks and data of tests.
     "graph.EXIT": "a mark, no size",
