@@ -86,7 +86,11 @@ def _load_fft() -> None:
     from . import fft  # noqa: F401
 
 
-LATE.update({"numpy.linalg": _load_linalg, "numpy.fft": _load_fft})
+def _load_more() -> None:
+    from . import calculus, editing, statistics  # noqa: F401
+
+
+LATE.update({"numpy.linalg": _load_linalg, "numpy.fft": _load_fft, "numpy": _load_more})
 
 __all__ = [
     "Arguments",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -85,13 +85,16 @@ LATE: dict[str, Callable[[], object]] = {}
 """Functions that load the implementations of a module of NumPy's, by its name, once."""
 
 
-def implementation_of(function: Callable[..., Any]) -> Implementation | None:
-    """Returns what stands for a function of NumPy's; None if nothing does."""
-    if function not in FUNCTIONS:
-        load = LATE.pop(getattr(function, "__module__", None) or "", None)
+def implementation_of(
+    function: Any, table: Mapping[Any, Implementation] = FUNCTIONS
+) -> Implementation | None:
+    """Returns what stands for a function of NumPy's, or for the method of a name; None if nothing
+    does."""
+    if function not in table:
+        load = LATE.pop(getattr(function, "__module__", None) or "numpy", None)
         if load is not None:
             load()
-    return FUNCTIONS.get(function)
+    return table.get(function)
 
 
 def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:

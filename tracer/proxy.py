@@ -185,7 +185,7 @@ class Proxy(_Operators):
     # NumPy's protocols.
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        implementation = UFUNCS.get(ufunc)
+        implementation = implementation_of(ufunc, UFUNCS)
         if implementation is None:
             _fail(misuse.unknown_function(ufunc.__name__), *inputs)
         if method == "at":
@@ -285,7 +285,7 @@ class Proxy(_Operators):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # protocols that are probed for
             raise AttributeError(name)
-        if name in METHODS:
+        if name in METHODS or (hasattr(np.ndarray, name) and implementation_of(name, METHODS)):
             return self._method(name)
         _fail(misuse.attribute_missing(name, [n for n in dir(self) if n[0] != "_"]), self)
 

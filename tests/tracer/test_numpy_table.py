@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.ir.errors import LoopwrightError
@@ -12,6 +13,7 @@ from numpy_uses import assert_same, drawn, interpreted
 from tools.numpy_table.page import PAGE, is_there, page, rows, without_row
 
 CASES = 6
+TOGETHER = 24
 ROWS = [(name, row.uses_of(name)) for row in rows() for name in row.names if is_there(name)]
 
 
@@ -23,9 +25,10 @@ def check(text: str, case: int) -> None:
             want: Any = function(*(a.copy() for a in arrays))
         except ZeroDivisionError:  # which depends on values
             return
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, OverflowError):
             with pytest.raises(LoopwrightError):
                 interpreted(function, arrays)
+                raise AssertionError(f"{text}, case {case}: NumPy raises, and we do not") from None
             return
     try:
         assert_same(interpreted(function, arrays), want)
@@ -34,12 +37,38 @@ def check(text: str, case: int) -> None:
         raise AssertionError(f"{text} on {operands}, case {case}: {error}") from error
 
 
+def _defined(text: str) -> tuple[Any, list[Any], Any]:
+    """Returns a use as a function, arrays for which NumPy gives a result, and that result."""
+    for case in range(1, 99):
+        function, arrays = drawn(text, case)
+        try:
+            with np.errstate(all="ignore"):
+                return function, arrays, function(*(a.copy() for a in arrays))
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    raise AssertionError(f"{text}: NumPy raises an error for all arrays")
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("name", "uses"), ROWS, ids=[name for name, _ in ROWS])
 def test_a_row(name: str, uses: tuple[str, ...]) -> None:
     for text in uses:
         for case in range(CASES):
             check(text, case)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("first", range(0, len(ROWS), TOGETHER))
+def test_rows_compiled(first: int) -> None:
+    """A use of each row in machine code, many in one function."""
+    chosen = [_defined(uses[0]) for _, uses in ROWS[first : first + TOGETHER] if uses]
+
+    def together(groups: Any) -> Any:
+        return [f(*arrays) for (f, _, _), arrays in zip(chosen, groups, strict=True)]
+
+    results = lw.compile(together)([arrays for _, arrays, _ in chosen])
+    for got, (_, _, want) in zip(results, chosen, strict=True):
+        assert_same(got, want)
 
 
 @pytest.mark.skipif(np.__version__ < "2.4", reason="it lists what that version has")

@@ -58,8 +58,7 @@ def test_a_rewritten_method_is_one_that_we_do_not_have() -> None:
 @pytest.mark.parametrize(
     ("use", "hint"),
     [
-        ("np.isin(x, [1, 2])", "(x[..., None] == values).any(axis=-1)"),
-        ("np.insert(x, 0, 1)", FUNCTION_REWRITES["insert"][1]),
+        ("np.save('x.npy', x)", "x, save what the compiled function returns"),
         (
             "np.median(x)",
             "do this outside of the compiled function, or pass its result as an argument",

@@ -7,6 +7,7 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.array_equiv", "{f}(x, y)", "{f}(v, [1, 2, 3])"),
     row("np.negative np.square", "{f}(e)", "{f}(i)", "{f}(x)"),
     row("np.absolute np.abs np.positive np.sign", "{f}(e)", "{f}(x)", "{f}(i)"),
     row("np.fabs np.sqrt np.cbrt np.exp np.exp2 np.expm1 np.sin np.cos", "{f}(e)", "{f}(x)"),

@@ -7,6 +7,21 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.choose", "{f}(n % 3, [1, 2, 3])", "{f}(b.astype(int), [f, g])",
+        "{f}(i, [1, 2], mode='wrap')", "{f}(i, (1.5, 2), mode='clip')", limits="32 choices"),
+    row("np.compress", "{f}([True, False], x1, -1)", "{f}([False, True], x)",
+        limits="a condition that is known"),
+    row("np.extract", "{f}([True], x)", limits="a condition that is known"),
+    row("np.place", "y = f.copy(); {f}(y, f > 0, [1, 2, 3]); y"),
+    row("np.piecewise", "{f}(f, [f < 0, f > 1], [lambda t: -t, 3, lambda t: t * 2])",
+        "{f}(f, [f > 0], [1, -1])", limits="functions are computed for all elements"),
+    row("np.diagflat", "{f}(v, k)", "{f}(m)"),
+    row("np.tril_indices_from np.triu_indices_from", "m[{f}(m)]", "m[{f}(m, k)]"),
+    row("np.diag_indices_from", "s[{f}(s)]"),
+    row("np.ravel_multi_index", "{f}((n % 3, n % 2), (3, 2))", "{f}((i, i), (3, 4), mode='wrap')",
+        "{f}((n % 2, n % 3), (2, 3), order='F')"),
+    row("np.unravel_index", "{f}(n, (3, 4))", "{f}(n, 9)", "{f}(n, (2, 5), order='F')",
+        "m[{f}(0, m.shape)]"),
     row("np.take", "{f}(x1, idx, -1)", "{f}(x1, [0, -1], axis)", "{f}(x1, idx, mode='wrap')"),
     row("np.take_along_axis", "{f}(x1, idx, -1)"),
     row("np.put", "y = x1.copy(); {f}(y, [0, -1], 3); y"),

@@ -24,6 +24,7 @@ ROWS = [
     row("np.linalg.trace", "{f}(s)"),
     row("np.linalg.diagonal", "{f}(x2)"),
     row("np.cross", "{f}(m[:, [0, 0, 0]], m[:, [0, -1, 0]])"),
+    row("np.linalg.solve", "{f}(s @ s.T + np.eye(len(s), dtype=s.dtype), s)"),
     row("np.linalg.norm", "{f}(f)", "{f}(v, 3)", "{f}(m, 1)", "{f}(f1, axis=axis, keepdims=keep)"),
     row("np.linalg.vector_norm", "{f}(f, axis=axes)"),
     row("np.linalg.matrix_norm", "{f}(f2)", "{f}(m, ord='nuc')"),

@@ -37,6 +37,8 @@ ROWS = [
     row("ndarray.take", "x1.{f}(idx, -1)"),
     row("ndarray.diagonal ndarray.trace", "x2.{f}()", "x2.{f}(k)"),
     row("ndarray.dot", "v.{f}(w)", "m.{f}(mt)"),
+    row("ndarray.choose", "(n % 2).{f}([1, 2])"),
+    row("ndarray.compress", "v.{f}([True])", limits="a condition that is known"),
     row("ndarray.fill", "y = f.copy(); y.{f}(3); y"),
     row("ndarray.put", "y = x1.copy(); y.{f}([0, -1], 3); y"),
     row("ndarray.item ndarray.tolist", limits="an error says what to write instead"),

@@ -7,6 +7,8 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.isin", "{f}(x, [1, 2])", "{f}(i, y)", "{f}(x, [], invert=True)",
+        "{f}(n, np.arange(50), invert=True)", "{f}(v, w)"),
     row("np.sort np.argsort", "{f}(x1, axis, kind='stable')", "{f}(e1, axis, kind='stable')"),
     row("np.partition np.argpartition", "np.sum({f}(f1, 0, axis) * 0)"),
     row("np.searchsorted", "{f}(sv, f)", "{f}(sv, f, 'right')"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from loopwright.tracer import Proxy
-from loopwright.tracer.dispatch import FUNCTIONS, METHODS, UFUNCS
+from loopwright.tracer.dispatch import FUNCTIONS, LATE, METHODS, UFUNCS
 
 from . import (
     creation,
@@ -27,6 +27,9 @@ from . import (
 from .rows import ARGUMENTS, Row
 
 __all__ = ["CHAPTERS", "PAGE", "function_of", "is_there", "missing", "page", "rows", "without_row"]
+
+while LATE:
+    LATE.popitem()[1]()
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "numpy.md"
 

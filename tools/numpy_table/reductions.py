@@ -7,6 +7,15 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.nanprod", "{f}(a)", "{f}(a, axes, keepdims=keep)", "{f}(x)"),
+    row("np.nanvar np.nanstd", "{f}(a)", "{f}(a, axes, keepdims=keep)", "{f}(a1, axis, ddof=1)",
+        "{f}(i)"),
+    row("np.nanargmax np.nanargmin", "{f}(np.where(c, 1.0, f))", "{f}(f1, axis)",
+        limits="of nan alone: 0 and no error"),
+    row("np.cov", "{f}(m)", "{f}(m, rowvar=False, ddof=0)", "{f}(v, w)", "{f}(v, bias=True)",
+        "{f}(m, aweights=np.arange(1, m.shape[1] + 1))", "{f}(m, m, rowvar=False)",
+        "{f}(m, fweights=np.arange(1, m.shape[1] + 1), aweights=np.ones(m.shape[1]))"),
+    row("np.corrcoef", "{f}(m[:, ::-1], rowvar=False)", "{f}(v, w)", "{f}(sv, sv * 2 + w * 0.1)"),
     row("np.sum np.prod", "{f}(x)", "{f}(x, axes, keepdims=keep)", "{f}(f1, axis, dtype=dt)",
         "{f}(f, where=b)", "{f}(i, axes, initial=3)"),
     row("np.max np.amax np.min np.amin", "{f}(x)", "{f}(x, axes, keepdims=keep)", "{f}(e)",

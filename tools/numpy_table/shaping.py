@@ -7,6 +7,19 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.append", "{f}(x, y)", "{f}(x1, x1, axis)", "{f}(v, 3)"),
+    row("np.delete", "{f}(x1, 0, axis)", "{f}(x, [0])", "{f}(v, [0, -1])", "{f}(m, slice(0, 2), 0)",
+        "{f}(v, np.array(2))", "{f}(v, iv[0] % v.size)", limits="traced: one place"),
+    row("np.insert", "{f}(x1, 0, 7, axis)", "{f}(v, [0, 1], [5, 6])", "{f}(m, 1, v, 1)",
+        "{f}(m, [1], v[:, None], 1)", "{f}(m, [0, 0, 1], 3, 1)", "{f}(v, iv[0] % (v.size + 1), w)",
+        "{f}(x, -1, 2)", limits="traced: one place"),
+    row("np.resize", "{f}(x, (2, 5))", "{f}(x, 3)"),
+    row("np.block", "{f}([[m, m], [m, m * 2]])", "{f}([v, 1.0])", "{f}(x)", "{f}([x1, x1])"),
+    row("np.dsplit", "{f}(x3, [1])"),
+    row("np.rollaxis", "{f}(x1, axis)", "{f}(x2, 1, 0)", "{f}(x2, axis, 2)"),
+    row("np.apply_along_axis", "{f}(np.sum, axis, f1)", "{f}(lambda r: r * 2, axis, f1)",
+        "{f}(lambda r: np.outer(r, r), axis, f2)"),
+    row("np.apply_over_axes", "{f}(np.sum, f2, (0, 1))"),
     row("np.reshape", "{f}(x, -1)", "{f}(x, (1, *x.shape))"),
     row("np.ravel", "{f}(x)"),
     row("np.transpose np.permute_dims", "{f}(x)", "{f}(x, range(x.ndim))"),

@@ -1,0 +1,142 @@
+"""NumPy's statistics on traced arrays: covariances, and reductions without nan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import as_int
+from ..ir.dtype import FLOAT64
+from ..ir.errors import LoopwrightValueError, UnsupportedError
+from .dispatch import FUNCTIONS, UNSET, implements
+from .elementwise import where
+from .emitting import common, dtype_argument, emit, lift
+from .proxy import Proxy
+from .reductions import Axis, float_operand
+from .shaping import atleast_2d
+
+__all__: list[str] = []
+
+
+@implements(np.cov)
+def _cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    x = lift(m)
+    if x.ndim > 2 or (y is not None and lift(y).ndim > 2):
+        raise LoopwrightValueError("m has more than 2 dimensions")
+    if dtype is None:
+        dtype = FUNCTIONS[np.result_type](x, np.float64, *([] if y is None else [lift(y)]))
+    x = lift(atleast_2d(x), dtype_argument(dtype))
+    if not rowvar and lift(m).ndim != 1:
+        x = x.T
+    if y is not None:
+        other = lift(atleast_2d(y), dtype_argument(dtype))
+        x = FUNCTIONS[np.concatenate]([x, other.T if not rowvar and other.shape[0] != 1 else other])
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    count = as_int(x.shape[1])
+    if fweights is None and aweights is None:
+        product = _products(x, None, np.mean(x, 1, keepdims=True))
+        return np.squeeze(product / max(count - ddof, 0) if count > ddof else product * math.nan)
+    weights = [lift(w, FLOAT64) for w in (fweights, aweights) if w is not None]
+    weight = weights[0] if len(weights) == 1 else weights[0] * weights[1]
+    total = np.sum(weight)
+    product = _products(x, weight, np.sum(x * weight, 1, keepdims=True) / total)
+    if ddof == 0 or aweights is None:
+        factor = total - ddof
+    else:
+        factor = total - ddof * np.sum(weight * weights[-1]) / total
+    return np.squeeze(product / np.maximum(factor, 0.0))
+
+
+def _products(x: Proxy, weight: Proxy | None, mean: Any) -> Any:
+    centred = x - mean
+    return np.matmul(centred, (centred if weight is None else centred * weight).T)
+
+
+@implements(np.corrcoef)
+def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    c = _cov(x, y, rowvar, dtype=dtype)
+    if not c.ndim:
+        return c / c
+    deviation = np.sqrt(np.diagonal(c))
+    return np.clip(c / deviation[:, None] / deviation[None, :], -1, 1)
+
+
+@implements(np.nanprod)
+def _nanprod(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = UNSET,
+    initial: Any = UNSET,
+    where: Any = UNSET,
+) -> Any:
+    return np.prod(_filled(a, 1), axis, dtype, None, keepdims, initial, where)
+
+
+def _filled(a: Any, value: float) -> Proxy:
+    """``a`` with ``value`` in the place of nan."""
+    x = lift(a)
+    return where(np.isnan(x), value, x) if x.type.dtype.is_float else x
+
+
+def _nan_spread(root: bool) -> Callable[..., Any]:
+    def spread(
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: int = 0,
+        keepdims: Any = UNSET,
+        *,
+        where: Any = UNSET,
+        mean: Any = UNSET,
+        correction: Any = UNSET,
+    ) -> Any:
+        if where is not UNSET and where is not True:
+            raise UnsupportedError("where= is not supported here", hint="np.where(mask, x, np.nan)")
+        x = float_operand(a, dtype)
+        ddof = ddof if correction is UNSET else correction
+        valid = np.logical_not(np.isnan(x))
+        if mean is UNSET:
+            mean = FUNCTIONS[np.nanmean](x, axis, keepdims=True)
+        apart = _filled(x - mean, 0)
+        count = np.sum(valid, axis, keepdims=keepdims)
+        total = np.sum(apart * apart, axis, keepdims=keepdims)
+        free = lift(count - ddof, total.type.dtype)
+        variance = _choice(free > 0, total / free, math.nan)
+        return np.sqrt(variance) if root else variance
+
+    return spread
+
+
+def _choice(condition: Any, x: Any, y: Any) -> Any:
+    return emit("where", condition, *common(x, y))
+
+
+implements(np.nanvar)(_nan_spread(False))
+implements(np.nanstd)(_nan_spread(True))
+
+
+def _nan_position(position: Callable[..., Any], least: float) -> Callable[..., Any]:
+    def find(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = UNSET) -> Any:
+        return position(_filled(a, least), axis, keepdims=keepdims)
+
+    return find
+
+
+implements(np.nanargmax)(_nan_position(np.argmax, -math.inf))
+implements(np.nanargmin)(_nan_position(np.argmin, math.inf))
