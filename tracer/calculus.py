@@ -158,8 +158,8 @@ def _interp(
         places, at = places % period, at % period
         order, count = np.argsort(places), as_int(places.size)
         around = np.arange(-1, count + 1)  # the last one before the first, and the first again
-        order = emit("take", order, lift(around % count), axis=0, mode="clip")
-        places, values = places[order] + around // count * period, values[order]
+        values = values[order][around % count]
+        places = np.sort(places)[around % count] + around // count * period
     last = as_int(places.size) - 1
 
     def read(array: Proxy, place: Proxy) -> Proxy:
