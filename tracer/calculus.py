@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.dims import as_int
 from ..ir.dtype import FLOAT64
-from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import FUNCTIONS, implements
 from .editing import counted, part
 from .elementwise import where
@@ -154,12 +154,10 @@ def _interp(
             f"{values.type.short}"
         )
     if period is not None:
-        left = right = None
-        places, at = places % period, at % period
-        order, count = np.argsort(places), as_int(places.size)
-        around = np.arange(-1, count + 1)  # the last one before the first, and the first again
-        values = values[order][around % count]
-        places = np.sort(places)[around % count] + around // count * period
+        raise UnsupportedError(
+            "np.interp: period= is not supported",
+            hint="np.interp(x % period, xp, fp), with xp and fp a period longer on both sides",
+        )
     last = as_int(places.size) - 1
 
     def read(array: Proxy, place: Proxy) -> Proxy:

@@ -44,7 +44,7 @@ ROWS = [
     row("np.linalg.lstsq", "{f}(m[:1], v[:1])[0]", limits="systems with more equations than "
         "unknowns are not supported: the number of residuals depends on the rank"),
     row("np.linalg.matrix_power", "{f}(s, 3)", "{f}(s, 0)"),
-    row("np.linalg.multi_dot", "{f}([m, mt, m])"),
+    row("np.linalg.multi_dot", "{f}([m, m.T, m])"),
     row("np.linalg.tensorinv", "{f}(s + s.T + 20 * np.eye(len(s), dtype=s.dtype), 1)"),
     row("np.linalg.tensorsolve", "{f}(s + s.T + 20 * np.eye(len(s), dtype=s.dtype), s[0])"),
     row("np.linalg.cross", "{f}(m[:, [0, 0, 0]], m[:, [0, -1, 0]])"),

@@ -33,7 +33,7 @@ ROWS = [
     row("np.unwrap", "{f}(5 * f)", "{f}(9 * f1, axis=axis)", "{f}(i, period=7)",
         "{f}(i, period=6)", "{f}(v, 4)"),
     row("np.interp", "{f}(f, sv, v)", "{f}(x, [0, 1, 3], [5, -1, 2])", "{f}(v, sv, w, left=-1)",
-        "{f}(f, sv, v, period=2.5)", "{f}(e, sv, v, right=7)", "{f}(sv, sv, v)"),
+        "{f}(e, sv, v, right=7)", "{f}(sv, sv, v)", limits="no period="),
     row("np.convolve", "{f}(v, w)", "{f}(v, iv, 'same')", "{f}(v, [1, 2], 'valid')", "{f}(iv, iv)",
         "{f}([1, 0.5, 0.25], v)"),
     row("np.correlate", "{f}(v, w)", "{f}(v, iv, 'same')", "{f}([1, 2, 3], v, 'full')",
