@@ -26,6 +26,7 @@ ROWS = [
     row("np.modf", "{f}(e)", "{f}(f)"),
     row("np.conjugate np.conj", "{f}(f)", "{f}(i)"),
     row("np.real np.isrealobj np.iscomplexobj", "{f}(x)"),
+    row("np.imag np.angle np.isreal np.iscomplex", "{f}(f)", "{f}(i)"),
     row("np.add np.multiply np.maximum np.minimum", "{f}(x, y)", "{f}(e, f)", "{f}(i, 3)"),
     row("np.subtract", "{f}(f, y)", "{f}(i, 2)", "{f}(2.5, x)"),
     row("np.divide np.true_divide", "{f}(x, q)", "{f}(i, n)", "{f}(e, f)"),

@@ -9,7 +9,7 @@ __all__ = ["ROWS"]
 ROWS = [
     row("ndarray.T", "x.T"),
     row("ndarray.mT", "x2.mT"),
-    row("ndarray.real", "x.real"),
+    row("ndarray.real ndarray.imag", "x.{f}"),
     row("ndarray.flat", "x.flat"),
     row("ndarray.shape ndarray.ndim ndarray.size ndarray.itemsize ndarray.nbytes",
         "np.full_like(f, 1) * x.{f}"),
