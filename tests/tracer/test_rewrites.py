@@ -64,7 +64,7 @@ def test_a_rewritten_method_is_one_that_we_do_not_have() -> None:
             "do this outside of the compiled function, or pass its result as an argument",
         ),
         (
-            "np.spacing(x)",
+            "np.roots(x)",
             "do this outside of the compiled function, or pass its result as an argument",
         ),
         ("x.reshpae(6, 4)", "x.reshape"),
