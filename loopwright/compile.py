@@ -19,11 +19,12 @@ import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, as_background
 from .by_memory import ByMemory, placed
+from .call_signature import CallSignature
 from .codegen.target import Target
 from .config import Config
 from .ir.dtype import Array
@@ -36,13 +37,11 @@ from .precision import Precision, error_growth
 from .ready import NOTHING, CacheInfo, Ready, Specialisation, reason_for
 from .threads import check_threads
 from .tracer import (
+    Arguments,
     Borrowed,
     Request,
     Traced,
     any_traced,
-    bind,
-    quick_key,
-    signature_of,
     to_array,
     trace,
 )
@@ -58,6 +57,9 @@ if TYPE_CHECKING:
     from .tracer.endings import Ending
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
+
+
+T = TypeVar("T")
 
 
 def _names(names: Sequence[str] | str) -> tuple[str, ...]:
@@ -98,11 +100,9 @@ class CompiledFunction:
         self._tune = as_background(tune)
         self._background: Any = None
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._signature = signature_of(function, names)
-        self._static = frozenset(names)
-        places = {n: i for i, n in enumerate(self._signature.parameters)}
-        self._static_places = frozenset((*names, *(places[n] for n in names if n in places)))
-        any_name = any(p.kind is p.VAR_KEYWORD for p in self._signature.parameters.values())
+        self._signature = CallSignature(function, self._name, names)
+        places = self._signature.parameters
+        any_name = any(p.kind is p.VAR_KEYWORD for p in places.values())
         self._takes_threads = "threads" in places or any_name
         self._donated = _names(donate_argnames)
         self._ending: Ending | None = None
@@ -176,7 +176,7 @@ class CompiledFunction:
     def _for_threads(self, count: int | None) -> CompiledFunction:
         return CompiledFunction(
             self.function,
-            static_argnames=tuple(self._static),
+            static_argnames=tuple(self._signature.static),
             donate_argnames=self._donated,
             threads=count,
             precision=self.precision,
@@ -193,7 +193,7 @@ class CompiledFunction:
             if "out" not in self._others:
                 other = self._others["out"] = self._for_threads(self.threads)
                 other._ending, other._takes_out, other.log = WrittenInto(), True, self.log
-                other._signature = WrittenInto.signature(self._signature)
+                other._signature.signature = WrittenInto.signature(self._signature.signature)
             return self._others["out"]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -207,7 +207,7 @@ class CompiledFunction:
                     if self._recent is not recent:  # swapped in the meantime
                         self._last = NOTHING
                 return results[0] if ready.finish is None else ready.finish(results)
-        quick = quick_key(args, kwargs, self._static_places)
+        quick = self._signature.quick_key(args, kwargs)
         if quick is not None:
             ready = self._ready.get(quick[0])
             if ready is not None:
@@ -220,21 +220,27 @@ class CompiledFunction:
             if self._ending is None:
                 return self.function(*args, **kwargs)  # called while another function is traced
             return self._ending.traced(self.function, args, kwargs)
-        arguments = bind(self._name, self._signature, self._static, args, kwargs)
+        arguments, made = self._settled(args, kwargs, self._counted)
         request = arguments.request
-        made = self._lookup(request)
-        self._hits += made is not None
-        made = made or self._compile(request)
         leaves = [arguments.values[i] for i in made.traced.parameters]
         checked = made.traced.is_checked
         run = ByMemory(made, self._specialised, request) if checked else None
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
-            self._ready[quick[0]] = Ready.of(made, args, kwargs, self._static_places, run)
+            self._ready[quick[0]] = Ready.of(made, args, kwargs, self._signature, run)
             if self._lookup(request) is not made:  # swapped in the meantime
                 self._forget_ready()
         if run is not None:
             return run(leaves)
         return made.traced.result(made.built.call([to_array(leaf) for leaf in leaves]))
+
+    def _settled(self, args: Any, kwargs: Any, make: Callable[[Arguments], T]) -> T:
+        return self._signature.settled(args, kwargs, make, self._forget_ready)
+
+    def _counted(self, arguments: Arguments) -> tuple[Arguments, Specialisation]:
+        """Returns the code for arguments, beside them, and counts a hit if it was there."""
+        made = self._lookup(arguments.request)
+        self._hits += made is not None
+        return arguments, made or self._compile(arguments.request)
 
     def _specialised(self, request: Request) -> Specialisation:
         return self._lookup(request) or self._compile(request)
@@ -254,10 +260,10 @@ class CompiledFunction:
         with self._lock:
             if (made := self._lookup(request)) is not None:
                 return made
-            self._misses += 1
             for other in self._known.values():
                 other.traced.look_outside()
             made = self._made(request, Config.read())
+            self._misses += 1
             self._known[made.traced.request] = made
             release.give_back(made.built)
             return made
@@ -309,13 +315,14 @@ class CompiledFunction:
             self._background = extra("background")()
         return self._background
 
-    def _request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request:
-        return bind(self._name, self._signature, self._static, args, kwargs).request
-
     def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:
         bounds = bounds or Config.read().check_index
         ending = self._ending
-        return trace(self.function, self._signature, request, self._name, borrowed, bounds, ending)
+        signature = self._signature.signature
+        return trace(self.function, signature, request, self._name, borrowed, bounds, ending)
+
+    def _trace_call(self, args: Any, kwargs: Any, *options: Any) -> Traced:
+        return self._settled(args, kwargs, lambda a: self._trace(a.request, *options))
 
     def _trace_for_code(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed | None = None
@@ -324,7 +331,7 @@ class CompiledFunction:
         from . import pipeline
 
         try:
-            traced = self._trace(self._request(args, kwargs), borrowed)
+            traced = self._trace_call(args, kwargs, borrowed)
             pipeline.refuse_symbolic(traced.module)
         except Exception as error:
             reported = for_user(error)
@@ -368,7 +375,7 @@ class CompiledFunction:
         }
         """
         try:
-            return self._trace(self._request(args, kwargs))
+            return self._trace_call(args, kwargs)
         except Exception as error:
             reported = for_user(error)
         raise reported
@@ -378,7 +385,7 @@ class CompiledFunction:
         if "out" in kwargs and not self._takes_out:
             return self._with_out().lower(*args, **kwargs)
         traced = self._trace_for_code(args, kwargs)
-        return Lowered(traced, self._build(traced, Config.read()), self._static)
+        return Lowered(traced, self._build(traced, Config.read()), self._signature.static)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Times every kernel of a call with these arguments; see ``Lowered.explain``.
@@ -423,15 +430,16 @@ class CompiledFunction:
         """Returns the code that calls with these arguments run, compiled now if there is none, and
         the leaves of the arguments. The code may have lost its weights; see ``release.py``."""
         try:
-            arguments = bind(self._name, self._signature, self._static, args, kwargs)
-            made = self._specialised(arguments.request)
+            arguments, made = self._settled(
+                args, kwargs, lambda a: (a, self._specialised(a.request))
+            )
             leaves = [arguments.values[i] for i in made.traced.parameters]
             if not any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
                 made = placed(self._specialised, arguments.request, leaves)
         except Exception as error:
             reported = for_user(error)
         else:
-            return Lowered(made.traced, made.built, self._static), leaves
+            return Lowered(made.traced, made.built, self._signature.static), leaves
         raise reported
 
     def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
@@ -446,11 +454,11 @@ class CompiledFunction:
             from . import release
 
             built = release.restored(built, traced.module)
-        return Lowered(traced, built, self._static), [to_array(v) for v in leaves]
+        return Lowered(traced, built, self._signature.static), [to_array(v) for v in leaves]
 
     def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
         """Returns a trace that returns the bounds of indices, and the arrays it takes, if any."""
-        traced = self._trace(self._request(args, kwargs), bounds=True)
+        traced = self._trace_call(args, kwargs, None, True)
         return traced, self._arrays(traced, args, kwargs)
 
     def tune(
@@ -514,7 +522,7 @@ class CompiledFunction:
         self, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> list[Array] | None:
         """Returns the arrays of a call; None if some of them are only specs."""
-        arguments = bind(self._name, self._signature, self._static, args, kwargs)
+        arguments = self._signature.bind(args, kwargs)
         leaves = [arguments.values[i] for i in traced.parameters]
         specs = any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves)
         return None if specs else [to_array(leaf) for leaf in leaves]

@@ -15,6 +15,7 @@ from .tracer import (
     check,
     placements,
     to_array,
+    valued_names,
     write_back,
 )
 from .user_errors import for_user
@@ -131,7 +132,8 @@ class Lowered:
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         traced = self.traced
-        given = bind(traced.name, traced.signature, self._static, args, kwargs)
+        valued = valued_names(traced.request, self._static)
+        given = bind(traced.name, traced.signature, self._static, args, kwargs, valued)
         refuse_other_kind(traced, given.request)
         return given
 

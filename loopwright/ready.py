@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from .call_signature import CallSignature
 from .ir.dataclass import dataclass
 from .ir.dtype import Array
-from .tracer import Request, Traced, Watch, reader, to_array
+from .tracer import Request, Traced, Watch, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
@@ -76,17 +77,17 @@ class Ready:
         made: Specialisation,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        static: frozenset[int | str],
+        signature: CallSignature,
         run: Run | None,
     ) -> Ready:
-        """Returns code for calls like this; ``static`` has places and names of static arguments."""
+        """Returns code for calls like this."""
         if run is not None:
             call, finish = run.quickly()
-            direct = reader(args, kwargs, static, call) or _nothing
+            direct = signature.reader(args, kwargs, call) or _nothing
             return Ready(direct, _nothing, list, finish, run, made.traced.watch)
         finish = None if made.traced.returns_one_array else made.traced.result_writer()
         arrays = made.built.direct or _nothing
-        direct = reader(args, kwargs, static, arrays) or _nothing
+        direct = signature.reader(args, kwargs, arrays) or _nothing
         return Ready(direct, arrays, made.built.call, finish, watch=made.traced.watch)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:

@@ -20,7 +20,7 @@ from .ir.graph.nodes import Module
 from .ir.graph.types import TensorType
 from .other_kind import refuse_other_kind
 from .threads import check_threads
-from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array
+from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
 from .tracer.arguments import LeafSpec, Static
 from .tracer.function import Fixed
 from .tracer.pytree import LEAF, Leaf, Node, Structure
@@ -108,6 +108,7 @@ class SavedFunction:
             self.traced, self._static, self.inputs, self.outputs = _read(saved.extra)
         except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             raise LoopwrightValueError(f"{path} is damaged: {error!r}") from error
+        self._valued = valued_names(self.traced.request, self._static)
         self.path = path
         self.target = saved.target
         self.name = self.traced.name
@@ -136,14 +137,16 @@ class SavedFunction:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         traced = self.traced
-        given = bind(traced.name, traced.signature, self._static, args, kwargs)
+        given = bind(traced.name, traced.signature, self._static, args, kwargs, self._valued)
         refuse_other_kind(traced, given.request)
         results = self._executable([to_array(given.values[n]) for n in traced.parameters])
         if not kwargs:
-            places = frozenset(
-                n for n, name in enumerate(traced.signature.parameters) if name in self._static
+            names = [*enumerate(traced.signature.parameters)]
+            static, valued = (
+                frozenset(n for n, name in names if name in some)
+                for some in (self._static, self._valued)
             )
-            self._direct = reader(args, {}, places, self._executable.call) or _nothing
+            self._direct = reader(args, {}, static, self._executable.call, valued) or _nothing
         return results[0] if self._finish is None else self._finish(results)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:

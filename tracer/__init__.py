@@ -67,11 +67,12 @@ from .arguments import (
     quick_key,
     signature_of,
     to_array,
+    valued_names,
 )
 from .dispatch import LATE
 from .explain import cut_traceback, is_ours
 from .frozen import Borrowed, Watch
-from .function import Traced, located, trace
+from .function import Traced, ValuesNeeded, located, trace
 from .proxy import Proxy
 from .pytree import reader
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
@@ -102,6 +103,7 @@ __all__ = [
     "SPEC_DTYPES",
     "Spec",
     "Traced",
+    "ValuesNeeded",
     "Watch",
     "any_traced",
     "composed",
@@ -127,6 +129,7 @@ __all__ = [
     "to_array",
     "trace",
     "ufuncs",
+    "valued_names",
     "write_back",
     "writing",
     "xp",

@@ -7,13 +7,15 @@
            | spec                     ``lw.f32[64, 784]``: tracing needs no values
            | static                   bool, str, a dtype, a function ...: the value is in the key
 
-Arguments named in ``static_argnames`` are static whatever they are.
+Arguments named in ``static_argnames`` are static whatever they are. An int is traced unless Python
+needs its value while tracing: for a size, an axis, a range or a branch (see ``needed.py``).
 """
 
 from __future__ import annotations
 
 import enum
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -43,6 +45,7 @@ __all__ = [
     "shares_its_memory",
     "signature_of",
     "to_array",
+    "valued_names",
 ]
 
 _STATIC_TYPES = (
@@ -59,6 +62,10 @@ _STATIC_TYPES = (
     types.MethodType,
     np.ufunc,
 )
+
+
+_WHOLE = (int, np.integer, np.bool)
+"""Types of scalars whose values may be needed while tracing: sizes, axes, counts and flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,11 @@ class Arguments:
     request: Request
     values: list[Any]
 
+    def parameter_of(self, leaf: int) -> str:
+        """Returns the name of the parameter in whose argument a leaf is."""
+        names = (n for n, s in zip(self.request.names, self.request.structures) for _ in paths(s))
+        return next(itertools.islice(names, leaf, None))
+
 
 def signature_of(function: Callable[..., Any], static_argnames: Sequence[str]) -> inspect.Signature:
     """Returns the function's signature; ``static_argnames`` must name parameters of it."""
@@ -152,8 +164,10 @@ def bind(
     static_argnames: frozenset[str],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
+    valued: frozenset[str] = frozenset(),
 ) -> Arguments:
-    """Sorts the arguments of a call of ``name`` into arrays and static values.
+    """Sorts the arguments of a call of ``name`` into arrays and static values. Ints are static in
+    arguments that are named in ``valued``.
 
     Raises LoopwrightTypeError where the arguments do not fit the signature, or cannot be traced.
     """
@@ -171,7 +185,7 @@ def bind(
         leaves, structure = ([value], flatten(0)[1]) if static else flatten(value)
         structures.append(structure)
         for position, leaf in enumerate(leaves):
-            if static:
+            if static or (parameter in valued and isinstance(leaf, _WHOLE)):
                 spec = _static(name, parameter, leaf)
             elif (spec := _spec(leaf)) is None or not is_plain(leaf):
                 where = paths(structure, parameter)[position]
@@ -181,6 +195,20 @@ def bind(
             values.append(leaf)
     request = Request(tuple(names), tuple(structures), tuple(specs))
     return Arguments(request.with_placements(rank_0(request, values)), values)
+
+
+def valued_names(request: Request, static: frozenset[str]) -> frozenset[str]:
+    """Returns the names of the arguments whose ints are static in ``request``, as in ``bind``."""
+    names = (n for n, s in zip(request.names, request.structures) for _ in paths(s))
+    return frozenset(
+        name
+        for name, leaf in zip(names, request.leaves, strict=True)
+        if name not in static and isinstance(leaf, Static) and _is_whole(leaf.value)
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, _WHOLE) and type(value) is not bool
 
 
 def rank_0(request: Request, values: Sequence[Any]) -> tuple[Placement, ...]:
@@ -311,12 +339,15 @@ _VALUES = (bool, str, type(None))
 
 
 def quick_key(
-    args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[int | str]
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static: frozenset[int | str],
+    valued: frozenset[int | str] = frozenset(),
 ) -> tuple[tuple[Any, ...], list[Any]] | None:
     """A hashable key, and the leaves that carry values, arrays and numbers, in the call's order.
 
-    ``static`` holds the positions and names of static arguments. None stands for arguments that
-    only ``bind`` can judge.
+    ``static`` holds the positions and names of static arguments, ``valued`` those of arguments
+    whose ints are static. None stands for arguments that only ``bind`` can judge.
     """
     key: list[Any] = [len(args)]
     leaves: list[Any] = []
@@ -324,13 +355,13 @@ def quick_key(
         for place, value in enumerate(args):
             if static and place in static:
                 key += (type(value), value)
-            elif not _add(value, key, leaves):
+            elif not _add(value, key, leaves, place in valued):
                 return None
         for name, value in kwargs.items():
             key.append(name)
             if name in static:
                 key += (type(value), value)
-            elif not _add(value, key, leaves):
+            elif not _add(value, key, leaves, name in valued):
                 return None
         whole = tuple(key)
         hash(whole)
@@ -339,11 +370,14 @@ def quick_key(
     return whole, leaves
 
 
-def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
+def _add(value: Any, key: list[Any], leaves: list[Any], valued: bool) -> bool:
     cls = type(value)
     if cls is np.ndarray:
         key += (value.shape, value.dtype)
         leaves.append(value)
+        return True
+    if valued and isinstance(value, _WHOLE):
+        key += (cls, value)
         return True
     if cls is float or cls is int or cls is complex:
         key.append(cls)
@@ -361,7 +395,7 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
         return False
     children, rest = inside
     key += (cls, len(children), rest)
-    return all(_add(child, key, leaves) for child in children)
+    return all(_add(child, key, leaves, valued) for child in children)
 
 
 def any_traced(values: Iterable[Any]) -> bool:

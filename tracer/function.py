@@ -20,6 +20,7 @@ from .arguments import Placement, Request, Static
 from .emitting import lift
 from .fits import Bounds, Fits
 from .frozen import Borrowed, Draws, Watch
+from .needed import ValuesNeeded
 from .proxy import Proxy
 from .pytree import Structure, flatten, paths, unflatten, writer
 from .slices import Piece, pieces_of
@@ -30,7 +31,7 @@ from .trace import Trace, tracing
 if TYPE_CHECKING:
     from .endings import Ending
 
-__all__ = ["Fixed", "Traced", "located", "trace"]
+__all__ = ["Fixed", "Traced", "ValuesNeeded", "located", "trace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +185,11 @@ def trace(
             with _numpys_own(run, asked):
                 traced = _traced(function, signature, request, run, ending)
             break
-        except Exception:
+        except Exception as error:
             missing = _asked(run) - asked
             if not missing:
+                if run.needs.leaves:
+                    raise run.needs.error(error) from error
                 raise
             asked |= missing
             run = Trace(name, check_index, borrowed)
@@ -236,6 +239,8 @@ def _traced(
             continue
         var = run.param(_param_name(path), spec.type, path)
         run.origins[var] = (path, f"argument {path} of {run.name}")
+        if len(arrays) not in placements:  # an array of rank 0 may change
+            run.needs.candidate(var, position)
         arrays.append(_argument(var, run, spec.weak, arrays, placements.get(len(arrays))))
         leaves.append(arrays[-1])
         parameters.append(position)

@@ -21,7 +21,7 @@ from .dispatch import METHODS, implements, method, views
 from .emitting import emit, lift, one_array
 from .fits import Bounds
 from .places import Place, Window, as_dim, read_place
-from .proxy import Proxy, is_array, is_number
+from .proxy import Proxy, is_array, is_number, need_value
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .storage import View
@@ -143,6 +143,9 @@ def _window(part: slice, length: IntExpr, axis: int) -> Window:
         ends = [b.atom if isinstance(b, Proxy) else _bound(b) for b in (start, stop)]
         count = as_dim(trace, ends[1]) - as_dim(trace, ends[0])
     if not isinstance(count, int):
+        for bound in (start, stop, part.step):
+            if isinstance(bound, Proxy):
+                need_value(bound)
         raise LoopwrightTypeError(
             "how many elements this slice has depends on traced values, and a size is known while "
             "tracing",

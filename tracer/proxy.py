@@ -20,16 +20,26 @@ from ..ir.errors import (
     LoopwrightTypeError,
     UnsupportedError,
 )
-from ..ir.graph.nodes import Atom
+from ..ir.graph.nodes import Atom, Binding
 from ..ir.graph.types import TensorType
 from . import misuse
 from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
 from .explain import explain, locate
+from .scope import Scope
 from .spans import caret_lines, span_of, user_frame
 from .storage import Kind, Storage, Strides, View, dense, elementwise_strides
 from .trace import Trace, active
 
-__all__ = ["Proxy", "WeakType", "complete", "fail_leaked", "is_array", "is_number", "run"]
+__all__ = [
+    "Proxy",
+    "WeakType",
+    "complete",
+    "fail_leaked",
+    "is_array",
+    "is_number",
+    "need_value",
+    "run",
+]
 
 WeakType: TypeAlias = type[bool] | type[int] | type[float] | type[complex]
 
@@ -220,12 +230,17 @@ class Proxy(_Operators):
         out = kwargs.pop("out", None)
         if not isinstance(out, Proxy | None):
             _fail(misuse.out_argument(f"np.{function.__name__}"), *args)
-        return _run_into(function.__name__, implementation, args, kwargs, out)
+        result = _run_into(function.__name__, implementation, args, kwargs, out)
+        number = isinstance(result, Proxy) and result.weak is not None
+        if number and function not in (np.real, np.imag):  # these give the attributes of numbers
+            return Proxy(result.atom, result.owner)  # NumPy has made an array of the number
+        return result
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         if active() is self.owner:
             self.owner.receives |= misuse.is_received()
             self.owner.converts = True
+        need_value(self)
         self._note_store()
         _fail(misuse.array_needed(), self)
 
@@ -240,16 +255,19 @@ class Proxy(_Operators):
     # What Python asks for and tracing cannot give.
 
     def __bool__(self) -> bool:
+        need_value(self)
         params = self.owner.main.builder.params
         types = {p.name: p.type for p in params}
         scalars = [n for n, t in types.items() if isinstance(t, TensorType) and t.rank == 0]
         _fail(misuse.branch(scalars, not self.shape), self)
 
     def __float__(self) -> float:
+        need_value(self)
         self._note_store()
         _fail(misuse.number_needed("float", self._name()), self)
 
     def __int__(self) -> int:
+        need_value(self)
         self._note_store()
         _fail(misuse.number_needed("int", self._name()), self)
 
@@ -260,10 +278,12 @@ class Proxy(_Operators):
         _fail(misuse.hashed(), self)
 
     def __index__(self) -> int:
+        need_value(self)
         self._note_store()
         _fail(misuse.size_needed(self._name()), self)
 
     def item(self, *args: int) -> NoReturn:
+        need_value(self)
         _fail(misuse.number_needed("item", self._name()), self)
 
     def tolist(self) -> NoReturn:
@@ -413,6 +433,10 @@ def run(
     except LoopwrightError as error:
         operands = [*_proxies(args), *_proxies((kwargs or {}).values())]
         explain(error, trace, operation, [_atom_of(o) for o in operands])
+        if isinstance(error, UnsupportedError):  # it may be supported for a number that is known
+            for operand in operands:
+                if isinstance(operand, Proxy):
+                    need_value(operand)
         raise
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
@@ -487,6 +511,18 @@ def complete(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
             error.span = span_of(frame)
             error.source = caret_lines(error.span)
     return error
+
+
+def need_value(number: Proxy) -> None:
+    """Records that Python needs the value of ``number``, which may be one that each call knows."""
+    trace = number.owner
+    if active() is trace and not number.shape:
+        scope: Scope | None = trace.scope
+        bindings: list[Binding] = []
+        while scope is not None:
+            bindings += scope.builder.bindings
+            scope = scope.parent
+        trace.needs.note(number.atom, bindings)
 
 
 def _fail(error: LoopwrightError, *operands: Any) -> NoReturn:

@@ -421,11 +421,12 @@ def reader(
     kwargs: Mapping[str, Any],
     static: frozenset[int | str],
     call: Callable[..., Any],
+    valued: frozenset[int | str] = frozenset(),
 ) -> Callable[..., Any] | None:
     """``call`` on the leaves of arguments like these; the function answers None for all others.
 
-    ``static`` holds the positions and names of static arguments. None where a leaf is of a type
-    that only ``bind`` can judge.
+    ``static`` holds the positions and names of static arguments, ``valued`` those of arguments
+    whose ints are static. None where a leaf is of a type that only ``bind`` can judge.
     """
     if not kwargs and not static and all(type(a) is np.ndarray for a in args):
         return call
@@ -442,7 +443,7 @@ def reader(
             if type(value) not in _IMMUTABLE:  # it may be the same object, and not the same value
                 return None
             _require_same(code, name, value)
-        elif not _read(code, name, value, leaves):
+        elif not _read(code, name, value, leaves, place in valued):
             return None
     body = [_INDENT + line for line in code.lines]
     result = f"    return {code.value(call)}({', '.join(leaves)})"
@@ -452,13 +453,14 @@ def reader(
     )
 
 
-def _read(code: _Code, name: str, tree: Any, leaves: list[str]) -> bool:
+def _read(code: _Code, name: str, tree: Any, leaves: list[str], valued: bool) -> bool:
     """Adds lines that read the leaves of ``name``, whose value now is ``tree``."""
     cls = type(tree)
     if cls is np.ndarray:
         leaves.append(name)
         return True
-    if cls in (bool, str, type(None)):
+    whole = valued and isinstance(tree, int | np.integer | np.bool)
+    if whole or cls in (bool, str, type(None)):
         _require_same(code, name, tree)
         return True
     if cls in (float, int) or (isinstance(tree, np.number | np.bool) and tree.dtype.type is cls):
@@ -477,17 +479,18 @@ def _read(code: _Code, name: str, tree: Any, leaves: list[str]) -> bool:
     elif (kind := kind_of(cls)) is _OBJECT and not any(_slots(base) for base in cls.__mro__):
         source = code.variable()
         code.lines.append(f"{source} = {name}.__dict__")
-        return _read_attributes(code, source, tree, leaves)
+        return _read_attributes(code, source, tree, leaves, valued)
     elif cls is not tuple and cls is not list:
         assert kind is not None
         source, taken = code.variable(), code.variable()
         code.lines.append(f"{source}, {taken} = {code.value(kind.take)}({name})")
         code.require(f"{taken} == {code.value(rest)}")
     variables = code.variables_for(len(children), source)
-    return all(_read(code, v, c, leaves) for v, c in zip(variables, children, strict=True))
+    pairs = zip(variables, children, strict=True)
+    return all(_read(code, v, c, leaves, valued) for v, c in pairs)
 
 
-def _read_attributes(code: _Code, name: str, tree: Any, leaves: list[str]) -> bool:
+def _read_attributes(code: _Code, name: str, tree: Any, leaves: list[str], valued: bool) -> bool:
     """Adds lines that read the leaves of an object's attributes, the dict ``name``."""
     items = dict(tree.__dict__)
     code.require(f"tuple({name}) == {code.value(tuple(items))}")
@@ -495,7 +498,7 @@ def _read_attributes(code: _Code, name: str, tree: Any, leaves: list[str]) -> bo
     readable = True
     for variable, value in zip(variables, items.values(), strict=True):
         if _is_inside(value):
-            readable = readable and _read(code, variable, value, leaves)
+            readable = readable and _read(code, variable, value, leaves, valued)
         else:
             code.require(f"{variable} is {code.value(value)}")
     return readable

@@ -20,6 +20,7 @@ from ..ir.ops import get
 from ..ir.span import Span
 from .fits import Bounds, Numbers
 from .frozen import Borrowed
+from .needed import Needs
 from .places import Definition, PlaceUpdate
 from .scope import Scope, Storage
 from .slices import Update
@@ -59,6 +60,7 @@ class Trace:
         self.place_updates: dict[Atom, PlaceUpdate] = {}  # those that writes at an index gave
         self.definitions: dict[Atom, Definition] = {}  # of single integers
         self.numbers = Numbers()
+        self.needs = Needs()
         self.check_index = check_index
         self.bounds: list[Bounds] = []
         self.receives = False  # one of NumPy's arrays was to take a traced argument

@@ -75,7 +75,7 @@ def test_numpy_array_indexed_by_a_traced_one(
     def f(i):
         return TABLE[i]
 
-    assert message(f, np.int64(1)) == text(
+    assert message(f, np.array(1)) == text(
         "TABLE is a NumPy array, and its index is traced",
         "  test_operand_errors.py:#, in f",
         "    # |         return TABLE[i]",

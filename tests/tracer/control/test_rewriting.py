@@ -49,7 +49,9 @@ def check(source: str, *args: Any) -> str:
     wanted = flatten((_function(source)(*given), given))[0]
     for _ in range(MOST_STATEMENTS):
         try:
-            traced = lw.compile(_function(source)).trace(*args)
+            # Specs have no values, which would be taken for ints that are needed.
+            specs = [lw.i64 if type(a) is int else a for a in args]
+            traced = lw.compile(_function(source)).trace(*specs)
             break
         except lw.LoopwrightTypeError as error:
             source = _rewritten(source, error)
