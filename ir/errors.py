@@ -18,6 +18,7 @@ __all__ = [
     "LoopwrightOverflowError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
+    "RecompilationWarning",
     "ParseError",
     "ScheduleError",
     "UnsupportedError",
@@ -103,6 +104,10 @@ class ScheduleError(LoopwrightError, ValueError):
 
 class FrozenWarning(UserWarning):
     """A compiled function has read something while it was traced that it will not read again."""
+
+
+class RecompilationWarning(UserWarning):
+    """A function is compiled about as often as it is called."""
 
 
 class InternalError(LoopwrightError, RuntimeError):

@@ -34,6 +34,7 @@ from .ir.errors import (
     LoopwrightOverflowError,
     LoopwrightTypeError,
     LoopwrightValueError,
+    RecompilationWarning,
     UnsupportedError,
 )
 from .ir.graph.nodes import Module
@@ -79,6 +80,7 @@ __all__ = [
     "CompiledFunction",
     "CompiledModule",
     "FrozenWarning",
+    "RecompilationWarning",
     "InternalError",
     "LoopwrightError",
     "LoopwrightIndexError",

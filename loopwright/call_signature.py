@@ -1,4 +1,4 @@
-"""The parameters of a compiled function: which arguments of a call are traced, and which static.
+"""Parameters, pickles and copies of compiled functions, as Python's functions have them.
 
 Ints among the arguments are traced at first. Where Python needs the value of one while tracing (a
 size, an axis, the end of a range, a flag), the ints of that argument become static, for this
@@ -7,14 +7,27 @@ function from then on: code is kept for each value.
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from .tracer import Arguments, ValuesNeeded, bind, quick_key, reader, signature_of
+from .ir.dtype import Array
+from .tracer import (
+    Arguments,
+    Traced,
+    ValuesNeeded,
+    bind,
+    quick_key,
+    reader,
+    signature_of,
+    to_array,
+)
 from .tracer.specs import DTypeSpec, Spec
 
-__all__ = ["CallSignature"]
+__all__ = ["CallSignature", "Copied"]
 
 T = TypeVar("T")
 
@@ -41,6 +54,11 @@ class CallSignature:
         """The parameters by name."""
         return self.signature.parameters
 
+    def takes(self, name: str) -> bool:
+        """True if there is a parameter of that name, or one for any keyword."""
+        parameters = self.parameters
+        return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
     def _places(self, names: frozenset[str]) -> frozenset[int | str]:
         """Returns ``names`` and the positions of these parameters."""
         positions = {n for n, name in enumerate(self.parameters) if name in names}
@@ -61,6 +79,15 @@ class CallSignature:
     ) -> Callable[..., Any] | None:
         """Returns ``call`` on the leaves of arguments like these; see ``pytree.reader``."""
         return reader(args, kwargs, self._static_places, call, self._valued_places)
+
+    def arrays(
+        self, traced: Traced, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[Array] | None:
+        """Returns the arrays of a call; None if some of them are only specs."""
+        arguments = self.bind(args, kwargs)
+        leaves = [arguments.values[n] for n in traced.parameters]
+        specs = any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves)
+        return None if specs else [to_array(leaf) for leaf in leaves]
 
     def settled(
         self,
@@ -91,3 +118,43 @@ def _may_be_static(values: Sequence[Any], in_loop: bool) -> bool:
     if any(isinstance(value, Spec | DTypeSpec) for value in values):
         return False  # a spec has no value
     return not in_loop or all(int(value) <= MOST_ITERATIONS_UNROLLED for value in values)
+
+
+class Copied:
+    """Pickles and copies of compiled functions: the Python function by its name, never its code."""
+
+    function: Callable[..., Any]
+
+    def options(self) -> dict[str, Any]:
+        """Returns the options that it was made with."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Returns what pickle keeps: the name under which the module has the function; else the
+        Python function, which has to have one, and the options."""
+        name = getattr(self.function, "__qualname__", "")
+        public = _at(getattr(self.function, "__module__", None), name)
+        if public is self:
+            return name
+        same = isinstance(public, Copied) and public.function is self.function
+        return _compiled, (type(self), public if same else self.function, self.options())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Returns the function itself, as of all functions, unless it is a method of an object or
+        the like, which is copied."""
+        function = copy.deepcopy(self.function, memo)
+        if function is self.function:
+            return self
+        return _compiled(type(self), function, self.options())
+
+
+def _compiled(cls: type, function: Any, options: dict[str, Any]) -> Any:
+    """Returns a function compiled with ``options``; it may be compiled with others already."""
+    return cls(function.function if isinstance(function, Copied) else function, **options)
+
+
+def _at(module: str | None, path: str) -> Any:
+    try:
+        return functools.reduce(getattr, path.split("."), sys.modules.get(module or ""))
+    except AttributeError:
+        return None

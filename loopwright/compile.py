@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, as_background
 from .by_memory import ByMemory, placed
-from .call_signature import CallSignature
+from .call_signature import CallSignature, Copied
 from .codegen.target import Target
 from .config import Config
 from .ir.dtype import Array
@@ -34,7 +34,7 @@ from .ir.progress_line import progress
 from .log_context import log_in_force
 from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
-from .ready import NOTHING, CacheInfo, Ready, Specialisation, reason_for
+from .ready import NOTHING, CacheInfo, Ready, Specialisation
 from .threads import check_threads
 from .tracer import (
     Arguments,
@@ -70,7 +70,7 @@ MOST_RECENT = 4
 """Number of recent kinds of calls that are tried before the key of a call is computed."""
 
 
-class CompiledFunction:
+class CompiledFunction(Copied):
     """A function that is traced and compiled for each kind of arguments, and keeps its code."""
 
     def __init__(
@@ -101,23 +101,22 @@ class CompiledFunction:
         self._background: Any = None
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = CallSignature(function, self._name, names)
-        places = self._signature.parameters
-        any_name = any(p.kind is p.VAR_KEYWORD for p in places.values())
-        self._takes_threads = "threads" in places or any_name
+        self._takes_threads = self._signature.takes("threads")
+        self._takes_out = self._signature.takes("out")
         self._donated = _names(donate_argnames)
         self._ending: Ending | None = None
         if self._donated:
             from .tracer.endings import Donating
 
-            self._ending = Donating(self._name, self._donated, {*places} - {*names})
-        self._takes_out = "out" in places or any_name
+            others = {*self._signature.parameters} - {*names}
+            self._ending = Donating(self._name, self._donated, others)
         self._others: dict[int | str, CompiledFunction] = {}
         self._known: dict[Request, Specialisation] = {}
         self._ready: dict[Any, Ready] = {}
         self._recent: dict[tuple[str, ...], tuple[Ready, ...]] = {}
         self._last = NOTHING
-        self._misses = 0
-        self._hits = 0
+        self._misses = self._hits = 0
+        self._told = False  # of a storm of recompilations
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -173,17 +172,21 @@ class CompiledFunction:
             other.log = self.log
         return other
 
+    def options(self) -> dict[str, Any]:
+        """Returns the options that it was made with, as ``lw.compile`` takes them."""
+        return {
+            "static_argnames": tuple(sorted(self._signature.static)),
+            "donate_argnames": self._donated,
+            "log": self.log,
+            "threads": self.threads,
+            "precision": self.precision,
+            "target": self.target,
+            "tune": self._tune,
+            "passes": self.passes,
+        }
+
     def _for_threads(self, count: int | None) -> CompiledFunction:
-        return CompiledFunction(
-            self.function,
-            static_argnames=tuple(self._signature.static),
-            donate_argnames=self._donated,
-            threads=count,
-            precision=self.precision,
-            target=self.target,
-            tune=self._tune,
-            passes=self.passes,
-        )
+        return CompiledFunction(self.function, **{**self.options(), "threads": count})
 
     def _with_out(self) -> CompiledFunction:
         """Returns the function that takes ``out=``, and writes its result there."""
@@ -255,7 +258,7 @@ class CompiledFunction:
         return made
 
     def _compile(self, request: Request) -> Specialisation:
-        from . import release
+        from . import recompilation, release
 
         with self._lock:
             if (made := self._lookup(request)) is not None:
@@ -266,10 +269,13 @@ class CompiledFunction:
             self._misses += 1
             self._known[made.traced.request] = made
             release.give_back(made.built)
-            return made
+        self._told = self._told or recompilation.warn_of_storm(
+            self._name, [*self._known], self._hits
+        )
+        return made
 
     def _made(self, request: Request, config: Config) -> Specialisation:
-        from . import release
+        from . import recompilation, release
 
         begun = time.perf_counter()
         borrowed = Borrowed()
@@ -278,7 +284,8 @@ class CompiledFunction:
         built = self._build(traced, config, dump)
         borrowed.check(self._name)
         seconds = time.perf_counter() - begun
-        made = Specialisation(traced, built, reason_for(request, self._known), seconds)
+        reason = recompilation.reason_for(request, self._known)
+        made = Specialisation(traced, built, reason, seconds)
         announce(self._name, made, config, dump)
         options = self._tune or as_background(config.tune)
         if options is None or not built.kernels:
@@ -295,9 +302,8 @@ class CompiledFunction:
             made = self._known.get(request)
             if made is None or made.built is not old:
                 return False
-            self._known[request] = Specialisation(
-                made.traced, new, "tuned in the background", made.seconds
-            )
+            reason = "tuned in the background"
+            self._known[request] = Specialisation(made.traced, new, reason, made.seconds)
             self._forget_ready()
         return True
 
@@ -430,9 +436,8 @@ class CompiledFunction:
         """Returns the code that calls with these arguments run, compiled now if there is none, and
         the leaves of the arguments. The code may have lost its weights; see ``release.py``."""
         try:
-            arguments, made = self._settled(
-                args, kwargs, lambda a: (a, self._specialised(a.request))
-            )
+            make = lambda a: (a, self._specialised(a.request))  # noqa: E731
+            arguments, made = self._settled(args, kwargs, make)
             leaves = [arguments.values[i] for i in made.traced.parameters]
             if not any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
                 made = placed(self._specialised, arguments.request, leaves)
@@ -459,7 +464,7 @@ class CompiledFunction:
     def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
         """Returns a trace that returns the bounds of indices, and the arrays it takes, if any."""
         traced = self._trace_call(args, kwargs, None, True)
-        return traced, self._arrays(traced, args, kwargs)
+        return traced, self._signature.arrays(traced, args, kwargs)
 
     def tune(
         self,
@@ -502,7 +507,7 @@ class CompiledFunction:
         begun = time.perf_counter()
         tuned = tune(
             traced.module,
-            self._arrays(traced, args, kwargs),
+            self._signature.arrays(traced, args, kwargs),
             TuneRequest(limits_of(budget, trials), strategy, seed),
             schedules=schedules,
             runner=runner,
@@ -518,24 +523,10 @@ class CompiledFunction:
             self._forget_ready()
         return tuned.report
 
-    def _arrays(
-        self, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> list[Array] | None:
-        """Returns the arrays of a call; None if some of them are only specs."""
-        arguments = self._signature.bind(args, kwargs)
-        leaves = [arguments.values[i] for i in traced.parameters]
-        specs = any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves)
-        return None if specs else [to_array(leaf) for leaf in leaves]
-
     def cache_info(self) -> CacheInfo:
         """Returns hits and misses so far, the signatures compiled, and why each was compiled."""
-        return CacheInfo(
-            self._hits,
-            self._misses,
-            len(self._known),
-            tuple(str(request) for request in self._known),
-            tuple(s.reason for s in self._known.values()),
-        )
+        reasons = {request: made.reason for request, made in self._known.items()}
+        return CacheInfo.of(self._hits, self._misses, reasons)
 
     def cache_clear(self) -> None:
         """Forgets all compiled code; the next call traces again and reads captured arrays anew."""

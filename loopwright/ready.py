@@ -15,7 +15,7 @@ from .tracer import Request, Traced, Watch, to_array
 if TYPE_CHECKING:
     from . import pipeline
 
-__all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation", "reason_for"]
+__all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation"]
 
 
 class Run(Protocol):
@@ -34,21 +34,6 @@ class Specialisation:
     built: pipeline.Built
     reason: str
     seconds: float
-
-
-def reason_for(request: Request, made: dict[Request, Specialisation]) -> str:
-    """Returns why no code that was ``made`` before serves ``request``."""
-    if not made:
-        return "first call"
-    last = next(reversed(made))
-    if (last.names, last.structures) != (request.names, request.structures):
-        return "other arguments or another structure of them"
-    changed = [
-        f"{path}: {old} became {new}"
-        for path, old, new in zip(request.paths, last.leaves, request.leaves)
-        if old != new
-    ]
-    return ", ".join(changed)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -112,6 +97,11 @@ class CacheInfo:
     currsize: int
     signatures: tuple[str, ...]
     reasons: tuple[str, ...]
+
+    @staticmethod
+    def of(hits: int, misses: int, reasons: Mapping[Request, str]) -> CacheInfo:
+        signatures = tuple(map(str, reasons))
+        return CacheInfo(hits, misses, len(reasons), signatures, tuple(reasons.values()))
 
     def __str__(self) -> str:
         lines = [f"{self.currsize} compiled, {self.hits} hits, {self.misses} misses"]

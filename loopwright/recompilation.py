@@ -1,0 +1,101 @@
+"""Reasons for compiling again: one per miss of the cache, and a warning of storms.
+
+A storm is a function that compiles about as often as it is called, since one of its arguments is of
+another kind each time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from .ir.errors import RecompilationWarning
+from .tracer import ArraySpec, Request
+from .tracer.arguments import LeafSpec, Static
+from .tracer.spans import user_frame
+
+__all__ = ["reason_for", "warn_of_storm"]
+
+STORM = 16
+"""Kinds of calls for which a function is compiled before that is called a storm."""
+
+
+def reason_for(request: Request, made: Iterable[Request]) -> str:
+    """Returns how ``request`` differs from the latest of the requests that code was ``made`` for
+    and that has its containers."""
+    earlier = [*made]
+    if not earlier:
+        return "first call"
+    alike = [r for r in earlier if _containers(r) == _containers(request)]
+    if not alike:
+        return _other_containers(earlier[-1], request)
+    last = alike[-1]
+    changed = [
+        _change(path, old, new)
+        for path, old, new in zip(request.paths, last.leaves, request.leaves)
+        if old != new
+    ]
+    return ", ".join(changed) or "its arrays lie in memory in another way"
+
+
+def _containers(request: Request) -> Any:
+    return request.names, request.structures
+
+
+def _other_containers(last: Request, request: Request) -> str:
+    before = dict(zip(last.names, last.structures))
+    now = dict(zip(request.names, request.structures))
+    names = [n for n in {**before, **now} if before.get(n) != now.get(n)]
+    return f"other arguments or another structure of them: {', '.join(names)}"
+
+
+def _change(path: str, old: LeafSpec, new: LeafSpec) -> str:
+    if isinstance(old, ArraySpec) and isinstance(new, Static):
+        return f"{path}: {old} became {new}, whose value Python needs while tracing"
+    return f"{path}: {old} became {new}"
+
+
+def warn_of_storm(name: str, requests: Iterable[Request], hits: int) -> bool:
+    """Warns if a function has been compiled for too many ``requests``; returns whether it did.
+    ``hits`` are the calls that needed no compiling."""
+    kinds = [*requests]
+    if len(kinds) < STORM or hits > len(kinds):
+        return False
+    message = (
+        f"{name} was compiled {len(kinds)} times in {hits + len(kinds)} calls: {_cause(kinds)}"
+    )
+    frame = user_frame()
+    place = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    warnings.warn_explicit(message, RecompilationWarning, *place)
+    return True
+
+
+def _cause(kinds: list[Request]) -> str:
+    """Returns what changes most often, and what to do about it."""
+    if len({_containers(r) for r in kinds}) > len(kinds) // 2:
+        return (
+            "its arguments have other containers or keys each time. Keep them the same, or stack "
+            "arrays of one shape into one array (np.stack)"
+        )
+    values: dict[str, set[LeafSpec]] = {}
+    for request in kinds:
+        for path, leaf in zip(request.paths, request.leaves):
+            values.setdefault(path, set()).add(leaf)
+    path = max(values, key=lambda p: len(values[p]))
+    leaves = values[path]
+    if len(leaves) < 2:
+        return "its arrays lie in memory in another way each time. Pass copies (x.copy())"
+    arrays = [leaf for leaf in leaves if isinstance(leaf, ArraySpec)]
+    if len(arrays) < len(leaves):
+        return (
+            f"{path} has another value each time, and Python needs it while tracing (a size, a "
+            "branch, a static argument). lw.cond, lw.fori_loop and arithmetic take an array "
+            f"instead: np.array({path})"
+        )
+    if len({leaf.type.dtype for leaf in arrays}) > len(arrays) // 2:
+        return f"{path} has another dtype each time. Convert it first: {path}.astype(np.float32)"
+    return (
+        f"{path} has another shape each time. Pad it to one of a few shapes (np.pad), and pass how "
+        "much of it counts as a number"
+    )
