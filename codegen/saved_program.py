@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dtype import DTYPES, Array
+from ..ir.dtype import Array, dtype_of
 from ..ir.errors import LoopwrightValueError
 from ..ir.program.nodes import Program
 from .entry import ENTRY, arena_bytes
@@ -272,7 +272,7 @@ def _tuples(value: Any) -> Any:
 
 def _spec(row: Any) -> ArraySpec:
     dtype, shape = row
-    spec = ArraySpec(tuple(map(_size, shape)), DTYPES[dtype].numpy)
+    spec = ArraySpec(tuple(map(_size, shape)), dtype_of(dtype).numpy)
     _size(math.prod(spec.shape) * spec.dtype.itemsize)
     return spec
 

@@ -3,12 +3,14 @@
 The dtypes of the language are the rows of one table, ``DTYPES``: everything that the compiler knows
 of an element type is a column of it. Promotion is NumPy 2's.
 
-float16 is a storage type: kernels load and store it, and compute in float32. The graph pass
-``widen_halves`` writes the conversions, so that every operator rounds its result as NumPy's does.
+float16 and bfloat16 are storage types: kernels load and store them, and compute in float32. The
+graph pass ``widen_halves`` writes the conversions, so that every operator rounds its result as
+NumPy's does. bfloat16 is that of the package ml_dtypes; it has no row until it is first named.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -228,6 +230,19 @@ FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
 
 
+def _bfloat16() -> DType:
+    """Enters bfloat16 into the table. Its NumPy dtype is that of the package ml_dtypes, which takes
+    a while to load. Raises TypeError if it is not installed."""
+    try:
+        scalar = importlib.import_module("ml_dtypes").bfloat16
+    except ImportError:
+        raise TypeError("bfloat16 is a dtype of the package ml_dtypes, which is missing") from None
+    dtype = np.dtype(scalar)
+    row = DType("bfloat16", dtype, "bf16", "bf16", _F, 16, "i16", "bfloat16", 7, "float64")
+    _BY_NUMPY[dtype] = row
+    return DTYPES.setdefault(row.name, row)
+
+
 def literal_dtypes() -> dict[str, DType]:
     """Returns the dtypes of number literals by the suffix behind the digits."""
     numbers = [row for row in DTYPES.values() if not row.is_bool]
@@ -251,7 +266,7 @@ def dtype_of(value: object) -> DType:
         name = np.dtype(carrier).name  # type: ignore[call-overload]
     except TypeError:
         name = str(value)
-    row = DTYPES.get(name)
+    row = DTYPES.get(name) or (_bfloat16() if name == "bfloat16" else None)
     if row is None:
         names = ", ".join(DTYPES)
         raise TypeError(f"dtype {name} is not supported; the dtypes are {names}")

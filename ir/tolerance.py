@@ -27,8 +27,6 @@ from __future__ import annotations
 from math import sqrt
 from typing import NamedTuple
 
-import numpy as np
-
 from .dtype import DType
 
 __all__ = ["Tolerance", "tolerance"]
@@ -58,8 +56,8 @@ def tolerance(
     """
     if not dtype.is_float:
         return Tolerance(0.0, 0.0)
-    info = np.finfo(dtype.numpy)
-    unit = float(info.eps) / 2
+    unit = 2.0 ** -(dtype.fraction_bits + 1)
+    smallest = 2.0 ** (1 - dtype.exponent_bias - dtype.fraction_bits)
     rtol = unit * (4 * operations + WALK_WIDTH * sqrt(reduction_length))
     atol = unit * WALK_WIDTH * reduction_length * scale
-    return Tolerance(rtol, atol + operations * float(info.smallest_subnormal))
+    return Tolerance(rtol, atol + operations * smallest)

@@ -63,11 +63,12 @@ if TYPE_CHECKING:
         while_loop,
     )
     from .tracer.extern import extern
+    from .tracer.specs import bf16
     from .tracer.updating import at
 
 __version__ = "0.1.0"
 
-f32, f64 = SPEC_DTYPES["f32"], SPEC_DTYPES["f64"]
+f16, f32, f64 = (SPEC_DTYPES[name] for name in ("f16", "f32", "f64"))
 i8, i16, i32, i64 = (SPEC_DTYPES[name] for name in ("i8", "i16", "i32", "i64"))
 u8, u16, u32, u64 = (SPEC_DTYPES[name] for name in ("u8", "u16", "u32", "u64"))
 c64, c128 = SPEC_DTYPES["c64"], SPEC_DTYPES["c128"]
@@ -100,11 +101,13 @@ __all__ = [
     "c128",
     "c64",
     "at",
+    "bf16",
     "build",
     "compile",
     "cond",
     "debug",
     "extern",
+    "f16",
     "f32",
     "f64",
     "fori_loop",
@@ -142,6 +145,7 @@ _LATE = {
     "SavedFunction": (".saved", "SavedFunction"),
     "Sketch": (".autotune.space.sketch", "Sketch"),
     "at": (".tracer.updating", "at"),
+    "bf16": (".tracer.specs", "bf16"),
     "build": (".module", "build"),
     "cond": (".tracer.control", "cond"),
     "debug": (".debug", ""),

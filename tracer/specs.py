@@ -9,12 +9,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr
 from ..ir.dims_parser import parse_dim
-from ..ir.dtype import DTYPES, DType
+from ..ir.dtype import DTYPES, DType, dtype_of
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, ParseError
 from ..ir.graph.types import TensorType
 from .pytree import register_leaf
@@ -90,6 +92,12 @@ def _size(size: object) -> IntExpr:
 
 
 SPEC_DTYPES: dict[str, DTypeSpec] = {row.short: DTypeSpec(row) for row in DTYPES.values()}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bf16":  # whose NumPy dtype takes a while to load
+        return DTypeSpec(dtype_of("bfloat16"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def parse_spec(text: str) -> Spec:

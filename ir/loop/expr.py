@@ -139,7 +139,7 @@ def _intern(kind: type[Any], key: tuple[Any, ...], fields: dict[str, Any]) -> An
 
 def const(value: bool | int | float, dtype: DType) -> Const:
     """A literal; the value is converted to what ``dtype`` can hold."""
-    value = dtype.numpy.type(value).item()
+    value = float(dtype.numpy.type(value)) if dtype.is_half else dtype.numpy.type(value).item()
     return _intern(Const, (repr(value), dtype.name), {"value": value, "dtype": dtype})
 
 

@@ -104,3 +104,24 @@ def test_loops_branches_and_writes_keep_halves() -> None:
     got, want = lw.compile(f)(x), f(x)
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
+
+
+def test_bfloat16_is_that_of_ml_dtypes() -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.arange(1 << 16, dtype=np.uint16).view(bfloat16)
+    y = RNG.permutation(x)
+    words = np.concatenate([borders("float32"), x.astype(np.float32)])
+
+    def bits(values: Any) -> Any:
+        return np.where(np.isnan(values), bfloat16(1), values).view(np.uint16)
+
+    def f(x: Any, y: Any, words: Any) -> Any:
+        return x + y, x / y, x * 2, np.where(x > y, x, y), np.exp(x), words.astype(bfloat16)
+
+    with np.errstate(all="ignore"):
+        for isa in ("x86-64", "x86-64-v4"):
+            made = lw.compile(f, target=Target(isa=isa))(x, y, words)
+            for got, want in zip(made, f(x, y, words), strict=True):
+                assert got.dtype == want.dtype == bfloat16
+                np.testing.assert_array_equal(bits(got), bits(want))
+    assert str(lw.bf16[3]) == "bfloat16[3]" and lw.compile(lambda x: x @ x).trace(lw.bf16[4, 4])
