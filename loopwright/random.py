@@ -182,7 +182,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
 def integers(key: Any, low: Any, high: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
     """Returns integers in [low, high), each with the same probability.
 
-    Probabilities differ by less than 2**-32 of each: an element takes 64 bits, and 128 where the
+    Probabilities differ by less than 2**-32 of each: an element takes 64 bits, and 96 where the
     range may be longer than 2**32. ``shape`` is that of the bounds unless given. Bounds that are
     ints are checked: LoopwrightValueError for an empty range or one that the dtype cannot hold.
     Where an array's ``low`` is not below ``high`` the result is not specified.

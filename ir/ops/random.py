@@ -250,8 +250,8 @@ def _integers(
 def _wide_integers(
     a: Arithmetic, words: Sequence[Any], dtype: DType, low: Any, last: Any
 ) -> Sequence[Any]:
-    """``low + floor(x * (last + 1))`` for 128-bit fractions x: a product in digits of 32 bits."""
-    digits = [a.low(w) for w in reversed(words)]
+    """``low + floor(x * (last + 1))`` for 96-bit fractions x: a product in digits of 32 bits."""
+    digits = [a.low(w) for w in reversed(words[:3])]
     factors = a.low(last), a.shifted(last, 32)
     carry, rows = None, []
     for digit in digits:

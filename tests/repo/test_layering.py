@@ -49,6 +49,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "google": ("tracer.frontends.onnx",),  # protobuf, which comes with onnx
     "onnx": ("tracer.frontends.onnx",),
     "torch": ("tracer.frontends.torch",),
+    "ml_dtypes": ("ir.dtype",),  # of bfloat16, which NumPy does not have
 }
 
 
