@@ -310,22 +310,22 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, ...]:
             f"{x.type.short} and {right.type.short}"
         )
     rows, columns = as_int(x.shape[0]), as_int(x.shape[1])
-    if rows > columns:
-        raise UnsupportedError(
-            "np.linalg.lstsq: how many residuals there are depends on the rank, which is not known",
-            hint="np.linalg.pinv(a) @ b, or q, r = np.linalg.qr(a); np.linalg.solve(r, q.T @ b)",
-        )
     if rcond is None:
         rcond = np.finfo(x.dtype).eps * max(rows, columns)
     empty = wide.shape[1] == 0
     given = np.zeros((rows, 1)) if empty else wide
     limit = lift(rcond, DTYPES["float64"])
-    solution, _, rank, values = _call("lstsq", x, lift(given, x.type.dtype), limit)
+    solution, residuals, rank, values = _call("lstsq", x, lift(given, x.type.dtype), limit)
     solution = solution[:, :0] if empty else solution
     if right.ndim == 1:
         solution = solution[:, 0]
-    residuals = lift(np.zeros(0, dtype.part.numpy))
-    return lift(solution, dtype), residuals, rank, lift(values, dtype.part)
+    if rows > columns:
+        # NumPy has none if the rank is less. Where nobody needs them this is not called.
+        (residuals,) = _call("full_rank_residuals", residuals, rank, n=columns)
+        residuals = residuals[:0] if empty else residuals
+    else:
+        residuals = lift(np.zeros(0))
+    return lift(solution, dtype), lift(residuals, dtype.part), rank, lift(values, dtype.part)
 
 
 # -- made of others --------------------------------------------------------------------------------

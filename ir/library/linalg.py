@@ -55,6 +55,18 @@ def _lstsq(a: Any, b: Any, rcond: Any, x: Any, *rest: Any) -> None:
         x[...] = 0
 
 
+def _full_rank_residuals(options: Mapping[str, Any]) -> Values:
+    def copied(residuals: Any, rank: Any, out: Any) -> None:
+        if rank < options["n"]:
+            raise np.linalg.LinAlgError(
+                f"np.linalg.lstsq: the rank is {rank}, less than {options['n']}: NumPy then has no "
+                "residuals; compute them, a @ x - b"
+            )
+        out[...] = residuals
+
+    return copied
+
+
 # A row each: name, signature, dtypes of results, callable (or what chooses it by the options).
 _ROWS: tuple[tuple[str, str, str, Any, str], ...] = (
     (
@@ -139,6 +151,13 @@ _ROWS: tuple[tuple[str, str, str, Any, str], ...] = (
         "trir",
         failing(_lstsq, "SVD did not converge in Linear Least Squares"),
         "Least-squares solutions of least norm, residuals, rank, singular values (gelsd).",
+    ),
+    (
+        "full_rank_residuals",
+        "(k),()->(k)",
+        "t",
+        _full_rank_residuals,
+        "The residuals of ``lstsq``, if the rank is ``n``.",
     ),
     ("qr", "(m,n)->(m,q),(q,n)", "tt", _qr, "QR decompositions by reflections (geqrf)."),
     ("qr_r", "(m,n)->(p,n)", "t", _qr, "Triangular factors of QR decompositions (geqrf)."),

@@ -55,6 +55,8 @@ USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "cond of a singular one": (lambda a: L.cond(a, np.inf), (np.ones((3, 3)),)),
     "cond -2": (lambda a: L.cond(a, -2), (M,)),
     "lstsq": (L.lstsq, (M, RNG.standard_normal(4))),
+    "lstsq of a tall one": (L.lstsq, (M.T, RNG.standard_normal((6, 2)))),
+    "lstsq in float32": (L.lstsq, (N[0], np.ones(6, np.float32))),
     "lstsq of many": (L.lstsq, (M, RNG.standard_normal((4, 2)))),
     "complex inv": (L.inv, (Z,)),
     "complex eig": (L.eig, (Z,)),
@@ -88,6 +90,14 @@ def test_it_is_numpys(name: str) -> None:
         assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
         tolerance = 1e-5 if mine.real.dtype == np.float32 else 1e-11
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_residuals_of_less_than_full_rank_are_an_error_if_they_are_used() -> None:
+    a, b = np.ones((6, 4)), np.arange(6.0)
+    wanted = L.lstsq(a, b)[0]
+    np.testing.assert_allclose(lw.compile(lambda a, b: L.lstsq(a, b)[0])(a, b), wanted, rtol=1e-12)
+    with pytest.raises(L.LinAlgError, match="the rank is 1, less than 4"):
+        lw.compile(lambda a, b: L.lstsq(a, b)[1])(a, b)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
