@@ -24,7 +24,7 @@ import numpy as np
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.program.analysis import instructions
-from ..ir.program.nodes import Call, For, If, Instr, Invoke, Program, While, nested_bodies
+from ..ir.program.nodes import Call, For, If, Instr, Invoke, Library, Program, While, nested_bodies
 from .body_text import BodyWriter
 from .entry import EntryWriter
 from .inlining import Inlined, expected_costs
@@ -53,7 +53,7 @@ MOST_PARTS = 1 << 14
 MOST_EVENTS = 1 << 15
 """Kernel calls that a recording keeps; later ones are left out."""
 
-Loop: TypeAlias = While | For | Invoke
+Loop: TypeAlias = While | For | Invoke | Library
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _outermost(body: Sequence[Instr]) -> Iterator[Loop]:
         if isinstance(instr, If):
             for nested in nested_bodies(instr):
                 yield from _outermost(nested)
-        elif isinstance(instr, While | For | Invoke):
+        elif isinstance(instr, While | For | Invoke | Library):
             yield instr
 
 

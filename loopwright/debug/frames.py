@@ -8,7 +8,7 @@ something asks for them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -34,10 +34,12 @@ from ..ir.graph.nodes import (
     Var,
     While,
 )
+from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType
 from ..ir.graph.walk import nested_blocks
 from ..ir.loop.prim import PrimFunc
 from ..ir.span import Span
+from ..ir.traits import Trait
 from .wide import Value, flat
 
 __all__ = ["Frame", "Graph", "Inside", "taken_from"]
@@ -50,8 +52,10 @@ class Graph:
         self.module = module
 
     def kernel_of(self, binding: Binding) -> str | None:
-        """Returns the kernel that a binding calls, if any."""
+        """Returns the kernel, or the library function, that a binding calls, if any."""
         call = binding.value
+        if is_library_call(call):
+            return library_name(call.attrs["function"])
         if not isinstance(call, Call) or not isinstance(call.op, GlobalVar):
             return None
         callee = self.module.functions.get(call.op.name)
@@ -117,6 +121,18 @@ class Frame:
         binding = (same_line or fitting)[0]
         self._nested.remove(binding)
         return binding
+
+    def next_library_call(self, name: str, operands: Sequence[Array]) -> Binding:
+        """Returns the binding that a call of a library belongs to: the one of that name whose
+        operands are in memory."""
+        ready = [b for b in self._calls if self.graph.kernel_of(b) == name and self._is_ready(b)]
+        for binding in ready:
+            assert isinstance(binding.value, Call)
+            inputs = [a for atom in binding.value.args for a in flat(self.value(atom))]
+            if all(map(_same, inputs, operands)) or len(ready) == 1:
+                self._calls.remove(binding)
+                return binding
+        raise InternalError(f"the program calls {name} on what the graph has not")
 
     def next_call(
         self, name: str, kernel: Kernel, operands: Sequence[Array]
@@ -184,6 +200,19 @@ class Frame:
         inside.evaluate()
         self.values[atom] = inside.result()
         return self.values[atom]
+
+
+def is_library_call(value: Expr) -> TypeGuard[Call]:
+    return (
+        isinstance(value, Call)
+        and isinstance(value.op, Operator)
+        and Trait.LIBRARY in value.op.traits
+    )
+
+
+def library_name(function: str) -> str:
+    """Returns the name of a library function among those of kernels."""
+    return f"library {function}"
 
 
 _KINDS: dict[str, type] = {
@@ -261,7 +290,8 @@ class Inside:
 def taken_from(kind: Any, arrays: Iterator[Array]) -> Value:
     """Returns a value of a type from arrays in order, each in the shape that the type says."""
     if isinstance(kind, TensorType):
-        return next(arrays).reshape([as_int(s) for s in kind.shape])
+        elements = next(arrays).reshape(-1).view(kind.dtype.numpy)  # of complex numbers, or parts
+        return elements.reshape([as_int(s) for s in kind.shape])
     return tuple(taken_from(field, arrays) for field in kind.fields)
 
 

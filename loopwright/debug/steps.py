@@ -26,8 +26,10 @@ from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.graph.nodes import Binding, Block, Function, Var
 from ..ir.graph.nodes import Call as GraphCall
+from ..ir.library.lookup import library_function
 from ..ir.program.analysis import places, regions, scopes, walk
 from ..ir.program.nodes import (
+    Access,
     Alias,
     Alloc,
     Call,
@@ -37,13 +39,14 @@ from ..ir.program.nodes import (
     If,
     Instr,
     Invoke,
+    Library,
     Program,
     Swap,
     While,
 )
 from ..ir.span import Span
 from ..pipeline import Parts, Source
-from .frames import Frame, Graph, Inside, taken_from
+from .frames import Frame, Graph, Inside, library_name, taken_from
 from .wide import flat
 
 __all__ = ["Iteration", "Step", "Steps", "Strayed"]
@@ -134,8 +137,19 @@ class Steps:
                     memory.swap(one, other)
                 case Call():
                     yield self._step(instr, memory, frame, where)
+                case Library():
+                    self._call_library(instr, memory, frame)
                 case _:
                     yield from self._nested(instr, memory, frame, where)
+
+    def _call_library(self, call: Library, memory: _Memory, frame: Frame) -> None:
+        """Calls a library function, whose results are taken to be right."""
+        arrays = [memory.array(o.name) for o in call.operands]
+        count = sum(o.access is Access.IN for o in call.operands)
+        binding = frame.next_library_call(library_name(call.function), arrays[:count])
+        library_function(call.function).bind(dict(call.options), count)(*arrays)
+        results = (a.copy() for a in arrays[count:])
+        frame.values[binding.var] = taken_from(binding.var.type, results)
 
     def _nested(
         self,
@@ -200,6 +214,8 @@ class Steps:
             for inner in walk(work.pop()):
                 if isinstance(inner, Call):
                     kernels.add(inner.kernel)
+                elif isinstance(inner, Library):
+                    kernels.add(library_name(inner.function))
                 elif isinstance(inner, Invoke) and inner.function not in seen:
                     seen.add(inner.function)
                     work.append(self._scopes[inner.function].body)

@@ -27,7 +27,7 @@ from ..ir.loop.expr import Read, walk
 from ..ir.loop.prim import PrimFunc
 from ..ir.program import analysis
 from ..ir.program.analysis import live_bytes, regions, scopes
-from ..ir.program.nodes import Call, Invoke, Program
+from ..ir.program.nodes import Call, Invoke, Library, Program
 from ..ir.span import Span
 from ..pipeline import Parts
 from ..text import seconds_text, shortened
@@ -102,7 +102,7 @@ class KernelCall(Timed):
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """An outermost loop of the program, or an invocation of its ``function``: how often it was
+    """An outermost loop of the program, or an invocation of a ``function``: how often it was
     entered in a call, its iterations, and the seconds of all together. ``in_kernels`` are those of
     the kernel calls inside, nan where functions call them. ``place`` is its number among the timed
     places of the program."""
@@ -140,10 +140,10 @@ def loop_times(timed: TimedProgram, times: Times, iterations: Array) -> tuple[Lo
     for n, loop in enumerate(timed.loops):
         inside = [*analysis.walk((loop,))]
         in_kernels = sum(times.seconds[places[id(i)]] for i in inside if id(i) in places)
-        invokes = any(isinstance(i, Invoke) for i in inside)
+        invokes = any(isinstance(i, Invoke | Library) for i in inside)
         entered = int(times.counts[first + n])
         if entered:
-            function = loop.function if isinstance(loop, Invoke) else ""
+            function = loop.function if isinstance(loop, Invoke | Library) else ""
             seconds = float(times.seconds[first + n])
             count = int(iterations[n])
             inner = math.nan if invokes else float(in_kernels)

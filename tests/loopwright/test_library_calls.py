@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import traceback
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.codegen.program_from_graph import program_from_module
+from loopwright.codegen.runtime import library_site
+from loopwright.codegen.runtime.buffers import ArraySpec
+from loopwright.codegen.runtime.status import raise_status
 from loopwright.ir.errors import InternalError
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.parser import parse_module
@@ -120,3 +124,51 @@ def test_errors_of_types_name_the_operands():
     assert error.value.message == "np.linalg.inv takes square matrices, not float64[5, 3]"
     with pytest.raises(lw.UnsupportedError, match="real or complex results, by its values"):
         lw.compile(np.linalg.eig)(A)
+
+
+def test_a_profile_has_the_times_of_calls():
+    profile = lw.compile(lambda a, b: np.linalg.solve(a * 2, b) + 1).profile(A, B)
+    assert "function @numpy.linalg.solve at" in str(profile)
+
+
+@pytest.mark.parametrize("call", [solve, solved_in_a_loop, solved_if_positive])
+def test_debugging_steps_over_calls(call):
+    comparison = lw.debug.compare(lw.compile(lambda a, b: np.exp(call(a, b))), A, abs(B))
+    assert "no difference" in str(comparison)
+
+
+def test_debugging_steps_over_complex_values():
+    comparison = lw.debug.compare(lambda x: np.fft.ifft(np.fft.fft(x) * 2).real, B[:, 0].copy())
+    assert "no difference" in str(comparison)
+
+
+def test_a_function_that_is_called_may_call_compiled_ones():
+    inner = lw.compile(lambda x: np.linalg.inv(x) + 1)
+
+    @lw.extern(results=lambda x: x)
+    def called(x):
+        return outer(x[:, :0].sum() + np.eye(6)) if len(x) == 5 else inner(x)
+
+    with pytest.raises(lw.LoopwrightTypeError, match=r"returned float64\[6, 6\]"):
+        outer = lw.compile(lambda x: called(x) * 2)
+        outer(A)
+    np.testing.assert_allclose(outer(np.eye(6)), 2 * (np.eye(6) + 1))
+
+
+def test_calls_by_ctypes_do_the_same():
+    """For interpreters whose objects are laid out in another way."""
+
+    def fails(*arrays):
+        raise KeyError("mine")
+
+    spec = ArraySpec((5, 5), np.dtype(np.float64))
+    out = np.zeros((5, 5))
+    pointers = (ctypes.c_size_t * 2)(A.ctypes.data, out.ctypes.data)
+    operands = [(spec, False), (spec, True)]
+    site = library_site.make_site(lambda a, b: np.multiply(a, 2, out=b), operands)
+    assert library_site._portable(site.address, pointers) == 0
+    np.testing.assert_array_equal(out, 2 * A)
+    site = library_site.make_site(fails, operands)
+    status = library_site._portable(site.address, pointers)
+    with pytest.raises(KeyError, match="mine"):
+        raise_status(status)
