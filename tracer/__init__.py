@@ -88,7 +88,7 @@ def _load_fft() -> None:
 
 
 def _load_more() -> None:
-    from . import calculus, editing, statistics  # noqa: F401
+    from . import bits, calculus, editing, padding, polynomials, statistics  # noqa: F401
 
 
 LATE.update({"numpy.linalg": _load_linalg, "numpy.fft": _load_fft, "numpy": _load_more})

@@ -16,8 +16,8 @@ from ..ir.dims import Dim, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
 from .dispatch import by_element, implements, views
 from .emitting import common, copied, dtype_argument, emit, kind_of, lift, one_array, read_only_view
-from .proxy import Proxy, run
-from .shaping import broadcast_to, shape_argument, size
+from .proxy import Proxy, is_number, run
+from .shaping import broadcast_shapes, broadcast_to, moveaxis, shape_argument, size
 from .trace import active
 
 __all__ = [
@@ -196,6 +196,63 @@ def _full_like(
     device: Any = None,
 ) -> Proxy:
     return _like(a, fill_value, dtype, shape)
+
+
+def _inexact(value: Any) -> Any:
+    if is_number(value):
+        return float(value)
+    return value if lift(value).type.dtype.is_float else lift(value, FLOAT64)
+
+
+@implements(np.linspace)
+def _linspace_function(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """``np.linspace`` from or to traced numbers."""
+    ends = [_inexact(v) for v in (start, stop)]
+    first, last = common(*ends)
+    rank = len(broadcast_shapes(first.shape, last.shape))
+    gaps = num - 1 if endpoint else num
+    steps = np.arange(num, dtype=first.dtype).reshape(-1, *[1] * rank)
+    step = (last - first) / gaps if gaps else first * math.nan
+    made = first + steps * step if gaps else first + steps * (last - first)
+    if endpoint and num > 1:
+        made = np.where(steps == num - 1, last, made)
+    if dtype is not None:
+        target = dtype_argument(dtype)
+        made = lift(np.floor(made) if target.is_integer else made, target)
+    made = moveaxis(made, 0, axis)
+    return (made, step) if retstep else made
+
+
+@implements(np.logspace)
+def _logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    powers = np.power(base, _linspace_function(start, stop, num, endpoint, axis=axis))
+    return powers if dtype is None else lift(powers, dtype_argument(dtype))
+
+
+@implements(np.geomspace)
+def _geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """``np.geomspace`` between traced numbers of one sign."""
+    ends = [np.log10(np.abs(lift(v, FLOAT64))) for v in (start, stop)]
+    made = np.copysign(_logspace(*ends, num, endpoint, axis=axis), lift(start, FLOAT64))
+    return made if dtype is None else lift(made, dtype_argument(dtype))
 
 
 @views

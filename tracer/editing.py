@@ -19,7 +19,7 @@ from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, flattened, listed, moveaxis, reshape
 from .writing import writable
 
-__all__ = ["counted", "part"]
+__all__ = ["chosen", "counted", "part"]
 
 _PIECES = 8
 """Slices of an array that are joined; more of them are taken element by element."""
@@ -50,7 +50,7 @@ def _append(arr: Any, values: Any, axis: int | None = None) -> Proxy:
     return FUNCTIONS[np.concatenate]([arr, values], axis)
 
 
-def _chosen(x: Proxy, axis: int, places: np.ndarray[Any, Any]) -> Proxy:
+def chosen(x: Proxy, axis: int, places: np.ndarray[Any, Any]) -> Proxy:
     """The elements of ``x`` at known places along an axis: slices if they are few."""
     starts = np.flatnonzero(np.diff(places, prepend=-2) != 1)
     if len(starts) > _PIECES:
@@ -83,7 +83,7 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Proxy:
         kept[_places(obj, size)] = False
     except IndexError as error:
         raise LoopwrightIndexError(str(error)) from None
-    return _chosen(x, axis, np.flatnonzero(kept))
+    return chosen(x, axis, np.flatnonzero(kept))
 
 
 def _places(obj: Any, size: int) -> Any:
@@ -225,7 +225,7 @@ def _compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) 
         raise LoopwrightIndexError(
             f"index {places[-1]} is outside of axis {axis} of {x.type.short}"
         )
-    return _chosen(x, axis, places)
+    return chosen(x, axis, places)
 
 
 @implements(np.extract)
@@ -241,13 +241,13 @@ def _extract(condition: Any, arr: Any) -> Proxy:
 def _place(arr: Any, mask: Any, vals: Any) -> None:
     """``np.place``: values one after the other where the mask holds, from the first again."""
     target = writable(arr, "np.place")
-    chosen, values = flattened(lift(mask, BOOL)), flattened(lift(vals, target.type.dtype))
+    held, values = flattened(lift(mask, BOOL)), flattened(lift(vals, target.type.dtype))
     count = as_int(values.size)
     if not count:
         raise LoopwrightValueError("np.place: there are no values")
-    before = np.cumsum(lift(chosen, INT64)) - 1
+    before = np.cumsum(lift(held, INT64)) - 1
     taken = emit("take", values, before % count, axis=0, mode="clip")
-    target[...] = where(reshape(chosen, target.shape), reshape(taken, target.shape), target)
+    target[...] = where(reshape(held, target.shape), reshape(taken, target.shape), target)
 
 
 @implements(np.piecewise)

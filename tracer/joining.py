@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ir.dims import Dim, as_int, int_max
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from .arguments import any_traced
 from .dispatch import UNSET, implements, method, views
 from .emitting import common_strong, emit, emit_many, lift
 from .proxy import Proxy
@@ -204,48 +205,17 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Proxy:
         x, axis = flattened(x), 0
     axis = normalise_axis(axis, x.ndim)
     if not isinstance(repeats, int | np.integer | Dim):
-        raise UnsupportedError(
-            "np.repeat with several counts is not supported",
-            hint="np.take(x, np.repeat(np.arange(n), counts), axis)",
-        )
+        if any_traced((repeats,)):
+            raise UnsupportedError(
+                "np.repeat by traced counts gives a shape that depends on values",
+                hint="x[np.searchsorted(np.cumsum(counts), np.arange(n), 'right')] for a total n",
+            )
+        places = np.repeat(np.arange(as_int(x.shape[axis])), repeats)
+        return emit("take", x, lift(places), axis=axis, mode="clip")
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     column = reshape(x, (*before, x.shape[axis], 1, *after))
     wide = broadcast_to(column, (*before, x.shape[axis], size(repeats), *after))
     return reshape(wide, (*before, x.shape[axis] * size(repeats), *after))
-
-
-@implements(np.pad)
-def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Proxy:
-    x = lift(array)
-    if mode not in ("constant", "edge", "reflect"):
-        raise UnsupportedError(
-            f"np.pad: mode {mode!r} is not supported", hint='"constant", "edge" or "reflect"'
-        )
-    value = options.pop("constant_values", 0)
-    if options.pop("reflect_type", "even") != "even" or options:
-        raise UnsupportedError(f"np.pad: {', '.join(options) or 'reflect_type'} is not supported")
-    if isinstance(value, Proxy) or not isinstance(value, bool | int | float | np.generic):
-        raise UnsupportedError("np.pad: constant_values must be one number")
-    lift(value if not isinstance(value, np.generic) else value.item(), x.type.dtype)
-    return emit("nn.pad", x, pad_width=_pad_pairs(pad_width, x.ndim), pad_value=value, mode=mode)
-
-
-def _pad_pairs(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
-    if isinstance(pad_width, dict):
-        pairs = [(0, 0)] * rank
-        for axis, width in pad_width.items():
-            both = (width, width) if isinstance(width, int) else width
-            pairs[normalise_axis(axis, rank)] = (int(both[0]), int(both[1]))
-        return tuple(pairs)
-    try:
-        wide = np.broadcast_to(np.asarray(pad_width), (rank, 2))
-    except ValueError:
-        raise LoopwrightValueError(
-            f"np.pad: {pad_width!r} is not a pair (before, after) for each of {rank} axes"
-        ) from None
-    if (wide < 0).any():
-        raise LoopwrightValueError(f"np.pad: the widths must not be negative: {pad_width!r}")
-    return tuple((int(a), int(b)) for a, b in wide)
 
 
 @implements(np.diff)

@@ -446,13 +446,7 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
     "array_str": ("", _PRINT),
     "bincount": ("np.bincount(i, minlength=4)", "(i[:, None] == np.arange(4)).sum(axis=0)"),
     "flatnonzero": ("", _KEEPS),
-    "logaddexp2": (
-        "np.logaddexp2(x, y)",
-        "np.logaddexp(x * np.log(2), y * np.log(2)) / np.log(2)",
-    ),
     "nonzero": ("", _KEEPS),
-    "polyval": ("np.polyval([1.0, 2.0, 3.0], x)", "(1.0 * x + 2.0) * x + 3.0"),
-    "real_if_close": ("np.real_if_close(x)", "x"),
     "save": ("", "x; save what the compiled function returns"),
 }
 """A use of each name after ``np.`` and an expression with the same result; a test runs both. If

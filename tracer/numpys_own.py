@@ -25,6 +25,7 @@ from ..ir.errors import LoopwrightError
 from .converting import CONVERTERS, SUBSCRIPTED, has_traced, joined_by, vectorized
 from .creation import full
 from .emitting import copied, lift, one_array
+from .padding import as_strided
 from .proxy import run
 from .trace import active
 
@@ -58,15 +59,17 @@ def replaced() -> Generator[None, None, None]:
 
 def _replace(functions: dict[str, Any]) -> None:
     for name, function in functions.items():
-        setattr(np.vectorize if name == "__call__" else np, name, function)
+        setattr(_OWNERS.get(name, np), name, function)
 
 
 _FILLED: dict[str, Any] = {"zeros": 0, "ones": 1, "empty": 0}
 _LIKE: dict[str, Any] = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}
 _COPIES = ("arange", "array", "copy", "eye", "full", "full_like", "identity", "linspace")
+_CONVERTERS = {**CONVERTERS, "as_strided": as_strided}
+_OWNERS: dict[str, Any] = {"__call__": np.vectorize, "as_strided": np.lib.stride_tricks}
 _NUMPYS = {
-    name: vars(np)[name]
-    for name in {**_FILLED, **_LIKE, **dict.fromkeys(_COPIES), **CONVERTERS, **SUBSCRIPTED}
+    name: vars(_OWNERS.get(name, np))[name]
+    for name in {**_FILLED, **_LIKE, **dict.fromkeys(_COPIES), **_CONVERTERS, **SUBSCRIPTED}
 }
 _VECTORIZED = np.vectorize.__call__
 
@@ -81,7 +84,7 @@ def _ours() -> dict[str, Any]:
 
 
 def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    converter, makes = CONVERTERS.get(name), name in (*_FILLED, *_LIKE, *_COPIES)
+    converter, makes = _CONVERTERS.get(name), name in (*_FILLED, *_LIKE, *_COPIES)
 
     @functools.wraps(otherwise)
     def create(*args: Any, **kwargs: Any) -> Any:

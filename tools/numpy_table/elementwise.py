@@ -7,6 +7,15 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.logaddexp2", "{f}(f, g)", "{f}(e, 1.5)"),
+    row("np.frexp np.spacing", "{f}(f)", "{f}(e)", "{f}(f * 1e-300)"),
+    row("np.ldexp", "{f}(f, 3)", "{f}(f, n)", "{f}(np.float64(1.7) * f, -1070)"),
+    row("np.nextafter", "{f}(f, g)", "{f}(e, f)", "{f}(f, np.inf)", "{f}(f - f, -1)"),
+    row("np.gcd np.lcm", "{f}(i, j)", "{f}(n, 4)", "{f}(i, 0)"),
+    row("np.bitwise_count", "{f}(i)", "{f}(n)"),
+    row("np.packbits", "{f}(b)", "{f}(x1 > 0, axis)", "{f}(b1, -1, bitorder='little')"),
+    row("np.unpackbits", "{f}(i.astype(np.uint8))", "{f}(n1.astype(np.uint8), axis, count=11)",
+        "{f}(n1.astype(np.uint8), axis, bitorder='little')"),
     row("np.array_equiv", "{f}(x, y)", "{f}(v, [1, 2, 3])"),
     row("np.negative np.square", "{f}(e)", "{f}(i)", "{f}(x)"),
     row("np.absolute np.abs np.positive np.sign", "{f}(e)", "{f}(x)", "{f}(i)"),

@@ -7,6 +7,11 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.lib.stride_tricks.sliding_window_view", "{f}(v, 1)", "{f}(np.stack([v] * 3), 2, 0)",
+        "{f}(x2[..., None] + np.arange(3), 2, -1)"),
+    row("np.lib.stride_tricks.as_strided", "{f}(v, (1, v.size), (0, v.itemsize))",
+        "{f}(v, (v.size // 2, 2), (v.itemsize, v.itemsize))",
+        limits="known strides; called by this name"),
     row("np.choose", "{f}(n % 3, [1, 2, 3])", "{f}(b.astype(int), [f, g])",
         "{f}(i, [1, 2], mode='wrap')", "{f}(i, (1.5, 2), mode='clip')", limits="32 choices"),
     row("np.compress", "{f}([True, False], x1, -1)", "{f}([False, True], x)",

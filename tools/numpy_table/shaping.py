@@ -48,7 +48,11 @@ ROWS = [
     row("np.unstack", "{f}(x1, axis=axis)"),
     row("np.roll", "{f}(x, k)", "{f}(x1, k, axis)", "{f}(x2, (1, k), (0, 1))"),
     row("np.tile", "{f}(x, 2)", "{f}(x, (2, 1, 3))"),
-    row("np.repeat", "{f}(x, 2)", "{f}(x1, 3, axis)", limits="one count"),
+    row("np.repeat", "{f}(x, 2)", "{f}(x1, 3, axis)",
+        "{f}(v, np.arange(v.size) % 3)", limits="counts that are known"),
     row("np.pad", "{f}(x, 1)", "{f}(f1, 2, constant_values=7)", "{f}(f1, 1, 'edge')",
-        "{f}(v, (0, 2), constant_values=3)"),
+        "{f}(v, (0, 2), constant_values=3)", "{f}(m, 2, 'reflect')", "{f}(x2, 2, 'symmetric')",
+        "{f}(x1, (1, 3), 'wrap')", "{f}(f1, 2, 'maximum')", "{f}(f1, (2, 1), 'minimum')",
+        "{f}(i1, 2, 'mean', stat_length=2)", "{f}(f2, 1, 'linear_ramp', end_values=2)",
+        "{f}(f1, (1, 2), constant_values=(3, 4))", limits="reflect_type='even'; no functions"),
 ]  # fmt: skip

@@ -7,6 +7,14 @@ from .rows import row
 __all__ = ["ROWS"]
 
 ROWS = [
+    row("np.polyval", "{f}([1, 2, 3], f)", "{f}(v, w)", "{f}(v, 2)"),
+    row("np.polyadd np.polysub", "{f}(v, [1, 2])", "{f}(iv, v)"),
+    row("np.polymul", "{f}(sv, [1, 2])", "{f}(sv, sv)", limits="leading zeros are kept"),
+    row("np.polyder", "{f}(v)", "{f}(iv, 2)"),
+    row("np.polyint", "{f}(v)", "{f}(iv, 2, [1, 2])", "{f}(v, k=3)"),
+    row("np.poly", "{f}(v)", limits="zeros, no matrices"),
+    row("np.polyfit", "{f}(sv, v, 0)", "{f}(np.arange(5), m[0, 0] * np.arange(5) ** 2, 2)",
+        "{f}(np.arange(4), np.arange(4) * v[0], 1, w=[1, 2, 1, 1])", limits="no full=, cov="),
     row(
         "np.fft.fft np.fft.ifft np.fft.rfft np.fft.irfft np.fft.hfft np.fft.ihfft",
         "{f}(m, 5)",

@@ -42,6 +42,18 @@ REASONS = [
         "ndarray.byteswap np.from_dlpack np.nested_iters np.isfortran",
     ),
     reason(
+        "how many elements the result has depends on values, and sizes are known while tracing",
+        "np.trim_zeros np.roots np.polydiv np.real_if_close",
+    ),
+    reason(
+        "makes Python objects, one for each element",
+        "np.frompyfunc np.fromiter",
+    ),
+    reason(
+        "says how NumPy would compute, and computes nothing",
+        "np.einsum_path np.min_scalar_type",
+    ),
+    reason(
         "the size of an array is a part of its type: np.reshape or np.pad make another array",
         "ndarray.resize",
     ),
