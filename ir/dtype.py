@@ -152,6 +152,11 @@ class DType:
         return self.kind is Kind.COMPLEX
 
     @property
+    def is_inexact(self) -> bool:
+        """True for floats and complex numbers, which have infinities and nan."""
+        return self.is_float or self.is_complex
+
+    @property
     def is_integer(self) -> bool:
         """Signed or unsigned integer; bool is neither."""
         return self.kind is Kind.INT or self.kind is Kind.UINT
@@ -285,6 +290,6 @@ def promote(*dtypes: DType) -> DType:
 def float_for(dtype: DType) -> DType:
     """Returns the float or complex type in which an elementary function of ``dtype`` is
     computed."""
-    if dtype.is_float or dtype.is_complex:
+    if dtype.is_inexact:
         return dtype
     return FLOAT64 if dtype.bits >= 32 else FLOAT32

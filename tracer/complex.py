@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import UFUNCS, by_element, implements, method, views
+from ..ir.errors import LoopwrightTypeError
+from .dispatch import METHODS, UFUNCS, by_element, implements, method, views
 from .elementwise import full_like
 from .emitting import copied, emit, lift
 from .proxy import Proxy
@@ -30,6 +31,18 @@ def _real(val: Any) -> Proxy:
 def _imag(val: Any) -> Proxy:
     x = lift(val)
     return emit("imag", x) if x.type.dtype.is_complex else full_like(x, 0, x.type.dtype)
+
+
+@method("real.set")
+def _set_real(x: Proxy, value: Any) -> None:
+    METHODS["__setitem__"](_real(x), ..., value)
+
+
+@method("imag.set")
+def _set_imag(x: Proxy, value: Any) -> None:
+    if not x.type.dtype.is_complex:
+        raise LoopwrightTypeError("array does not have imaginary part to set")
+    METHODS["__setitem__"](_imag(x), ..., value)
 
 
 def _conjugate(x: Any) -> Proxy:

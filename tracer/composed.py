@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtype import BOOL, FLOAT64, INT64
+from ..ir.dtype import BOOL, COMPLEX128, FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
 from .dispatch import UFUNCS, UNSET, by_element, implements
 from .emitting import common, emit, lift, promoted, to_float
@@ -52,7 +52,8 @@ def _positive(x: Proxy) -> Any:
 
 @ufunc(np.float_power)
 def _float_power(x: Proxy, y: Proxy) -> Any:
-    return emit("power", lift(x, FLOAT64), lift(y, FLOAT64))
+    wide = COMPLEX128 if x.type.dtype.is_complex else FLOAT64
+    return emit("power", lift(x, wide), lift(y, wide))
 
 
 @ufunc(np.fabs)
@@ -67,6 +68,8 @@ def _square(x: Proxy) -> Any:
 
 @ufunc(np.reciprocal)
 def _reciprocal(x: Proxy) -> Any:
+    if x.type.dtype.is_complex:  # of 0 it is nan, which 1 / 0 is not
+        return _where(x == 0, complex(math.nan, math.nan), 1 / x)
     return 1 / x if x.type.dtype.is_float else 1 // x
 
 
@@ -136,6 +139,9 @@ def _nan_to_num(
     x = lift(x)
     if not copy:
         raise UnsupportedError("np.nan_to_num: copy=False", hint="x[...] = np.nan_to_num(x)")
+    if x.type.dtype.is_complex:
+        parts = (_nan_to_num(p, True, nan, posinf, neginf) for p in (x.real, x.imag))
+        return emit("complex", *parts)
     if not x.type.dtype.is_float:
         return x
     info = np.finfo(x.dtype)
@@ -176,7 +182,7 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if x.shape != y.shape:
         return False
     same = x == y
-    if equal_nan and x.type.dtype.is_float:
+    if equal_nan and x.type.dtype.is_inexact:
         same = np.logical_or(same, _both_nan(x, y))
     return np.all(same)
 
@@ -240,7 +246,7 @@ def _nansum(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
 ) -> Any:
     x = lift(a)
-    if x.type.dtype.is_float:
+    if x.type.dtype.is_inexact:
         x = _where(np.isnan(x), 0, x)
     return np.sum(x, axis, dtype, keepdims=keepdims)
 

@@ -120,7 +120,7 @@ def _linspace(
     if not isinstance(start, Proxy) and not isinstance(stop, Proxy):
         return lift(np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
     first, last = common(
-        *(v if lift(v).type.dtype.is_float else lift(v, FLOAT64) for v in (start, stop))
+        *(v if lift(v).type.dtype.is_inexact else lift(v, FLOAT64) for v in (start, stop))
     )
     position = lift(np.linspace(0.0, 1.0, num, endpoint=endpoint), first.type.dtype)
     result = first + position * (last - first)

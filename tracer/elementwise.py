@@ -81,6 +81,10 @@ def _clip(
     bounds = [b for b in (low, high) if b is not None]
     target = common_dtype(a, *bounds) if dtype is None else dtype_argument(dtype)
     x = lift(a, target)
+    if target.is_complex:
+        for name, bound in (("maximum", low), ("minimum", high)):
+            x = x if bound is None else emit(name, x, lift(bound, target))
+        return x
     if all(map(is_number, bounds)):
         if target.is_integer:  # a bound that no element can pass is none
             info = np.iinfo(target.numpy)
@@ -125,7 +129,7 @@ def _bound(value: Any, wide: DType, target: DType, low: bool = False, high: bool
 def _round(a: Any, decimals: int = 0) -> Proxy:
     x = lift(a)
     dtype = x.type.dtype
-    if not dtype.is_float:
+    if not dtype.is_inexact:
         if decimals >= 0:
             return x
         raise UnsupportedError("rounding integers to tens is not supported")
@@ -176,7 +180,7 @@ def _astype(
 @method("view")
 @views
 def _view(x: Any, dtype: Any = None, type: Any = None) -> Proxy:
-    """Only the view that is the array itself: there are no other classes, and no bits to see."""
+    """The array itself, or its bytes as elements of another dtype; there are no other classes."""
     wanted = dtype if type is None else type
     if wanted is None or wanted is np.ndarray:
         return lift(x)
@@ -186,9 +190,32 @@ def _view(x: Any, dtype: Any = None, type: Any = None) -> Proxy:
             "an operation with one makes of it",
             hint="np.asarray(...) of the other operand, if its values are all that counts",
         )
-    raise UnsupportedError(
-        "the bits of a traced array as another dtype are not supported", hint="x.astype(dtype)"
-    )
+    return _as_bytes_of(lift(x), dtype_argument(wanted))
+
+
+def _as_bytes_of(x: Proxy, target: DType) -> Proxy:
+    """``x`` with the last axis as many elements of ``target`` as fit its bytes."""
+    old, new = x.type.dtype.bytes, target.bytes
+    if x.type.dtype == target:
+        return emit("reshape", x, newshape=x.shape)
+    if old == new:
+        return emit("bitcast", x, dtype=target.name)
+    if not x.ndim:
+        raise LoopwrightValueError(
+            "changing the dtype of an array without axes is only possible if the itemsize stays"
+        )
+    *front, last = x.shape
+    if old > new:
+        wide = emit("bitcast", x, dtype=target.name)
+        return emit("reshape", wide, newshape=(*front, last * (old // new)))
+    ratio = new // old
+    if not isinstance(last, int) or last % ratio:
+        raise LoopwrightValueError(
+            f"the last axis of {x.type.short} has to divide into elements of {target}, which are "
+            f"{ratio} times as large"
+        )
+    narrow = emit("reshape", x, newshape=(*front, last // ratio, ratio))
+    return emit("bitcast", narrow, dtype=target.name)
 
 
 @implements(np.copy)

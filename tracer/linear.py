@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.dims import as_int, product
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .dispatch import UFUNCS, implements, method, views
+from .dispatch import METHODS, UFUNCS, implements, method, views
 from .emitting import common_strong, dtype_argument, emit, lift, promoted, read_only_view, to_float
 from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
@@ -49,7 +49,7 @@ def _dot(a: Any, b: Any, out: Any = None) -> Proxy:
 
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Proxy:
     x, y = common_strong(x1, x2)
-    total = np.sum(x * y, axis)  # of small integers in 64 bits,
+    total = np.sum(METHODS["conj"](x) * y, axis)  # of small integers in 64 bits,
     return lift(total, x.type.dtype)  # where it is right modulo any smaller power of two
 
 
@@ -93,6 +93,7 @@ def _linalg_outer(x1: Any, x2: Any, /) -> Proxy:
 @implements(np.vdot)
 def _vdot(a: Any, b: Any, /) -> Proxy:
     x, y = common_strong(a, b)
+    x = METHODS["conj"](x)
     return emit("nn.matmul", reshape(x, (x.size,)), reshape(y, (y.size,)))
 
 
@@ -282,7 +283,9 @@ def _vector_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> P
     if not isinstance(ord, int | float):
         raise LoopwrightValueError(f"np.linalg.norm: order {ord!r} of a vector")
     if ord == 2:
-        return np.sqrt(np.sum(a * a, axes, keepdims=keepdims))
+        parts = (a.real, a.imag) if a.type.dtype.is_complex else (a,)
+        squares = sum(p * p for p in parts)
+        return np.sqrt(np.sum(squares, axes, keepdims=keepdims))
     size = abs(a)
     if ord == math.inf:
         return np.max(size, axes, keepdims=keepdims)
@@ -290,7 +293,7 @@ def _vector_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> P
         return np.min(size, axes, keepdims=keepdims)
     if ord == 1:
         return np.sum(size, axes, keepdims=keepdims)
-    dtype = a.type.dtype
+    dtype = a.type.dtype.part
     if ord == 0:
         return np.sum(lift(a != 0, dtype), axes, keepdims=keepdims)
     total = np.sum(emit("power", size, lift(ord, dtype)), axes, keepdims=keepdims)

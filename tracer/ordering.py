@@ -27,7 +27,7 @@ def _scan(name: str) -> Callable[..., Proxy]:
             x, axis = reshape(x, (x.size,)), 0
         if dtype is not None:
             return emit(name, lift(x, dtype_argument(dtype)), axis=normalise_axis(axis, x.ndim))
-        wide = x if x.type.dtype.is_float else lift(x, x.type.dtype.accumulator)
+        wide = x if x.type.dtype.is_inexact else lift(x, x.type.dtype.accumulator)
         return emit(name, wide, axis=normalise_axis(axis, x.ndim))
 
     return scan
@@ -49,7 +49,7 @@ def _nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = N
 
 def _without_nan(a: Any, instead: int) -> Proxy:
     x = lift(a)
-    return where(emit("isnan", x), lift(instead, x.type.dtype), x) if x.type.dtype.is_float else x
+    return where(emit("isnan", x), lift(instead, x.type.dtype), x) if x.type.dtype.is_inexact else x
 
 
 def _cumulative(scan: Callable[..., Proxy], neutral: int) -> Callable[..., Proxy]:

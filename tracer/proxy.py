@@ -331,9 +331,17 @@ class Proxy(_Operators):
     def real(self) -> Proxy:
         return self._method("real")()
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        self._method("real.set")(value)
+
     @property
     def imag(self) -> Proxy:
         return self._method("imag")()
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self._method("imag.set")(value)
 
     @property
     def flat(self) -> Proxy:

@@ -90,7 +90,7 @@ def _accumulation(name: str, join: str, identity: int) -> Callable[..., Proxy]:
         wide = dtype_of_x.accumulator if dtype is None else dtype_argument(dtype)
         x = _masked(lift(x, wide), where, identity)
         total = _reduce(name, x, axis, keepdims, initial, join)
-        return lift(total, dtype_of_x) if dtype is None and dtype_of_x.is_float else total
+        return lift(total, dtype_of_x) if dtype is None and dtype_of_x.is_inexact else total
 
     return reduce
 
@@ -125,8 +125,7 @@ def float_operand(a: Any, dtype: Any) -> Proxy:
     if dtype is not None:
         return cast(a, dtype)
     x = lift(a)
-    dtype_of_x = x.type.dtype
-    return x if dtype_of_x.is_float or dtype_of_x.is_complex else cast(x, "float64")
+    return x if x.type.dtype.is_inexact else cast(x, "float64")
 
 
 def _spread(name: str) -> Callable[..., Proxy]:

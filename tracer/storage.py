@@ -24,7 +24,7 @@ import numpy as np
 
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr
-from ..ir.dtype import DType
+from ..ir.dtype import DType, dtype_of
 from ..ir.graph.nodes import Atom
 from ..ir.graph.types import TensorType
 from ..ir.span import Span
@@ -215,11 +215,30 @@ def _squeezed(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, A
     return tuple(s for axis, s in enumerate(strides) if axis not in gone)
 
 
+def _part(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+    return tuple(2 * s for s in strides)
+
+
+def _bitcast(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+    """Strides in elements of another size, which have an axis of their own if they are smaller."""
+    assert isinstance(parent.atom.type, TensorType)
+    old, new = parent.atom.type.dtype.bytes, dtype_of(attrs["dtype"]).bytes
+    if old >= new:
+        ratio = old // new
+        return (*(ratio * s for s in strides), 1) if ratio > 1 else strides
+    ratio = new // old
+    dense_inside = strides[-1] == 1 and all(s % ratio == 0 for s in strides[:-1])
+    return tuple(s // ratio for s in strides[:-1]) if dense_inside else None
+
+
 _STRIDES: dict[str, Callable[[Reference, tuple[int, ...], Mapping[str, Any]], Strides]] = {
     "transpose": _transposed,
     "strided_slice": _sliced,
     "reverse": _reversed,
     "squeeze": _squeezed,
+    "real": _part,
+    "imag": _part,
+    "bitcast": _bitcast,
 }
 
 VIEW_OPERATORS = frozenset({*_STRIDES, "reshape", "broadcast_to"})

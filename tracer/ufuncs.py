@@ -143,7 +143,7 @@ def _rounding(ufunc: Any, name: str) -> Callable[..., Proxy]:
 def _float_test(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(x: Any) -> Proxy:
         operand = lift(x)
-        if operand.type.dtype.is_float or operand.type.dtype.is_complex:
+        if operand.type.dtype.is_inexact:
             return emit(name, operand)
         return full_like(operand, name == "isfinite", BOOL)
 
@@ -169,6 +169,29 @@ for _row in SCALAR_OPS.values():
         UFUNCS[_row.numpy] = _implementation(_row)
 
 
+_MOST_FACTORS = 100
+"""Exponents from which on NumPy takes logarithms of complex numbers."""
+
+
+def _is_small_int(y: Any) -> bool:
+    return isinstance(y, int | float) and float(y).is_integer() and abs(y) < _MOST_FACTORS
+
+
+def _product_of_equals(base: Proxy, count: int) -> Proxy:
+    """``base ** count`` by repeated squaring."""
+    one = lift(1, base.type.dtype)
+    if count < 0:
+        return emit("divide", one, _product_of_equals(base, -count))
+    result: Proxy | None = None
+    while count:
+        if count % 2:
+            result = base if result is None else emit("multiply", result, base)
+        count //= 2
+        if count:
+            base = emit("multiply", base, base)
+    return full_like(base, 1, base.type.dtype) if result is None else result
+
+
 @implements(np.power)
 @with_options
 def _power(x: Any, y: Any) -> Proxy:
@@ -188,6 +211,8 @@ def _power(x: Any, y: Any) -> Proxy:
             return emit("divide", lift(1, base.type.dtype), base)
         if y == 1:
             return base
+        if base.type.dtype.is_complex and _is_small_int(y):
+            return _product_of_equals(base, int(y))
     return emit("power", base, exponent)
 
 

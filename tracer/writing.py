@@ -99,6 +99,12 @@ def _scattered(view: View, old: Atom, new: Atom) -> Atom:
     """The value of a view's parent once the view, which had the value ``old``, has ``new``."""
     parent = view.parent
     trace, whole = parent.owner, parent.atom
+    if view.name in ("real", "imag"):
+        kept = trace.emit("imag" if view.name == "real" else "real", (whole,), {})
+        return trace.emit("complex", (new, kept) if view.name == "real" else (kept, new), {})
+    if view.name == "bitcast":
+        assert isinstance(whole.type, TensorType)
+        return trace.emit("bitcast", (new,), {"dtype": whole.type.dtype.name})
     placed = trace.place_updates.get(new)
     if placed is not None and placed.base is old:
         moved = _parent_place(view, placed)

@@ -87,6 +87,59 @@ def test_python_complex_numbers_are_weak() -> None:
     check(function, np.arange(3), 1j)
 
 
+FUNCTIONS: dict[str, Function] = {
+    "prod": lambda x, y: (x.prod(), x.prod(0), np.prod(x, 1, keepdims=True)),
+    "scans": lambda x, y: (x.cumsum(1), np.cumprod(x, 0)),
+    "spread": lambda x, y: (x.var(), x.std(0), np.var(x, 1, ddof=1), np.average(x, axis=0)),
+    "extremes": lambda x, y: (x.max(), x.min(0), np.max(np.round(x), 1), np.argmin(np.round(x), 1)),
+    "truth": lambda x, y: (x.any(), np.all(x, 0), np.logical_not(x), x.astype(bool)),
+    "matmul": lambda x, y: (x @ y.T, x @ y[0], y[0] @ x.T, np.dot(x[0], y[0]), np.inner(x, y)),
+    "conjugated": lambda x, y: (np.vdot(x, y), np.vecdot(x, y), np.linalg.norm(x, axis=1)),
+    "einsum": lambda x, y: (np.einsum("ij,kj->ik", x, y), np.einsum("ij,ij,kj->k", x, y, x)),
+    "products": lambda x, y: (np.tensordot(x, y, ([0], [0])), np.outer(x[0], y[0]), np.kron(x, y)),
+    "order": lambda x, y: (x < y, x <= y, x > y, x >= y, np.maximum(x, y), np.fmin(x, y)),
+    "choice": lambda x, y: (np.where(x.real > 0, 1, y), np.clip(x, -1, 1), np.tril(x)),
+    "index": lambda x, y: (x[[0, 2, 1]], x[:, np.array([0, 1])], np.take(x, [1, 2], axis=1)),
+    "join": lambda x, y: (np.stack([x, y]), np.pad(x, 1), *np.split(x, 2), np.roll(x, 2, 1)),
+    "powers": lambda x, y: (x**2, x**5, x**-1, x**0.5, x**y, 2**x, 1 / x),
+    "rounding": lambda x, y: (np.round(x, 1), np.around(x), np.rint(x), np.nan_to_num(x)),
+    "near": lambda x, y: (np.isclose(x, y), np.array_equal(x, x), np.isfinite(x), np.isreal(x)),
+    "bytes": lambda x, y: (x.view(x.real.dtype), x.view(x.real.dtype)[:, ::2] * 2),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    for dtype in ("complex64", "complex128"):
+        check(FUNCTIONS[name], drawn(6, 5, dtype=dtype), drawn(6, 5, dtype=dtype, seed=1))
+
+
+def test_writes_through_parts_and_bytes() -> None:
+    def parts(x: Any) -> Any:
+        x.real = 2
+        x.imag[1:3] = x.real[1:3] * 3
+        x.real += 1
+        x[0] = 5j
+        floats = x.view(x.real.dtype)
+        floats[:, 0] = 1
+        return x.sum()
+
+    def positions(x: Any) -> Any:
+        x = x.copy()
+        x[np.array([0, 1]), 2] += 2
+        np.add.at(x, (np.array([0, 0, 1]), np.array([1, 1, 2])), 1j)
+        x.real[x.real > 0] = 1
+        return x
+
+    for function in (parts, positions):
+        x = drawn(4, 5)
+        wanted = x.copy()
+        check(function, x.copy())
+        function(wanted)
+        lw.compile(function)(x)
+        np.testing.assert_array_equal(x, wanted)
+
+
 def test_what_complex_numbers_do_not_have_names_them() -> None:
     with pytest.raises(TypeError, match="floor is not defined for complex64"):
         lw.compile(lambda x: np.floor(x))(drawn(3))

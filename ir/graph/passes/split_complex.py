@@ -34,7 +34,7 @@ import numpy as np
 from ...dataclass import dataclass
 from ...errors import InternalError, UnsupportedError
 from ...ops.compose import F, Value
-from ...ops.pairs import PAIR_RULES, Pair
+from ...ops.pairs import COMPOSED, PAIR_RULES, Pair
 from ...traits import Trait
 from ..builder import Builder
 from ..nodes import (
@@ -54,6 +54,7 @@ from ..nodes import (
     Var,
     While,
 )
+from ..operator import Operator
 from ..types import FuncType, TensorType, TupleType, Type
 from ..walk import all_bindings, map_operands, nested_blocks, nested_params, operands
 
@@ -250,6 +251,8 @@ class _Splitter:
         if op.traits & _BORDERS:
             args = [self.whole(builder, f) for f in fields]
             return self.parted(builder, var.type, builder.emit(op, args, call.attrs))
+        if op.name in COMPOSED:
+            return self.composed(call, fields, builder)
         rule = PAIR_RULES.get(op.name)
         if rule is None:
             raise UnsupportedError(f"{op.name} is not supported for complex numbers", span=var.span)
@@ -264,6 +267,16 @@ class _Splitter:
                 f"{op.name} of complex numbers gives {', '.join(map(str, types))} for {var.type}"
             )
         return split
+
+    def composed(self, call: Call, fields: list[_Split], builder: Builder) -> _Split:
+        """Emits what an operator consists of."""
+        op = call.op
+        assert isinstance(op, Operator) and op.decompose is not None
+        inner = Builder(span=builder.span)
+        params = [inner.param(f"x{n}", a.type) for n, a in enumerate(call.args)]
+        result = op.decompose(inner, params, call.attrs)
+        self.values.update(zip(params, fields, strict=True))
+        return self.block(inner.block(result), builder)
 
     def of(self, atom: Atom) -> _Split:
         """Returns the substitute of ``atom``."""

@@ -1,74 +1,29 @@
-"""Operators on complex numbers, as compositions of operators on real and imaginary parts.
-
-``split_complex`` asks this table. An operator that is not in it refuses complex operands::
-
-    @on_pairs("multiply")
-    def _multiply(x: Pair, y: Pair) -> Pair:
-        return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
-
-A rule has the operator's operands and attributes: complex operands arrive as pairs, others as they
-are; an operator without operands has the graph's builder instead. Special values (infinities, nan,
-signs of zeros) are NumPy's, those of C99's Annex G. The error of a function is bounded relative to
-the modulus of its result, not to each part.
-"""
+"""Parts, arithmetic, and operators that treat both parts alike."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
-from ..dtype import DTYPES
-from ..errors import LoopwrightTypeError
-from ..graph.builder import Builder
-from ..graph.types import TensorType, TupleType
-from .compose import F, Value, call
-from .rules import shorts
+from ...dtype import DTYPES
+from ...errors import UnsupportedError
+from ...graph.builder import Builder
+from ...graph.types import TupleType
+from ..compose import F, Value, call
+from .table import PAIR_RULES, Operand, Pair, PairRule, on_pairs
 
-__all__ = ["PAIR_RULES", "Pair", "require_pair_rule"]
-
-
-class Pair(NamedTuple):
-    """A complex tensor: its real and its imaginary part, of one type."""
-
-    re: Value
-    im: Value
-
-
-Operand: TypeAlias = Pair | Value
-PairRule: TypeAlias = Callable[..., Any]
-
-PAIR_RULES: dict[str, PairRule] = {}
-"""Rules by operator: from its operands and attributes to its result, a pair or a real value."""
-
-
-def on_pairs(*names: str) -> Callable[[PairRule], PairRule]:
-    """Enters the decorated function into the table under each of ``names``."""
-
-    def enter(rule: PairRule) -> PairRule:
-        PAIR_RULES.update(dict.fromkeys(names, rule))
-        return rule
-
-    return enter
-
-
-def require_pair_rule(name: str, operands: Sequence[TensorType]) -> None:
-    """Raises LoopwrightTypeError unless the operator takes complex numbers."""
-    if name not in PAIR_RULES:
-        raise LoopwrightTypeError(
-            f"is not defined for complex numbers, {shorts(operands)}",
-            hint="x.real, x.imag or abs(x)",
-        )
-
+__all__ = ["divide", "modulus", "multiply"]
 
 # Operators that treat both parts alike: index maps, sums, choices.
 
-BY_PARTS = (
+_BY_PARTS = (
     *("add", "subtract", "negative", "round", "sum", "mean", "cumsum", "where"),
     *("concatenate", "stack", "split", "reshape", "transpose", "broadcast_to", "expand_dims"),
     *("squeeze", "diagonal", "strided_slice", "strided_set", "reverse", "take", "tril", "triu"),
-    *("dynamic_slice", "nn.gather_nd"),
+    *("dynamic_slice", "nn.gather_nd", "nn.pad"),
 )
+_ADDING = ("index_update", "nn.scatter_elements", "scatter_rows")
+"""Operators that write elements, or add to them."""
 
 
 def _by_parts(name: str) -> PairRule:
@@ -91,7 +46,21 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Value:
     return getattr(space, name.removeprefix("nn."))(*operands, **attrs)
 
 
-PAIR_RULES.update((name, _by_parts(name)) for name in BY_PARTS)
+PAIR_RULES.update((name, _by_parts(name)) for name in _BY_PARTS)
+
+
+def _adding(name: str) -> PairRule:
+    by_parts = _by_parts(name)
+
+    def rule(*operands: Operand, reduction: str, **attrs: Any) -> Any:
+        if reduction not in ("none", "add"):
+            raise UnsupportedError(f"{name} by {reduction!r} is not supported for complex numbers")
+        return by_parts(*operands, reduction=reduction, **attrs)
+
+    return rule
+
+
+PAIR_RULES.update((name, _adding(name)) for name in _ADDING)
 
 
 # Parts
@@ -160,12 +129,12 @@ def _arange(b: Builder, *, dtype: str, **attrs: Any) -> Pair:
 
 
 @on_pairs("multiply")
-def _multiply(x: Pair, y: Pair) -> Pair:
+def multiply(x: Pair, y: Pair) -> Pair:
     return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
 
 
 @on_pairs("divide")
-def _divide(x: Pair, y: Pair) -> Pair:
+def divide(x: Pair, y: Pair) -> Pair:
     """Smith's method: the greater part of the divisor is taken out of its square."""
     wide = F.greater_equal(abs(y.re), abs(y.im))
     great, small = F.where(wide, y.re, y.im), F.where(wide, y.im, y.re)
@@ -197,14 +166,17 @@ def _nonzero(x: Pair) -> Value:
     return F.logical_or(F.not_equal(x.re, 0.0), F.not_equal(x.im, 0.0))
 
 
-# Comparisons
+@on_pairs("sign")
+def _sign(x: Pair) -> Pair:
+    """x / abs(x); of an infinite number, the direction of its infinite part."""
+    size = modulus(x)
+    infinite = F.isinf(size)
+    both = F.logical_and(F.isinf(x.re), F.isinf(x.im))
 
+    def part(value: Value) -> Value:
+        edge = F.where(F.isinf(value), F.sign(value), value.full((), 0.0))
+        edge = F.where(both, value.full((), math.nan), edge)
+        plain = F.where(F.equal(size, 0.0), value, value / size)
+        return F.where(infinite, edge, plain)
 
-@on_pairs("equal")
-def _equal(x: Pair, y: Pair) -> Value:
-    return F.logical_and(F.equal(x.re, y.re), F.equal(x.im, y.im))
-
-
-@on_pairs("not_equal")
-def _not_equal(x: Pair, y: Pair) -> Value:
-    return F.logical_or(F.not_equal(x.re, y.re), F.not_equal(x.im, y.im))
+    return Pair(part(x.re), part(x.im))
