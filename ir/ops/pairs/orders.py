@@ -39,7 +39,7 @@ def _isfinite(x: Pair) -> Value:
 
 
 def _ordered(strict: str, decide: str) -> Callable[[Pair, Pair], Value]:
-    """Compares real parts unless an imaginary part is nan; where they are equal, ``decide`` does."""
+    """Compares real parts unless an imaginary one is nan; where they are equal, ``decide`` does."""
 
     def rule(x: Pair, y: Pair) -> Value:
         comparable = F.logical_not(F.logical_or(F.isnan(x.im), F.isnan(y.im)))
