@@ -57,6 +57,8 @@ KNOWN = {
     "narrow_factors.FEW": "elements of a constant that are not worth a cast",
     "sink_picks.FEWER": "elements over elements that are read",
     "pull_picks.FEWER": "elements over picked elements",
+    "products._LEAST_OF_THREE": "rows and columns of complex matrices",
+    "products._MOST_LANES": "adjacent partial sums, a power of 2",
     "random.LANES": "part of what a key means",
     "random.MOST_VALUES": "numbers of a word",
     "random._LOW": "bits of a word",

@@ -143,3 +143,16 @@ def test_writes_through_parts_and_bytes() -> None:
 def test_what_complex_numbers_do_not_have_names_them() -> None:
     with pytest.raises(TypeError, match="floor is not defined for complex64"):
         lw.compile(lambda x: np.floor(x))(drawn(3))
+
+
+def test_sums_and_products_of_arguments_read_them_in_order() -> None:
+    def function(x: Any, v: Any) -> Any:
+        return (x.sum(), x.sum(0), x.mean(1, keepdims=True), x @ v, x[1:].sum(), v.sum())
+
+    check(function, drawn(3, 48), drawn(48, seed=1))
+    check(function, drawn(5, 7, dtype="complex128"), drawn(7, dtype="complex128", seed=1))
+    check(lambda x: (x.sum(), x.sum(1), x.prod(0)), np.zeros((2, 0), np.complex64))
+
+
+def test_large_matrix_products() -> None:
+    check(lambda a, b: a @ b, drawn(70, 80), drawn(80, 90, seed=1))

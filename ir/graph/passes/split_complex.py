@@ -26,15 +26,15 @@ their own (planar), so that loops over them vectorise. ``ir/ops/pairs.py`` says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...dataclass import dataclass
 from ...errors import InternalError, UnsupportedError
 from ...ops.compose import F, Value
-from ...ops.pairs import COMPOSED, PAIR_RULES, Pair
+from ...ops.pairs import COMPOSED, INTERLEAVED_RULES, PAIR_RULES, Pair
 from ...traits import Trait
 from ..builder import Builder
 from ..nodes import (
@@ -257,7 +257,11 @@ class _Splitter:
         if rule is None:
             raise UnsupportedError(f"{op.name} is not supported for complex numbers", span=var.span)
         values = [_as_value(builder, f) for f in fields]
-        result = rule(*values, **call.attrs) if values else rule(builder, **call.attrs)
+        result = None
+        if isinstance(fields[0] if fields else None, _Parts) and op.name in INTERLEAVED_RULES:
+            result = self.interleaved(op.name, fields[0], values[1:], call.attrs, builder)
+        if result is None:
+            result = rule(*values, **call.attrs) if values else rule(builder, **call.attrs)
         split: _Split = (
             [_as_split(r) for r in result] if type(result) is list else _as_split(result)
         )
@@ -267,6 +271,21 @@ class _Splitter:
                 f"{op.name} of complex numbers gives {', '.join(map(str, types))} for {var.type}"
             )
         return split
+
+    def interleaved(
+        self,
+        name: str,
+        first: _Split,
+        others: list[Pair | Value],
+        attrs: Mapping[str, Any],
+        builder: Builder,
+    ) -> Any:
+        """Emits what is faster where the first operand is a parameter or a library's result."""
+        if not isinstance(first, _Parts) or not isinstance(first.whole, Var):
+            return None
+        whole = Value(builder, first.whole)
+        pairs = F.bitcast(whole, dtype=whole.dtype.part.name)
+        return INTERLEAVED_RULES[name](pairs, *others, **attrs)
 
     def composed(self, call: Call, fields: list[_Split], builder: Builder) -> _Split:
         """Emits what an operator consists of."""

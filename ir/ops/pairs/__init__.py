@@ -15,6 +15,6 @@ the modulus of its result, not to each part.
 """
 
 from . import arithmetic, functions, orders, products  # noqa: F401  (each fills the table)
-from .table import COMPOSED, PAIR_RULES, Pair, require_pair_rule
+from .table import COMPOSED, INTERLEAVED_RULES, PAIR_RULES, Pair, require_pair_rule
 
-__all__ = ["COMPOSED", "PAIR_RULES", "Pair", "require_pair_rule"]
+__all__ = ["COMPOSED", "INTERLEAVED_RULES", "PAIR_RULES", "Pair", "require_pair_rule"]

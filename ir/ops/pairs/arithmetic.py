@@ -130,6 +130,7 @@ def _arange(b: Builder, *, dtype: str, **attrs: Any) -> Pair:
 
 @on_pairs("multiply")
 def multiply(x: Pair, y: Pair) -> Pair:
+    """Returns the product, without care for infinities, as NumPy's."""
     return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
 
 

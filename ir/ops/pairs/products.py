@@ -5,30 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...dims import product
 from ...errors import UnsupportedError
 from ..compose import F, Value
 from ..rules import normalise_axes, normalise_axis
 from .arithmetic import multiply
-from .table import Pair, on_pairs
+from .table import Pair, on_interleaved, on_pairs
 
 __all__: list[str] = []
 
 
-def _bilinear(product: Callable[[Value, Value], Value], x: Pair, y: Pair) -> Pair:
+def _bilinear(multiplied: Callable[[Value, Value], Value], x: Pair, y: Pair) -> Pair:
     """Four products of the parts."""
-    re = product(x.re, y.re) - product(x.im, y.im)
-    return Pair(re, product(x.re, y.im) + product(x.im, y.re))
+    re = multiplied(x.re, y.re) - multiplied(x.im, y.im)
+    return Pair(re, multiplied(x.re, y.im) + multiplied(x.im, y.re))
+
+
+_LEAST_OF_THREE = 64
+"""The least size from which three products and the sums of their operands cost less than four."""
 
 
 @on_pairs("nn.matmul")
 def _matmul(x: Pair, y: Pair) -> Pair:
-    """One product of real matrices, twice as long and twice as wide::
+    """Multiplies ``[re im]`` of ``x`` by ``[[re im] [-im re]]`` of ``y``: one real product.
 
-    [re im]  of x   times   [ re im]  of y
-                            [-im re]
+    Of large matrices three products, as Gauss multiplies numbers (N. Higham, "Stability of a Method
+    for Multiplying Complex Matrices with Three Real Matrix Multiplications", 1992).
     """
+    if x.re.rank == y.re.rank == 1:
+        terms = multiply(x, y)
+        return Pair(F.sum(terms.re, axis=0), F.sum(terms.im, axis=0))
     if x.re.rank < 2 or y.re.rank < 2:
         return _bilinear(F.nn.matmul, x, y)
+    sizes = (*x.re.shape[-2:], y.re.shape[-1])
+    if all(isinstance(size, int) and size >= _LEAST_OF_THREE for size in sizes):
+        first = F.nn.matmul(x.re + x.im, y.re)
+        second = F.nn.matmul(x.re, y.im - y.re)
+        return Pair(first - F.nn.matmul(x.im, y.re + y.im), first + second)
     last = x.re.rank - 1
     row, column = y.re.rank - 2, y.re.rank - 1
     left = F.concatenate(x.re, x.im, axis=last)
@@ -47,6 +60,60 @@ def _halves(x: Value, size: Any) -> list[Value]:
         F.strided_slice(x, begin=(*zeros, low), end=(*front, high), strides=ones)
         for low, high in ends
     ]
+
+
+@on_interleaved("nn.matmul")
+def _interleaved_matmul(x: Value, y: Pair) -> Pair | None:
+    """A matrix times a vector reads it once and in order, as a real matrix of twice as many
+    columns; its parts would be read with strides, four times."""
+    if x.rank < 3 or y.re.rank != 1:
+        return None
+    rows = F.reshape(x, newshape=(*x.shape[:-2], x.shape[-2] * 2))
+    columns = (F.stack(y.re, -y.im, axis=1), F.stack(y.im, y.re, axis=1))
+    both = F.concatenate(*(F.reshape(c, newshape=(-1, 1)) for c in columns), axis=1)
+    result = F.nn.matmul(rows, both)
+    return Pair(*(F.reshape(_column(result, n), newshape=x.shape[:-2]) for n in (0, 1)))
+
+
+_MOST_LANES = 16
+"""Adjacent complex numbers in one vector of partial sums, a few registers of any machine."""
+
+
+@on_interleaved("sum")
+def _interleaved_sum(x: Value, *, axis: Any, keepdims: bool) -> Pair | None:
+    """Sums of neighbours, as many as fill vectors, are taken apart only at the end."""
+    rank = x.rank - 1
+    axes = normalise_axes(axis, rank)
+    if not axes or not all(isinstance(size, int) and size for size in x.shape):
+        return None
+    shape = x.shape[:-1]
+    if rank - 1 in axes:
+        lanes = _MOST_LANES
+        while shape[-1] % lanes:
+            lanes //= 2
+        wide = (*shape[:-1], shape[-1] // lanes, lanes * 2)
+        total = F.sum(F.reshape(x, newshape=wide), axis=axes)
+        kept = total.shape[:-1]
+        x = F.sum(F.reshape(total, newshape=(*kept, lanes, 2)), axis=(len(kept),))
+    else:
+        x = F.sum(x, axis=axes)
+    sizes = [1 if a in axes else size for a, size in enumerate(shape)]
+    result = tuple(s for a, s in enumerate(sizes) if keepdims or a not in axes)
+    return Pair(*(F.reshape(_column(x, n), newshape=result) for n in (0, 1)))
+
+
+def _column(x: Value, number: int) -> Value:
+    begin, end = (*(0 for _ in x.shape[1:]), number), (*x.shape[:-1], number + 1)
+    return F.strided_slice(x, begin=begin, end=end, strides=(1,) * x.rank)
+
+
+@on_interleaved("mean")
+def _interleaved_mean(x: Value, *, axis: Any, keepdims: bool) -> Pair | None:
+    total = _interleaved_sum(x, axis=axis, keepdims=keepdims)
+    if total is None:
+        return None
+    count = product(x.shape[a] for a in normalise_axes(axis, x.rank - 1))
+    return Pair(total.re / count, total.im / count)
 
 
 @on_pairs("contract")

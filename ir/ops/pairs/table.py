@@ -12,10 +12,12 @@ from ..rules import shorts
 
 __all__ = [
     "COMPOSED",
+    "INTERLEAVED_RULES",
     "PAIR_RULES",
     "Operand",
     "Pair",
     "PairRule",
+    "on_interleaved",
     "on_pairs",
     "require_pair_rule",
 ]
@@ -35,6 +37,10 @@ PAIR_RULES: dict[str, PairRule] = {}
 """Rules by operator: from its operands and attributes to its result, a pair or a real value."""
 
 
+INTERLEAVED_RULES: dict[str, PairRule] = {}
+"""Faster rules where the first operand is interleaved in memory: they have it as a tensor with
+another last axis, of both parts, and return None where they do not apply."""
+
 COMPOSED = frozenset({"einsum", "nn.dense", "nn.scatter_nd"})
 """Composite operators that take complex numbers because the operators do that they consist of."""
 
@@ -44,6 +50,16 @@ def on_pairs(*names: str) -> Callable[[PairRule], PairRule]:
 
     def enter(rule: PairRule) -> PairRule:
         PAIR_RULES.update(dict.fromkeys(names, rule))
+        return rule
+
+    return enter
+
+
+def on_interleaved(*names: str) -> Callable[[PairRule], PairRule]:
+    """Enters the decorated function into that of rules for what is interleaved in memory."""
+
+    def enter(rule: PairRule) -> PairRule:
+        INTERLEAVED_RULES.update(dict.fromkeys(names, rule))
         return rule
 
     return enter
