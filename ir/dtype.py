@@ -123,7 +123,8 @@ class DType:
         >>> str(FLOAT64.complex)
         'complex128'
         """
-        return next(row for row in _ROWS if row.part_name == self.name)
+        part = FLOAT32 if self.is_half else self
+        return next(row for row in _ROWS if row.part_name == part.name)
 
     @property
     def bytes(self) -> int:

@@ -69,11 +69,11 @@ def _call(sampler: Callable[..., Any], *operands: Any, **static: Any) -> Any:
     """Returns what a sampler gives: traced, or by a function that is compiled for ``static``."""
     if active() is not None:
         return run(sampler.__name__, sampler, operands, static)
-    shape = static.get("shape")
-    if type(shape) is list:
-        static["shape"] = tuple(shape)
     kind = (sampler, *static.values())
-    compiled = _COMPILED.get(kind)
+    try:
+        compiled = _COMPILED.get(kind)
+    except TypeError:  # the shape is a list
+        return _call(sampler, *operands, **{**static, "shape": tuple(static["shape"])})
     if compiled is None:
 
         def function(*operands: Any) -> Any:

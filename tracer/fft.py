@@ -23,6 +23,9 @@ _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 def _call(kind: str, a: Any, sizes: Sequence[int], axes: Sequence[int], norm: str | None) -> Proxy:
     """Emits a transform along ``axes``, in their order."""
     x = lift(a)
+    if x.type.dtype.is_half:
+        wide = _call(kind, lift(x, DTYPES["float32"]), sizes, axes, norm)
+        return lift(wide, x.type.dtype) if kind == "irfft" else wide
     if not x.type.dtype.part.is_float:
         x = lift(x, DTYPES["float64"])
     if kind == "rfft" and x.type.dtype.is_complex:

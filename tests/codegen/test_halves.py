@@ -89,6 +89,9 @@ def test_promotion_is_that_of_numpy() -> None:
         lambda x: x + np.int16([3, 4]),
         lambda x: x + np.float32(1),
         lambda x: x + np.int64([1, 2]),
+        lambda x: abs(x + 2j * x),
+        lambda x: abs(np.fft.fft(x)),
+        lambda x: np.fft.irfft(x),
     ):
         got, want = lw.compile(function)(half), function(half)
         assert got.dtype == want.dtype
