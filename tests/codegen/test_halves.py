@@ -98,6 +98,21 @@ def test_promotion_is_that_of_numpy() -> None:
         np.testing.assert_allclose(got, want, rtol=2e-3)
 
 
+def test_what_only_moves_is_not_converted() -> None:
+    def f(x: Any, i: Any) -> Any:
+        y = np.pad(np.concatenate([x[::-1], x.T]), 1)
+        y[i] = x[0, 0]
+        y[2] = 3
+        return np.tril(y)[:, i], np.diag(y), np.split(y, 2, axis=1)[1]
+
+    x = np.arange(16).reshape(4, 4).astype(np.float16)
+    compiled = lw.compile(f)
+    assert "float32" not in compiled.lower(x, 1).as_text("kernels")
+    for got, want in zip(compiled(x, 1), f(x, 1), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
 def test_loops_branches_and_writes_keep_halves() -> None:
     def f(x: Any) -> Any:
         y = lw.fori_loop(0, 5, lambda i, y: y * np.float16(0.5) + x, x)

@@ -31,20 +31,32 @@ __all__ = ["widen_halves"]
 
 _MOVES = frozenset(
     (
+        "bitcast",
         "broadcast_to",
         "call_library",
         "cast",
         "concatenate",
+        "diagonal",
+        "dynamic_slice",
         "expand_dims",
         "full",
+        "index_update",
+        "nn.gather_nd",
+        "nn.pad",
+        "nn.scatter_elements",
+        "nn.scatter_nd",
         "reshape",
         "reverse",
+        "split",
         "squeeze",
         "stack",
+        "strided_set",
         "strided_slice",
         "take",
         "tile",
         "transpose",
+        "tril",
+        "triu",
         "where",
     )
 )
@@ -58,9 +70,9 @@ def widen_halves(module: Module) -> Module:
 def _step(var: Var, value: Expr, builder: Builder) -> Atom | None:
     if not isinstance(value, Call) or not isinstance(value.op, Operator):
         return None
-    if value.op.name in _MOVES or not (
-        _has_half(var.type) or any(_has_half(a.type) for a in value.args)
-    ):
+    if not _has_half(var.type) and not any(_has_half(a.type) for a in value.args):
+        return None
+    if value.op.name in _MOVES and value.attrs.get("reduction", "none") == "none":
         return None
     wide = [_cast(builder, a, FLOAT32.name) if _has_half(a.type) else a for a in value.args]
     attrs = {
