@@ -31,6 +31,7 @@ from .passes.simplify import simplify
 from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
 from .passes.split_complex import split_complex
+from .passes.split_stacks import split_stacks
 from .passes.tail_calls_to_loops import tail_calls_to_loops
 from .passes.unroll_loops import unroll_loops
 from .passes.update_carries import update_carries
@@ -84,6 +85,8 @@ def default_pipeline(
         reduce_carries,
         # What a counter is compared with is not carried any more.
         while_to_for,
+        # Stacks are one operator still, and what a loop carries is what it needs.
+        split_stacks,
         # Weights are constants now, if they ever are; batch normalisations are still one operator.
         fold_scales,
         partial(choose_algorithms, preferences=preferences, choices=choices),
