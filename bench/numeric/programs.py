@@ -26,6 +26,7 @@ _ROWS = (
     ("crank_nicolson", "finance", 30, _ITERATED),
     ("edge_detection", "images", 24, 0.0),
     ("equaliser", "signals", 50, _ITERATED),
+    ("fft_convolution", "signals", 200, _ROUNDING),
     ("floyd_warshall", "graphs", 20, _ROUNDING),
     ("game_of_life", "simulation", 16, 0.0),
     ("garch", "finance", 40, _ITERATED),

@@ -167,7 +167,7 @@ OPTIONAL = [
     *("reduce_carries", "hoist_invariants", "while_to_for", "update_carries", "sink_picks"),
     *("unroll_loops", "vectorise_loops", "batch_while_loops"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
-    *("fold_scales", "hoist_products"),
+    *("fold_scales", "hoist_products", "split_stacks"),
 ]
 
 
@@ -188,7 +188,8 @@ def test_levels_choose_passes() -> None:
         context.run(parse(TEXT), default_pipeline(), GRAPH)
         return {run.name for run in context.runs}
 
-    needed = {"inline_calls", "lower_to_primitives", "eliminate_dead_code", "fuse_operators"}
+    needed = {"eliminate_dead_code", "fuse_operators", "inline_calls", "lower_to_primitives"}
+    needed.add("split_complex")
     assert names(0) == needed
     assert names(1) == needed | set(OPTIONAL[:13])
     assert names(2) == needed | set(OPTIONAL)
