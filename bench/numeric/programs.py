@@ -47,6 +47,7 @@ _ROWS = (
     ("lorenz_rk4", "simulation", 10, _ITERATED),
     ("lstm", "learning", 5, _SINGLE),
     ("mandelbrot", "simulation", 12, 0.0),
+    ("markowitz", "finance", 60, _ITERATED),
     ("metropolis", "Monte Carlo", 6, _ITERATED),
     ("n_body", "simulation", 12, _ITERATED),
     ("nearest_neighbours", "learning", 40, 0.0),

@@ -33,6 +33,7 @@ KNOWN = {
     "evaluate_partially.MOST_COPIES": "copies of one function",
     "evaluate_partially.MOST_COMPUTED": "elements of a value computed while compiling",
     "fold_constants.DEEPEST": "operators on top of each other that stay unfolded",
+    "split_stacks.ROWS_OF_A_STACK": "rows that are each code of their own",
     "pull_picks.MOST_PULLED": "operators that are computed anew for a pick",
     "to_prim.LONG_CHAIN": "operators of a group that recursion composes",
     # Memory that a program may take for its constants.

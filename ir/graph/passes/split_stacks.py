@@ -65,7 +65,7 @@ from .eliminate_dead_code import without_dead_code
 
 __all__ = ["split_stacks"]
 
-MOST_ROWS = 8
+ROWS_OF_A_STACK = 8
 """Rows of a stack that are computed one by one: each is code of its own."""
 
 
@@ -149,7 +149,7 @@ def _wanted(function: Function) -> set[Var]:
             carried.update(zip(ends, value.params, strict=True))
         if not isinstance(value, Call):
             continue
-        if _is_stack(value) and len(value.args) <= MOST_ROWS:
+        if _is_stack(value) and len(value.args) <= ROWS_OF_A_STACK:
             stacked.add(binding.var)
         elif _picked_row(value) is not None:
             picked.add(value.args[0])
@@ -179,7 +179,9 @@ def _is_map(call: Call) -> bool:
 
 def _is_small_stack(atom: Atom) -> bool:
     shape = _shape(atom)
-    return bool(shape) and all(isinstance(s, int) for s in shape) and 1 < shape[0] <= MOST_ROWS
+    return (
+        bool(shape) and all(isinstance(s, int) for s in shape) and 1 < shape[0] <= ROWS_OF_A_STACK
+    )
 
 
 def _picked_row(call: Call) -> int | None:
