@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-__all__ = ["KernelText", "ModuleText", "SizedKernel"]
+if TYPE_CHECKING:
+    from ..ir.loop.nest import Nest
+
+__all__ = ["KernelText", "ModuleText", "NestKernel", "SizedKernel"]
 
 
 class ModuleText:
@@ -71,3 +74,11 @@ class SizedKernel(KernelText, Protocol):
 
     @property
     def library(self) -> str: ...
+
+
+@runtime_checkable
+class NestKernel(KernelText, Protocol):
+    """A kernel whose loop nest can be looked at."""
+
+    @property
+    def nest(self) -> Nest: ...

@@ -34,8 +34,7 @@ from ..ir.program.nodes import (
     nested_bodies,
     with_nested_bodies,
 )
-from .kernel import Kernel
-from .module_text import KernelText
+from .module_text import KernelText, NestKernel
 
 __all__ = ["bound_scalars"]
 
@@ -71,7 +70,7 @@ def bound_scalars(program: Program, kernels: Mapping[str, KernelText]) -> Progra
     summaries = {
         name: _Summary.of(kernel.nest)
         for name, kernel in kernels.items()
-        if isinstance(kernel, Kernel)
+        if isinstance(kernel, NestKernel)
     }
 
     def bound(scope: Program) -> Program:
