@@ -1,6 +1,6 @@
 """Time NumPy's sorts, searches, scans and histograms beside NumPy and PyTorch.
 
-    python -m bench.numpy_ops                               every operation, dtype and size, one thread
+    python -m bench.numpy_ops                       every operation, dtype and size, one thread
     python -m bench.numpy_ops --ops sort,argsort --dtypes float32 --sizes 1000,100000 --threads 2
 
 Prints microseconds per call of untuned compiled functions, NumPy and PyTorch, and the time of the
@@ -83,9 +83,7 @@ OPS: dict[str, Op] = {
     ),
     "cumsum": Op(lambda x: np.cumsum(x), lambda x: _torch("cumsum")(x, 0), operands),
     "cumprod": Op(lambda x: np.cumprod(x), lambda x: _torch("cumprod")(x, 0), operands, "iuf"),
-    "cummax": Op(
-        lambda x: np.maximum.accumulate(x), lambda x: _torch("cummax")(x, 0), operands
-    ),
+    "cummax": Op(lambda x: np.maximum.accumulate(x), lambda x: _torch("cummax")(x, 0), operands),
     "searchsorted": Op(
         lambda x, v: np.searchsorted(x, v),
         lambda x, v: _torch("searchsorted")(x, v),

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         while_loop,
     )
     from .tracer.extern import extern
+    from .tracer.sized import argwhere, flatnonzero, nonzero, unique
     from .tracer.specs import bf16
     from .tracer.updating import at
 
@@ -98,6 +99,7 @@ __all__ = [
     "Traced",
     "UnsupportedError",
     "bool_",
+    "argwhere",
     "c128",
     "c64",
     "at",
@@ -110,6 +112,7 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "flatnonzero",
     "fori_loop",
     "from_onnx",
     "from_torch",
@@ -122,6 +125,7 @@ __all__ = [
     "log",
     "map",
     "nn",
+    "nonzero",
     "parse",
     "parse_spec",
     "random",
@@ -135,6 +139,7 @@ __all__ = [
     "u32",
     "u64",
     "u8",
+    "unique",
     "while_loop",
     "xp",
 ]
@@ -144,12 +149,14 @@ _LATE = {
     "ModuleBuilder": (".module_builder", "ModuleBuilder"),
     "SavedFunction": (".saved", "SavedFunction"),
     "Sketch": (".autotune.space.sketch", "Sketch"),
+    "argwhere": (".tracer.sized", "argwhere"),
     "at": (".tracer.updating", "at"),
     "bf16": (".tracer.specs", "bf16"),
     "build": (".module", "build"),
     "cond": (".tracer.control", "cond"),
     "debug": (".debug", ""),
     "extern": (".tracer.extern", "extern"),
+    "flatnonzero": (".tracer.sized", "flatnonzero"),
     "fori_loop": (".tracer.control", "fori_loop"),
     "from_onnx": (".onnx_model", "from_onnx"),
     "from_torch": (".torch_model", "from_torch"),
@@ -157,12 +164,14 @@ _LATE = {
     "load": (".saved", "load"),
     "map": (".tracer.control", "map"),
     "nn": (".tracer.nn", ""),
+    "nonzero": (".tracer.sized", "nonzero"),
     "parse": (".module", "parse"),
     "random": (".random", ""),
     "scan": (".tracer.control", "scan"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
     "switch": (".tracer.control", "switch"),
+    "unique": (".tracer.sized", "unique"),
     "while_loop": (".tracer.control", "while_loop"),
 }
 """Names that are imported at their first use: few programs need them, and loading them takes as

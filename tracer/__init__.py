@@ -21,7 +21,7 @@
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs (rows of tables), composed (functions written in NumPy), elementwise,
                  reductions, ordering, shaping, joining, indexing, linear, creation, complex; and,
-                 loaded at their first use, linalg and fft
+                 loaded at their first use, linalg, fft, order_statistics, counting
     fits         checks of Python ints and of indices that calls make
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
@@ -88,7 +88,16 @@ def _load_fft() -> None:
 
 
 def _load_more() -> None:
-    from . import bits, calculus, editing, padding, polynomials, statistics  # noqa: F401
+    from . import (  # noqa: F401
+        bits,
+        calculus,
+        counting,
+        editing,
+        order_statistics,
+        padding,
+        polynomials,
+        statistics,
+    )
 
 
 LATE.update({"numpy.linalg": _load_linalg, "numpy.fft": _load_fft, "numpy": _load_more})

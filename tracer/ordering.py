@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..ir.errors import LoopwrightValueError
-from .dispatch import implements, method
+from .dispatch import METHODS, implements, method
 from .elementwise import where
 from .emitting import common_dtype, dtype_argument, emit, lift
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import reshape
 
-__all__: list[str] = []
+__all__ = ["searchsorted"]
 
 
 def _scan(name: str) -> Callable[..., Proxy]:
@@ -82,9 +82,33 @@ if hasattr(np, "cumulative_sum"):  # NumPy 2.1
     implements(np.cumulative_prod)(_cumulative(_cumprod, 1))
 
 
+def _accumulate(name: str) -> Callable[..., Proxy]:
+    """``ufunc.accumulate``: in the dtype that ``ufunc.reduce`` gives."""
+
+    def accumulate(array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Proxy:
+        x = lift(array)
+        if dtype is not None:
+            x = lift(x, dtype_argument(dtype))
+        elif name in ("cumsum", "cumprod") and not x.type.dtype.is_float:
+            x = lift(x, x.type.dtype.accumulator)
+        return emit(name, x, axis=normalise_axis(axis, x.ndim))
+
+    return accumulate
+
+
+for _ufunc, _name in (
+    (np.add, "cumsum"),
+    (np.multiply, "cumprod"),
+    (np.maximum, "cummax"),
+    (np.minimum, "cummin"),
+):
+    METHODS[f"{_ufunc.__name__}.accumulate"] = _accumulate(_name)
+
+
 @implements(np.searchsorted)
 @method("searchsorted")
-def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Proxy:
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Proxy:
+    """The places at which values go into a sorted array."""
     if side not in ("left", "right"):
         raise LoopwrightValueError(f"side is left or right, not {side!r}")
     x = lift(a) if sorter is None else lift(a)[sorter]
@@ -95,9 +119,9 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Pro
 @implements(np.digitize)
 def _digitize(x: Any, bins: Any, right: bool = False) -> Proxy:
     if not isinstance(bins, Proxy) and np.all(np.diff(bins) <= 0) and np.size(bins) > 1:
-        descending = _searchsorted(np.flip(bins), x, "right" if right else "left")
+        descending = searchsorted(np.flip(bins), x, "right" if right else "left")
         return np.size(bins) - descending
-    return _searchsorted(bins, x, "left" if right else "right")
+    return searchsorted(bins, x, "left" if right else "right")
 
 
 @implements(np.sort)
@@ -140,6 +164,33 @@ def _argpartition(
     a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
 ) -> Proxy:
     return _ordered("nn.argsort", a, axis, order)
+
+
+@implements(np.lexsort)
+def _lexsort(keys: Any, axis: int = -1) -> Proxy:
+    """Sorts by the last key; each sort is stable, so the least key comes first."""
+    columns = [*keys] if isinstance(keys, list | tuple) else [keys[n] for n in range(len(keys))]
+    if not columns:
+        raise LoopwrightValueError("need sequence of keys with len > 0 in lexsort")
+    axis = normalise_axis(axis, max(1, np.ndim(columns[0])))
+    order = _argsort(columns[0], axis)
+    for column in columns[1:]:
+        moved = np.take_along_axis(lift(column), order, axis=axis)
+        order = np.take_along_axis(order, _argsort(moved, axis), axis=axis)
+    return order
+
+
+def _in_place(function: Callable[..., Proxy]) -> Callable[..., None]:
+    """The method that writes into the array what ``function`` makes of it."""
+
+    def change(x: Proxy, *args: Any, **options: Any) -> None:
+        METHODS["__setitem__"](x, ..., function(x, *args, **options))
+
+    return change
+
+
+METHODS["sort"] = _in_place(_sort)
+METHODS["partition"] = _in_place(_partition)
 
 
 def _ordered(name: str, a: Any, axis: int | None, order: Any) -> Proxy:

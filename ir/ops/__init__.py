@@ -16,6 +16,7 @@ samples ``sampling``. The declarations::
     activation         nn.relu, nn.gelu, nn.silu, ...
     library            call_library
     small_systems      solve_small, cholesky_small
+    counting           count, true_places
     gather             nn.gather_nd, dynamic_slice, nn.searchsorted
     sort               nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
@@ -36,6 +37,7 @@ from . import (  # noqa: F401  (each declares its operators)
     complex,
     conv,
     conv_transpose,
+    counting,
     create,
     einsum,
     elementwise,

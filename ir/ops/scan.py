@@ -1,4 +1,4 @@
-"""Scans: cumulative sums and products along an axis."""
+"""Scans: cumulative sums, products, maxima and minima along an axis."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dims import IntExpr, as_int, product, symbol
+from ..dtype import dtype_of
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
@@ -32,10 +33,11 @@ def _rule(x: TensorType, axis: Any, exclusive: Any, reverse: Any) -> TensorType:
     return x
 
 
-def _reference(scan: Callable[..., Any], neutral: int) -> Callable[..., Any]:
+def _reference(combiner: str) -> Callable[..., Any]:
     def reference(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+        neutral = COMBINERS[combiner].identity(dtype_of(x.dtype))
         x = np.flip(x, axis) if reverse else x
-        result = scan(x, axis=axis, dtype=x.dtype)
+        result = COMBINERS[combiner].numpy.accumulate(x, axis=axis, dtype=x.dtype)
         if exclusive:
             first = np.full_like(np.take(x, [0] if x.shape[axis] else [], axis), neutral)
             most = np.take(result, np.arange(max(0, x.shape[axis] - 1)), axis)
@@ -67,8 +69,7 @@ _EXCLUSIVE = attr("True if an element is not part of its own result", False)
 _REVERSE = attr("True to begin at the end", False)
 
 
-def _declare(name: str, word: str, combiner: str, scan: Callable[..., Any]) -> None:
-    neutral = int(COMBINERS[combiner].neutral)
+def _declare(name: str, word: str, combiner: str, neutral: str) -> None:
     doc = f"""The {word} of the elements up to each one along an axis.
 
 ``x`` of any dtype and a rank of 1 or more; the result has its type (integers wrap around).
@@ -84,7 +85,7 @@ the end. LoopwrightTypeError for a scalar.
         name,
         Pattern.OPAQUE,
         rule=_rule,
-        reference=_reference(scan, neutral),
+        reference=_reference(combiner),
         samples=_samples,
         dtypes=ANY,
         doc=doc,
@@ -103,11 +104,11 @@ the end. LoopwrightTypeError for a scalar.
         return F.reshape(made, newshape=x.shape)
 
 
-_SCANS = {"sum": np.cumsum, "prod": np.cumprod}
+_COMBINERS = ("sum", "prod", "max", "min")
 
 
 def _scan_rule(x: TensorType, combiner: Any, exclusive: Any, reverse: Any) -> TensorType:
-    if x.rank != 3 or combiner not in _SCANS:
+    if x.rank != 3 or combiner not in _COMBINERS:
         raise LoopwrightTypeError(f"{combiner} along the second of three axes, not of {x.short}")
     return x
 
@@ -125,6 +126,8 @@ def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:
             ((1, 2100, 1), "float32", "sum", False, False),
             ((2, 1100, 1), "float64", "sum", True, False),
             ((2, 1100, 1), "float32", "sum", False, True),
+            ((1, 1100, 1), "float32", "max", False, False),
+            ((17, 20, 1), "float64", "min", True, True),
             ((3, 0, 2), "float32", "sum", False, False),
         )
     ]
@@ -134,22 +137,22 @@ def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:
     "scan",
     Pattern.OPAQUE,
     rule=_scan_rule,
-    reference=lambda x, combiner, exclusive, reverse: _reference(
-        _SCANS[combiner], int(COMBINERS[combiner].neutral)
-    )(x, 1, exclusive, reverse),
+    reference=lambda x, combiner, exclusive, reverse: _reference(combiner)(
+        x, 1, exclusive, reverse
+    ),
     samples=_scan_samples,
 )
 def _scan(
     out: TensorType,
     x: Tensor,
     *,
-    combiner: str = attr("sum or prod"),
+    combiner: str = attr("sum, prod, max or min"),
     exclusive: bool = _EXCLUSIVE,
     reverse: bool = _REVERSE,
 ) -> Body:
-    """The sum or product of the elements up to each one along the second of three axes.
+    """The elements up to each one, combined, along the second of three axes.
 
-    ``x`` of any dtype; cumsum and cumprod become this.
+    ``x`` of any dtype; cumsum, cumprod, cummax and cummin become this.
 
         fn (%x: Tensor[(3, 4, 1), float32]) -> Tensor[(3, 4, 1), float32] {
           scan(%x, combiner="sum")
@@ -177,7 +180,7 @@ class _Scan:
         self.x, self.combiner = x, combiner
         self.exclusive, self.reverse = exclusive, reverse
         self.rows, self.size, self.columns = (as_int(s) for s in x.shape)
-        self.neutral = const(COMBINERS[combiner].neutral, x.dtype)
+        self.neutral = const(COMBINERS[combiner].identity(x.dtype), x.dtype)
 
     def statements(self, out: str) -> list[Stmt]:
         if 0 in (self.rows, self.size, self.columns):
@@ -336,5 +339,7 @@ def lanes(count: int, stmt: Stmt) -> Loop:
     return Loop(LoopKind.VECTORIZE, "v", count, (stmt,))
 
 
-_declare("cumsum", "sum", "sum", np.cumsum)
-_declare("cumprod", "product", "prod", np.cumprod)
+_declare("cumsum", "sum", "sum", "0")
+_declare("cumprod", "product", "prod", "1")
+_declare("cummax", "maximum", "max", "the least value of the dtype")
+_declare("cummin", "minimum", "min", "the greatest value of the dtype")

@@ -40,6 +40,8 @@ ROWS = [
     row("ndarray.choose", "(n % 2).{f}([1, 2])"),
     row("ndarray.compress", "v.{f}([True])", limits="a condition that is known"),
     row("ndarray.fill", "y = f.copy(); y.{f}(3); y"),
+    row("ndarray.sort", "y = x1.copy(); y.{f}(axis); y"),
+    row("ndarray.partition", "y = np.zeros_like(f1); y.{f}(0, axis); y"),
     row("ndarray.put", "y = x1.copy(); y.{f}([0, -1], 3); y"),
     row("ndarray.item ndarray.tolist", limits="an error says what to write instead"),
     row("ufunc.reduce", "np.add.reduce(x1, axis)", "np.maximum.reduce(f1, axis, keepdims=keep)",

@@ -1,0 +1,160 @@
+"""Counts: how often each number occurs, and where a mask is True."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dims import as_int, symbol
+from ..dtype import INT64
+from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Pattern
+from ..graph.types import TensorType
+from ..loop.expr import cast, const, index, read
+from ..loop.kinds import LoopKind, Scope
+from ..loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store
+from ..loop.prim import Buffer
+from ..loop.tensor import Tensor
+from .declare import Body, attr, primitive
+from .sampling import ints, sample, truths
+
+__all__: list[str] = []
+
+INTERLEAVED = 4  # counters of each number: equal neighbours wait for one another's store otherwise
+PARTS = 8  # parts of a long array, which threads count by themselves
+PART_SIZE = 1 << 14  # elements of a part from which it is worth a thread
+COUNTER_BYTES = 1 << 15  # of the counters of a part; more counters are not interleaved
+
+
+def _for(var: str, extent: int, *body: Stmt) -> Loop:
+    return Loop(LoopKind.FOR, var, extent, body)
+
+
+def _count_rule(x: TensorType, bins: Any) -> TensorType:
+    if x.rank != 1 or not (x.dtype.is_integer or x.dtype.is_bool):
+        raise LoopwrightTypeError(f"one axis of integers or bools is counted, not {x.short}")
+    if not isinstance(bins, int) or bins < 1:
+        raise LoopwrightValueError(f"{bins} numbers to count; one or more are needed")
+    return TensorType((bins,), INT64)
+
+
+def _count_reference(x: Any, bins: int) -> Any:
+    wide = x.astype(np.int64)
+    inside = (wide >= 0) & (wide < bins)
+    if x.dtype == np.uint64:
+        inside &= x < bins
+    return np.bincount(wide[inside], minlength=bins)
+
+
+@primitive(
+    "count",
+    Pattern.OPAQUE,
+    rule=_count_rule,
+    reference=_count_reference,
+    samples=lambda rng: [
+        sample(ints(rng, (37,), "int64", -2, 9), bins=7),
+        sample(ints(rng, (900,), "uint8"), bins=256),
+        sample(truths(rng, (9,)), bins=2),
+        sample(ints(rng, (0,), "int32"), bins=3),
+        sample(ints(rng, (PARTS * PART_SIZE + 5,), "int8", 0, 9), bins=5),
+    ],
+)
+def _count(out: TensorType, x: Tensor, *, bins: int = attr("how many numbers are counted")) -> Body:
+    """The number of times that each number below ``bins`` occurs, int64; others are not counted.
+
+    ``x`` of integers or bools on one axis. LoopwrightTypeError for another operand.
+
+        fn (%x: Tensor[(37), int32]) -> Tensor[(9), int64] {
+          count(%x, bins=9)
+        }
+    """
+    size = as_int(x.shape[0])
+    parts = PARTS if size >= PARTS * PART_SIZE and 4 * PARTS * bins <= size else 1
+    copies = INTERLEAVED if size >= INTERLEAVED and INTERLEAVED * bins * 8 <= COUNTER_BYTES else 1
+    each, rest = divmod(size, parts * copies)
+    n, p, c, b, f = (symbol(name) for name in "npcbf")
+    counters = Buffer("counters", (parts, copies, bins), INT64)
+
+    def counted(part: Any, copy: Any, place: Any) -> Stmt:
+        add = Accumulate("counters", (part, copy, f), "sum", const(1, INT64))
+        return At.of("f", bins, cast(x(place), INT64), add)
+
+    def statements(name: str) -> Sequence[Stmt]:
+        clear = Store("counters", (p, c, b), const(0, INT64))
+        steps = [_for("c", copies, _for("b", bins, clear))]
+        if each:
+            neighbours = counted(p, c, (p * each + n) * copies + c)
+            steps.append(_for("n", each, Loop(LoopKind.UNROLL, "c", copies, (neighbours,))))
+        total = Accumulate(name, (b,), "sum", read("counters", (p, c, b), INT64))
+        return [
+            _for("p", parts, *steps),
+            *([_for("r", rest, counted(0, 0, symbol("r") + (size - rest)))] if rest else []),
+            _for("b", bins, Store(name, (b,), const(0, INT64))),
+            _for("p", parts, _for("c", copies, _for("b", bins, total))),
+        ]
+
+    return Body(statements, (counters,))
+
+
+def _places_rule(mask: TensorType, size: Any, fill: Any) -> TensorType:
+    if mask.rank != 1 or not mask.dtype.is_bool:
+        raise LoopwrightTypeError(f"one axis of bools has places, not {mask.short}")
+    if not isinstance(size, int) or size < 0:
+        raise LoopwrightValueError(f"{size} places; the number is 0 or more")
+    return TensorType((size,), INT64)
+
+
+def _places_reference(mask: Any, size: int, fill: int) -> Any:
+    places = np.flatnonzero(mask)[:size]
+    return np.concatenate([places, np.full(size - places.size, fill)]).astype(np.int64)
+
+
+@primitive(
+    "true_places",
+    Pattern.OPAQUE,
+    rule=_places_rule,
+    reference=_places_reference,
+    samples=lambda rng: [
+        sample(truths(rng, (37,)), size=9),
+        sample(truths(rng, (7,)), size=9, fill=-1),
+        sample(truths(rng, (0,)), size=2),
+        sample(truths(rng, (5,)), size=0),
+    ],
+)
+def _true_places(
+    out: TensorType,
+    mask: Tensor,
+    *,
+    size: int = attr("number of places"),
+    fill: int = attr("what stands behind the last place", 0),
+) -> Body:
+    """The places of the first True elements in their order, int64, then ``fill``.
+
+    ``mask`` is bool and has one axis. LoopwrightTypeError for another operand.
+
+        fn (%mask: Tensor[(37), bool]) -> Tensor[(9), int64] {
+          true_places(%mask, size=9)
+        }
+    """
+    n, q, z = symbol("n"), symbol("q"), symbol("z")
+    next_place = read("next", (0,), INT64)
+
+    def statements(name: str) -> Sequence[Stmt]:
+        if size == 0:
+            return []
+        kept = (
+            At.of("q", size, next_place, Store(name, (q,), index(n))),
+            Accumulate("next", (0,), "sum", const(1, INT64)),
+        )
+        stmts: list[Stmt] = [_for("z", size, Store(name, (z,), const(fill, INT64)))]
+        if as_int(mask.shape[0]):
+            stmts += [
+                Alloc(Buffer("next", (1,), INT64), Scope.REGISTERS),
+                Store("next", (0,), const(0, INT64)),
+                _for("n", as_int(mask.shape[0]), If(mask(n), kept)),
+            ]
+        return stmts
+
+    return Body(statements)

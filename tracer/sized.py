@@ -1,0 +1,130 @@
+"""Functions whose results would have a size that values decide, with that size as an argument.
+
+``size`` is how many entries the results have. If there are fewer, ``fill_value`` stands behind
+them; if there are more, the first are kept. On plain NumPy arrays they run as they stand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from .arguments import any_traced
+from .emitting import emit, lift
+from .parameters import checked
+
+__all__ = ["argwhere", "flatnonzero", "nonzero", "unique"]
+
+
+def _places(mask: Any, size: Any, fill: int) -> Any:
+    """The first places of True in a mask of one axis."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer):
+        raise LoopwrightTypeError(f"size is a number that is known when tracing, not {size!r}")
+    if size < 0:
+        raise LoopwrightValueError(f"size is {size}; it must be 0 or more")
+    if any_traced((mask,)):
+        return emit("true_places", lift(mask), size=int(size), fill=fill)
+    places = np.flatnonzero(mask)[:size]
+    return np.concatenate([places, np.full(size - places.size, fill, np.int64)])
+
+
+@checked
+def flatnonzero(a: Any, *, size: int, fill_value: int = 0) -> Any:
+    """The positions in the flattened array of the first ``size`` elements that are not 0, int64.
+
+    Raises LoopwrightValueError for a negative size.
+
+    >>> flatnonzero(np.array([0, 3, 0, 5]), size=3, fill_value=-1).tolist()
+    [1, 3, -1]
+    """
+    mask = np.reshape(a, (-1,)) != 0
+    return _places(mask, size, fill_value)
+
+
+@checked
+def nonzero(a: Any, *, size: int, fill_value: int = 0) -> tuple[Any, ...]:
+    """The indices of the first ``size`` elements that are not 0: an int64 array for each axis.
+
+    Raises LoopwrightValueError for a negative size, or for an array without axes.
+
+    >>> [i.tolist() for i in nonzero(np.array([[0, 3], [4, 0]]), size=3)]
+    [[0, 1, 0], [1, 0, 0]]
+    """
+    shape = np.shape(a)
+    if not shape:
+        raise LoopwrightValueError("nonzero of an array without axes", hint="np.atleast_1d(x)")
+    place = _places(np.reshape(a, (-1,)) != 0, size, -1)
+    indices: list[Any] = []
+    step = 1
+    for length in reversed(shape):
+        index = place // step % length if length else place * 0
+        indices.append(np.where(place < 0, fill_value, index))
+        step *= length
+    return tuple(reversed(indices))
+
+
+@checked
+def argwhere(a: Any, *, size: int, fill_value: int = 0) -> Any:
+    """The indices of the first ``size`` elements that are not 0, one row for each: int64.
+
+    Raises LoopwrightValueError for a negative size, or for an array without axes.
+
+    >>> argwhere(np.array([[0, 3], [4, 0]]), size=3, fill_value=-1).tolist()
+    [[0, 1], [1, 0], [-1, -1]]
+    """
+    return np.stack(nonzero(a, size=size, fill_value=fill_value), axis=-1)
+
+
+@checked
+def unique(
+    ar: Any,
+    *,
+    size: int,
+    fill_value: Any = None,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    equal_nan: bool = True,
+) -> Any:
+    """The first ``size`` distinct elements of an array, in ascending order.
+
+    ``fill_value`` (the least element, if it is not given) stands behind them. As for ``np.unique``,
+    there may follow the first position of each in the flattened array, the position of each
+    element of the array among the distinct ones (of the shape of the array), and how often each
+    occurs, all int64; behind the last, positions are 0 and counts are 0. Raises
+    LoopwrightValueError for a negative size, or for an array without elements.
+
+    >>> values, counts = unique(np.array([3, 1, 3, 2]), size=4, return_counts=True)
+    >>> values.tolist(), counts.tolist()
+    ([1, 2, 3, 1], [1, 1, 2, 0])
+    """
+    flat: Any = np.reshape(ar, (-1,))
+    length = np.size(flat)
+    if length == 0:
+        raise LoopwrightValueError("the distinct elements of an array that has none")
+    needs_order = return_index or return_inverse
+    order = np.argsort(flat, kind="stable") if needs_order else None
+    ordered = flat[order] if needs_order else np.sort(flat)
+    differs = ordered[1:] != ordered[:-1]
+    if equal_nan and np.dtype(flat.dtype).kind == "f":
+        differs = differs & ~np.isnan(ordered[:-1])
+    is_first = np.concatenate([np.ones(1, bool), differs])
+    place = _places(is_first, size, -1)
+    missing = place < 0
+    chosen = np.where(missing, 0, place)
+    values = ordered[chosen]
+    if fill_value is not None:
+        values = np.where(missing, fill_value, values).astype(flat.dtype)
+    results = [values]
+    if return_index:
+        results.append(np.where(missing, 0, order[chosen]))
+    if return_inverse:
+        number = np.cumsum(is_first) - 1
+        back = np.argsort(order, kind="stable")
+        results.append(np.reshape(number[back], np.shape(ar)))
+    if return_counts:
+        ends = np.concatenate([np.where(missing, length, place), np.full(1, length)])
+        results.append(ends[1:] - ends[:-1])
+    return tuple(results) if len(results) > 1 else values
