@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...ir.dims import Dim, symbols
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.kinds import LoopKind
-from ...ir.loop.nest import Accumulate, At, If, Loop, Stmt, Store, statements
+from ...ir.loop.nest import Accumulate, At, If, Loop, Sort, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along
 
@@ -91,6 +91,8 @@ def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | No
             if stmt.buffer == buffer.name:
                 uses.append(stmt.indices)
             uses += _uses(stmt.value, buffer)
+        elif isinstance(stmt, Sort) and stmt.buffer == buffer.name:  # in memory
+            return None
     moves: set[tuple[int, str]] = set()  # (dimension, vector loop that walks it)
     steps: set[int | None] = set()
     for indices in uses:

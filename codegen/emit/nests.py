@@ -25,6 +25,7 @@ from ...ir.loop.nest import (
     Let,
     Loop,
     Prefetch,
+    Sort,
     Stmt,
     Store,
     statements,
@@ -33,6 +34,7 @@ from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
+from ..sorting import sort_symbol, sort_text
 from ..target import CACHE_LINE, Target
 from .access import element_bytes, is_below, is_smooth, mentions, register_axis
 from .dots import emit_dot, store_interleaved
@@ -77,7 +79,7 @@ class NestEmitter(ValueEmitter):
         # Caches by the identity of a statement: unrolled loops emit it many times.
         self.moving: dict[int, frozenset[str]] = {}
         self.joining: dict[int, bool] = {}  # by the identity of a vector loop
-        self.writes: dict[int, Sequence[Store | Accumulate]] = {}  # by that of a body
+        self.writes: dict[int, Sequence[Store | Accumulate | Sort]] = {}  # by that of a body
         self.joint: dict[int, dict[int, tuple[Loop, ...]]] = {}
         self.borders: dict[int, list[Op]] = {}
 
@@ -120,6 +122,8 @@ class NestEmitter(ValueEmitter):
                 self.store(stmt, env)
             elif isinstance(stmt, Prefetch):
                 self.prefetch(stmt, env)
+            elif isinstance(stmt, Sort):
+                self.sort(stmt, env)
             else:
                 self.accumulate(stmt, env)
         self.places = outer_places
@@ -311,11 +315,11 @@ class NestEmitter(ValueEmitter):
             joins = self.joining[id(stmt)] = bool(joined)
         return joins
 
-    def _writes(self, body: tuple[Stmt, ...]) -> Sequence[Store | Accumulate]:
+    def _writes(self, body: tuple[Stmt, ...]) -> Sequence[Store | Accumulate | Sort]:
         """Returns the statements of a body that write; unrolled loops ask again and again."""
         writes = self.writes.get(id(body))
         if writes is None:
-            writes = [s for s in statements(body) if isinstance(s, Store | Accumulate)]
+            writes = [s for s in statements(body) if isinstance(s, Store | Accumulate | Sort)]
             self.writes[id(body)] = writes
         return writes
 
@@ -472,6 +476,20 @@ class NestEmitter(ValueEmitter):
             if moved % CACHE_LINE:
                 return
         self.memory.prefetch(self.memory.address(place, flat, env))
+
+    def sort(self, stmt: Sort, env: Env) -> None:
+        """Call the function that sorts integers of this dtype, which becomes a part of the
+        module."""
+        place = self.places[stmt.buffer]
+        dtype = place.buffer.dtype
+        symbol = sort_symbol(dtype)
+        if symbol not in self.scalars.functions:
+            declarations, text = sort_text(dtype, self.target)
+            self.scalars.functions[symbol] = text
+            self.w.calls.update(declarations)
+        address = self.memory.address(place, self.memory.flat_index(place, stmt.indices), env)
+        self.w.line(f"call void @{symbol}({address}, i64 {stmt.count})")
+        self.touch({stmt.buffer})
 
     def _adds_nothing(self, stmt: Accumulate, env: Env) -> bool:
         """True if every lane reads outside of a border, where the identity stands (or a zero that

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.loop.nest import Accumulate, Loop, Store, statements
+from ...ir.loop.nest import Accumulate, Loop, Sort, Store, statements
 from .memory import Env, Place
 from .nests import NestEmitter
 from .writer import FunctionWriter, Value
@@ -49,4 +49,6 @@ class ParallelWriter:
         inner.loop(end, {}, body, start)
         w.calls.add("declare void @lw_parallel_for(ptr, ptr, i64)")
         w.line(f"call void @lw_parallel_for(ptr @{symbol}, {self.context}, i64 {loop.extent})")
-        outer.touch({s.buffer for s in statements(loop.body) if isinstance(s, Store | Accumulate)})
+        outer.touch(
+            {s.buffer for s in statements(loop.body) if isinstance(s, Store | Accumulate | Sort)}
+        )

@@ -14,7 +14,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, as_int, evaluate
 from ..dtype import Array, DType
 from .expr import Const, Expr, Index, Read
-from .nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Prefetch, Stmt
+from .nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Prefetch, Sort, Stmt
 from .scalar import COMBINERS, SCALAR_OPS
 
 __all__ = ["interpret"]
@@ -50,6 +50,12 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
         elif isinstance(stmt, If):
             taken = stmt.then if _value(stmt.condition, env, arrays, {}) else stmt.orelse
             _run(taken, env, arrays)
+        elif isinstance(stmt, Sort):
+            for place in (stmt.indices, stmt.last):
+                at = _indices(place, env, arrays, {})
+                _check(arrays[stmt.buffer], at, stmt.buffer)
+            row = arrays[stmt.buffer][at[:-1]]
+            row[at[-1] + 1 - stmt.count : at[-1] + 1].sort()
         elif not isinstance(stmt, Prefetch):
             at = _indices(stmt.indices, env, arrays, {})
             _check(arrays[stmt.buffer], at, stmt.buffer)

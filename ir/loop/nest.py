@@ -12,6 +12,7 @@
               | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
               | "prefetch" buffer "[" int_expr, ... "]"
+              | "sort" buffer "[" int_expr, ... "]" "in" count  Sort
               | "if" Expr ":" Stmt* ["else:" Stmt*]
               | "at" var "in" extent "=" Expr ":" Stmt*         At
     kind    ::= "for" | "parallel" | "vectorize" | "unroll"
@@ -61,6 +62,7 @@ __all__ = [
     "Operand",
     "Pack",
     "Prefetch",
+    "Sort",
     "Stmt",
     "Store",
     "chain",
@@ -150,6 +152,20 @@ class Prefetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Sort:
+    """Sorts the ``count`` integers from an element of a row on, in ascending order."""
+
+    buffer: str
+    indices: tuple[IntExpr, ...]
+    count: int
+
+    @property
+    def last(self) -> tuple[IntExpr, ...]:
+        """The indices of the last integer."""
+        return (*self.indices[:-1], self.indices[-1] + self.count - 1)
+
+
+@dataclass(frozen=True, slots=True)
 class If:
     condition: Expr
     then: tuple[Stmt, ...]
@@ -157,7 +173,7 @@ class If:
 
 
 Empty: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Array]
-Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | Prefetch | If
+Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | Prefetch | Sort | If
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +390,9 @@ def statement_lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, S
                 yield from statement_lines(stmt.orelse, depth + 1)
         elif isinstance(stmt, Prefetch):
             yield f"{pad}prefetch {stmt.buffer}[{', '.join(map(str, stmt.indices))}]", stmt
+        elif isinstance(stmt, Sort):
+            place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"
+            yield f"{pad}sort {place} in {stmt.count}", stmt
         else:
             sign = "=" if isinstance(stmt, Store) else COMBINERS[stmt.combiner].sign
             place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"
@@ -432,6 +451,6 @@ def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
     if isinstance(stmt, Alloc):
         return stmt
     indices = tuple(substitute(i, values) for i in stmt.indices)
-    if isinstance(stmt, Prefetch):
+    if isinstance(stmt, Prefetch | Sort):
         return replace(stmt, indices=indices)
     return replace(stmt, indices=indices, value=substitute_indices(stmt.value, dict(values)))

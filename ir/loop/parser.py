@@ -30,6 +30,7 @@ from .nest import (
     Operand,
     Pack,
     Prefetch,
+    Sort,
     Stmt,
     Store,
 )
@@ -51,7 +52,7 @@ _SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, re
 _SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))
 _KIND = re.compile(rf"({'|'.join(LoopKind)})\b(?!\s*[\[.])")
 _SCOPE = re.compile(rf"({'|'.join(Scope)})\b(?!\s*[\[.])")
-_WORD = re.compile(r"(let|if|else|at|prefetch|stream)\b(?!\s*[\[.])")
+_WORD = re.compile(r"(let|if|else|at|prefetch|sort|stream)\b(?!\s*[\[.])")
 INDENT = 2
 
 
@@ -423,6 +424,14 @@ class _Parser:
             indices = self.places()
             self.leave()
             return Prefetch(name, indices)
+        if word[1] == "sort":
+            name = self.name(_NAME, "the name of a buffer")
+            indices = self.places()
+            if not self.word("in"):
+                self.scan.fail(f"expected 'in', found {self.scan.found()}")
+            count = self.integer()
+            self.leave()
+            return Sort(name, indices, count)
         if word[1] == "else":
             self.scan.fail("'else' without an 'if' before it", word.start())
         condition = self.expression()

@@ -26,7 +26,7 @@ from typing import Any
 
 from ..dataclass import dataclass
 from .kinds import Role
-from .nest import Accumulate, At, If, Loop, Nest, Operand, Stmt, Store, statement_lines
+from .nest import Accumulate, At, If, Loop, Nest, Operand, Sort, Stmt, Store, statement_lines
 from .prim import Buffer, PrimFunc
 
 __all__ = ["Procedure", "executions", "plain_nest", "procedure"]
@@ -123,4 +123,6 @@ def executions(body: Sequence[Stmt]) -> int:
             count += executions(stmt.then) + executions(stmt.orelse)
         else:
             count += isinstance(stmt, Store | Accumulate)
+            if isinstance(stmt, Sort):  # each element moves once for each bit of their number
+                count += stmt.count * stmt.count.bit_length()
     return count

@@ -18,7 +18,7 @@ from ..errors import InternalError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from .intrinsics import is_instance
 from .kinds import LoopKind, Role
-from .nest import Accumulate, Alloc, At, If, Intrinsic, Let, Loop, Nest, Prefetch, Stmt, Store
+from .nest import Accumulate, Alloc, At, If, Intrinsic, Let, Loop, Nest, Prefetch, Sort, Stmt, Store
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import Procedure, plain_nest
 from .scalar import COMBINERS
@@ -178,6 +178,8 @@ class _NestVerifier:
                 self.condition(stmt, scope)
             elif isinstance(stmt, Prefetch):
                 self.prefetch(stmt, scope)
+            elif isinstance(stmt, Sort):
+                self.sort(stmt, scope)
             else:
                 self.store(stmt, scope)
 
@@ -263,11 +265,30 @@ class _NestVerifier:
         self.race(stmt, scope)
         self.written.add(stmt.buffer)
 
+    def sort(self, stmt: Sort, scope: _Scope) -> None:
+        """The row must be there, of integers, written, and as long."""
+        if stmt.buffer not in scope.buffers or stmt.buffer in self.inputs:
+            self.fail(stmt, f"no buffer {stmt.buffer} that may be written")
+        buffer = scope.buffers[stmt.buffer]
+        if len(stmt.indices) != len(buffer.shape) or not stmt.indices:
+            self.fail(stmt, f"{buffer.name} has {len(buffer.shape)} dimensions")
+        if not buffer.dtype.is_integer or stmt.count < 1:
+            self.fail(stmt, f"one integer or more are sorted, not {stmt.count} {buffer.dtype}")
+        if stmt.buffer not in self.written:
+            self.fail(stmt, f"{stmt.buffer} is read before it is written")
+        for place in (stmt.indices, stmt.last):
+            for i in place:
+                self.check_variables(stmt, i, scope)
+            problem = _outside(stmt.buffer, place, buffer, scope.ranges)
+            if problem:
+                self.fail(stmt, problem)
+        self.race(stmt, scope)
+
     def dtype(self, stmt: Stmt, dtype: DType, buffer: Buffer) -> None:
         if dtype != buffer.dtype:
             self.fail(stmt, f"{buffer.name} is {buffer.dtype}, the value {dtype}")
 
-    def race(self, stmt: Store | Accumulate, scope: _Scope) -> None:
+    def race(self, stmt: Store | Accumulate | Sort, scope: _Scope) -> None:
         """Iterations of a parallel loop must write different elements of a shared buffer."""
         private = set(scope.private.get(stmt.buffer, ()))
         moved: set[str] = set()

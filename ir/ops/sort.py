@@ -1,9 +1,7 @@
 """Sorts of rows, and their greatest elements.
 
-All work on *keys*: unsigned integers of as many bits as an element, in the order of the elements.
-Signed integers have their first bit flipped, floats theirs and, if negative, all others; nan is the
-greatest, and -0 equals 0 ("Radix Tricks", M. Herf, 2001). The bits of keys are inverted for the
-order from the greatest down, so nan comes first there.
+All work on keys (``sort_keys``). Numbers of 16 bits and more are sorted in vectors, by comparisons;
+others, and positions, digit by digit.
 
 A row is sorted by its digits, the least significant first, each time in the order of the elements
 so far: n steps a digit whatever the values are, and equal elements keep their order.
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..dims import IntExpr, as_int, product, symbol
-from ..dtype import DTYPES, INT32, INT64, DType
+from ..dtype import INT32, INT64, DType
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
@@ -30,53 +28,15 @@ from .compose import F, Value
 from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis
 from .sampling import extremes, floats, ints, sample, specials, truths
+from .sort_keys import STACK_ROW_BYTES, element, in_vectors, key, key_type
 
 __all__ = ["few_first"]
 
-STACK_ROW_BYTES = 1 << 16  # of a buffer on the stack; longer ones are in the workspace
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
 SHORT_ROW = 64  # elements up to which counting those before each is faster than digits
 LONG_ROW = 1 << 12  # elements from which wide digits pay
 COMPARED_KEYS = 16  # elements that are compared with the least of the best at a time
 _DESCENDING = attr("True for the greatest first", False)
-
-
-def key_type(dtype: DType) -> DType:
-    """Returns the dtype of an element's key."""
-    return DTYPES["uint8" if dtype.is_bool else f"uint{dtype.bits}"]
-
-
-def key(value: Expr, descending: bool = False, equal_zeros: bool = True) -> Expr:
-    """Returns the key of an element; see the module.
-
-    Without ``equal_zeros``, -0 is before 0, and ``element`` gives the element back (but any nan).
-    """
-    dtype, kind = value.dtype, key_type(value.dtype)
-    first = const(1 << (kind.bits - 1), kind)
-    ones = const((1 << kind.bits) - 1, kind)
-    if dtype.is_float:
-        number = op("add", value, const(0.0, dtype)) if equal_zeros else value  # -0 + 0 is 0
-        bits = op("bits", number)
-        negative = op("not_equal", op("bitwise_and", bits, first), const(0, kind))
-        ordered = op("bitwise_xor", bits, select(negative, ones, first))
-        made = select(op("isnan", value), ones, ordered)
-    elif dtype.is_signed:
-        made = op("bitwise_xor", cast(value, kind), first)
-    else:
-        made = cast(value, kind)
-    return op("bitwise_xor", made, ones) if descending else made
-
-
-def element(made: Expr, dtype: DType, descending: bool) -> Expr:
-    """Returns the element of a key that was made without ``equal_zeros``."""
-    kind = made.dtype
-    first = const(1 << (kind.bits - 1), kind)
-    ones = const((1 << kind.bits) - 1, kind)
-    made = op("bitwise_xor", made, ones) if descending else made
-    if dtype.is_float:
-        positive = op("not_equal", op("bitwise_and", made, first), const(0, kind))
-        return op("from_bits", op("bitwise_xor", made, select(positive, first, ones)))
-    return cast(op("bitwise_xor", made, first) if dtype.is_signed else made, dtype)
 
 
 def _rows_rule(x: TensorType, dtype: DType) -> TensorType:
@@ -271,6 +231,8 @@ def _sort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) ->
           sort_rows(%x)
         }
     """
+    if x.dtype.bits >= 16 and not x.dtype.is_bool:
+        return in_vectors(x, descending)
     return _Sort(x, descending, positions=False).body
 
 

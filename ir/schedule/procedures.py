@@ -38,6 +38,7 @@ from ..loop.nest import (
     Loop,
     Nest,
     Prefetch,
+    Sort,
     Stmt,
     Store,
     expressions,
@@ -117,7 +118,7 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
     """
     inside = tuple(statements(loop.body))
     private = {s.buffer.name for s in inside if isinstance(s, Alloc)}
-    written = {s.buffer for s in inside if isinstance(s, Store | Accumulate)} - private
+    written = {s.buffer for s in inside if isinstance(s, Store | Accumulate | Sort)} - private
     places: dict[str, list[Sequence[IndexLike]]] = {name: [] for name in written}
     inner: Ranges = {}
     lets: dict[str, IntExpr] = {}
@@ -128,6 +129,8 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
             lets[stmt.var] = substitute(stmt.value, lets)
         if isinstance(stmt, Store | Accumulate) and stmt.buffer in places:
             places[stmt.buffer].append(stmt.indices)
+        if isinstance(stmt, Sort) and stmt.buffer in places:
+            places[stmt.buffer] += [stmt.indices, stmt.last]
         for expr in expressions(stmt):
             for node in walk(expr):
                 if isinstance(node, Read) and node.buffer in places:

@@ -69,7 +69,7 @@ KNOWN = {
     "random._LOW": "bits of a word",
     "scan.SQUARE_SIDE": "elements of a square that is transposed, lanes of the widest vectors",
     "scan.ROW_PIECE": "elements of a piece, whose block of all lanes fits any L1",
-    "sort.STACK_ROW_BYTES": "a row's buffer on the stack",
+    "sort_keys.STACK_ROW_BYTES": "a row's buffer on the stack",
     "sort.WIDE_DIGIT": "bits of a digit",
     "sort.LONG_ROW": "elements that make up for clearing so many counters",
     "sort.SHORT_ROW": "elements for which n * n steps are less than clearing counters",

@@ -14,7 +14,7 @@ from ....codegen.target import Target
 from ....ir.dims import Dim
 from ....ir.loop.expr import Read, walk
 from ....ir.loop.kinds import LoopKind
-from ....ir.loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store, statements
+from ....ir.loop.nest import Accumulate, Alloc, At, If, Loop, Sort, Stmt, Store, statements
 from ....ir.loop.procedure import Procedure, executions
 from ....ir.loop.stride import stride_along
 from ....ir.schedule.procedures import MAX_LANES, independent
@@ -97,7 +97,7 @@ def _lane_loops(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:
 
 def _in_lanes(loop: Loop, ranges: Ranges) -> bool:
     inside = tuple(statements(loop.body))
-    if any(isinstance(s, At | If) for s in inside):
+    if any(isinstance(s, At | If | Sort) for s in inside):
         return False
     if any(isinstance(s, Loop) and s.kind == LoopKind.VECTORIZE for s in inside):
         return False
