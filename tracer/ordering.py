@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dtype import UINT8
 from ..ir.errors import LoopwrightValueError
 from .dispatch import METHODS, implements, method
 from .elementwise import where
@@ -199,4 +200,14 @@ def _ordered(name: str, a: Any, axis: int | None, order: Any) -> Proxy:
     x = lift(a)
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
-    return emit(name, x, axis=normalise_axis(axis, x.ndim))
+    axis = normalise_axis(axis, x.ndim)
+    if not x.type.dtype.is_complex:
+        return emit(name, x, axis=axis)
+    # By real parts, then by imaginary parts; behind all others what has nan in the imaginary part,
+    # and last what has it in the real part. Each order is stable, the last one decides first.
+    position = emit("nn.argsort", x.imag, axis=axis)
+    unknown = lift(np.isnan(x.imag), UINT8) + 2 * lift(np.isnan(x.real), UINT8)
+    for key in (x.real, unknown):
+        order = emit("nn.argsort", np.take_along_axis(key, position, axis), axis=axis)
+        position = np.take_along_axis(position, order, axis)
+    return position if name == "nn.argsort" else np.take_along_axis(x, position, axis)

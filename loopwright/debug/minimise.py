@@ -106,8 +106,12 @@ def anonymous(module: Module) -> Module:
 
 
 def random_values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
-    """Returns seeded random values of a dtype: floats in [-1, 1), integers in [0, 8)."""
+    """Returns seeded random values of a dtype: floats and parts of complex numbers in [-1, 1),
+    integers in [0, 8)."""
     rng = np.random.default_rng(seed)
+    if dtype.kind == "c":
+        parts = rng.random((2, *shape)) * 2 - 1
+        return (parts[0] + 1j * parts[1]).astype(dtype)
     if dtype.kind == "f":
         return (rng.random(shape) * 2 - 1).astype(dtype)
     return rng.integers(0, 2 if dtype.kind == "b" else 8, shape).astype(dtype)

@@ -224,7 +224,7 @@ def constants_as_data(module: Module) -> dict[str, tuple[Any, ...]]:
     for name, array in constants_of(module).items():
         seed = int(name[1:]) if name[1:].isdigit() and name[0] == "c" else 0
         made = random_values(array.shape, array.dtype, seed)
-        same = np.array_equal(made, array, equal_nan=array.dtype.kind == "f")
+        same = np.array_equal(made, array, equal_nan=array.dtype.kind in "fc")
         arrays[name] = (
             seeded_as_data(array.shape, array.dtype, seed) if same else array_as_data(array)
         )

@@ -6,7 +6,7 @@ from loopwright.ir.dtype import DTYPES, FLOAT32, FLOAT64
 from loopwright.ir.tolerance import tolerance
 
 
-@pytest.mark.parametrize("name", [n for n, d in DTYPES.items() if not d.is_float])
+@pytest.mark.parametrize("name", [n for n, d in DTYPES.items() if not d.is_inexact])
 def test_integers_and_bools_are_exact(name):
     assert tolerance(DTYPES[name], 10**6, scale=100) == (0, 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import loopwright as lw
@@ -85,6 +86,7 @@ def test_python_complex_numbers_are_weak() -> None:
     check(function, drawn(3), 2 - 1j)
     check(function, np.arange(3, dtype=np.float32), 1j)
     check(function, np.arange(3), 1j)
+    check(function, np.complex64(1 - 2j), 2)
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -138,6 +140,42 @@ def test_writes_through_parts_and_bytes() -> None:
         function(wanted)
         lw.compile(function)(x)
         np.testing.assert_array_equal(x, wanted)
+
+
+def test_debugging_compares_complex_values() -> None:
+    f = lw.compile(lambda x: (x * x + 1j, abs(x)))
+    assert not lw.debug.compare(f, drawn(8)).differs
+
+
+def test_orders_are_numpys() -> None:
+    x = np.round(drawn(6, 9))
+    x[0, 3], x[2, 1], x[2, 4] = complex(1, np.nan), complex(np.nan, 1), complex(np.nan, np.nan)
+    f = lw.compile(lambda x: (np.sort(x), np.sort(x, axis=0), np.sort(x, axis=None)))
+    for actual, wanted in zip(f(x), (np.sort(x), np.sort(x, axis=0), np.sort(x, axis=None))):
+        np.testing.assert_array_equal(actual, wanted)
+    position = lw.compile(np.argsort)(x)
+    np.testing.assert_array_equal(np.take_along_axis(x, position, -1), np.sort(x))
+
+
+def test_saved_functions_take_and_return_complex_arrays(tmp_path: Path) -> None:
+    f = lw.compile(lambda x, number: x * x + number)
+    x = drawn(5, 3)
+    wanted = f(x, 2j)
+    f.lower(x, 2j).save(tmp_path / "f.lw")
+    np.testing.assert_array_equal(lw.load(tmp_path / "f.lw")(x, 2j), wanted)
+
+
+def test_arrays_of_every_layout() -> None:
+    x = drawn(6, 8)
+    for view in (
+        x[::2, ::-1].T,
+        np.asfortranarray(x),
+        x.astype(">c8"),
+        np.frombuffer(b"0000" + x.tobytes(), "c8", offset=4),
+        np.zeros((0, 3), np.complex64),
+        np.array(1j),
+    ):
+        np.testing.assert_allclose(lw.compile(lambda x: x * 2j)(view), view * 2j, rtol=1e-6)
 
 
 def test_what_complex_numbers_do_not_have_names_them() -> None:

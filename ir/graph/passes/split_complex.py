@@ -310,7 +310,7 @@ class _Splitter:
         parts = self.constants.get(id(atom))
         if parts is None:
             re, im = (
-                Constant(np.ascontiguousarray(v), atom.name and f"{atom.name}_{n}", atom.span)
+                Constant(np.array(v, order="C"), atom.name and f"{atom.name}_{n}", atom.span)
                 for n, v in (("re", atom.value.real), ("im", atom.value.imag))
             )
             parts = self.constants[id(atom)] = _Parts(re, im, atom)
