@@ -262,8 +262,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any
 def permutation(key: Any, x: Any, axis: int = 0) -> Any:
     """Returns ``x`` in a random order along ``axis``; of an int, 0 ... ``x`` - 1.
 
-    The order is that of 64 random bits for each, so that two orders differ in probability by less
-    than n**2 / 2**64.
+    Each takes a place among those before it, by 64 random bits (Durstenfeld's shuffle).
 
     >>> from loopwright import random
     >>> sorted(random.permutation(random.key(0), 5).tolist())

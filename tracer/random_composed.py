@@ -12,7 +12,7 @@ import numpy as np
 from ..ir.errors import LoopwrightValueError
 from .control import while_loop
 from .elementwise import cast, where
-from .emitting import lift
+from .emitting import emit, lift
 from .indexing import take
 from .random import bits, exponential, fold_in, integers, split, uniform
 from .random import normal as normal_numbers
@@ -43,12 +43,10 @@ def laplace(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def permutation(key: Any, x: Any = None, *, count: int | None, axis: int) -> Any:
-    """Returns ``x``, or 0 ... ``count`` - 1, in a random order: that of random words."""
-    if x is None:
-        return np.argsort(bits(key, shape=(count,), dtype=np.uint64))  # type: ignore[call-overload]
-    array = lift(x)
-    order = np.argsort(bits(key, shape=(array.shape[axis],), dtype=np.uint64))  # type: ignore
-    return take(array, order, axis=axis)
+    """Returns ``x``, or 0 ... ``count`` - 1, in a random order."""
+    length = count if x is None else lift(x).shape[axis]
+    order = emit("random_order", bits(key, shape=(length,), dtype=np.uint64))
+    return order if x is None else take(lift(x), order, axis=axis)
 
 
 def choice(

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dims import IntExpr, as_int, symbol
-from ..dtype import DTYPES, FLOAT64, INT32, UINT64, DType
+from ..dtype import DTYPES, FLOAT64, INT32, INT64, UINT64, DType
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
-from ..loop.expr import cast, const, index, op
+from ..loop.expr import cast, const, index, op, read
 from ..loop.kinds import LoopKind
-from ..loop.nest import Loop, Stmt, Store
+from ..loop.nest import At, Loop, Stmt, Store
 from ..loop.scalar import SCALAR_OPS
 from ..loop.tensor import Tensor
 from .declare import Body, attr, primitive
@@ -431,5 +431,56 @@ def _random(
             whole = block(name, symbol("b"), per_counter * LANES)
             body.append(Loop(LoopKind.FOR, "b", blocks, tuple(whole)))
         return body + block(name, blocks, rest) if rest else body
+
+    return Body(statements)
+
+
+def _order_rule(words: TensorType) -> TensorType:
+    if words.rank != 1 or words.dtype is not UINT64:
+        raise LoopwrightTypeError(f"needs uint64 words along one axis, not {words.short}")
+    return TensorType(words.shape, INT64)
+
+
+def _order_reference(words: Any) -> Any:
+    order = np.empty(words.shape, np.int64)
+    for n, word in enumerate(words.tolist()):
+        place = word * (n + 1) >> 64
+        order[n] = order[place]
+        order[place] = n
+    return order
+
+
+@primitive(
+    "random_order",
+    Pattern.OPAQUE,
+    rule=_order_rule,
+    reference=_order_reference,
+    samples=lambda rng: [
+        sample(rng.integers(0, 1 << 64, size, np.uint64)) for size in (1, 2, 37, 100, 0)
+    ],
+)
+def _random_order(out: TensorType, words: Tensor) -> Body:
+    """The numbers below the size of ``words`` in an order that its random words choose.
+
+    Each number takes a place among those before it, and what was there goes to the end (R.
+    Durstenfeld, "Random permutation", 1964). ``words`` is uint64 of rank 1, the result int64 of its
+    shape. LoopwrightTypeError for another operand.
+
+        fn (%words: Tensor[(5), uint64]) -> Tensor[(5), int64] {
+          random_order(%words)
+        }
+    """
+    n, a = symbol("n"), EXPRESSIONS
+    word = words(n)
+    halves = a.shifted(word, 32), word
+    number = cast(index(n), UINT64)
+    (place,) = _integers(a, halves, INT64, const(0, INT64), number)
+
+    def statements(name: str) -> Sequence[Stmt]:
+        size = as_int(out.shape[0])
+        new = Store(name, (n,), index(n))
+        move = Store(name, (n,), read(name, (place,), INT64))
+        put = At.of("p", size, place, Store(name, (symbol("p"),), index(n)))
+        return [Loop(LoopKind.FOR, "n", size, (new, move, put))] if size else []
 
     return Body(statements)
