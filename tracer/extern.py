@@ -22,7 +22,8 @@ from .specs import DTypeSpec, Spec
 __all__ = ["Extern", "extern"]
 
 Function: TypeAlias = Callable[..., Any]
-Results: TypeAlias = "Spec | DTypeSpec | Sequence[Spec | DTypeSpec] | Callable[..., Any]"
+Results: TypeAlias = Any
+"""A spec, a tuple of them, or a function that makes these of the specs of the operands."""
 
 _NATIVE: Any = ctypes.CFUNCTYPE(None).__base__
 
@@ -124,6 +125,7 @@ class Extern:
     def _specs(self, operands: Sequence[Typed], options: Mapping[str, Any]) -> Any:
         if isinstance(self._results, Spec | DTypeSpec | list | tuple):
             return self._results
+        assert callable(self._results)
         given = [Spec(TensorType(tuple(o.shape), dtype_of(o.dtype))) for o in operands]
         return self._results(*given, **options)
 

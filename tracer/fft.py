@@ -76,7 +76,7 @@ def _hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Proxy:
 
 
 @implements(np.fft.ihfft)
-def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Proxy:
+def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     return np.conj(_rfft(a, n, axis, _SWAPPED.get(norm or "backward", norm)))
 
 

@@ -18,7 +18,6 @@ from ..ir.ops.small_systems import MOST_EQUATIONS
 from .dispatch import UNSET, implements
 from .emitting import call_library, common_strong, emit, lift
 from .linear import norm
-from .proxy import Proxy
 from .reductions import normalise_axis
 
 __all__: list[str] = []
@@ -30,12 +29,12 @@ _SLOGDET: Any = type(np.linalg.slogdet(np.eye(1)))
 _EIG: Any = type(np.linalg.eig(np.eye(1)))
 
 
-def _call(function: str, *operands: Proxy, **options: Any) -> list[Proxy]:
+def _call(function: str, *operands: Any, **options: Any) -> list[Any]:
     """Emits the call of a library function of ``np.linalg``; returns its results."""
     return call_library(f"numpy.linalg.{function}", *operands, **options)
 
 
-def _wide(*values: Any) -> tuple[DType, list[Proxy]]:
+def _wide(*values: Any) -> tuple[DType, list[Any]]:
     """Returns the dtype of results, and the operands in the one LAPACK computes in."""
     parts = common_strong(*values)
     dtype = parts[0].type.dtype
@@ -45,21 +44,25 @@ def _wide(*values: Any) -> tuple[DType, list[Proxy]]:
     return dtype, [lift(p, wide) for p in parts]
 
 
-def _matrix(name: str, a: Any, square: bool = True) -> tuple[DType, Proxy]:
+def _matrix(name: str, a: Any, square: bool = True) -> tuple[DType, Any]:
     """Returns the dtype of results, and an operand that is a matrix or a stack of them."""
     dtype, (x,) = _wide(a)
     _check(name, x, square)
     return dtype, x
 
 
-def _check(name: str, x: Proxy, square: bool = True) -> None:
+def _arrays(*values: Any) -> list[Any]:
+    return [lift(v) for v in values]
+
+
+def _check(name: str, x: Any, square: bool = True) -> None:
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         what = "square matrices" if square else "matrices"
         raise LoopwrightTypeError(f"np.linalg.{name} takes {what}, not {x.type.short}")
 
 
 @implements(np.linalg.solve)
-def _solve(a: Any, b: Any) -> Proxy:
+def _solve(a: Any, b: Any) -> Any:
     dtype, (matrix, right) = _wide(a, b)
     _check("solve", matrix)
     if right.ndim == 1:
@@ -67,7 +70,7 @@ def _solve(a: Any, b: Any) -> Proxy:
     return lift(_solved(matrix, right), dtype)
 
 
-def _solved(a: Proxy, b: Proxy) -> Proxy:
+def _solved(a: Any, b: Any) -> Any:
     """Returns the solutions of a x = b, by straight code where that is short."""
     columns = b.shape[-1] if b.ndim > 1 else 0
     if not _is_small(a) or b.shape[-2:-1] != a.shape[-1:] or not 0 < columns <= MOST_EQUATIONS:
@@ -76,12 +79,12 @@ def _solved(a: Proxy, b: Proxy) -> Proxy:
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = _flat_stack(np.broadcast_to(a, (*stack, size, size)))
     right = _flat_stack(np.broadcast_to(b, (*stack, size, columns)))
-    numbers = emit("solve_small", left, right)
+    numbers: Any = emit("solve_small", left, right)
     solutions = np.reshape(numbers[:-2].T, (*stack, size, columns))
     return _unless(numbers[-1] > 0, solutions, lambda: _call("solve", a, b)[0])
 
 
-def _is_small(x: Proxy) -> bool:
+def _is_small(x: Any) -> bool:
     """True for a stack of real matrices for which there is straight code."""
     sizes = [s for s in x.shape if isinstance(s, int) and s > 0]
     return len(sizes) == x.ndim and sizes[-1] <= MOST_EQUATIONS and not x.type.dtype.is_complex
@@ -89,10 +92,11 @@ def _is_small(x: Proxy) -> bool:
 
 def _flat_stack(x: Any) -> Any:
     """Returns a matrix or a stack of them with one axis before the last two."""
-    return np.reshape(x, (product(x.shape[:-2]), *x.shape[-2:]))
+    shape: Any = (product(x.shape[:-2]), *x.shape[-2:])
+    return np.reshape(x, shape)
 
 
-def _unless(regular: Any, result: Proxy, call: Callable[[], Proxy]) -> Proxy:
+def _unless(regular: Any, result: Any, call: Callable[[], Any]) -> Any:
     """Returns ``result`` if it is ``regular`` everywhere; else what LAPACK makes of it, which is an
     exception as a rule."""
     from .control import cond  # most programs have no branches
@@ -101,7 +105,7 @@ def _unless(regular: Any, result: Proxy, call: Callable[[], Proxy]) -> Proxy:
 
 
 @implements(np.linalg.inv)
-def _inv(a: Any) -> Proxy:
+def _inv(a: Any) -> Any:
     dtype, x = _matrix("inv", a)
     if not _is_small(x):
         return lift(_call("inv", x)[0], dtype)
@@ -109,12 +113,12 @@ def _inv(a: Any) -> Proxy:
 
 
 @implements(np.linalg.det)
-def _det(a: Any) -> Proxy:
+def _det(a: Any) -> Any:
     dtype, x = _matrix("det", a)
     if not _is_small(x):
         return lift(_call("det", x)[0], dtype)
     stack = _flat_stack(x)
-    numbers = emit("solve_small", stack, np.zeros((*stack.shape[:2], 0)))
+    numbers: Any = emit("solve_small", stack, np.zeros((*stack.shape[:2], 0)))
     return lift(np.reshape(numbers[0], x.shape[:-2]), dtype)
 
 
@@ -126,16 +130,16 @@ def _slogdet(a: Any) -> Any:
 
 
 @implements(np.linalg.cholesky)
-def _cholesky(a: Any, /, *, upper: bool = False) -> Proxy:
+def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
     dtype, x = _matrix("cholesky", a)
 
-    def call() -> Proxy:
+    def call() -> Any:
         return _call("cholesky", x, upper=bool(upper))[0]
 
     if not _is_small(x):
         return lift(call(), dtype)
     stack = _flat_stack(x)
-    numbers = emit("cholesky_small", np.swapaxes(stack, 1, 2) if upper else stack)
+    numbers: Any = emit("cholesky_small", np.swapaxes(stack, 1, 2) if upper else stack)
     factors = np.reshape(numbers[:-1].T, stack.shape)
     if upper:
         factors = np.swapaxes(factors, 1, 2)
@@ -156,7 +160,7 @@ def _eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements(np.linalg.eigvalsh)
-def _eigvalsh(a: Any, UPLO: str = "L") -> Proxy:
+def _eigvalsh(a: Any, UPLO: str = "L") -> Any:
     dtype, x = _matrix("eigvalsh", a)
     return lift(_call("eigvalsh", x, upper=_is_upper(UPLO))[0], dtype.part)
 
@@ -169,12 +173,12 @@ def _eig(a: Any) -> Any:
 
 
 @implements(np.linalg.eigvals)
-def _eigvals(a: Any) -> Proxy:
+def _eigvals(a: Any) -> Any:
     dtype, x = _general("eigvals", a)
     return lift(_call("eigvals", x)[0], dtype)
 
 
-def _general(name: str, a: Any) -> tuple[DType, Proxy]:
+def _general(name: str, a: Any) -> tuple[DType, Any]:
     """Returns the operand of ``eig``, whose results are complex only where they have to be."""
     dtype, x = _matrix(name, a)
     if not dtype.is_complex:
@@ -219,7 +223,7 @@ def _svd(
     return _SVD(lift(u, dtype), lift(values, dtype.part), lift(v, dtype))
 
 
-def _symmetric_svd(x: Proxy, dtype: DType, compute_uv: bool) -> Any:
+def _symmetric_svd(x: Any, dtype: DType, compute_uv: bool) -> Any:
     """The singular values of a symmetric matrix are the sizes of its eigenvalues, in order."""
     if not compute_uv:
         sizes = np.sort(abs(_call("eigvalsh", x, upper=False)[0]))[..., ::-1]
@@ -236,20 +240,20 @@ def _symmetric_svd(x: Proxy, dtype: DType, compute_uv: bool) -> Any:
 if hasattr(np.linalg, "svdvals"):
 
     @implements(np.linalg.svdvals)
-    def _svdvals(x: Any, /) -> Proxy:
+    def _svdvals(x: Any, /) -> Any:
         return _svd(x, compute_uv=False)
 
 
-def _cutoff(x: Proxy, dtype: DType, largest: Any, tolerance: Any) -> Any:
+def _cutoff(x: Any, dtype: DType, largest: Any, tolerance: Any) -> Any:
     """Returns the size up to which singular values count as 0, with an axis for them."""
     if tolerance is None:
         tolerance = max(as_int(s) for s in x.shape[-2:]) * np.finfo(dtype.part.numpy).eps
-    limit = lift(tolerance, DTYPES["float64"])
+    limit: Any = lift(tolerance, DTYPES["float64"])
     return largest * (limit[..., None] if limit.ndim else limit)
 
 
 @implements(np.linalg.pinv)
-def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNSET) -> Proxy:
+def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNSET) -> Any:
     dtype, x = _matrix("pinv", a, square=hermitian)
     if rcond is not None and rtol is not UNSET:
         raise LoopwrightValueError("np.linalg.pinv: rtol= and rcond= are the same; give one")
@@ -265,8 +269,8 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNS
 
 
 @implements(np.linalg.matrix_rank)
-def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Proxy:
-    a = lift(A)
+def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    a: Any = lift(A)
     if rtol is not None and tol is not None:
         raise LoopwrightValueError("np.linalg.matrix_rank: give tol= or rtol=, not both")
     if a.ndim < 2:
@@ -277,13 +281,13 @@ def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any 
         largest = np.max(values, axis=-1, keepdims=True, initial=0)
         limit = _cutoff(x, dtype, largest, rtol)
     else:
-        limit = lift(tol, DTYPES["float64"])
+        limit: Any = lift(tol, DTYPES["float64"])
         limit = limit[..., None] if limit.ndim else limit
     return np.sum(values > limit, axis=-1)
 
 
 @implements(np.linalg.cond)
-def _cond(x: Any, p: Any = None) -> Proxy:
+def _cond(x: Any, p: Any = None) -> Any:
     square = p is not None and p not in (2, -2)
     dtype, a = _matrix("cond", x, square)
     if 0 in a.shape[-2:]:
@@ -332,8 +336,8 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, ...]:
 
 
 @implements(np.linalg.matrix_power)
-def _matrix_power(a: Any, n: Any) -> Proxy:
-    x = lift(a)
+def _matrix_power(a: Any, n: Any) -> Any:
+    x: Any = lift(a)
     _check("matrix_power", x)
     try:
         count = operator.index(n)
@@ -394,30 +398,29 @@ def _cheapest_cuts(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 @implements(np.linalg.tensorinv)
-def _tensorinv(a: Any, ind: int = 2) -> Proxy:
-    x = lift(a)
+def _tensorinv(a: Any, ind: int = 2) -> Any:
+    x: Any = lift(a)
     if ind <= 0:
         raise LoopwrightValueError("np.linalg.tensorinv: ind is the number of the first axes, > 0")
     shape = x.shape[ind:] + x.shape[:ind]
-    size = product(x.shape[ind:])
-    return np.reshape(_inv(np.reshape(x, (size, product(x.shape[:ind])))), shape)
+    square: Any = (product(x.shape[ind:]), product(x.shape[:ind]))
+    return np.reshape(_inv(np.reshape(x, square)), shape)
 
 
 @implements(np.linalg.tensorsolve)
-def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Proxy:
-    x, right = lift(a), lift(b)
+def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    x, right = _arrays(a, b)
     if axes is not None:
         last = [normalise_axis(k, x.ndim) for k in axes]
         x = np.transpose(x, [k for k in range(x.ndim) if k not in last] + last)
     shape = x.shape[-(x.ndim - right.ndim) :]
-    size = product(shape)
-    matrix = np.reshape(x, (product(x.shape[: x.ndim - len(shape)]), size))
-    return np.reshape(_solve(matrix, np.ravel(right)), shape)
+    square: Any = (product(x.shape[: x.ndim - len(shape)]), product(shape))
+    return np.reshape(_solve(np.reshape(x, square), np.ravel(right)), shape)
 
 
 @implements(np.linalg.norm)
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    a = lift(x)
+    a: Any = lift(x)
     axes = tuple(range(a.ndim)) if axis is None else axis
     if ord not in (2, -2, "nuc") or not isinstance(axes, tuple) or len(axes) != 2:
         return norm(x, ord, axis, keepdims)

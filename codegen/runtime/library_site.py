@@ -182,7 +182,7 @@ def _portable(address: int, pointers: Sequence[int]) -> int:
     try:
         arrays = [
             np.frombuffer(
-                (ctypes.c_char * spec.nbytes).from_address(pointers[n]), spec.dtype
+                memoryview((ctypes.c_char * spec.nbytes).from_address(pointers[n])), spec.dtype
             ).reshape(spec.shape)
             for n, (spec, _) in enumerate(site.operands)
         ]

@@ -28,7 +28,7 @@ def gufunc_function(
     name: str,
     signature: str,
     results: str,
-    call: Values | Callable[[Mapping[str, Any]], Values],
+    call: Guarded | Callable[[Mapping[str, Any]], Values],
     doc: str,
 ) -> LibraryFunction:
     """Declares a function with a gufunc's signature.

@@ -23,6 +23,11 @@ _SVD = "SVD did not converge"
 _NOT_POSITIVE = "Matrix is not positive definite"
 
 
+def _routine(name: str, older: str) -> Any:
+    """Returns a routine of NumPy's by its name, or by that of NumPy 2.0."""
+    return getattr(lapack, name, None) or getattr(lapack, older)
+
+
 def _lower_or_upper(lower: Values, upper: Values) -> Callable[[Mapping[str, Any]], Values]:
     """Returns what chooses a routine by the option ``upper``."""
     return lambda options: upper if options.get("upper") else lower
@@ -92,7 +97,7 @@ _ROWS: tuple[tuple[str, str, str, Any, str], ...] = (
         "t",
         _lower_or_upper(
             failing(lapack.cholesky_lo, _NOT_POSITIVE),
-            failing(getattr(lapack, "cholesky_up", lapack.cholesky_lo), _NOT_POSITIVE),
+            failing(_routine("cholesky_up", "cholesky_lo"), _NOT_POSITIVE),
         ),
         "Triangular factors of positive definite matrices (potrf).",
     ),
@@ -128,21 +133,21 @@ _ROWS: tuple[tuple[str, str, str, Any, str], ...] = (
         "svd",
         "(m,n)->(m,m),(p),(n,n)",
         "trt",
-        failing(getattr(lapack, "svd_f", None) or lapack.svd_m_f, _SVD),
+        failing(_routine("svd_f", "svd_m_f"), _SVD),
         "Singular value decompositions with square factors (gesdd).",
     ),
     (
         "svd_reduced",
         "(m,n)->(m,p),(p),(p,n)",
         "trt",
-        failing(getattr(lapack, "svd_s", None) or lapack.svd_m_s, _SVD),
+        failing(_routine("svd_s", "svd_m_s"), _SVD),
         "Singular value decompositions with factors of the least size (gesdd).",
     ),
     (
         "svdvals",
         "(m,n)->(p)",
         "r",
-        failing(getattr(lapack, "svd", None) or lapack.svd_m, _SVD),
+        failing(_routine("svd", "svd_m"), _SVD),
         "Singular values in descending order (gesdd).",
     ),
     (

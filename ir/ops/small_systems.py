@@ -118,16 +118,16 @@ def _factored(m: Any, a: Matrix) -> list[Number]:
     factor: Matrix = [[0.0] * size for _ in a]
     least: Number = np.inf
     for j in range(size):
+        rests = [a[i][j] for i in range(j, size)]
         for i in range(j, size):
-            rest = a[i][j]
             for k in range(j):
-                rest = m.subtract(rest, m.multiply(factor[i][k], factor[j][k]))
-            if i == j:
-                least = m.minimum(least, rest)
-                factor[j][j] = m.sqrt(rest)
-                inverse = m.divide(1.0, factor[j][j])
-            else:
-                factor[i][j] = m.multiply(rest, inverse)
+                product = m.multiply(factor[i][k], factor[j][k])
+                rests[i - j] = m.subtract(rests[i - j], product)
+        least = m.minimum(least, rests[0])
+        factor[j][j] = m.sqrt(rests[0])
+        inverse = m.divide(1.0, factor[j][j])
+        for i in range(j + 1, size):
+            factor[i][j] = m.multiply(rests[i - j], inverse)
     return [*(x for row in factor for x in row), least]
 
 

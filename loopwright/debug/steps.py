@@ -139,7 +139,7 @@ class Steps:
                     yield self._step(instr, memory, frame, where)
                 case Library():
                     self._call_library(instr, memory, frame)
-                case _:
+                case If() | While() | For() | Invoke():
                     yield from self._nested(instr, memory, frame, where)
 
     def _call_library(self, call: Library, memory: _Memory, frame: Frame) -> None:
