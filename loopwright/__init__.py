@@ -10,7 +10,7 @@ array([[2.],
        [2.]], dtype=float32)
 
 ``compile`` makes a function fast; ``f32[64, 784]`` and its like describe arguments without values;
-``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``with
+``xp`` is the Array API, ``nn`` what neural networks need besides; ``with
 log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
 Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
@@ -40,11 +40,12 @@ from .ir.errors import (
 from .ir.graph.nodes import Module
 from .ir.pass_context import PassContext
 from .log_context import log
-from .tracer import SPEC_DTYPES, Spec, Traced, parse_spec, xp
+from .tracer import SPEC_DTYPES, Spec, Traced, parse_spec
+from .tracer.dispatch import method
 from .tracer.pytree import register as register_pytree
 
 if TYPE_CHECKING:
-    from . import debug, random, schedule
+    from . import debug, random, schedule, xp
     from .autotune.space.rules.user import sketch_rule
     from .autotune.space.sketch import Sketch
     from .module import CompiledModule, build, parse
@@ -173,6 +174,7 @@ _LATE = {
     "switch": (".tracer.control", "switch"),
     "unique": (".tracer.sized", "unique"),
     "while_loop": (".tracer.control", "while_loop"),
+    "xp": (".xp", ""),
 }
 """Names that are imported at their first use: few programs need them, and loading them takes as
 long as loading everything else."""
@@ -184,6 +186,11 @@ def __getattr__(name: str) -> Any:
     path, inside = _LATE[name]
     module = importlib.import_module(path, __name__)
     return getattr(module, inside) if inside else module
+
+
+@method("__array_namespace__")
+def _namespace(x: Any) -> Any:
+    return __getattr__("xp")  # a layer above that of traced arrays
 
 
 def __dir__() -> list[str]:

@@ -30,7 +30,7 @@
     random       samplers of lw.random; random_composed: those made of others
     control      branches, loops and recursive functions on traced values
     extern       functions that are called as they are, from compiled code
-    xp, nn       the Array API namespace; functions for neural networks that NumPy lacks
+    nn           functions for neural networks that NumPy lacks
 
     spans        the user's line and columns
     rewriting    the user's if, while and for as lw.cond, lw.while_loop and lw.fori_loop
@@ -53,7 +53,6 @@ from . import (
     shaping,
     ufuncs,
     writing,
-    xp,
 )
 from . import (
     updating as updating,
@@ -141,5 +140,4 @@ __all__ = [
     "valued_names",
     "write_back",
     "writing",
-    "xp",
 ]
