@@ -44,6 +44,7 @@ from .tracer import (
     any_traced,
     to_array,
     trace,
+    without_iterators,
 )
 from .tracer.specs import DTypeSpec, Spec
 from .user_errors import for_user
@@ -211,6 +212,8 @@ class CompiledFunction(Copied):
                         self._last = NOTHING
                 return results[0] if ready.finish is None else ready.finish(results)
         quick = self._signature.quick_key(args, kwargs)
+        if quick is None:
+            args, kwargs = without_iterators(args, kwargs) or (args, kwargs)
         if quick is not None:
             ready = self._ready.get(quick[0])
             if ready is not None:

@@ -67,6 +67,7 @@ from .arguments import (
     signature_of,
     to_array,
     valued_names,
+    without_iterators,
 )
 from .dispatch import LATE
 from .explain import cut_traceback, is_ours
@@ -138,6 +139,7 @@ __all__ = [
     "trace",
     "ufuncs",
     "valued_names",
+    "without_iterators",
     "write_back",
     "writing",
 ]

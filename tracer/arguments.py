@@ -17,7 +17,7 @@ import enum
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -29,7 +29,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.types import TensorType
 from .misuse import is_plain, refuse_subclass
 from .proxy import Proxy
-from .pytree import Structure, children_of, flatten, leaves_within, paths
+from .pytree import Items, Structure, children_of, flatten, leaves_within, paths
 from .specs import DTypeSpec, Spec
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "signature_of",
     "to_array",
     "valued_names",
+    "without_iterators",
 ]
 
 _STATIC_TYPES = (
@@ -53,6 +54,7 @@ _STATIC_TYPES = (
     str,
     bytes,
     slice,
+    range,
     enum.Enum,
     np.dtype,
     type,
@@ -396,6 +398,17 @@ def _add(value: Any, key: list[Any], leaves: list[Any], valued: bool) -> bool:
     children, rest = inside
     key += (cls, len(children), rest)
     return all(_add(child, key, leaves, valued) for child in children)
+
+
+def without_iterators(
+    args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Returns a call's arguments with what its iterators (generators, maps) give; None if there are
+    no such arguments."""
+    given = [Items.of(v) if isinstance(v, Iterator) else v for v in (*args, *kwargs.values())]
+    if not any(isinstance(v, Iterator) for v in given):
+        return None
+    return tuple(given[: len(args)]), dict(zip(kwargs, given[len(args) :]))
 
 
 def any_traced(values: Iterable[Any]) -> bool:

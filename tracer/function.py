@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from .fits import Bounds, Fits
 from .frozen import Borrowed, Draws, Watch
 from .needed import ValuesNeeded
 from .proxy import Proxy
-from .pytree import Structure, flatten, paths, unflatten, writer
+from .pytree import Items, Structure, flatten, paths, unflatten, writer
 from .slices import Piece, pieces_of
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
@@ -249,6 +249,8 @@ def _traced(
         del kwargs[name]
     with tracing(run):
         outcome = function(*args, **kwargs)
+        if isinstance(outcome, Iterator):  # the body of a generator runs when it is asked
+            outcome = Items.of(outcome)
         if ending is not None:
             run.span = definition_of(function)
             outcome = ending(trees, outcome)

@@ -6,6 +6,7 @@
                 | namedtuple | dataclass                        its fields are trees
                 | object                                        its attributes that are trees
                 | functools.partial                             its arguments are trees
+                | Items                                         what a generator gives
                 | a registered type                             see ``register``
                 | leaf                                          anything else
     Structure ::= Leaf | Node(kind, aux, children)              the tree without its leaves
@@ -20,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import itertools
 import sys
 import types
 from collections import defaultdict
@@ -29,10 +31,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.errors import LoopwrightTypeError
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 __all__ = [
     "LEAF",
+    "Items",
     "Leaf",
     "Node",
     "Structure",
@@ -263,6 +266,43 @@ def register(
     [1, 2, 3]
     """
     _KINDS[cls] = _Kind(flatten, lambda _, aux, children: unflatten(aux, children), _bracketed)
+
+
+class Items(Iterator[Any]):
+    """An iterator over items that are known: what a generator among arguments or results becomes.
+
+    >>> [*Items.of(x * x for x in range(3))]
+    [0, 1, 4]
+    """
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.items = items
+        self._rest = iter(items)
+
+    def __next__(self) -> Any:
+        return next(self._rest)
+
+    @staticmethod
+    def of(iterator: Iterator[Any]) -> Items:
+        """Returns the items that are left. Raises LoopwrightValueError if they do not end."""
+        if isinstance(iterator, Items):
+            return iterator
+        items = [*itertools.islice(iterator, MOST_ITEMS + 1)]
+        if len(items) > MOST_ITEMS:
+            raise LoopwrightValueError(
+                f"a {type(iterator).__name__} has more than {MOST_ITEMS} items, all of which are "
+                "computed by one call",
+                hint="itertools.islice(items, count), or an array",
+            )
+        return Items(items)
+
+
+MOST_ITEMS = 10_000
+"""Items of a generator: code is made for each by itself."""
+
+_KINDS[Items] = _Kind(
+    lambda tree: (tree.items, None), lambda cls, aux, children: Items(children), _bracketed
+)
 
 
 _LEAVES: set[type] = set()
