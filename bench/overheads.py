@@ -3,7 +3,8 @@
 ::
 
     call             from Python to a compiled function of no work and back, beside NumPy's add;
-                     with a list of 20 arrays, and with 8 arrays in nested dicts
+                     with a list of 20 arrays, with 8 and 20 in nested dicts, with 20 in and out;
+                     and of a method whose object has two arrays
     fork and join    a parallel loop of one iteration per thread, while the workers spin
     wake             the same after a pause in which they have gone to sleep
     alone            the same of no work, for which the pool does not wake them
@@ -76,6 +77,15 @@ SHORT, LONG = 5_000, 500_000  # nanoseconds of an iteration
 Row = tuple[str, float, str]
 
 
+class _Layer:
+    def __init__(self) -> None:
+        self.scale, self.shift = np.ones(8, np.float32), np.ones(8, np.float32)
+
+    @lw.compile
+    def __call__(self, x: Any) -> Any:
+        return x * self.scale + self.shift
+
+
 def overheads(threads: int, rounds: int = 200) -> Iterator[Row]:
     """Name, figure and unit of each row."""
     code = load_object(compile_object(CLOCK_TEXT + _TEXT, Target.host()), pool.symbols())
@@ -98,10 +108,23 @@ def _calls(rounds: int) -> Iterator[Row]:
     trees = lw.compile(lambda tree, x: x + x)
     arrays = [np.ones(8, np.float32) for _ in range(20)]
     layers = {name: {"w": x, "b": x} for name in "abcd"}
-    for name, tree in (("call with a list of 20", arrays), ("call with dicts of 8", layers)):
+    more = {name: {"w": x, "b": x} for name in "abcdefghij"}
+    for name, tree in (
+        ("call with a list of 20", arrays),
+        ("call with dicts of 8", layers),
+        ("call with dicts of 20", more),
+    ):
         for _ in range(2):
             trees(tree, x)
         yield name, _each(functools.partial(trees, tree, x), rounds) * 1e6, "us"
+    same = lw.compile(lambda tree: tree)
+    for _ in range(2):
+        same(arrays)
+    yield "call with 20 in and out", _each(lambda: same(arrays), rounds) * 1e6, "us"
+    layer = _Layer()
+    for _ in range(2):
+        layer(x)
+    yield "call of a method", _each(lambda: layer(x), rounds) * 1e6, "us"
     yield "numpy.add", _each(lambda: np.add(x, x), rounds) * 1e6, "us"
 
 

@@ -74,8 +74,8 @@ from .explain import cut_traceback, is_ours
 from .frozen import Borrowed, Watch
 from .function import Traced, ValuesNeeded, located, trace
 from .proxy import Proxy
-from .pytree import reader
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
+from .tree_code import reader
 from .write_back import check, check_bounds, placements, write_back
 
 

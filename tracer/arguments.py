@@ -334,7 +334,19 @@ def foreign_array(value: Any) -> np.ndarray[Any, Any]:
             return np.from_dlpack(other)
         except (BufferError, RuntimeError, TypeError):
             pass  # a dtype or device that DLPack does not take; its own conversion may
-    return np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise LoopwrightTypeError(f"a {_kind(value)} gives no NumPy array: {error}") from error
+    if array.dtype == object and isinstance(getattr(value, "dtype", None), np.dtype):
+        raise LoopwrightTypeError(
+            f"a {_kind(value)} is not a dense array", hint="its .toarray(), or arrays of its parts"
+        )
+    return array
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 _VALUES = (bool, str, type(None))

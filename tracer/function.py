@@ -22,11 +22,12 @@ from .fits import Bounds, Fits
 from .frozen import Borrowed, Draws, Watch
 from .needed import ValuesNeeded
 from .proxy import Proxy
-from .pytree import Items, Structure, flatten, paths, unflatten, writer
+from .pytree import Items, Structure, flatten, paths, unflatten
 from .slices import Piece, pieces_of
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
 from .trace import Trace, tracing
+from .tree_code import writer
 
 if TYPE_CHECKING:
     from .endings import Ending
@@ -333,12 +334,17 @@ def _check_containers(
 ) -> None:
     """Refuses a function that puts other values into a list, dict or object that it was given."""
     rest = iter(leaves)
-    for structure, tree in zip(request.structures, trees.values(), strict=True):
+    hint = "change arrays in place (x[...] = value), or return the new value"
+    for name, structure, tree in zip(request.names, request.structures, trees.values()):
         before = [next(rest) for _ in paths(structure)]
         if structure == _ONE:
             continue
         after, now = flatten(tree)
-        if now != structure or any(a is not b for a, b in zip(after, before)):
+        if now != structure:
+            break
+        changed = [p for p, a, b in zip(paths(structure, name), after, before) if a is not b]
+        if changed:
+            hint = f"{changed[0]}[...] = value for an array, or return the new value"
             break
     else:
         return
@@ -347,7 +353,7 @@ def _check_containers(
         "would stay as it is",
         span=where,
         source=caret_lines(where) if where is not None else (),
-        hint="change arrays in place (x[...] = value), or return the new value",
+        hint=hint,
     )
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    tree      ::= tuple | list | dict | None                    of trees; so are subclasses of dict
+    tree      ::= tuple | list | deque | dict | None            of trees; so are subclasses of dict
                 | namedtuple | dataclass                        its fields are trees
                 | object                                        its attributes that are trees
                 | functools.partial                             its arguments are trees
@@ -24,8 +24,8 @@ import functools
 import itertools
 import sys
 import types
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,20 +35,21 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 __all__ = [
     "LEAF",
+    "OBJECT",
     "Items",
     "Leaf",
     "Node",
     "Structure",
     "children_of",
     "flatten",
+    "is_inside",
     "kind_of",
     "leaves_within",
     "paths",
-    "reader",
     "register",
     "register_leaf",
+    "slots_of",
     "unflatten",
-    "writer",
 ]
 
 
@@ -163,7 +164,7 @@ _TRACED = (np.ndarray, np.generic, bool, int, float, complex, str, bytes)
 _ARRAY_PROTOCOLS = ("__array__", "__dlpack__", "__array_interface__", "__array_function__")
 
 
-def _is_inside(value: Any) -> bool:
+def is_inside(value: Any) -> bool:
     """True if an attribute is traced: an array, a number or a container of trees."""
     cls = type(value)
     if isinstance(value, _TRACED) or cls in _LEAVES or kind_of(cls) is not None:
@@ -183,13 +184,13 @@ def _attributes(tree: Any) -> dict[str, Any]:
     slots = {
         name: getattr(tree, name)
         for cls in type(tree).__mro__[::-1]
-        for name in _slots(cls)
+        for name in slots_of(cls)
         if hasattr(tree, name)
     }
     return {**slots, **getattr(tree, "__dict__", {})}
 
 
-def _slots(cls: type) -> tuple[str, ...]:
+def slots_of(cls: type) -> tuple[str, ...]:
     slots = cls.__dict__.get("__slots__", ())
     names = (slots,) if isinstance(slots, str) else tuple(slots)
     return tuple(name for name in names if not name.startswith("__"))
@@ -197,7 +198,7 @@ def _slots(cls: type) -> tuple[str, ...]:
 
 def _take_object(tree: Any) -> tuple[Sequence[Any], Hashable]:
     items = _attributes(tree)
-    inside = [name for name, value in items.items() if _is_inside(value)]
+    inside = [name for name, value in items.items() if is_inside(value)]
     others = tuple((name, Same(items[name])) for name in items if name not in inside)
     return [items[name] for name in inside], (tuple(inside), others)
 
@@ -212,7 +213,7 @@ def _make_object(cls: type, aux: Any, children: list[Any]) -> Any:
     return made
 
 
-_OBJECT = _Kind(_take_object, _make_object, lambda aux, count: (f".{name}" for name in aux[0]))
+OBJECT = _Kind(_take_object, _make_object, lambda aux, count: (f".{name}" for name in aux[0]))
 
 
 def _is_object(cls: type) -> bool:
@@ -230,7 +231,7 @@ def _is_object(cls: type) -> bool:
         object.__new__(cls)
     except TypeError:  # it has a state in C, or is abstract
         return False
-    return cls.__dictoffset__ != 0 or any(_slots(base) for base in cls.__mro__)
+    return cls.__dictoffset__ != 0 or any(slots_of(base) for base in cls.__mro__)
 
 
 _NAMEDTUPLE = _Kind(
@@ -243,6 +244,14 @@ _KINDS: dict[type, _Kind] = {
     list: _Kind(lambda tree: (tree, None), lambda cls, aux, children: children, _bracketed),
     dict: _DICT,
     defaultdict: _DEFAULTDICT,
+    deque: _Kind(
+        lambda tree: (list(tree), tree.maxlen),
+        lambda cls, aux, children: cls(children, aux),
+        _bracketed,
+    ),
+    types.MappingProxyType: _Kind(
+        _DICT.take, lambda cls, aux, children: cls(dict(zip(aux, children))), _DICT.names
+    ),
     functools.partial: _PARTIAL,
     type(None): _Kind(lambda tree: ((), None), lambda cls, aux, children: None, _bracketed),
 }
@@ -331,7 +340,7 @@ def kind_of(cls: type) -> _Kind | None:
     elif issubclass(cls, dict):
         _KINDS[cls] = _DEFAULTDICT if issubclass(cls, defaultdict) else _DICT
     elif _is_object(cls):
-        _KINDS[cls] = _OBJECT
+        _KINDS[cls] = OBJECT
     else:
         _NO_KINDS.add(cls)
     return _KINDS.get(cls)
@@ -417,171 +426,3 @@ def paths(structure: Structure, root: str = "") -> list[str]:
     for name, child in zip(names, structure.children, strict=True):
         written += paths(child, root + name)
     return written
-
-
-_INDENT = " " * 8
-
-_IMMUTABLE = (bool, int, float, str, bytes, type, type(None))
-
-
-class _Code:
-    """Source lines, and the values that its names stand for."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.values: dict[str, Any] = {"asarray": np.asarray}
-        self.variables = 0
-
-    def value(self, value: Any) -> str:
-        name = f"c{len(self.values)}"
-        self.values[name] = value
-        return name
-
-    def variable(self) -> str:
-        self.variables += 1
-        return f"t{self.variables - 1}"
-
-    def variables_for(self, count: int, source: str) -> list[str]:
-        """New variables, to which the elements of ``source`` are assigned: exactly ``count``."""
-        names = [self.variable() for _ in range(count)]
-        self.lines.append(f"[{', '.join(names)}] = {source}")
-        return names
-
-    def require(self, condition: str) -> None:
-        self.lines.append(f"if not ({condition}): return None")
-
-    def function(self, header: str, body: Sequence[str]) -> Callable[..., Any]:
-        text = "\n".join([header, *body])
-        exec(compile(text, "<tree code>", "exec"), self.values)
-        return self.values["made"]
-
-
-def reader(
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    static: frozenset[int | str],
-    call: Callable[..., Any],
-    valued: frozenset[int | str] = frozenset(),
-) -> Callable[..., Any] | None:
-    """``call`` on the leaves of arguments like these; the function answers None for all others.
-
-    ``static`` holds the positions and names of static arguments, ``valued`` those of arguments
-    whose ints are static. None where a leaf is of a type that only ``bind`` can judge.
-    """
-    if not kwargs and not static and all(type(a) is np.ndarray for a in args):
-        return call
-    code = _Code()
-    leaves: list[str] = []
-    names = code.variables_for(len(args), "args")
-    places: list[tuple[int | str, Any]] = [*enumerate(args)]
-    if kwargs:
-        code.require(f"tuple(kwargs) == {code.value(tuple(kwargs))}")
-        names += code.variables_for(len(kwargs), "kwargs.values()")
-        places += kwargs.items()
-    for name, (place, value) in zip(names, places, strict=True):
-        if place in static:
-            if type(value) not in _IMMUTABLE:  # it may be the same object, and not the same value
-                return None
-            _require_same(code, name, value)
-        elif not _read(code, name, value, leaves, place in valued):
-            return None
-    body = [_INDENT + line for line in code.lines]
-    result = f"    return {code.value(call)}({', '.join(leaves)})"
-    return code.function(
-        f"def made(*args{', **kwargs' if kwargs else ''}):\n    try:",
-        [*body, "    except ValueError:\n        return None", result],
-    )
-
-
-def _read(code: _Code, name: str, tree: Any, leaves: list[str], valued: bool) -> bool:
-    """Adds lines that read the leaves of ``name``, whose value now is ``tree``."""
-    cls = type(tree)
-    if cls is np.ndarray:
-        leaves.append(name)
-        return True
-    whole = valued and isinstance(tree, int | np.integer | np.bool)
-    if whole or cls in (bool, str, type(None)):
-        _require_same(code, name, tree)
-        return True
-    if cls in (float, int) or (isinstance(tree, np.number | np.bool) and tree.dtype.type is cls):
-        code.require(f"type({name}) is {code.value(cls)}")
-        leaves.append(f"asarray({name})")
-        return True
-    inside = children_of(tree)
-    if inside is None:
-        return False
-    children, rest = inside
-    code.require(f"type({name}) is {code.value(cls)}")
-    source = name
-    if cls is dict:
-        code.require(f"tuple({name}) == {code.value(rest)}")
-        source = f"{name}.values()"
-    elif (kind := kind_of(cls)) is _OBJECT and not any(_slots(base) for base in cls.__mro__):
-        source = code.variable()
-        code.lines.append(f"{source} = {name}.__dict__")
-        return _read_attributes(code, source, tree, leaves, valued)
-    elif cls is not tuple and cls is not list:
-        assert kind is not None
-        source, taken = code.variable(), code.variable()
-        code.lines.append(f"{source}, {taken} = {code.value(kind.take)}({name})")
-        code.require(f"{taken} == {code.value(rest)}")
-    variables = code.variables_for(len(children), source)
-    pairs = zip(variables, children, strict=True)
-    return all(_read(code, v, c, leaves, valued) for v, c in pairs)
-
-
-def _read_attributes(code: _Code, name: str, tree: Any, leaves: list[str], valued: bool) -> bool:
-    """Adds lines that read the leaves of an object's attributes, the dict ``name``."""
-    items = dict(tree.__dict__)
-    code.require(f"tuple({name}) == {code.value(tuple(items))}")
-    variables = code.variables_for(len(items), f"{name}.values()")
-    readable = True
-    for variable, value in zip(variables, items.values(), strict=True):
-        if _is_inside(value):
-            readable = readable and _read(code, variable, value, leaves, valued)
-        else:
-            code.require(f"{variable} is {code.value(value)}")
-    return readable
-
-
-def _require_same(code: _Code, name: str, value: Any) -> None:
-    same, cls = code.value(value), code.value(type(value))
-    code.require(f"{name} is {same} or (type({name}) is {cls} and {name} == {same})")
-
-
-def writer(structure: Structure, constants: Sequence[tuple[Any] | None]) -> Callable[..., Any]:
-    """Returns a function of arrays that puts them into ``structure``.
-
-    A leaf with an entry in ``constants`` is not one of the arrays but always that value.
-    """
-    code = _Code()
-    leaves = [code.variable() if k is None else code.value(k[0]) for k in constants]
-    arrays = [leaf for leaf, k in zip(leaves, constants, strict=True) if k is None]
-    code.lines.append(f"[{', '.join(arrays)}] = arrays")
-    result = _write(code, structure, iter(leaves))
-    return code.function(
-        "def made(arrays):", [*("    " + x for x in code.lines), f"    return {result}"]
-    )
-
-
-def _write(code: _Code, structure: Structure, leaves: Iterator[str]) -> str:
-    """Adds lines that make the tree; returns the variable that holds it."""
-    if isinstance(structure, Leaf):
-        return next(leaves)
-    aux: Any = structure.aux
-    children = [_write(code, child, leaves) for child in structure.children]
-    if structure.type is tuple:
-        text = f"({''.join(c + ', ' for c in children)})"
-    elif structure.type is list:
-        text = f"[{', '.join(children)}]"
-    elif structure.type is dict:
-        items = (f"{code.value(k)}: {c}" for k, c in zip(aux, children, strict=True))
-        text = f"{{{', '.join(items)}}}"
-    else:
-        kind = kind_of(structure.type)
-        assert kind is not None
-        inner = f"{code.value(structure.type)}, {code.value(aux)}, [{', '.join(children)}]"
-        text = f"{code.value(kind.make)}({inner})"
-    name = code.variable()
-    code.lines.append(f"{name} = {text}")
-    return name

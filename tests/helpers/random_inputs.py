@@ -9,10 +9,10 @@ from __future__ import annotations
 import array
 import dataclasses
 import itertools
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,8 +83,8 @@ def numbers(tree: Any) -> Iterator[Any]:
 def _inside(tree: Any) -> Sequence[Any] | None:
     if isinstance(tree, Mapping):
         return list(tree.values())
-    if isinstance(tree, list | tuple):
-        return tree
+    if isinstance(tree, list | tuple | deque):
+        return list(tree)
     if isinstance(tree, Box):
         return tree.inside, tree.rest
     if isinstance(tree, Plain | Frozen | SimpleNamespace):
@@ -234,6 +234,8 @@ _CONTAINERS: dict[str, Callable[..., Any]] = {
     "dict": lambda *parts: {f"k{n}": part for n, part in enumerate(parts)},
     "ordered": lambda *parts: OrderedDict((n, part) for n, part in enumerate(parts)),
     "default": lambda *parts: defaultdict(list, dict(enumerate(parts))),
+    "deque": lambda *parts: deque(parts),
+    "proxy": lambda *parts: MappingProxyType({f"k{n}": part for n, part in enumerate(parts)}),
     "pair": lambda a, b: Pair(a, b),
     "box": lambda a, b: Box(a, b),
     "frozen": lambda a, b: Frozen((a, b)),

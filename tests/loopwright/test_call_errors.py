@@ -215,3 +215,27 @@ def test_a_failed_trace_leaves_nothing_behind() -> None:
             f(X)
     assert f.cache_info().currsize == 0
     assert f(np.eye(3)).tolist() == np.eye(3).tolist()
+
+
+class Sparse:
+    """A matrix of another library, whose elements are not in one array."""
+
+    shape, dtype = (3, 3), np.dtype(np.float64)
+
+
+class Guarded:
+    """An array that does not give its values."""
+
+    shape, dtype = (3,), np.dtype(np.float64)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise RuntimeError("ask somebody else")
+
+
+def test_arrays_of_other_libraries_that_give_no_values() -> None:
+    f = lw.compile(lambda x: x * 2)
+    with pytest.raises(lw.LoopwrightTypeError, match="Sparse is not a dense array") as caught:
+        f(Sparse())
+    assert caught.value.hint == "its .toarray(), or arrays of its parts"
+    with pytest.raises(lw.LoopwrightTypeError, match="gives no NumPy array: ask somebody else"):
+        f(Guarded())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
-from collections import defaultdict
-from types import SimpleNamespace
+from collections import defaultdict, deque
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import loopwright as lw
@@ -114,6 +114,12 @@ def test_an_attribute_that_is_written_in_place_is_the_objects() -> None:
     assert w.tolist() == (1 + 3 * X.sum(axis=0)).tolist()
 
 
+def test_an_attribute_that_is_assigned_is_refused() -> None:
+    with pytest.raises(lw.LoopwrightTypeError) as caught:
+        Layer(4).replace(X)
+    assert caught.value.hint == "self.w[...] = value for an array, or return the new value"
+
+
 def test_an_object_in_itself_is_refused() -> None:
     layer: Any = Layer(4)
     layer.parent = SimpleNamespace(child=layer)
@@ -139,6 +145,7 @@ def test_results_may_be_objects() -> None:
         defaultdict(list, a=X, b=2),
         Options(a=X, b=2),
         SimpleNamespace(a=X, b=2),
+        MappingProxyType({"a": X, "b": 2}),
         functools.partial(np.multiply, X, b=2),
     ],
     ids=lambda tree: type(tree).__name__,
@@ -156,5 +163,6 @@ def test_other_containers(tree: Any) -> None:
         product, given = f(tree)
         assert product.tolist() == (X * 2).tolist()
         assert type(given) is type(tree)
+    assert lw.compile(lambda d: deque([d[0] * 2], 3))(deque([X]))[0].tolist() == (X * 2).tolist()
     if isinstance(tree, defaultdict):
         assert given["new"] == []

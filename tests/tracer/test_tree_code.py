@@ -13,7 +13,8 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.tracer.arguments import quick_key
-from loopwright.tracer.pytree import flatten, reader, unflatten, writer
+from loopwright.tracer.pytree import flatten, unflatten
+from loopwright.tracer.tree_code import reader, writer
 
 Pair = namedtuple("Pair", "left right")
 NONE: frozenset[int | str] = frozenset()
