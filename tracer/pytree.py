@@ -191,6 +191,7 @@ def _attributes(tree: Any) -> dict[str, Any]:
 
 
 def slots_of(cls: type) -> tuple[str, ...]:
+    """Returns the names of the slots that a class has beside those of its bases."""
     slots = cls.__dict__.get("__slots__", ())
     names = (slots,) if isinstance(slots, str) else tuple(slots)
     return tuple(name for name in names if not name.startswith("__"))
