@@ -568,7 +568,7 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     loops unroll, branches are taken once. Arrays from outside are read then, too.
 
     - ``static_argnames``: parameters whose values are known while tracing (hashable); strings,
-      bools, None and functions always are.
+      bools, None and functions always are, and ints where Python needs them (axes, sizes, flags).
     - ``donate_argnames``: parameters whose arrays the call may overwrite: results of the same types
       take their memory, and are these arrays. ``state = f(state)`` then allocates nothing.
     - ``log``: the tuning log to read schedules from and append to; else that of ``with

@@ -100,7 +100,7 @@ def _make_dataclass(cls: type, aux: Any, children: list[Any]) -> Any:
     return made
 
 
-def _make_dict(cls: type, aux: Any, children: list[Any]) -> Any:
+def _make_dict(cls: Any, aux: Any, children: list[Any]) -> Any:
     made = cls.__new__(cls)  # no __init__: a subclass may have one with arguments of its own
     made.update(zip(aux, children, strict=True))
     return made
