@@ -187,7 +187,8 @@ class CompiledFunction(Copied):
         }
 
     def _for_threads(self, count: int | None) -> CompiledFunction:
-        return CompiledFunction(self.function, **{**self.options(), "threads": count})
+        options: dict[str, Any] = {**self.options(), "threads": count}
+        return CompiledFunction(self.function, **options)
 
     def _with_out(self) -> CompiledFunction:
         """Returns the function that takes ``out=``, and writes its result there."""
