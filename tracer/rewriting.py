@@ -114,6 +114,8 @@ def _covers(node: ast.AST, line: int, column: int) -> bool:
 def _statement(chain: Sequence[ast.AST], aliases: Aliases) -> Rewritten | None:
     """Rewrites the innermost statement of the chain that waits for a value."""
     places = [n for n, node in enumerate(chain) if isinstance(node, ast.stmt)]
+    if not places:
+        return None  # the source cannot be had: code of exec, or of a prompt
     at = places[-1]
     statement = chain[at]
     inside = chain[at + 1] if at + 1 < len(chain) else None

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import loopwright as lw
 import numpy as np
+import pytest
 
 F4 = np.ones(4, np.float32)
 I4 = np.arange(4)
@@ -329,3 +331,11 @@ def test_an_equation_that_does_not_fit(message: Message) -> None:
         "      |                ^^^^^^^^^^^^^^^^^^^^^^^^^^",
         "  x : float32[4]   argument x of f",
     )
+
+
+def test_code_without_source() -> None:
+    names = {}
+    exec("def f(x):\n    return max(x[0], 0.0)", names)
+    with pytest.raises(lw.LoopwrightTypeError, match="the truth of a traced array") as caught:
+        lw.compile(names["f"])(F4)
+    assert "lw.cond" in str(caught.value)
