@@ -368,6 +368,7 @@ class _Sorting:
         ends."""
         lanes = self.wide
         for value in values:
+            mask = ""
             below = self.put(f"icmp {self.sign}le {self.kind} {value}, {pivot}")
             if lanes == 1:
                 count = self.put(f"zext i1 {below} to i64")

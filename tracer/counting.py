@@ -35,7 +35,7 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     x = lift(x)
     if x.ndim != 1 or not (x.type.dtype.is_integer or x.type.dtype.is_bool):
         raise LoopwrightTypeError(f"the elements of one axis of integers are counted, not {x.type}")
-    if not isinstance(minlength, int | np.integer) or minlength <= 0:
+    if minlength <= 0:
         raise UnsupportedError(
             "np.bincount without minlength, whose result is as long as the values say",
             hint="np.bincount(x, minlength=n), which counts the values below n",
@@ -43,7 +43,7 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     return _counted(x, None if weights is None else lift(weights, FLOAT64), int(minlength))
 
 
-def _edges(a: Proxy, bins: Any, range: Any) -> tuple[Any, int, bool]:
+def _edges(a: Any, bins: Any, range: Any) -> tuple[Any, int, bool]:
     """The edges of the bins, their number, and whether all are equally wide."""
     if isinstance(bins, str):
         raise UnsupportedError(f"bins={bins!r}", hint="a number of bins, or their edges")
@@ -70,7 +70,7 @@ def _edges(a: Proxy, bins: Any, range: Any) -> tuple[Any, int, bool]:
         kind = np.result_type(*ends, a.dtype)
         kind = np.result_type(kind, float) if kind.kind in "biu" else kind
         return _evenly(first, last, count, kind), count, True
-    edges = bins if isinstance(bins, Proxy) else np.asarray(bins)
+    edges: Any = bins if isinstance(bins, Proxy) else np.asarray(bins)
     if edges.ndim != 1:
         raise LoopwrightValueError("`bins` must be 1d, when an array")
     if not isinstance(edges, Proxy) and np.any(edges[:-1] > edges[1:]):
@@ -96,7 +96,7 @@ def _histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any
 def _histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any]:
-    x = np.reshape(lift(a), (-1,))
+    x: Any = np.reshape(lift(a), (-1,))
     if x.dtype == bool:
         x = x.astype(np.uint8)
     edges, count, uniform = _edges(x, bins, range)

@@ -52,14 +52,14 @@ PLACES: dict[str, Callable[[Any, Any], Any]] = {
 _CHOOSING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 
 
-def _ordered(x: Proxy, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple[int, ...]]:
+def _ordered(x: Any, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple[int, ...]]:
     """``x`` sorted along ``axis``, which become the last one, and the sizes of the other axes. Rows
     of no elements have a nan, which is the result."""
     axes = axes_of(axis, x.ndim)
     axes = tuple(range(x.ndim)) if axes is None else axes
     others = tuple(n for n in range(x.ndim) if n not in axes)
-    kept = tuple(x.shape[n] for n in others)
-    size = product(x.shape[n] for n in axes)
+    kept: tuple[int, ...] = tuple(x.shape[n] for n in others)
+    size: Any = product(x.shape[n] for n in axes)
     if size == 0 and not may_be_empty:
         raise LoopwrightValueError(f"{x.type.short} has no quantiles along axis {axis}")
     if size == 0:
@@ -72,8 +72,8 @@ def _ordered(x: Proxy, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tup
 def _at(ordered: Any, places: Any, kept: tuple[int, ...]) -> Any:
     """The elements of each row at ``places``, which have the shape of the result."""
     if isinstance(places, Proxy):
-        places = np.reshape(places, (places.shape[0] if places.ndim > len(kept) else 1, *kept))
-        moved = np.moveaxis(places, 0, -1)
+        first: Any = places.shape[0] if places.ndim > len(kept) else 1
+        moved: Any = np.moveaxis(np.reshape(places, (first, *kept)), 0, -1)
         return np.moveaxis(np.take_along_axis(ordered, moved, axis=-1), -1, 0)
     columns = [ordered[..., place] for place in places.ravel().tolist()]
     return np.stack(columns) if columns else np.zeros((0, *kept), ordered.dtype)
@@ -87,7 +87,7 @@ def _count(ordered: Any, ignores_nan: bool) -> Any:
 
 
 def _finished(
-    result: Any, x: Proxy, ordered: Any, axis: Axis, keepdims: Any, ignores_nan: bool
+    result: Any, x: Any, ordered: Any, axis: Axis, keepdims: Any, ignores_nan: bool
 ) -> Any:
     """The result with nan where a row has one, and with the axes that are to be kept."""
     if ordered.dtype.kind == "f" and not ignores_nan:
@@ -95,7 +95,7 @@ def _finished(
     if keepdims is UNSET or not keepdims:
         return result
     axes = axes_of(axis, x.ndim)
-    whole = tuple(1 if axes is None or n in axes else size for n, size in enumerate(x.shape))
+    whole: Any = [1 if axes is None or n in axes else size for n, size in enumerate(x.shape)]
     outer = result.shape[: result.ndim - (ordered.ndim - 1)]
     return np.reshape(result, (*outer, *whole))
 
@@ -150,7 +150,7 @@ def _quantile(percent: bool, ignores_nan: bool) -> Callable[..., Any]:
 
 def _shares(x: Proxy, q: Any, percent: bool, method: str) -> tuple[Any, Any]:
     """The quantiles as shares of 1 in float64, and the dtype of the result."""
-    numpys = np.percentile if percent else np.quantile
+    numpys: Any = np.percentile if percent else np.quantile
     like = np.zeros(1, q.dtype) if isinstance(q, Proxy) else q
     try:
         dtype = numpys(np.ones(1, x.dtype), like, method=method).dtype

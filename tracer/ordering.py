@@ -174,9 +174,10 @@ def _lexsort(keys: Any, axis: int = -1) -> Proxy:
     if not columns:
         raise LoopwrightValueError("need sequence of keys with len > 0 in lexsort")
     axis = normalise_axis(axis, max(1, np.ndim(columns[0])))
-    order = _argsort(columns[0], axis)
+    order: Any = _argsort(columns[0], axis)
     for column in columns[1:]:
-        moved = np.take_along_axis(lift(column), order, axis=axis)
+        key: Any = lift(column)
+        moved: Any = np.take_along_axis(key, order, axis=axis)
         order = np.take_along_axis(order, _argsort(moved, axis), axis=axis)
     return order
 

@@ -105,7 +105,7 @@ def unique(
     if length == 0:
         raise LoopwrightValueError("the distinct elements of an array that has none")
     needs_order = return_index or return_inverse
-    order = np.argsort(flat, kind="stable") if needs_order else None
+    order: Any = np.argsort(flat, kind="stable") if needs_order else None
     ordered = flat[order] if needs_order else np.sort(flat)
     differs = ordered[1:] != ordered[:-1]
     if equal_nan and np.dtype(flat.dtype).kind == "f":

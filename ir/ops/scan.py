@@ -73,8 +73,8 @@ def _declare(name: str, word: str, combiner: str, neutral: str) -> None:
     doc = f"""The {word} of the elements up to each one along an axis.
 
 ``x`` of any dtype and a rank of 1 or more; the result has its type (integers wrap around).
-``exclusive`` leaves the element itself out, so that the first is {neutral}; ``reverse`` begins at
-the end. LoopwrightTypeError for a scalar.
+``exclusive`` leaves the element itself out, so that the first is {neutral};
+``reverse`` begins at the end. LoopwrightTypeError for a scalar.
 
     fn (%x: Tensor[(3, 4), float32]) -> Tensor[(3, 4), float32] {{
       {name}(%x, axis=1)

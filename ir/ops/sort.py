@@ -54,7 +54,11 @@ def _order(x: Any, descending: bool) -> Any:
 
 
 def _sorted(x: Any, descending: bool) -> Any:
-    return np.take_along_axis(x, _order(x, descending), -1)
+    """Returns the elements in order, -0 before 0."""
+    if x.dtype.kind != "f":
+        return np.take_along_axis(x, _order(x, descending), -1)
+    order = np.lexsort((np.where(x == 0, ~np.signbit(x), False), x), axis=-1)
+    return np.take_along_axis(x, np.flip(order, -1) if descending else order, -1)
 
 
 def _row_samples(rng: np.random.Generator) -> Sequence[Sample]:
@@ -223,9 +227,10 @@ class _Sort:
     samples=_row_samples,
 )
 def _sort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
-    """The elements of each row in order, equal ones in the order they had.
+    """The elements of each row in order.
 
-    ``x`` of any dtype and two axes. nan is the greatest. LoopwrightTypeError for another rank.
+    ``x`` of any dtype and two axes. nan is the greatest, -0 less than 0. LoopwrightTypeError for
+    another rank.
 
         fn (%x: Tensor[(3, 9), float32]) -> Tensor[(3, 9), float32] {
           sort_rows(%x)
@@ -464,10 +469,10 @@ def _axis_samples(rng: np.random.Generator) -> Sequence[Sample]:
 def _sort(
     x: Value, *, axis: int = attr("the axis to sort along", -1), descending: bool = _DESCENDING
 ) -> Value:
-    """The elements in order along an axis, equal ones in the order they had.
+    """The elements in order along an axis.
 
-    ``x`` of any dtype and a rank of 1 or more. nan is the greatest. LoopwrightValueError for an
-    axis out of range.
+    ``x`` of any dtype and a rank of 1 or more. nan is the greatest, -0 less than 0.
+    LoopwrightValueError for an axis out of range.
 
         fn (%x: Tensor[(3, 9), float32]) -> Tensor[(3, 9), float32] {
           nn.sort(%x)
