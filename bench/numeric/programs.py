@@ -54,6 +54,7 @@ _ROWS = (
     ("pagerank", "graphs", 30, _ITERATED),
     ("pca", "learning", 80, _ITERATED),
     ("ray_marching", "images", 10, _ITERATED),
+    ("schrodinger", "simulation", 32, _ITERATED),
     ("sinkhorn", "statistics", 20, _ITERATED),
     ("softmax_regression", "learning", 50, _SINGLE),
     ("total_variation", "images", 12, _ITERATED),
