@@ -97,10 +97,22 @@ def _load_more() -> None:
         padding,
         polynomials,
         statistics,
+        ufunc_methods,
     )
 
 
-LATE.update({"numpy.linalg": _load_linalg, "numpy.fft": _load_fft, "numpy": _load_more})
+def _load_special() -> None:
+    from . import special  # noqa: F401
+
+
+LATE.update(
+    {
+        "numpy.linalg": _load_linalg,
+        "numpy.fft": _load_fft,
+        "numpy": _load_more,
+        "scipy.special": _load_special,
+    }
+)
 
 __all__ = [
     "Arguments",

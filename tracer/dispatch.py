@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -94,6 +95,9 @@ def implementation_of(
         load = LATE.pop(getattr(function, "__module__", None) or "numpy", None)
         if load is not None:
             load()
+    special = "scipy.special"
+    if function not in table and isinstance(function, np.ufunc) and special in sys.modules:
+        LATE.pop(special, lambda: None)()
     return table.get(function)
 
 

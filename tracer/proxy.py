@@ -390,7 +390,9 @@ def _public_name(function: Callable[..., Any]) -> str:
 
 def _ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> Callable[..., Any]:
     """``np.add.reduce`` and the like; ``where=`` and other methods are not there."""
-    implementation = METHODS.get(f"{ufunc.__name__}.{method}") or METHODS.get(f"ufunc.{method}")
+    implementation = METHODS.get(f"{ufunc.__name__}.{method}") or implementation_of(
+        f"ufunc.{method}", METHODS
+    )
     if implementation is None:
         _fail(misuse.unknown_function(f"{ufunc.__name__}.{method}"), *inputs)
     if f"{ufunc.__name__}.{method}" in METHODS:

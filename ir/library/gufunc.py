@@ -21,7 +21,7 @@ from ..dtype import FLOAT64, INT32
 from ..errors import LoopwrightTypeError
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
-__all__ = ["Guarded", "failing", "gufunc_function", "quiet"]
+__all__ = ["Guarded", "broadcast", "failing", "gufunc_function", "quiet"]
 
 
 def gufunc_function(
@@ -52,7 +52,7 @@ def gufunc_function(
                 raise LoopwrightTypeError(
                     f"operand {n} has {len(operand.shape)} axes, not {len(axes)} or more"
                 )
-            stack = _broadcast(stack, operand.shape[:rank])
+            stack = broadcast(stack, operand.shape[:rank])
             for axis, size in zip(axes, operand.shape[rank:], strict=True):
                 if sizes.setdefault(axis, size) != size:
                     raise LoopwrightTypeError(
@@ -75,7 +75,8 @@ def gufunc_function(
     return register(LibraryFunction(name, doc, rule, bind, tuple(map(len, inputs))))
 
 
-def _broadcast(one: tuple[IntExpr, ...], other: tuple[IntExpr, ...]) -> tuple[IntExpr, ...]:
+def broadcast(one: tuple[IntExpr, ...], other: tuple[IntExpr, ...]) -> tuple[IntExpr, ...]:
+    """Returns the shape to which two shapes broadcast."""
     rank = max(len(one), len(other))
     left, right = ((1,) * (rank - len(s)) + s for s in (one, other))
     sizes: list[IntExpr] = []

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from ..errors import LoopwrightValueError
 from .registry import TABLE, LibraryFunction
+from .special import PREFIX, declare
 
 __all__ = ["library_function"]
 
 
 def library_function(name: str) -> LibraryFunction:
-    """Returns the function of that name; NumPy's are declared when the first is asked for.
+    """Returns the function of that name; NumPy's and SciPy's are declared when
+    they are asked for.
 
     Raises LoopwrightValueError if there is none.
     """
     if name not in TABLE and name.startswith("numpy."):
         from . import fft, linalg  # noqa: F401  # pyright: ignore
+    if name not in TABLE and name.startswith(PREFIX):
+        declare(name)
     if name not in TABLE:
         raise LoopwrightValueError(
             f"there is no library function {name!r}",

@@ -48,6 +48,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "distributed": ("autotune.measure.dask_runner",),
     "google": ("tracer.frontends.onnx",),  # protobuf, which comes with onnx
     "onnx": ("tracer.frontends.onnx",),
+    "scipy": ("ir.library.special",),  # a saved program that calls it
     "torch": ("tracer.frontends.torch",),
     "ml_dtypes": ("ir.dtype",),  # of bfloat16, which NumPy does not have
 }

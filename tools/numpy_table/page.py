@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
+import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +24,7 @@ from . import (
     ordering,
     reductions,
     shaping,
+    special,
     transforms,
     unsupported,
 )
@@ -28,8 +32,11 @@ from .rows import ARGUMENTS, Row
 
 __all__ = ["CHAPTERS", "PAGE", "function_of", "is_there", "missing", "page", "rows", "without_row"]
 
-while LATE:
-    LATE.popitem()[1]()
+if importlib.util.find_spec("scipy"):
+    importlib.import_module("scipy.special")
+for _name in [*LATE]:
+    if _name in sys.modules:
+        LATE.pop(_name)()
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "numpy.md"
 
@@ -42,6 +49,7 @@ CHAPTERS = {
     "New arrays": creation.ROWS,
     "Linear algebra": linear.ROWS,
     "Transforms, differences, polynomials": transforms.ROWS,
+    "Functions of scipy.special, where SciPy is installed": special.ROWS,
     "Methods and attributes of arrays, methods of ufuncs": methods.ROWS,
 }
 
@@ -74,7 +82,7 @@ def function_of(name: str) -> Any:
     root, _, rest = name.partition(".")
     if root in ("ndarray", "ufunc"):
         return None
-    value: Any = np if root == "np" else __import__(f"scipy.{root}", fromlist=["*"])
+    value: Any = np if root == "np" else sys.modules.get(f"scipy.{root}")
     for part in rest.split("."):
         value = getattr(value, part, None)
     return value
@@ -156,8 +164,10 @@ def without_row() -> list[str]:
     """Returns what is supported and has no row."""
     listed = {name for row in rows() for name in row.names}
     functions = {id(function_of(name)) for name in listed}
+    scipys = vars(sys.modules["scipy.special"]) if "scipy.special" in sys.modules else {}
+    others = {id(_CLIP), *map(id, scipys.values())}
     private = ("_", "ufunc.", "getitem.", "function.", "array.", "matrix_transpose")
-    value = [f.__name__ for f in (*FUNCTIONS, *UFUNCS) if id(f) not in functions | {id(_CLIP)}]
+    value = [f.__name__ for f in (*FUNCTIONS, *UFUNCS) if id(f) not in functions | others]
     value += [
         n
         for n in METHODS
