@@ -155,8 +155,8 @@ class Draws:
             if _state(generator) != state:
                 message = (
                     f"{name} draws random numbers while it is traced (from {source}): they are "
-                    "constants of its code, the same in every call. Draw them outside and pass "
-                    "them as an argument"
+                    "constants of its code, the same in every call. lw.random draws new ones in "
+                    "each, or draw them outside and pass them as an argument"
                 )
                 _warn(message, *self._line())
 
