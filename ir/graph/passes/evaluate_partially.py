@@ -38,6 +38,7 @@ import numpy as np
 
 from ...dims import Dim
 from ...pass_context import optional
+from ...traits import Trait
 from ..builder import Builder
 from ..call_graph import call_graph, recursive_components
 from ..nodes import (
@@ -264,6 +265,8 @@ def _computed(
     var: Var, op: Operator, args: tuple[_Value, ...], attrs: Mapping[str, Any]
 ) -> _Value | None:
     """Returns the value of an operator on constants if it is small."""
+    if Trait.LIBRARY in op.traits:
+        return None  # it may raise, which is for the call to do
     arrays = [a.value for a in args if isinstance(a, Constant)]
     size = elements(var.type) + sum(a.size for a in arrays)
     if len(arrays) < len(args) or size > MOST_COMPUTED or any(map(_has_symbols, attrs.values())):
