@@ -43,7 +43,7 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     return _counted(x, None if weights is None else lift(weights, FLOAT64), int(minlength))
 
 
-def _edges(a: Any, bins: Any, range: Any) -> tuple[Any, int, bool]:
+def _edges(a: Any, bins: Any, range: Any) -> tuple[Any, Any, bool]:
     """The edges of the bins, their number, and whether all are equally wide."""
     if isinstance(bins, str):
         raise UnsupportedError(f"bins={bins!r}", hint="a number of bins, or their edges")

@@ -178,7 +178,8 @@ def _lexsort(keys: Any, axis: int = -1) -> Proxy:
     for column in columns[1:]:
         key: Any = lift(column)
         moved: Any = np.take_along_axis(key, order, axis=axis)
-        order = np.take_along_axis(order, _argsort(moved, axis), axis=axis)
+        inner: Any = _argsort(moved, axis)
+        order = np.take_along_axis(order, inner, axis=axis)
     return order
 
 
