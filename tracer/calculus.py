@@ -32,7 +32,7 @@ def _gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> 
     x = lift(f)
     x = x if x.type.dtype.is_float else lift(x, FLOAT64)
     given = axis if isinstance(axis, tuple | list) else None if axis is None else (axis,)
-    axes_of(given, x.ndim)
+    axes_of(given, x.ndim)  # pyright: ignore[reportArgumentType]
     axes = range(x.ndim) if given is None else [normalise_axis(a, x.ndim) for a in given]
     steps = list(varargs) or [1.0]
     steps = steps * len(axes) if len(steps) == 1 else steps
@@ -55,7 +55,7 @@ def _slope(x: Proxy, axis: int, step: Any, edge_order: int) -> Proxy:
     if places.ndim:
         if places.ndim != 1 or as_int(places.shape[0]) != size:
             raise LoopwrightValueError("distances must be scalars or 1d, as long as their axis")
-        return _uneven_slope(x, axis, _column(np.diff(places), axis, x.ndim), edge_order)
+        return _uneven_slope(x, axis, _column(lift(np.diff(places)), axis, x.ndim), edge_order)
     y = [part(x, axis, n, n + 1) for n in range(edge_order + 1)]
     z = [part(x, axis, size - n - 1, size - n) for n in range(edge_order + 1)]
     if edge_order == 1:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import product
-from ..ir.dtype import FLOAT64, INT64
+from ..ir.dtype import FLOAT64, INT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .creation import full
 from .dispatch import FUNCTIONS, views
@@ -33,6 +33,10 @@ def has_traced(values: Any) -> bool:
     )
 
 
+_OF_WEAK: dict[Any, DType] = {int: INT64, float: FLOAT64}
+"""The dtype of an array that NumPy makes of a Python number."""
+
+
 @views
 def _array(
     object: Any,
@@ -48,7 +52,7 @@ def _array(
     nested = isinstance(object, list | tuple)
     x = lift(object, None if dtype is None else dtype_argument(dtype))
     if x.weak is not None:
-        x = lift(x, {bool: x.type.dtype, int: INT64, float: FLOAT64}[x.weak])
+        x = lift(x, _OF_WEAK.get(x.weak, x.type.dtype))
     if x.is_scalar:
         x = one_array(Proxy(x.atom, x.owner))
     elif copy and not nested:

@@ -250,8 +250,8 @@ def _geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """``np.geomspace`` between traced numbers of one sign."""
-    ends = [np.log10(np.abs(lift(v, FLOAT64))) for v in (start, stop)]
-    made = np.copysign(_logspace(*ends, num, endpoint, axis=axis), lift(start, FLOAT64))
+    first, last = (np.log10(np.abs(lift(v, FLOAT64))) for v in (start, stop))
+    made = np.copysign(_logspace(first, last, num, endpoint, axis=axis), lift(start, FLOAT64))
     return made if dtype is None else lift(made, dtype_argument(dtype))
 
 

@@ -390,7 +390,7 @@ def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Proxy:
     powers = [one, *([lift(v, wide)] * (columns - 1))][:columns]
     if not powers:
         return emit("full", shape=(v.shape[0], 0), fill_value=0, dtype=str(wide))
-    made = np.cumprod(emit("stack", *powers, axis=1), axis=1)
+    made = lift(np.cumprod(emit("stack", *powers, axis=1), axis=1))
     return made if increasing else made[:, ::-1]
 
 

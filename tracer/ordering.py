@@ -207,9 +207,10 @@ def _ordered(name: str, a: Any, axis: int | None, order: Any) -> Proxy:
         return emit(name, x, axis=axis)
     # By real parts, then by imaginary parts; behind all others what has nan in the imaginary part,
     # and last what has it in the real part. Each order is stable, the last one decides first.
+    picked: Any = np.take_along_axis
     position = emit("nn.argsort", x.imag, axis=axis)
     unknown = lift(np.isnan(x.imag), UINT8) + 2 * lift(np.isnan(x.real), UINT8)
     for key in (x.real, unknown):
-        order = emit("nn.argsort", np.take_along_axis(key, position, axis), axis=axis)
-        position = np.take_along_axis(position, order, axis)
-    return position if name == "nn.argsort" else np.take_along_axis(x, position, axis)
+        order = emit("nn.argsort", picked(key, position, axis), axis=axis)
+        position = picked(position, order, axis)
+    return position if name == "nn.argsort" else picked(x, position, axis)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import BOOL, DTYPES, FLOAT64, INT64, UINT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.ops.random import DISTRIBUTIONS, GENERATORS, LANES, Arithmetic
@@ -51,7 +52,7 @@ def _checked(key: Any) -> tuple[Proxy, str]:
 def _drawn(
     key: Any,
     distribution: str,
-    shape: tuple[int, ...],
+    shape: tuple[IntExpr, ...],
     dtype: DType,
     *params: Proxy,
     stream: int = _SAMPLES,
@@ -59,12 +60,12 @@ def _drawn(
 ) -> Proxy:
     """Returns values of ``distribution``; parameters are scalars."""
     words, generator = _checked(key)
-    if not all(isinstance(s, int) for s in shape):
+    if any(isinstance(s, Dim) for s in shape):
         raise LoopwrightTypeError(
             f"random numbers of the symbolic shape ({', '.join(map(str, shape))})",
             hint="a shape of ints, such as x.shape of a compiled call",
         )
-    if any(s < 0 for s in shape):
+    if any(as_int(s) < 0 for s in shape):
         raise LoopwrightValueError(f"negative sizes in the shape {shape}")
     values = emit(
         "random",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import as_int
 from ..ir.errors import LoopwrightValueError
 from .control import while_loop
 from .elementwise import cast, where
@@ -44,7 +45,7 @@ def laplace(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 def permutation(key: Any, x: Any = None, *, count: int | None, axis: int) -> Any:
     """Returns ``x``, or 0 ... ``count`` - 1, in a random order."""
-    length = count if x is None else lift(x).shape[axis]
+    length = as_int(count or 0) if x is None else as_int(lift(x).shape[axis])
     order = emit("random_order", bits(key, shape=(length,), dtype=np.uint64))
     return order if x is None else take(lift(x), order, axis=axis)
 
@@ -53,7 +54,7 @@ def choice(
     key: Any, a: Any = None, p: Any = None, *, count: int | None, shape: Any, replace: bool
 ) -> Any:
     """Returns elements of ``a`` along its first axis, or of 0 ... ``count`` - 1."""
-    length = count if a is None else lift(a).shape[0]
+    length = as_int(count or 0) if a is None else as_int(lift(a).shape[0])
     wanted = _shape(shape)
     size = prod(wanted)
     if not replace and size > length:

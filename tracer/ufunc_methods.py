@@ -101,12 +101,15 @@ def _halved(ufunc: np.ufunc, x: Proxy, axis: int) -> Proxy:
     return x
 
 
+_CUMULATIVE: dict[np.ufunc, str] = {np.add: "cumsum", np.multiply: "cumprod"}
+
+
 @method("ufunc.accumulate")
 def _accumulate(
     ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Proxy:
     """Each step joins elements that are twice as far apart as before."""
-    cumulative = {np.add: "cumsum", np.multiply: "cumprod"}.get(ufunc)
+    cumulative = _CUMULATIVE.get(ufunc)
     if cumulative is not None and not lift(array).type.dtype.is_complex:
         return METHODS[cumulative](lift(array), axis, dtype)
     _associative(ufunc, "accumulate")

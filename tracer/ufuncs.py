@@ -212,7 +212,7 @@ def _power(x: Any, y: Any) -> Proxy:
         if y == 1:
             return base
         if base.type.dtype.is_complex and _is_small_int(y):
-            return _product_of_equals(base, int(y))
+            return _product_of_equals(base, int(y))  # type: ignore[call-overload]
     return emit("power", base, exponent)
 
 

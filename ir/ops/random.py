@@ -13,7 +13,7 @@ generator's key and two the upper half of its counter; a key of Threefry has two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import pi
 from typing import Any, NamedTuple
 
@@ -150,11 +150,11 @@ class Distribution(NamedTuple):
 
     ``params`` are the dtypes of parameters, None for that of the result; all are given, or none if
     they are not needed.
-    ``count`` is the number of values by bits of the result's dtype.
+    ``counts`` are the numbers of values by bits of the result's dtype.
     """
 
     dtypes: tuple[str, ...]
-    count: dict[int, int]
+    counts: Mapping[int, int]
     values: Callable[..., Sequence[Any]]
     params: tuple[DType | None, ...] = ()
     needs_params: bool = False
@@ -269,7 +269,7 @@ def _wide_integers(
 
 _FLOATS = ("float32", "float64")
 _INTEGERS = tuple(d.name for d in DTYPES.values() if d.is_integer)
-_HALVES = dict.fromkeys((8, 16, 32, 64), 2)
+_HALVES: dict[int, int] = dict.fromkeys((8, 16, 32, 64), 2)
 
 DISTRIBUTIONS: dict[str, Distribution] = {
     "bits": Distribution(("uint32", "uint64"), {32: 4, 64: 2}, _bits),
@@ -331,7 +331,7 @@ def _reference(
 ) -> Any:
     result = DTYPES[dtype]
     row, length = DISTRIBUTIONS[distribution], size
-    per_block = row.count[result.bits] * LANES
+    per_block = row.counts[result.bits] * LANES
     places = np.arange(-(-length // per_block) * LANES, dtype=np.uint32) + start[()]
     words = GENERATORS[generator].words(NUMPY, places, stream, [np.uint32(word) for word in key])
     values = row.values(NUMPY, words, result, *(p[()] for p in params))
@@ -403,7 +403,7 @@ def _random(
         }
     """
     row, a = DISTRIBUTIONS[distribution], EXPRESSIONS
-    per_counter = row.count[out.dtype.bits]
+    per_counter = row.counts[out.dtype.bits]
     words = [key(n) for n in range(GENERATORS[generator].key_words)]
 
     def block(name: str, number: IntExpr, count: int) -> list[Stmt]:

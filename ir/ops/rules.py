@@ -209,7 +209,7 @@ def require_fits(label: str, value: Any, dtype: DType) -> None:
             hint="cast the operand to float32 or float64",
         )
     info = np.iinfo(dtype.numpy)
-    if not info.min <= value <= info.max:
+    if not info.min <= int(value.real) <= info.max:
         raise LoopwrightValueError(f"{label} {value} does not fit {dtype}")
 
 

@@ -192,7 +192,7 @@ class _Splitter:
         for binding in block.bindings:
             var, value = binding.var, binding.value
             builder.span = var.span or getattr(value, "span", None)
-            inside = any(isinstance(b, Block) for b in nested_blocks(value))
+            inside = bool(nested_blocks(value))
             fields = [self.of(a) for a in operands(value)]
             plain = all(not isinstance(f, _Parts | list) for f in fields)
             if plain and not inside and not _has_complex(var.type):

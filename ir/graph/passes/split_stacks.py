@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...dims import Dim, as_int
 from ...pass_context import optional
 from ..builder import Builder
 from ..loops import next_values
@@ -180,7 +181,9 @@ def _is_map(call: Call) -> bool:
 def _is_small_stack(atom: Atom) -> bool:
     shape = _shape(atom)
     return (
-        bool(shape) and all(isinstance(s, int) for s in shape) and 1 < shape[0] <= ROWS_OF_A_STACK
+        bool(shape)
+        and not any(isinstance(s, Dim) for s in shape)
+        and 1 < as_int(shape[0]) <= ROWS_OF_A_STACK
     )
 
 
