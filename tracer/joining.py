@@ -43,13 +43,13 @@ def _concatenate(
             "np.concatenate takes the arrays as one list", hint="np.concatenate([x, y])"
         )
     parts = _parts(arrays, "concatenate", dtype)
+    if axis is None:
+        parts, axis = [flattened(p) for p in parts], 0
     if any(not part.ndim for part in parts):
         raise LoopwrightTypeError(
             "np.concatenate joins arrays with axes, and one of these is a scalar",
             hint="a list of one element in its place: np.concatenate([x, [value]])",
         )
-    if axis is None:
-        parts, axis = [flattened(p) for p in parts], 0
     if len(parts) == 1:
         return parts[0]
     return emit("concatenate", *parts, axis=normalise_axis(axis, parts[0].ndim))

@@ -17,7 +17,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedEr
 from ..ir.ops.small_systems import MOST_EQUATIONS
 from .dispatch import UNSET, implements
 from .emitting import call_library, common_strong, emit, lift
-from .linear import norm
+from .linear import largest, norm
 from .reductions import normalise_axis
 
 __all__: list[str] = []
@@ -259,7 +259,7 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNS
         raise LoopwrightValueError("np.linalg.pinv: rtol= and rcond= are the same; give one")
     if rcond is None:
         rcond = 1e-15 if rtol is UNSET else rtol
-    if 0 in x.shape[-2:]:
+    if 0 in x.shape:
         return np.swapaxes(lift(x, dtype), -1, -2)
     u, values, v = _svd(np.conj(x), full_matrices=False, hermitian=hermitian)
     large = values > _cutoff(x, dtype, np.max(values, axis=-1, keepdims=True), rcond)
@@ -427,8 +427,8 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     dtype, wide = _matrix("norm", a, square=False)
     first, second = (normalise_axis(k, a.ndim) for k in axes)
     (values,) = _call("svdvals", np.moveaxis(wide, (first, second), (-2, -1)))
-    reduce: Any = {2: np.max, -2: np.min, "nuc": np.sum}[ord]
-    result = lift(reduce(values, axis=-1), dtype.part)
+    reduce: Any = {2: largest, -2: np.min, "nuc": np.sum}[ord]
+    result = lift(reduce(values, -1), dtype.part)
     if keepdims:
         shape = [1 if k in (first, second) else s for k, s in enumerate(a.shape)]
         result = np.reshape(result, tuple(shape))

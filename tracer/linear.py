@@ -17,7 +17,7 @@ from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 from .shaping import moveaxis, reshape, transpose
 
-__all__ = ["norm"]
+__all__ = ["largest", "norm"]
 
 
 @implements(np.matmul)
@@ -288,7 +288,7 @@ def _vector_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> P
         return np.sqrt(np.sum(squares, axes, keepdims=keepdims))
     size = abs(a)
     if ord == math.inf:
-        return np.max(size, axes, keepdims=keepdims)
+        return largest(size, axes, keepdims)
     if ord == -math.inf:
         return np.min(size, axes, keepdims=keepdims)
     if ord == 1:
@@ -298,6 +298,13 @@ def _vector_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> P
         return np.sum(lift(a != 0, dtype), axes, keepdims=keepdims)
     total = np.sum(emit("power", size, lift(ord, dtype)), axes, keepdims=keepdims)
     return emit("power", total, lift(1.0 / ord, dtype))
+
+
+def largest(sizes: Any, axes: Any, keepdims: bool = False) -> Any:
+    """Returns the largest of numbers that are not negative; 0 of none."""
+    if sizes.size == 0:
+        return np.max(sizes, axes, keepdims=keepdims, initial=0)
+    return np.max(sizes, axes, keepdims=keepdims)
 
 
 def _matrix_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Proxy:
@@ -310,7 +317,7 @@ def _matrix_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> P
             hint="the Frobenius norm (ord=None), 1 or np.inf",
         )
     totals = np.sum(abs(a), axes[summed], keepdims=True)
-    result = (np.max if ord > 0 else np.min)(totals, axes, keepdims=True)
+    result = (largest if ord > 0 else np.min)(totals, axes, keepdims=True)
     return result if keepdims else emit("squeeze", result, axis=tuple(sorted(axes)))
 
 
@@ -329,4 +336,4 @@ def _cross(
     p = [x[..., i] for i in range(3)]
     q = [y[..., i] for i in range(3)]
     parts = [p[i] * q[j] - p[j] * q[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return moveaxis(emit("stack", *parts, axis=x.ndim - 1), -1, axisc)
+    return moveaxis(emit("stack", *parts, axis=parts[0].ndim), -1, axisc)
