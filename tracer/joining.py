@@ -45,7 +45,7 @@ def _concatenate(
     parts = _parts(arrays, "concatenate", dtype)
     if axis is None:
         parts, axis = [flattened(p) for p in parts], 0
-    if any(not part.ndim for part in parts):
+    if axis is not None and any(not part.ndim for part in parts):
         raise LoopwrightTypeError(
             "np.concatenate joins arrays with axes, and one of these is a scalar",
             hint="a list of one element in its place: np.concatenate([x, [value]])",

@@ -347,7 +347,7 @@ def test_function_with_a_replacement(message: Message) -> None:
         "    # |         return np.nonzero(x)",
         "      |                ^^^^^^^^^^^^^",
         "  x : float32[4]   argument x of f",
-        "  try: np.where(condition, a, b), which keeps the shape",
+        "  try: lw.nonzero(x, size=4)",
     )
 
 
