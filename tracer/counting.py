@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtype import FLOAT64
+from ..ir.dtype import FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import implements
-from .emitting import emit, lift
+from .emitting import call_library, emit, lift
 from .ordering import searchsorted
 from .proxy import Proxy
 
@@ -31,7 +31,7 @@ def _counted(places: Any, weights: Any, bins: int) -> Any:
 
 @implements(np.bincount)
 def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """The result has ``minlength`` elements; what is greater is not counted."""
+    """The result has ``minlength`` elements; for a greater value the call raises ValueError."""
     x = lift(x)
     if x.ndim != 1 or not (x.type.dtype.is_integer or x.type.dtype.is_bool):
         raise LoopwrightTypeError(f"the elements of one axis of integers are counted, not {x.type}")
@@ -40,7 +40,19 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
             "np.bincount without minlength, whose result is as long as the values say",
             hint="np.bincount(x, minlength=n), which counts the values below n",
         )
-    return _counted(x, None if weights is None else lift(weights, FLOAT64), int(minlength))
+    size = int(minlength)
+    counts = _counted(x, None if weights is None else lift(weights, FLOAT64), size)
+    from .control import cond  # most programs have no branches
+
+    values = lift(x, INT64)
+    inside = np.logical_and(values >= 0, values < size)
+
+    def refused() -> Any:
+        return call_library("numpy.bincount", values, minlength=size, dtype=str(counts.type.dtype))[
+            0
+        ]
+
+    return cond(np.all(inside), lambda: counts, refused)
 
 
 def _edges(a: Any, bins: Any, range: Any) -> tuple[Any, Any, bool]:

@@ -16,7 +16,7 @@ def library_function(name: str) -> LibraryFunction:
     Raises LoopwrightValueError if there is none.
     """
     if name not in TABLE and name.startswith("numpy."):
-        from . import fft, linalg  # noqa: F401  # pyright: ignore
+        from . import counting, fft, linalg  # noqa: F401  # pyright: ignore
     if name not in TABLE and name.startswith(PREFIX):
         declare(name)
     if name not in TABLE:

@@ -72,6 +72,12 @@ def test_counts() -> None:
     check(lambda i, w: np.bincount(i, w, 20), i, RNG.standard_normal(1000), tolerance=1e-12)
     with pytest.raises(lw.UnsupportedError, match="as long as the values say"):
         lw.compile(lambda i: np.bincount(i))(i)
+    counted = lw.compile(lambda i: np.bincount(i, minlength=19) * 2)
+    with pytest.raises(ValueError, match="the value 19 has no count for minlength=19"):
+        counted(i)
+    with pytest.raises(ValueError, match="no negative elements"):
+        counted(i - 1)
+    assert counted(np.minimum(i, 18)).tolist() == (2 * np.bincount(np.minimum(i, 18))).tolist()
 
 
 @pytest.mark.parametrize("ufunc", [np.maximum, np.minimum, np.add, np.multiply])

@@ -27,6 +27,6 @@ ROWS = [
     row("np.histogram_bin_edges", "{f}(f, 5, (-1.0, 1.0))",
         limits="a number of bins or their edges"),
     row("np.bincount", "{f}(iv % 4, minlength=4)",
-        limits="minlength is needed; greater values are not counted"),
+        limits="minlength is needed; greater values are an error"),
     row("np.lexsort", "{f}((iv, w))"),
 ]  # fmt: skip
