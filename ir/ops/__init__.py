@@ -17,7 +17,8 @@ samples ``sampling``. The declarations::
     library            call_library
     small_systems      solve_small, cholesky_small
     counting           count, true_places
-    gather             nn.gather_nd, dynamic_slice, nn.searchsorted
+    gather             nn.gather_nd, dynamic_slice
+    search             nn.searchsorted
     sort               nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
     random             random numbers by counter
@@ -56,6 +57,7 @@ from . import (  # noqa: F401  (each declares its operators)
     reduce_window,
     scan,
     scatter,
+    search,
     shape,
     small_systems,
     softmax,

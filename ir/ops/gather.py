@@ -1,9 +1,8 @@
-"""Reads at indices from data: gathers of several axes at a time, slices that begin at an
-operand, and searches in sorted rows."""
+"""Reads at indices from data: gathers of several axes at a time, and slices that begin at an
+operand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,11 @@ import numpy as np
 from ..dims import as_int
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.operator import Pattern, Sample
+from ..graph.operator import Pattern
 from ..graph.types import TensorType
-from ..loop.expr import Expr, IndexLike, cast, const, index, op, select
+from ..loop.expr import Expr, IndexLike, const, index, op
 from ..loop.tensor import Tensor, index_add, index_mul
 from .declare import Element, attr, primitive
-from .rules import same_dtype
 from .sampling import floats, ints, sample, truths
 from .scatter import counted_from_end
 
@@ -174,95 +172,5 @@ def _dynamic_slice(
         for axis, stride in zip(axes, strides, strict=True):
             at[axis] = index_add(first[axis], index_mul(i[axis], stride))
         return x(*at)
-
-    return element
-
-
-def _search_rule(x: TensorType, values: TensorType, right: Any) -> TensorType:
-    same_dtype([x, values])
-    if x.rank == 0 or (x.rank > 1 and x.shape[:-1] != values.shape[:-1]):
-        raise LoopwrightTypeError(
-            f"{x.short} holds rows to be searched for {values.short}: one row, or the same rows"
-        )
-    if not isinstance(x.shape[-1], int):
-        raise LoopwrightTypeError(f"the rows of {x.short} need a constant size to be searched")
-    return TensorType(values.shape, INT64)
-
-
-def _search_reference(x: Any, values: Any, right: bool) -> Any:
-    side = "right" if right else "left"
-    if x.ndim == 1:
-        return np.searchsorted(x, values, side).astype(np.int64)
-    rows, wanted = x.reshape(-1, x.shape[-1]), values.reshape(-1, values.shape[-1])
-    places = [np.searchsorted(r, v, side) for r, v in zip(rows, wanted, strict=True)]
-    return np.array(places, np.int64).reshape(values.shape)
-
-
-def _search_samples(rng: np.random.Generator) -> Sequence[Sample]:
-    def rows(x: Any) -> Any:
-        return np.sort(x, axis=-1)
-
-    return [
-        sample(rows(floats(rng, (9,))), floats(rng, (4, 5))),
-        sample(rows(ints(rng, (16,), "int32", 0, 9)), ints(rng, (12,), "int32", -1, 10)),
-        sample(rows(ints(rng, (17,), "int32", 0, 9)), ints(rng, (12,), "int32"), right=True),
-        sample(rows(floats(rng, (3, 7), "float64")), floats(rng, (3, 5), "float64"), right=True),
-        sample(rows(floats(rng, (1,))), floats(rng, (5,))),
-        sample(np.zeros((0,), "float32"), floats(rng, (5,))),
-        sample(
-            np.array([-1, 0, 2, np.nan, np.nan], "float32"),
-            np.array([np.nan, -2, 2, 5, np.inf], "float32"),
-        ),
-    ]
-
-
-@primitive(
-    "nn.searchsorted",
-    Pattern.INJECTIVE,
-    rule=_search_rule,
-    reference=_search_reference,
-    samples=_search_samples,
-)
-def _searchsorted(
-    out: TensorType,
-    x: Tensor,
-    values: Tensor,
-    *,
-    right: bool = attr("True for the place behind equal elements", False),
-) -> Element:
-    """The places at which values go into sorted rows, int64: the number of lesser elements.
-
-    ``x`` holds one sorted row, or as many as ``values``; nan is the greatest. ``right`` counts
-    equal elements, too. The search is binary and without branches.
-
-        fn (%x: Tensor[(9), float32], %values: Tensor[(4, 5), float32]) -> Tensor[(4, 5), int64] {
-          nn.searchsorted(%x, %values)
-        }
-    """
-    size = as_int(x.shape[-1])
-
-    def before(element: Expr, value: Expr) -> Expr:
-        """True if the value goes behind the element."""
-        test = op("less_equal" if right else "less", element, value)
-        if not value.dtype.is_float:
-            return test
-        last = op("isnan", value)  # behind all numbers, and behind other nans on the right
-        if right:
-            return op("logical_or", test, last)
-        return op("logical_or", test, op("logical_and", last, op("equal", element, element)))
-
-    def element(*i: IndexLike) -> Expr:
-        row = i[:-1] if len(x.shape) > 1 else ()
-        value = values(*i)
-        place: Expr = const(0, INT64)
-        step = 1 << size.bit_length() >> 1
-        while step:  # ``place`` elements are known to be before the value
-            end = op("add", place, const(step, INT64))
-            fits = op("less_equal", end, const(size, INT64))
-            last = op("minimum", op("subtract", end, const(1, INT64)), const(size - 1, INT64))
-            taken = op("logical_and", fits, before(x(*row, last), value))
-            place = select(taken, end, place)
-            step >>= 1
-        return cast(place, INT64)
 
     return element
