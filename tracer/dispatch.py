@@ -91,10 +91,10 @@ def implementation_of(
 ) -> Implementation | None:
     """Returns what stands for a function of NumPy's, or for the method of a name; None if nothing
     does."""
-    if function not in table:
-        load = LATE.pop(getattr(function, "__module__", None) or "numpy", None)
-        if load is not None:
-            load()
+    module = getattr(function, "__module__", None) or "numpy"
+    for name in (module, module.partition(".")[0]):  # numpy has those of numpy.lib too
+        if function not in table:
+            LATE.pop(name, lambda: None)()
     special = "scipy.special"
     if function not in table and isinstance(function, np.ufunc) and special in sys.modules:
         LATE.pop(special, lambda: None)()

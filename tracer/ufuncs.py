@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtype import BOOL, UINT64
+from ..ir.dtype import BOOL, INT64, UINT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.loop.scalar import SCALAR_OPS, ScalarOp
 from .dispatch import UFUNCS, by_element, implements
@@ -240,14 +240,21 @@ def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
         if any(isinstance(o, list | tuple | str) or o is None for o in operands):
             return run(ufunc.__name__, UFUNCS[ufunc], operands)
         return NotImplemented
+    of_numbers = all(is_number(o) or getattr(o, "weak", None) for o in operands)
+    if of_numbers and ufunc not in _OF_BOOLS:
+        operands = tuple(map(_int_of_bool, operands))
     result = run(ufunc.__name__, UFUNCS[ufunc], operands)
-    if all(is_number(o) or getattr(o, "weak", None) for o in operands):
-        kind: WeakType = _WEAK_KINDS.get(result.type.dtype.kind, int)
-        numbers = [o.atom if type(o) is Proxy else o for o in operands]
+    if not of_numbers:
+        return result
+    numbers = [o.atom if type(o) is Proxy else o for o in operands]
+
+    def python_number(made: Proxy) -> Proxy:
+        kind: WeakType = _WEAK_KINDS.get(made.type.dtype.kind, int)
         if kind is int:
-            result.owner.numbers.result(result.atom, ufunc, numbers, result.owner.here())
-        return Proxy(result.atom, result.owner, kind)
-    return result
+            made.owner.numbers.result(made.atom, ufunc, numbers, made.owner.here())
+        return Proxy(made.atom, made.owner, kind)
+
+    return tuple(map(python_number, result)) if isinstance(result, tuple) else python_number(result)
 
 
 _BINARY = {
@@ -275,6 +282,16 @@ _COMPARISON = {
     "ge": np.greater_equal,
 }
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_OF_BOOLS = {np.bitwise_and, np.bitwise_or, np.bitwise_xor, *_COMPARISON.values()}
+"""Those that give a bool if their operands are Python's bools; others take these as ints."""
+
+
+def _int_of_bool(value: Any) -> Any:
+    if type(value) is bool:
+        return int(value)
+    if type(value) is Proxy and value.weak is bool:
+        return Proxy(lift(value, INT64).atom, value.owner, int)
+    return value
 
 
 def _in_place(ufunc: np.ufunc, x: Proxy, y: Any) -> Any:

@@ -245,13 +245,13 @@ def _prepared(
     """Features of the preparing steps: stages inlined, work repeated, reductions cut."""
     group = tiling.group
     prim = group.prim
-    flops = prim_flops(prim)
+    flops = max(prim_flops(prim), 1.0)  # arrays without elements
     pieces = [s.args[2] for s in prepare if s.name == "split_reduction"]
     outside = [s for s in prim.stages if s not in group.stages and s.name not in prim.outputs]
     kept = sum(as_int(s.buffer.size) * s.buffer.dtype.bytes for s in outside)
     return {
         "inlined": float(sum(s.name == "compute_inline" for s in prepare)),
-        "repeated": float(_log(flops / whole["flops"])),
+        "repeated": float(_log(flops / max(whole["flops"], 1.0))),
         "reduction_parts": float(np.log2(pieces[0])) if pieces else 0.0,
         "stored_between": float(_log(max(kept, 1) / tiling.target.l2)),
         "other_work": 1.0 - group.flops / flops,

@@ -22,9 +22,13 @@ _ROWS = (
     ("bilateral_filter", "images", 12, _SINGLE),
     ("binomial_tree", "finance", 3, _ITERATED),
     ("black_scholes", "finance", 50, _ROUNDING),
+    ("bootstrap", "statistics", 20, _ROUNDING),
     ("conjugate_gradient", "linear algebra", 12, _ITERATED),
+    ("convolution", "learning", 8, _SINGLE),
     ("crank_nicolson", "finance", 30, _ITERATED),
     ("edge_detection", "images", 24, 0.0),
+    ("edit_distance", "signals", 30, 0.0),
+    ("equalisation", "images", 16, 0.0),
     ("equaliser", "signals", 50, _ITERATED),
     ("fft_convolution", "signals", 200, _ROUNDING),
     ("floyd_warshall", "graphs", 20, _ROUNDING),
@@ -53,6 +57,7 @@ _ROWS = (
     ("nearest_neighbours", "learning", 40, 0.0),
     ("pagerank", "graphs", 30, _ITERATED),
     ("pca", "learning", 80, _ITERATED),
+    ("permutation_test", "statistics", 20, _ROUNDING),
     ("ray_marching", "images", 10, _ITERATED),
     ("schrodinger", "simulation", 32, _ITERATED),
     ("sinkhorn", "statistics", 20, _ITERATED),
@@ -61,6 +66,7 @@ _ROWS = (
     ("value_iteration", "learning", 10, _ITERATED),
     ("viterbi", "signals", 40, _ROUNDING),
     ("wave_equation", "simulation", 16, _ITERATED),
+    ("welch", "signals", 2000, _ROUNDING),
 )
 
 

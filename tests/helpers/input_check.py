@@ -12,7 +12,7 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
-from loopwright.ir.errors import LoopwrightError
+from loopwright.ir.errors import InternalError, LoopwrightError
 from random_inputs import Call, Session, described, difference, numbers
 
 __all__ = ["failures", "refusals"]
@@ -72,6 +72,8 @@ class _Round:
             return ""  # NumPy refuses to write no elements into a read-only array; nobody is misled
         if error is None:
             return f"returns {described(result)}, but NumPy raises {refused!r}"[:400]
+        if isinstance(error, InternalError):
+            return f"raises {error!r}"[:400]
         if not isinstance(error, LoopwrightError):
             if refused is None or type(error) is not type(refused):
                 return f"raises {error!r}, and NumPy {refused!r}"[:400]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import loopwright as lw
@@ -58,3 +59,16 @@ def test_ufuncs(operands: int, dtype: str) -> None:
         for ufunc, actual in zip(chosen, lw.compile(function)(*args), strict=True):
             count = 500 if ufunc.__name__ in UNSPECIFIED else None
             assert_near(ufunc.__name__, actual[:count], ufunc(*args)[:count])
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.power])
+def test_arrays_without_elements_and_axes(ufunc: np.ufunc) -> None:
+    shapes = ((), (0,), (3,), (0, 3), (1, 0))
+    for first, second in itertools.product(shapes, shapes):
+        x, y = np.ones(first, "complex64"), np.ones(second, "float32")
+        try:
+            wanted = ufunc(x, y)
+        except ValueError:
+            continue
+        result = lw.compile(lambda x, y: ufunc(x, y))(x, y)
+        assert_near(f"{first} and {second}", result, wanted)

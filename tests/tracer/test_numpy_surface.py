@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -293,6 +296,7 @@ CASES: dict[str, Case] = {
     "weak int": (lambda x, s: x * s, (K8, 2)),
     "weak int and float": (lambda x, s, t: x * (s * t), (A, 2, 0.5)),
     "number only": (lambda s: s * 2 + 1, (3,)),
+    "quotient and rest of numbers": (lambda s, t: divmod(s, t), (7, 2.5)),
 }
 
 
@@ -300,6 +304,23 @@ CASES: dict[str, Case] = {
 def test_function(name: str) -> None:
     function, args = CASES[name]
     check(function, *args)
+
+
+NUMBERS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"),
+    *("and_", "or_", "xor", "eq", "lt", "neg", "pos", "abs", "invert"),
+)
+
+
+@pytest.mark.filterwarnings("ignore:Bitwise inversion")
+@pytest.mark.parametrize("name", NUMBERS)
+def test_bools_of_numbers_are_pythons(name: str) -> None:
+    """To most of Python's operators True is the int 1; to NumPy's ufuncs it is a bool."""
+    function = getattr(operator, name)
+    if name in ("neg", "pos", "abs", "invert"):
+        check(lambda a: function(a > 1.0), 2.5)
+    else:
+        check(lambda a, b: (function(a > 1.0, b > 1.0), function(True, b > 1.0)), 0.5, 2.5)
 
 
 INDICES: dict[str, Callable[[Any], Any]] = {
@@ -368,3 +389,14 @@ def test_methods_are_those_of_numpy_arrays() -> None:
     own = {"matrix_transpose"}
     plain = {n for n in METHODS if "." not in n and not n.startswith("__")} - own
     assert plain <= set(dir(np.ndarray))
+
+
+def test_windows_are_found_in_a_new_process() -> None:
+    """Implementations are loaded with the first use of a module of NumPy's, whatever its depth."""
+    code = """if True:
+        import loopwright as lw, numpy as np
+        from numpy.lib.stride_tricks import sliding_window_view
+        print(lw.compile(lambda x: sliding_window_view(x, 2)[::2])(np.arange(5.0)).tolist())
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[[0.0, 1.0], [2.0, 3.0]]"

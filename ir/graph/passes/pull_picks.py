@@ -1,4 +1,4 @@
-"""Pick a few elements before elementwise operators, not after them.
+"""Pick a few elements before elementwise operators and gathers, not after them.
 
 Before::
 
@@ -18,11 +18,15 @@ After::
     }
 
 A cross entropy takes one logarithm of each row's probabilities, and a classifier the first token of
-a normalised sequence. Picked first, the array of all of them is never stored. (What nobody reads
-any more goes with the dead code.)
+a normalised sequence; every hundredth window of a signal is gathered. Picked first, the array of
+all of them is never stored. (What nobody reads any more goes with the dead code.)
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
 
 from ...pass_context import optional
 from ...traits import Trait
@@ -40,6 +44,8 @@ FEWER = 8
 MOST_PULLED = 32
 """Elementwise operators in front of one pick that are computed anew for what is picked."""
 
+_SLICE: tuple[str, ...] = ("begin", "end", "strides")
+
 _PICKS = frozenset({"strided_slice", "take"})
 
 
@@ -56,7 +62,7 @@ def _new_step() -> Step:
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
             return None
         before = len(builder.bindings)
-        new = _pulled(var, value, calls, builder)
+        new = _pulled(value, _size(var), calls, builder)
         if new is None:
             calls[var] = value
         for binding in builder.bindings[before:]:
@@ -67,17 +73,24 @@ def _new_step() -> Step:
     return step
 
 
-def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> Atom | None:
-    """Returns the picked elements of what ``pick`` is applied to, computed from picked operands."""
+def _pulled(
+    pick: Call, picked: int | None, calls: dict[Var, Call], builder: Builder
+) -> Atom | None:
+    """Returns the elements that ``pick`` takes of what it is applied to, ``picked`` in number,
+    computed from picked operands."""
     if _op(pick).name not in _PICKS:
         return None
     chain = [pick]
     while (call := _call(chain[-1].args[0], calls)) is not None and Trait.VIEW in _op(call).traits:
         chain.append(call)
     root = chain[-1].args[0]
-    size, picked = _size(root), _size(var)
+    size = _size(root)
     if size is None or picked is None or picked * FEWER > size:
         return None
+    gather = _call(root, calls)
+    is_slice = len(chain) == 1 and _op(pick).name == "strided_slice"
+    if is_slice and gather is not None and _op(gather).name == "take":
+        return _gathered(pick, gather, calls, builder)
     region = _region(root, calls)
     if not 0 < len(region) <= MOST_PULLED:
         return None
@@ -104,6 +117,35 @@ def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> A
         assert isinstance(call.op, Operator)
         values[atom] = builder.emit(call.op, [operand(a) for a in call.args], call.attrs)
     return values[root]
+
+
+def _gathered(pick: Call, gather: Call, calls: dict[Var, Call], builder: Builder) -> Atom:
+    """Returns a slice of gathered elements: what is gathered from a slice, at a slice of the
+    places."""
+    x, places = gather.args
+    axis, shape = gather.attrs["axis"], _tensor(x).shape
+    slices = list(zip(*(pick.attrs[key] for key in _SLICE), strict=True))
+    if axis is None:  # of all elements
+        places = _sliced(places, slices, calls, builder)
+    else:
+        axis %= len(shape)
+        end = axis + _tensor(places).rank
+        x = _sliced(x, [*slices[:axis], (0, shape[axis], 1), *slices[end:]], calls, builder)
+        places = _sliced(places, slices[axis:end], calls, builder)
+    return builder.emit(_op(gather), (x, places), gather.attrs)
+
+
+def _sliced(
+    x: Atom, slices: Sequence[Sequence[Any]], calls: dict[Var, Call], builder: Builder
+) -> Atom:
+    """``x[begin:end:stride, ...]``"""
+    sizes = [len(range(*each)) for each in slices]
+    if sizes == [*_tensor(x).shape]:
+        return x
+    attrs = dict(zip(_SLICE, zip(*slices, strict=True), strict=True))
+    pick = Call(OPERATORS["strided_slice"], (x,), attrs)
+    pulled = _pulled(pick, math.prod(sizes), calls, builder)
+    return builder.emit(_op(pick), (x,), attrs) if pulled is None else pulled
 
 
 def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:

@@ -36,6 +36,38 @@ def test_a_gather_of_flattened_rows() -> None:
     )
 
 
+def test_a_slice_of_gathered_rows() -> None:
+    check_pass(
+        pulled,
+        before="""fn (%x: Tensor[(4, 16, 9), float32], %i: Tensor[(20, 2), int64]) {
+          %0 = take(%x, add(%i, 1i64), axis=1);
+          strided_slice(%0, begin=[1, 0, 1, 0], end=[4, 20, 2, 9], strides=[2, 4, 1, 1])
+        }""",
+        after="""fn (%x: Tensor[(4, 16, 9), float32], %i: Tensor[(20, 2), int64]) {
+          %0 = strided_slice(%x, begin=[1, 0, 0], end=[4, 16, 9], strides=[2, 1, 1]);
+          %1 = strided_slice(%i, begin=[0, 1], end=[20, 2], strides=[4, 1]);
+          take(%0, add(%1, 1i64), axis=1)
+        }""",
+    )
+    check_pass(
+        pulled,
+        before="""fn (%x: Tensor[(4, 16), float32], %i: Tensor[(20), int64]) {
+          %0 = take(%x, %i);
+          %1 = take(%x, %i, axis=-2);
+          %2 = strided_slice(%0, begin=[2], end=[4], strides=[1]);
+          %3 = strided_slice(%1, begin=[2, 0], end=[4, 16], strides=[1, 1]);
+          (%2, %3)
+        }""",
+        after="""fn (%x: Tensor[(4, 16), float32], %i: Tensor[(20), int64]) {
+          %0 = strided_slice(%i, begin=[2], end=[4], strides=[1]);
+          %1 = take(%x, %0);
+          %2 = strided_slice(%i, begin=[2], end=[4], strides=[1]);
+          %3 = take(%x, %2, axis=-2);
+          (%1, %3)
+        }""",
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
