@@ -117,7 +117,7 @@ class CompiledFunction(Copied):
         self._recent: dict[tuple[str, ...], tuple[Ready, ...]] = {}
         self._last = NOTHING
         self._misses = self._hits = 0
-        self._told = False  # of a storm of recompilations
+        self.takes_any_kind = False  # or was warned of a storm of recompilations
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -273,7 +273,7 @@ class CompiledFunction(Copied):
             self._misses += 1
             self._known[made.traced.request] = made
             release.give_back(made.built)
-        self._told = self._told or recompilation.warn_of_storm(
+        self.takes_any_kind = self.takes_any_kind or recompilation.warn_of_storm(
             self._name, [*self._known], self._hits
         )
         return made

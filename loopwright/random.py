@@ -81,6 +81,7 @@ def _call(sampler: Callable[..., Any], *operands: Any, **static: Any) -> Any:
 
         function.__name__ = function.__qualname__ = sampler.__name__
         compiled = _COMPILED.setdefault(kind, CompiledFunction(function))
+        compiled.takes_any_kind = True
     return compiled(*operands)
 
 

@@ -35,7 +35,7 @@ def compiled(function: F) -> F:
         parameters = inspect.signature(function).parameters
         static = [name for name in parameters if name not in _OPERANDS]
         made.append(CompiledFunction(function, static_argnames=static))
-        made[0]._told = True  # many kinds of arguments are no storm here
+        made[0].takes_any_kind = True
         return made[0]
 
     @functools.wraps(function)

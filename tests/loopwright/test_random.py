@@ -224,3 +224,9 @@ def test_choices_and_orders() -> None:
     shuffled, one = f(KEY, np.arange(9))
     np.testing.assert_array_equal(shuffled, random.permutation(KEY, np.arange(9)))
     assert one == random.choice(KEY, np.arange(9))
+
+
+def test_many_shapes_are_no_storm() -> None:
+    key = lw.random.key(1)
+    for size in range(1, 20):  # warnings are errors in tests
+        assert 0 <= lw.random.categorical(key, np.ones(size)) < size
