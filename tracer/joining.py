@@ -32,7 +32,7 @@ __all__: list[str] = []
 def _concatenate(
     arrays: Any,
     /,
-    axis: int | None = 0,
+    axis: Any = 0,
     out: Any = None,
     *,
     dtype: Any = None,
