@@ -131,7 +131,7 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
     parallel = ParallelWriter(name)
     NestEmitter(target, writer, places, functions, parallel).roots(nest.body)
     writers = [writer, *parallel.functions]
-    declared = {c[c.index("@") : c.index("(")]: c for w in writers for c in sorted(w.calls)}
+    declared = {c.partition("(")[0]: c for w in writers for c in sorted(w.calls)}
     calls = sorted(declared.values())
     parts = [
         "@lw_nowhere = internal global [64 x i8] zeroinitializer, align 64\n",

@@ -227,7 +227,9 @@ def array_needed() -> LoopwrightError:
         callee, first = ast.unparse(node.func), node.args[0]
         what = f"{callee} needs values, and those of a traced array are not known while tracing"
         if callee.endswith("take"):
-            hint = f"lw.xp.take({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
+            named = [ast.keyword("axis", axis) for axis in node.args[2:3]]
+            parts = [*node.args[:2], *named, *node.keywords]
+            hint = f"lw.xp.take({', '.join(map(ast.unparse, parts))})"
         elif isinstance(first, ast.List | ast.Tuple):
             hint = f"np.stack({ast.unparse(first)})"
         elif callee.rpartition(".")[2] in ("asarray", "array", "asanyarray", "ascontiguousarray"):
