@@ -10,6 +10,7 @@ nanoseconds that their iterations are expected to take, and ask for signals when
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 from ..ir.dataclass import dataclass
@@ -126,6 +127,11 @@ class BodyWriter:
         self.meter: Meter | None = None
         self.sites: Mapping[int, str] = {}
 
+    @cached_property
+    def regions(self) -> dict[str, Region]:
+        """The regions of the program by name."""
+        return regions(self.program)
+
     @property
     def result_type(self) -> str:
         """The type of what is returned: the status, and values of results behind it."""
@@ -204,7 +210,7 @@ class BodyWriter:
     def assume(self, stated: ScalarRange) -> None:
         """Tells LLVM the range of a scalar."""
         name, pointer = self.fresh("stated"), self.pointer(stated.name)
-        dtype = regions(self.program)[stated.name].dtype
+        dtype = self.regions[stated.name].dtype
         type, sign = dtype.llvm, "s" if dtype.is_signed else "u"
         self.lines.append(f"  %{name} = load {type}, ptr {pointer}")
         for relation, bound in (f"{sign}ge", stated.low), (f"{sign}le", stated.high):

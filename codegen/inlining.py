@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from ..ir.dataclass import dataclass
-from ..ir.program.analysis import calls, each_scope, has_control_flow
-from ..ir.program.nodes import Call, Instr, Program, nested_bodies, with_nested_bodies
+from ..ir.program.analysis import calls, each_scope, has_control_flow, map_calls
+from ..ir.program.nodes import Call, Program
 from .module_text import KernelText, SizedKernel
 
 __all__ = ["Inlined", "expected_costs", "inline_small_kernels", "inlined_lines"]
@@ -62,15 +62,10 @@ def inline_small_kernels(program: Program, kernels: Mapping[str, KernelText]) ->
             left -= lines
             small.add(name)
 
-    def marked(body: Iterable[Instr]) -> tuple[Instr, ...]:
-        return tuple(
-            replace(i, inline=i.kernel in small)
-            if isinstance(i, Call)
-            else with_nested_bodies(i, [marked(b) for b in nested_bodies(i)])
-            for i in body
-        )
+    def marked(call: Call) -> Call:
+        return replace(call, inline=call.kernel in small)
 
-    return each_scope(program, lambda scope: replace(scope, body=marked(scope.body)))
+    return each_scope(program, lambda scope: replace(scope, body=map_calls(scope.body, marked)))
 
 
 def inlined_lines(kernel: KernelText) -> int:

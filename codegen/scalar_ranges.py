@@ -18,9 +18,18 @@ from typing import TypeAlias
 
 from ..ir.dataclass import dataclass
 from ..ir.dtype import DType
-from ..ir.loop.expr import Const, Expr, Op, Read, walk
+from ..ir.loop.expr import Const, Expr, Op, Read
+from ..ir.loop.expr import walk as operands_of
 from ..ir.loop.nest import Accumulate, At, Nest, Store, expressions, statements
-from ..ir.program.analysis import accesses, each_scope, has_control_flow, places, regions
+from ..ir.program.analysis import (
+    accesses,
+    each_scope,
+    has_control_flow,
+    map_calls,
+    places,
+    regions,
+    walk,
+)
 from ..ir.program.nodes import (
     Call,
     Copy,
@@ -32,7 +41,6 @@ from ..ir.program.nodes import (
     Swap,
     While,
     nested_bodies,
-    with_nested_bodies,
 )
 from .module_text import KernelText, NestKernel
 
@@ -77,7 +85,13 @@ def bound_scalars(program: Program, kernels: Mapping[str, KernelText]) -> Progra
         if _depth(scope.body) > MOST_NESTED_LOOPS:
             return scope
         ranges = _Analysis(scope, summaries).calls()
-        return replace(scope, body=_marked(scope.body, ranges)) if ranges else scope
+        if not ranges:
+            return scope
+
+        def noted(call: Call) -> Call:
+            return replace(call, ranges=ranges.get(id(call), ()))
+
+        return replace(scope, body=map_calls(scope.body, noted))
 
     return each_scope(program, bound)
 
@@ -90,17 +104,6 @@ def _depth(body: Iterable[Instr]) -> int:
             for inner in nested_bodies(instr)
         ),
         default=0,
-    )
-
-
-def _marked(
-    body: Iterable[Instr], ranges: Mapping[int, tuple[ScalarRange, ...]]
-) -> tuple[Instr, ...]:
-    return tuple(
-        replace(i, ranges=ranges.get(id(i), ()))
-        if isinstance(i, Call)
-        else with_nested_bodies(i, [_marked(b, ranges) for b in nested_bodies(i)])
-        for i in body
     )
 
 
@@ -135,11 +138,11 @@ def _indexing(nest: Nest) -> Iterator[str]:
     for stmt in statements(nest.body):
         chosen = [stmt.value] if isinstance(stmt, At) else []
         for expr in expressions(stmt):
-            for node in walk(expr):
+            for node in operands_of(expr):
                 if isinstance(node, Read):
                     chosen += [i for i in node.indices if isinstance(i, Op | Read)]
         for expr in chosen:
-            for node in walk(expr):
+            for node in operands_of(expr):
                 if isinstance(node, Read) and not node.indices:
                     yield node.buffer
 
@@ -217,7 +220,7 @@ class _Analysis:
             if not region.shape and not region.dtype.is_float
         }
         roots = Counter(place.root for place in self.places.values())
-        swapped = {n for i in _all(scope.body) if isinstance(i, Swap) for n in (i.one, i.other)}
+        swapped = {n for i in walk(scope.body) if isinstance(i, Swap) for n in (i.one, i.other)}
         for name in [*self.scalars]:
             if roots[self.places[name].root] > 1 or name in swapped:
                 del self.scalars[name]
@@ -232,7 +235,7 @@ class _Analysis:
                 value = int(constant.value)
                 state.ranges[name] = (value, value)
         self.block(self.scope.body, state)
-        count = Counter(id(i) for i in _all(self.scope.body))
+        count = Counter(id(i) for i in walk(self.scope.body))
         return {i: ranges for i, ranges in self.noted.items() if ranges and count[i] == 1}
 
     def block(self, body: Iterable[Instr], state: _State) -> _State:
@@ -337,13 +340,6 @@ class _Analysis:
     def range(self, name: str, state: _State) -> Range:
         """The range of an integer scalar."""
         return state.ranges.get(name, (-(1 << 63), (1 << 63) - 1))
-
-
-def _all(body: Iterable[Instr]) -> Iterator[Instr]:
-    for instr in body:
-        yield instr
-        for inner in nested_bodies(instr):
-            yield from _all(inner)
 
 
 def _full(dtype: DType) -> Range:

@@ -40,6 +40,7 @@ __all__ = [
     "has_control_flow",
     "instructions",
     "live_bytes",
+    "map_calls",
     "max_live_bytes",
     "merge",
     "places",
@@ -75,6 +76,16 @@ def instructions(program: Program) -> Iterator[Instr]:
 def calls(program: Program) -> Iterator[Call]:
     """The calls of kernels in a program and its functions, loops and branches included."""
     return (i for i in instructions(program) if isinstance(i, Call))
+
+
+def map_calls(body: Iterable[Instr], change: Callable[[Call], Call]) -> tuple[Instr, ...]:
+    """A body after ``change`` of each call of a kernel, loops and branches included."""
+    return tuple(
+        change(i)
+        if isinstance(i, Call)
+        else with_nested_bodies(i, [map_calls(b, change) for b in nested_bodies(i)])
+        for i in body
+    )
 
 
 def has_control_flow(program: Program) -> bool:
