@@ -23,6 +23,7 @@ from typing import TypeAlias
 from .dataclass import dataclass
 
 __all__ = [
+    "LARGEST_SIZE",
     "Dim",
     "FloorDiv",
     "IntExpr",
@@ -41,17 +42,31 @@ __all__ = [
     "mod",
     "product",
     "resolve",
+    "size",
+    "size_symbols",
     "substitute",
     "symbol",
     "symbols",
+    "typical",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name that stands for an integer: a symbolic size or a loop variable."""
+    """A name that stands for an integer: a symbolic size or a loop variable.
+
+    A size states the range of its values, both ends inclusive; that of a loop variable is known
+    where the loop is.
+    """
 
     name: str
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """The range of a size, None for a loop variable."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     def __str__(self) -> str:
         return self.name
@@ -239,6 +254,51 @@ def symbol(name: str) -> Dim:
     return _of_atom(Symbol(name))
 
 
+LARGEST_SIZE = 2**31 - 1
+"""Upper bound of a symbolic size for which none is stated."""
+
+TYPICAL_SIZE = 128
+"""Value that heuristics assume for a symbolic size, as far as its range permits."""
+
+
+def size(name: str, low: int = 0, high: int = LARGEST_SIZE) -> Dim:
+    """Returns the expression that is one symbolic size, from ``low`` to ``high`` inclusive.
+
+    >>> bounds(2 * size("n", 1, 8), {})
+    (2, 16)
+    """
+    return _of_atom(Symbol(name, low, high))
+
+
+def size_symbols(*exprs: IntExpr) -> dict[str, Symbol]:
+    """Returns the symbolic sizes in some expressions by name, in order of appearance."""
+    sizes: dict[str, Symbol] = {}
+    for expr in exprs:
+        for mono, _ in _terms(expr):
+            for atom in mono:
+                if not isinstance(atom, Symbol):
+                    for name, inner in size_symbols(atom.left, atom.right).items():
+                        sizes.setdefault(name, inner)
+                elif atom.low is not None:
+                    sizes.setdefault(atom.name, atom)
+    return sizes
+
+
+def typical(expr: IntExpr) -> int:
+    """Returns a likely value of an expression over sizes: for heuristics, never for correctness.
+
+    >>> typical(2 * size("n", 1, 4096)), typical(size("n", 1, 8)), typical(7)
+    (256, 8, 7)
+    """
+    if not isinstance(expr, Dim):
+        return expr
+    values: dict[str, int] = {}
+    for name, atom in size_symbols(expr).items():
+        assert atom.low is not None and atom.high is not None
+        values[name] = max(atom.low, min(atom.high, TYPICAL_SIZE))
+    return evaluate(expr, values)
+
+
 def as_int(expr: IntExpr) -> int:
     """Returns the value of a constant expression; raises TypeError for a symbolic one."""
     if isinstance(expr, Dim):
@@ -399,7 +459,8 @@ def linear(expr: IntExpr) -> tuple[dict[str, int], int] | None:
 
 
 def bounds(expr: IntExpr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
-    """Least and greatest value (both inclusive) where each symbol lies in its inclusive range.
+    """Least and greatest value (both inclusive) where each symbol lies in its inclusive range, that
+    of ``ranges`` or its own.
 
     None if a symbol has no range. The bounds hold; they need not be reached.
     """
@@ -484,7 +545,7 @@ def _without_rest(left: Dim, right: int, ranges: Mapping[str, tuple[int, int]]) 
 
 def _atom_bounds(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
     if isinstance(atom, Symbol):
-        return ranges.get(atom.name)
+        return ranges.get(atom.name) or atom.range
     left, right = bounds(atom.left, ranges), bounds(atom.right, ranges)
     if left is None or right is None:
         return None
