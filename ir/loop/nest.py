@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, as_int, ceildiv, substitute, symbol
+from ..dims import IntExpr, Symbol, as_int, ceildiv, substitute, symbol
 from ..dtype import INT8, UINT8, Array, DType, dtype_of
 from .expr import (
     Expr,
@@ -83,7 +83,7 @@ class Loop:
 
     kind: LoopKind
     var: str
-    extent: int
+    extent: IntExpr
     body: tuple[Stmt, ...]
 
 
@@ -336,12 +336,14 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """``workspace`` buffers are passed to the kernel as one block of scratch memory."""
+    """``workspace`` buffers are passed to the kernel as one block of scratch memory; ``sizes`` are
+    the symbols whose values it is passed."""
 
     name: str
     operands: tuple[Operand, ...]
     workspace: tuple[Buffer, ...]
     body: tuple[Stmt, ...]
+    sizes: tuple[Symbol, ...] = ()
 
     @property
     def buffers(self) -> dict[str, Buffer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..dims import Dim, IntExpr, Mod, Symbol, as_int, floordiv, resolve, substitute, symbols
+from ..dims import Dim, IntExpr, Mod, Symbol, floordiv, resolve, substitute, symbols
 from .prim import Buffer
 
 __all__ = ["flat_index", "row_major", "stride_along", "stride_within", "without_mod"]
@@ -57,12 +57,13 @@ def flat_index(buffer: Buffer, indices: Sequence[IntExpr]) -> IntExpr:
     return flat
 
 
-def row_major(buffer: Buffer) -> tuple[int, ...]:
+def row_major(buffer: Buffer) -> tuple[IntExpr, ...]:
     """The distance between neighbours along each dimension, in elements."""
-    strides, step = list[int](), 1
+    strides: list[IntExpr] = []
+    step: IntExpr = 1
     for size in reversed(buffer.shape):
         strides.append(step)
-        step *= as_int(size)
+        step = step * size
     return tuple(reversed(strides))
 
 
