@@ -68,6 +68,11 @@ class Symbol:
         """The range of a size, None for a loop variable."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    @property
+    def expr(self) -> Dim:
+        """The expression that is this symbol alone."""
+        return _of_atom(self)
+
     def __str__(self) -> str:
         return self.name
 

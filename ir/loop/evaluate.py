@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate, symbols
+from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate, linear, symbols
 from ..dtype import Array, DType
 from ..errors import InternalError, LoopwrightValueError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
@@ -36,15 +36,18 @@ _FACTOR_ELEMENTS = 1 << 25  # the largest factor of a sum of products that is ma
 _ATOMS = {FloorDiv: np.floor_divide, Mod: np.mod, Min: np.minimum, Max: np.maximum}
 
 
-def evaluate_prim(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of ``prim`` by name, for one array per parameter.
+def evaluate_prim(
+    prim: PrimFunc, inputs: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """The outputs of ``prim`` by name, for one array per parameter. ``sizes`` are the values of
+    symbolic sizes that do not follow from the shapes of the arrays.
 
     Sums accumulate in the dtype of their stage. Raises LoopwrightValueError if an array does not
     have its parameter's shape and dtype (floats may have fewer bits), InternalError if an element
     outside a buffer is used.
     """
     inputs = {name: np.asarray(array) for name, array in inputs.items()}
-    sizes = _bind_sizes(prim, inputs)
+    sizes = _bind_sizes(prim, inputs, sizes)
     buffers: dict[str, Array] = {p.name: inputs[p.name] for p in prim.params}
     if isinstance(prim, Procedure):
         begins = dict(prim.begins)
@@ -53,7 +56,7 @@ def evaluate_prim(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, Arra
             if b.name in begins:
                 made[...] = buffers[begins[b.name]]
             buffers[b.name] = made
-        interpret(plain_nest(prim), buffers)
+        interpret(plain_nest(prim), buffers, sizes)
     for stage in prim.stages:
         buffers[stage.name] = evaluate_stage(stage, buffers, sizes)
     return {name: buffers[name] for name in prim.outputs}
@@ -212,15 +215,18 @@ class _LazyStage:
         return total
 
 
-def _bind_sizes(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+def _bind_sizes(
+    prim: PrimFunc, inputs: Mapping[str, Array], given: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    sizes = dict(given or {})
     for param in prim.params:
         array = inputs[param.name]
         fits = array.ndim == len(param.shape) and _is_of(array.dtype, param.dtype)
         for size, actual in zip(param.shape, array.shape, strict=False):
-            name = _sole_symbol(size)
-            if name is not None:
-                sizes.setdefault(name, actual)
+            parts = linear(size)
+            if parts is not None and len(parts[0]) == 1:
+                ((name, factor),) = parts[0].items()
+                sizes.setdefault(name, (actual - parts[1]) // factor)
         if not fits or any(
             evaluate(s, sizes) != n for s, n in zip(param.shape, array.shape, strict=True)
         ):
@@ -235,15 +241,6 @@ def _is_of(dtype: np.dtype[Any], wanted: DType) -> bool:
     return dtype == wanted.numpy or (
         wanted.is_float and dtype.kind == "f" and dtype.itemsize < wanted.bytes
     )
-
-
-def _sole_symbol(size: IntExpr) -> str | None:
-    if not isinstance(size, Dim) or len(size.terms) != 1:
-        return None
-    monomial, coefficient = size.terms[0]
-    if coefficient != 1 or len(monomial) != 1 or not isinstance(monomial[0], Symbol):
-        return None
-    return monomial[0].name
 
 
 def _blocks(

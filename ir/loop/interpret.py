@@ -20,13 +20,17 @@ from .scalar import COMBINERS, SCALAR_OPS
 __all__ = ["interpret"]
 
 
-def interpret(nest: Nest, operands: Mapping[str, Array]) -> None:
-    """Run ``nest`` on arrays by operand name; the outputs among them are written to."""
-    arrays = dict(operands)
+def interpret(
+    nest: Nest, operands: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+) -> None:
+    """Run ``nest`` on arrays by operand name; the outputs among them are written to. ``sizes`` are
+    the values of symbolic sizes."""
+    arrays, sizes = dict(operands), dict(sizes or {})
     for buffer in nest.workspace:
-        arrays[buffer.name] = np.full([as_int(s) for s in buffer.shape], 77, buffer.dtype.numpy)
+        shape = [evaluate(s, sizes) for s in buffer.shape]
+        arrays[buffer.name] = np.full(shape, 77, buffer.dtype.numpy)
     with np.errstate(all="ignore"):
-        _run(nest.body, {}, arrays)
+        _run(nest.body, sizes, arrays)
 
 
 def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) -> None:
@@ -34,7 +38,7 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
     arrays = dict(arrays)
     for stmt in body:
         if isinstance(stmt, Loop):
-            iterations = range(stmt.extent)
+            iterations = range(evaluate(stmt.extent, env))
             if isinstance(stmt, At):
                 chosen = int(_value(stmt.value, env, arrays, {}))
                 iterations = range(chosen, chosen + 1) if chosen in iterations else range(0)
@@ -55,7 +59,7 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
                 at = _indices(place, env, arrays, {})
                 _check(arrays[stmt.buffer], at, stmt.buffer)
             row = arrays[stmt.buffer][at[:-1]]
-            row[at[-1] + 1 - stmt.count : at[-1] + 1].sort()
+            row[at[-1] + 1 - evaluate(stmt.count, env) : at[-1] + 1].sort()
         elif not isinstance(stmt, Prefetch):
             at = _indices(stmt.indices, env, arrays, {})
             _check(arrays[stmt.buffer], at, stmt.buffer)

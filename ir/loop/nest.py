@@ -2,7 +2,7 @@
 
 ::
 
-    Nest    ::= "prim @" name "(" Operand, ... ")" "->" Result, ... "{" Stmt* "}"
+    Nest    ::= "prim @" name "(" Operand, ... ")" "->" Result, ... ["for" Size, ...] "{" Stmt* "}"
     Result  ::= Buffer ["begins as" param "at" position]
     Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group? ["shifted"]]
     Group   ::= "by" size "of" dimension
@@ -17,8 +17,8 @@
               | "at" var "in" extent "=" Expr ":" Stmt*         At
     kind    ::= "for" | "parallel" | "vectorize" | "unroll"
 
-One statement a line, and what it holds indented by two spaces. Every extent is a constant: where a
-split does not divide, the body stands once more for the rest.
+One statement a line, and what it holds indented by two spaces. An extent is a constant or an
+expression over sizes: where a split does not divide, the body stands once more for the rest.
 A ``registers`` buffer is private to the innermost body; so are a ``stack`` buffer, which lives in
 memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix.
 """
@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, Symbol, as_int, ceildiv, substitute, symbol
+from ..dims import IntExpr, Symbol, as_int, ceildiv, size_symbols, substitute, symbol
 from ..dtype import INT8, UINT8, Array, DType, dtype_of
 from .expr import (
     Expr,
@@ -46,7 +46,7 @@ from .expr import (
     within,
 )
 from .kinds import Instruction, LoopKind, Role, Scope
-from .prim import Axis, Buffer, Stage
+from .prim import Axis, Buffer, Stage, sizes_in, sizes_text
 from .scalar import COMBINERS
 
 __all__ = [
@@ -67,10 +67,12 @@ __all__ = [
     "Store",
     "chain",
     "expressions",
+    "int_exprs",
     "map_bodies",
     "statement_lines",
     "statements",
     "substituted",
+    "with_sizes",
 ]
 
 SHIFTED: Mapping[DType, DType] = {INT8: UINT8, UINT8: INT8}
@@ -85,6 +87,11 @@ class Loop:
     var: str
     extent: IntExpr
     body: tuple[Stmt, ...]
+
+    @property
+    def trips(self) -> int:
+        """The number of iterations of a loop for which it is a constant; TypeError for another."""
+        return as_int(self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ class At(Loop):
     value: Expr
 
     @staticmethod
-    def of(var: str, extent: int, value: Expr, *body: Stmt) -> At:
+    def of(var: str, extent: IntExpr, value: Expr, *body: Stmt) -> At:
         return At(LoopKind.FOR, var, extent, body, value)
 
 
@@ -157,7 +164,7 @@ class Sort:
 
     buffer: str
     indices: tuple[IntExpr, ...]
-    count: int
+    count: IntExpr
 
     @property
     def last(self) -> tuple[IntExpr, ...]:
@@ -242,6 +249,11 @@ class Pack:
         stage = replace(self.stage, buffer=replace(buffer, dtype=kind), expr=flipped)
         return replace(self, stage=stage, shifted=True)
 
+    def at(self, values: Mapping[str, IntExpr]) -> Pack:
+        """The layout with values for symbolic sizes."""
+        shape = tuple([substitute(s, values) for s in self.shape])
+        return replace(self, shape=shape, stage=self.stage.at(values))
+
     @property
     def strided(self) -> bool:
         """True if neighbours in a panel are not contiguous in the source."""
@@ -321,6 +333,11 @@ class Operand:
     pack: Pack | None = None
     begins_as: tuple[int, str] | None = None
 
+    def at(self, values: Mapping[str, IntExpr]) -> Operand:
+        """The operand with values for symbolic sizes."""
+        pack = self.pack and self.pack.at(values)
+        return replace(self, buffer=self.buffer.at(values), pack=pack)
+
     def __str__(self) -> str:
         if self.begins_as is not None:
             position, name = self.begins_as
@@ -336,14 +353,27 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """``workspace`` buffers are passed to the kernel as one block of scratch memory; ``sizes`` are
-    the symbols whose values it is passed."""
+    """``workspace`` buffers are passed to the kernel as one block of scratch memory, the values of
+    ``sizes`` as integers behind it."""
 
     name: str
     operands: tuple[Operand, ...]
     workspace: tuple[Buffer, ...]
     body: tuple[Stmt, ...]
     sizes: tuple[Symbol, ...] = ()
+
+    def at(self, values: Mapping[str, IntExpr]) -> Nest:
+        """The nest with numbers, or other expressions, for symbolic sizes, by name: the same loops,
+        some of which may not run."""
+        if not self.sizes:
+            return self
+        operands = tuple([o.at(values) for o in self.operands])
+        workspace = tuple([b.at(values) for b in self.workspace])
+        body = tuple([with_sizes(stmt, values) for stmt in self.body])
+        shapes = [s for b in (*(o.buffer for o in operands), *workspace) for s in b.shape]
+        inside = [e for stmt in statements(body) for e in int_exprs(stmt)]
+        sizes = tuple(size_symbols(*shapes, *inside).values())
+        return Nest(self.name, operands, workspace, body, sizes)
 
     @property
     def buffers(self) -> dict[str, Buffer]:
@@ -362,7 +392,7 @@ class Nest:
         """The lines of the text, each with the statement that begins on it."""
         operands = ", ".join(str(o) for o in self.operands if not o.role.writes)
         outs = ", ".join(str(o) for o in self.operands if o.role.writes)
-        yield f"prim @{self.name}({operands}) -> {outs} {{", None
+        yield f"prim @{self.name}({operands}) -> {outs}{sizes_text(self.sizes)} {{", None
         for buffer in self.workspace:
             yield f"  workspace {buffer}", None
         yield from statement_lines(self.body, 1)
@@ -420,6 +450,35 @@ def expressions(stmt: Stmt) -> list[Expr]:
     return [stmt.condition] if isinstance(stmt, If) else []
 
 
+def int_exprs(stmt: Stmt) -> Iterator[IntExpr]:
+    """Yields the integer expressions of a statement itself that may contain symbolic sizes."""
+    if isinstance(stmt, Loop):
+        yield stmt.extent
+    elif isinstance(stmt, Let):
+        yield stmt.value
+    elif isinstance(stmt, Alloc):
+        yield from stmt.buffer.shape
+    elif not isinstance(stmt, If):
+        yield from stmt.indices
+        if isinstance(stmt, Sort):
+            yield stmt.count
+    for expr in expressions(stmt):
+        yield from sizes_in(expr)
+
+
+def with_sizes(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
+    """A statement with values for symbolic sizes."""
+    if isinstance(stmt, Alloc):
+        return Alloc(stmt.buffer.at(values), stmt.scope)
+    if isinstance(stmt, Loop | If):
+        stmt = map_bodies(stmt, lambda s: with_sizes(s, values))
+        if isinstance(stmt, Loop):
+            stmt = replace(stmt, extent=substitute(stmt.extent, values))
+        return _own_values(stmt, values)
+    stmt = substituted(stmt, values)
+    return replace(stmt, count=substitute(stmt.count, values)) if isinstance(stmt, Sort) else stmt
+
+
 def chain(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     """The loops that hold nothing but one statement, outermost first, and that statement."""
     loops: list[Loop] = []
@@ -441,13 +500,7 @@ def map_bodies(stmt: Stmt, new: Callable[[Stmt], Stmt]) -> Stmt:
 def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
     """A statement with loop variables replaced by other indices."""
     if isinstance(stmt, Loop | If):
-        changed = map_bodies(stmt, lambda s: substituted(s, values))
-        if isinstance(changed, If):
-            condition = substitute_indices(changed.condition, dict(values))
-            return replace(changed, condition=condition)
-        if isinstance(changed, At):
-            return replace(changed, value=substitute_indices(changed.value, dict(values)))
-        return changed
+        return _own_values(map_bodies(stmt, lambda s: substituted(s, values)), values)
     if isinstance(stmt, Let):
         return replace(stmt, value=substitute(stmt.value, values))
     if isinstance(stmt, Alloc):
@@ -456,3 +509,12 @@ def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
     if isinstance(stmt, Prefetch | Sort):
         return replace(stmt, indices=indices)
     return replace(stmt, indices=indices, value=substitute_indices(stmt.value, dict(values)))
+
+
+def _own_values(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
+    """A loop or a condition with values in the expression that it evaluates itself."""
+    if isinstance(stmt, If):
+        return replace(stmt, condition=substitute_indices(stmt.condition, dict(values)))
+    if isinstance(stmt, At):
+        return replace(stmt, value=substitute_indices(stmt.value, dict(values)))
+    return stmt

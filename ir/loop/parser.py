@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..dims import IntExpr, as_int, substitute, symbol
+from ..dims import IntExpr, Symbol, as_int, size, size_symbols, substitute, symbol, symbols
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES, FLOAT32, INT64, DType
 from ..errors import InternalError, ParseError
@@ -53,6 +53,8 @@ _SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len
 _KIND = re.compile(rf"({'|'.join(LoopKind)})\b(?!\s*[\[.])")
 _SCOPE = re.compile(rf"({'|'.join(Scope)})\b(?!\s*[\[.])")
 _WORD = re.compile(r"(let|if|else|at|prefetch|sort|stream)\b(?!\s*[\[.])")
+_SIZE = re.compile(r"([A-Za-z_][\w.]*)\s+in\s+(\d+)\s*\.\.\s*(\d+)")
+_SIZES = re.compile(rf"for\s+{_SIZE.pattern}(?:\s*,\s*{_SIZE.pattern})*")
 INDENT = 2
 
 
@@ -98,6 +100,7 @@ class _Parser:
         self.dtypes: dict[str, DType] = {}  # of the buffers declared so far
         self.values: dict[str, Expr] = {}  # names bound by "let" in this expression
         self.fused: dict[str, str] = {}  # names with a "*" in them, by a plain substitute
+        self.ranged: dict[str, IntExpr] = {}  # the symbolic sizes
 
     # -- headers -------------------------------------------------------------------------------
 
@@ -151,16 +154,27 @@ class _Parser:
             value = parse_dim(text)
         except ParseError as error:
             self.scan.fail(error.message, at)
-        if not names:
+        if not names and not self.ranged:
             return value
-        return substitute(value, {p: symbol(n) for p, n in self.fused.items()})
+        return substitute(value, {**{p: symbol(n) for p, n in self.fused.items()}, **self.ranged})
 
     def header(self) -> str:
         self.scan.expect("prim")
         self.scan.expect("@")
         name = self.name(_NAME, "the name of a kernel")
         self.scan.expect("(")
+        # Shapes stand before the ranges of their sizes, which are read first.
+        here, self.ranged = self.scan.position, {}
+        end = self.scan.text.find("{", here)
+        declared = _SIZES.search(self.scan.text, here, max(here, end))
+        for name_of_size, low, high in _SIZE.findall(declared[0]) if declared else ():
+            self.ranged[name_of_size] = size(name_of_size, int(low), int(high))
         return name
+
+    def size_order(self) -> tuple[Symbol, ...]:
+        """Takes "for n in 0..4096, ...", which ``header`` has read."""
+        self.scan.match(_SIZES)
+        return tuple(size_symbols(*self.ranged.values()).values())
 
     def results(self) -> list[tuple[Buffer, str | None]]:
         """The results, each with the parameter that it begins as."""
@@ -209,6 +223,7 @@ class _Parser:
         results = self.results()
         outputs = {b.name: b for b, _ in results}
         begins = tuple((b.name, start) for b, start in results if start is not None)
+        order = self.size_order()
         at = self.scan.skip()
         for result, start in begins:
             if not any(p.name == start and p.shape == outputs[result].shape for p in params):
@@ -217,7 +232,9 @@ class _Parser:
                 )
         if self.word("procedure"):
             workspace, body = self.statements()
-            return procedure(name, tuple(params), tuple(outputs.values()), workspace, body, begins)
+            results_of = tuple(outputs.values())
+            made = procedure(name, tuple(params), results_of, workspace, body, begins)
+            return replace(made, size_order=order)
         if begins:
             self.scan.fail("results of procedures alone begin as a parameter", at)
         self.scan.expect("{")
@@ -229,7 +246,7 @@ class _Parser:
         for output in outputs:
             if output not in made:
                 self.scan.fail(f"no stage makes the output {output}")
-        return PrimFunc(name, tuple(params), tuple(outputs), tuple(stages))
+        return PrimFunc(name, tuple(params), tuple(outputs), tuple(stages), order)
 
     def stage(self, outputs: Mapping[str, Buffer]) -> Stage:
         at = self.scan.skip()
@@ -285,8 +302,9 @@ class _Parser:
                 self.scan.expect(",")
             operands.append(self.operand())
         operands += self.result_operands()
+        sizes = self.size_order()
         workspace, body = self.statements()
-        return Nest(name, tuple(operands), workspace, body)
+        return Nest(name, tuple(operands), workspace, body, sizes)
 
     def statements(self) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
         """The workspace and the statements in braces, which stand a line each."""
@@ -387,7 +405,7 @@ class _Parser:
             var = self.loop_name()
             if not self.word("in"):
                 self.scan.fail(f"expected 'in', found {self.scan.found()}")
-            extent = self.integer()
+            extent = self.extent(":")
             by = self.word("by")
             how = self.instruction() if by else None
             loop = Loop(LoopKind(kind[1]), var, extent, self.inner(lines, depth))
@@ -403,7 +421,7 @@ class _Parser:
             var = self.loop_name()
             if not self.word("in"):
                 self.scan.fail(f"expected 'in', found {self.scan.found()}")
-            extent = self.integer()
+            extent = self.extent("=")
             self.scan.expect("=")
             chosen = self.expression()
             return At(LoopKind.FOR, var, extent, self.inner(lines, depth), chosen)
@@ -429,7 +447,7 @@ class _Parser:
             indices = self.places()
             if not self.word("in"):
                 self.scan.fail(f"expected 'in', found {self.scan.found()}")
-            count = self.integer()
+            count = self.extent("")
             self.leave()
             return Sort(name, indices, count)
         if word[1] == "else":
@@ -448,6 +466,17 @@ class _Parser:
         if name not in tuple(Instruction):
             self.scan.fail(f"no instruction {name!r}; there are {', '.join(Instruction)}", at)
         return Instruction(name)
+
+    def extent(self, stop: str) -> IntExpr:
+        """The extent of a loop, behind which ``by`` may stand."""
+        at = self.scan.skip()
+        text, by, _ = self.scan.balanced(stop).partition(" by ")
+        self.scan.position = at + len(text) + (1 if by else 0)
+        extent = self._dim(text, at)
+        unknown = sorted(symbols(extent) - self.ranged.keys())
+        if unknown:
+            self.scan.fail(f"no size {unknown[0]}", at)
+        return extent
 
     def loop_name(self) -> str:
         name = self.name(_LOOP, "the name of a loop")

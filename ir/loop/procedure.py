@@ -2,9 +2,8 @@
 
 ::
 
-    Procedure ::= "prim @" name "(" Param, ... ")" "->" Result, ... "procedure" "{"
-                      ["workspace" Buffer]* Stmt*
-                  "}"
+    Procedure ::= "prim @" name "(" Param, ... ")" "->" Result, ... ["for" Size, ...] "procedure"
+                  "{" ["workspace" Buffer]* Stmt* "}"
     Result    ::= Buffer ["begins as" param]
 
 A scan, a sort or a scatter is neither a map nor a reduction: what an element becomes depends on the
@@ -21,15 +20,33 @@ parameter's value there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from ..dataclass import dataclass
+from ..dims import IntExpr, typical
 from .kinds import Role
-from .nest import Accumulate, At, If, Loop, Nest, Operand, Sort, Stmt, Store, statement_lines
-from .prim import Buffer, PrimFunc
+from .nest import (
+    Accumulate,
+    At,
+    If,
+    Loop,
+    Nest,
+    Operand,
+    Sort,
+    Stmt,
+    Store,
+    int_exprs,
+    statement_lines,
+    statements,
+    with_sizes,
+)
+from .prim import Buffer, PrimFunc, sizes_left, sizes_text
 
 __all__ = ["Procedure", "executions", "plain_nest", "procedure"]
+
+P = TypeVar("P", bound="Procedure")
 
 
 @dataclass(frozen=True)
@@ -38,16 +55,17 @@ class Procedure(PrimFunc):
     buffers are scratch memory. ``begins`` holds pairs of a result and the parameter it begins as.
     """
 
-    results: tuple[Buffer, ...]
-    workspace: tuple[Buffer, ...]
-    body: tuple[Stmt, ...]
+    results: tuple[Buffer, ...] = ()
+    workspace: tuple[Buffer, ...] = ()
+    body: tuple[Stmt, ...] = ()
     begins: tuple[tuple[str, str], ...] = ()
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.name, self.params, self.results, self.workspace, self.body, self.begins
+        parts = self.results, self.workspace, self.body, self.begins, self.size_order
+        return self.name, self.params, *parts
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        fields = ("name", "params", "results", "workspace", "body", "begins")
+        fields = ("name", "params", "results", "workspace", "body", "begins", "size_order")
         for name, value in zip(fields, state, strict=True):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "outputs", tuple(b.name for b in self.results))
@@ -62,13 +80,32 @@ class Procedure(PrimFunc):
     def buffers(self) -> dict[str, Buffer]:
         return {b.name: b for b in (*self.params, *self.results, *self.workspace)}
 
+    def _size_exprs(self) -> Iterator[IntExpr]:
+        for buffer in (*self.params, *self.results, *self.workspace):
+            yield from buffer.shape
+        for stmt in statements(self.body):
+            yield from int_exprs(stmt)
+
+    def at(self: P, values: Mapping[str, IntExpr]) -> P:
+        if not self.sizes:
+            return self
+        params, results, workspace = (
+            tuple([b.at(values) for b in buffers])
+            for buffers in (self.params, self.results, self.workspace)
+        )
+        body = tuple([with_sizes(stmt, values) for stmt in self.body])
+        order = sizes_left(self, values)
+        return replace(
+            self, params=params, results=results, workspace=workspace, body=body, size_order=order
+        )
+
     @property
     def results_text(self) -> str:
-        """The results as they print, with the parameters they begin as."""
+        """The results as they print, with the parameters they begin as, and the symbolic sizes."""
         begins = dict(self.begins)
         return ", ".join(
             f"{b} begins as {begins[b.name]}" if b.name in begins else str(b) for b in self.results
-        )
+        ) + sizes_text(self.sizes)
 
     @property
     def statements_text(self) -> str:
@@ -92,7 +129,7 @@ def procedure(
 ) -> Procedure:
     """Returns the procedure of these parts."""
     outputs = tuple(b.name for b in results)
-    return Procedure(name, params, outputs, (), results, workspace, body, begins)
+    return Procedure(name, params, outputs, (), (), results, workspace, body, begins)
 
 
 def plain_nest(prim: Procedure) -> Nest:
@@ -110,19 +147,20 @@ def plain_nest(prim: Procedure) -> Nest:
             operands.append(Operand(result, Role.OUT))
         else:
             operands.append(Operand(result, Role.INOUT, begins_as=(places[start], start)))
-    return Nest(prim.name, tuple(operands), prim.workspace, prim.body)
+    return Nest(prim.name, tuple(operands), prim.workspace, prim.body, prim.sizes)
 
 
 def executions(body: Sequence[Stmt]) -> int:
-    """Returns how often the stores of some statements run, all branches taken."""
+    """Returns how often the stores of some statements run, all branches taken, at typical sizes."""
     count = 0
     for stmt in body:
         if isinstance(stmt, Loop):
-            count += (1 if isinstance(stmt, At) else stmt.extent) * executions(stmt.body)
+            count += (1 if isinstance(stmt, At) else typical(stmt.extent)) * executions(stmt.body)
         elif isinstance(stmt, If):
             count += executions(stmt.then) + executions(stmt.orelse)
         else:
             count += isinstance(stmt, Store | Accumulate)
             if isinstance(stmt, Sort):  # each element moves once for each bit of their number
-                count += stmt.count * stmt.count.bit_length()
+                sorted_count = typical(stmt.count)
+                count += sorted_count * sorted_count.bit_length()
     return count

@@ -42,7 +42,7 @@ __all__ = [
 def canonical_prim(prim: PrimFunc) -> PrimFunc:
     """``prim`` in canonical form; it computes the same, on buffers of the same elements."""
     if isinstance(prim, Procedure):
-        return prim
+        return canonical_names(prim)
     prim = squeeze(prim)
     prim = lay_out(prim)
     prim = share_axes(prim)
@@ -290,17 +290,33 @@ _REDUCED = ("k", "r", "s", "t", "u", "v", "w", "y")
 
 
 def canonical_names(prim: PrimFunc) -> PrimFunc:
-    """Names by place: parameters ``x0 ..``, stages ``t0 ..`` and ``out``, axes by letter.
+    """Names by place: parameters ``x0 ..``, stages ``t0 ..`` and ``out``, axes by letter, symbolic
+    sizes ``n0 ..``, which keep their order.
 
     ::
 
         y[a] = w[a] + 1    =>    out[i] = x0[i] + 1
 
-    A procedure keeps its names.
+    A procedure keeps its names, but for sizes.
     """
+    prim = _named_sizes(prim)
     if isinstance(prim, Procedure):
         return prim
     return rename(prim, *names_by_place(prim))
+
+
+def _named_sizes(prim: PrimFunc) -> PrimFunc:
+    """``prim`` with canonical names of its symbolic sizes."""
+    names = {s.name: f"n{n}" for n, s in enumerate(prim.sizes)}
+    if all(old == new for old, new in names.items()):
+        return prim
+    order = tuple([replace(s, name=names[s.name]) for s in prim.sizes])
+    values = {s.name: s.expr for s in order}
+    axes = {a.name for s in prim.stages for a in (*s.axes, *s.reduce_axes)}
+    taken = axes & {s.name for s in order}
+    if taken:  # axes get other names, by place, right after this
+        prim = rename(prim, {a: f"{a}_" if a in taken else a for a in axes}, {})
+    return replace(prim.at({old: values[new] for old, new in names.items()}), size_order=order)
 
 
 def names_by_place(prim: PrimFunc) -> tuple[dict[str, str], dict[str, str]]:
@@ -309,7 +325,7 @@ def names_by_place(prim: PrimFunc) -> tuple[dict[str, str], dict[str, str]]:
         return {}, {}
     axes: dict[str, str] = {}
     counts = {True: 0, False: 0}
-    sizes = {name for b in prim.buffers.values() for size in b.shape for name in symbols(size)}
+    sizes = {f"n{n}" for n in range(len(prim.sizes))}
 
     def name_axes(unnamed: tuple[Axis, ...], reduced: bool) -> None:
         letters = _REDUCED if reduced else _SPATIAL
@@ -353,7 +369,7 @@ def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> Pri
 
     stages = tuple(
         Stage(
-            replace(s.buffer, name=buffers[s.name]),
+            replace(s.buffer, name=buffers.get(s.name, s.name)),
             renamed(s.axes),
             rewrite(s.expr, leaf),
             renamed(s.reduce_axes),
@@ -362,7 +378,7 @@ def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> Pri
         for s in prim.stages
     )
     params = tuple(replace(p, name=buffers.get(p.name, p.name)) for p in prim.params)
-    outputs = tuple(buffers[o] for o in prim.outputs)
+    outputs = tuple(buffers.get(o, o) for o in prim.outputs)
     return replace(prim, params=params, outputs=outputs, stages=stages)
 
 

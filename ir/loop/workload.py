@@ -11,7 +11,7 @@ import re
 
 from ..errors import ParseError
 from .parser import parse_prim
-from .prim import PrimFunc
+from .prim import PrimFunc, sizes_text
 from .procedure import Procedure
 from .simplify_prim import canonical_names
 
@@ -35,7 +35,7 @@ def _text(prim: PrimFunc) -> str:
     params = ", ".join(f"{p}{' const' if p.constant else ''}" for p in prim.params)
     if isinstance(prim, Procedure):
         return f"({params}) -> {prim.results_text} procedure {{\n{prim.statements_text}\n}}"
-    outputs = ", ".join(map(str, prim.output_buffers))
+    outputs = ", ".join(map(str, prim.output_buffers)) + sizes_text(prim.sizes)
     stages = "; ".join(s.text(s.name in prim.outputs) for s in prim.stages)
     return f"({params}) -> {outputs} {{ {stages} }}"
 

@@ -80,7 +80,8 @@ def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
     for name in sorted(set(state.panels) - writer.panelled):
         raise ScheduleError(f"pack_at: {state.panels[name].loop} is inside a register tile")
     check_private(body)
-    nest = Nest(prim.name, _operands(prim, state), tuple(writer.workspace.values()), tuple(body))
+    workspace = tuple(writer.workspace.values())
+    nest = Nest(prim.name, _operands(prim, state), workspace, tuple(body), prim.sizes)
     if not state.tensorized and not multiplies_bytes(prim):
         return nest
     wanted = state.tensorized or None  # schedules of version 1 name no instruction

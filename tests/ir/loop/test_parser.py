@@ -30,7 +30,7 @@ prim @scalars() -> a: bool[], b: float64[0], c: uint8[3] {
   c[i] = where(index(i) == 1, 255:uint8, 253:uint8)
 }""".replace("not_equal_is_true[]", "True"),
     """\
-prim @gather(x: float32[7, n + 1], at: int32[n] const) -> out: float32[n, 2] {
+prim @gather(x: float32[7, n + 1], at: int32[n] const) -> out: float32[n, 2] for n in 0..4096 {
   out[i, j] = x[int64(at[i]), i + 1] + x[minimum(int64(at[i]) * index((i // 2)), 6), j]
 }""",
     """\
@@ -151,7 +151,7 @@ def nest(*lines):
     [
         (["   out[0] = x[0]"], "line 2, column 4: lines are indented by multiples of 2"),
         (["    out[0] = x[0]"], "line 2, column 5: this line is indented further"),
-        (["  for i in n:"], "line 2, column 12: expected a number, found 'n'"),
+        (["  for i in n:"], "line 2, column 12: no size n"),
         (["  for i in 4", "    out[i] = x[i]"], "line 2, column 13: expected ':', found the end"),
         (["  out[0] = x[0] x[1]"], "expected the end of the line, found 'x'"),
         (["  out[0] : x[0]"], "expected '=' or a combiner such as '+='"),

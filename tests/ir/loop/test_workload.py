@@ -149,10 +149,13 @@ def test_the_text_of_shared_expressions_stays_short():
 
 def test_a_size_may_have_the_name_of_an_axis():
     text = """
-prim @copy(x: float32[n, i]) -> y: float32[n, i] {
+prim @copy(x: float32[n, i]) -> y: float32[n, i] for n in 0..9, i in 1..4 {
   y[a, b] = x[a, b]
 }"""
-    expected = "(x0: float32[n, i]) -> out: float32[n, i] { out[j, l] = x0[j, l] }"
+    expected = (
+        "(x0: float32[n0, n1]) -> out: float32[n0, n1] for n0 in 0..9, n1 in 1..4 "
+        "{ out[i, j] = x0[i, j] }"
+    )
     assert workload_text(parse_prim(text)) == expected
 
 
