@@ -9,7 +9,8 @@
 array([[2.],
        [2.]], dtype=float32)
 
-``compile`` makes a function fast; ``f32[64, 784]`` and its like describe arguments without values;
+``compile`` makes a function fast; ``f32[64, 784]`` and its like describe arguments without values,
+``Dim`` sizes of which one compile serves all;
 ``xp`` is the Array API, ``nn`` what neural networks need besides; ``with
 log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
@@ -25,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 from . import requirements as requirements  # first: older dependencies are refused there
 from .background_options import Background
 from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
-from .ir.dims import symbol
 from .ir.errors import (
     FrozenWarning,
     InternalError,
@@ -43,6 +43,8 @@ from .log_context import log
 from .tracer import SPEC_DTYPES, Spec, Traced, parse_spec
 from .tracer.dispatch import method
 from .tracer.pytree import register as register_pytree
+from .tracer.specs import Dim
+from .tracer.specs import Dim as symbol
 
 if TYPE_CHECKING:
     from . import debug, random, schedule, xp
@@ -82,6 +84,7 @@ __all__ = [
     "Compiled",
     "CompiledFunction",
     "CompiledModule",
+    "Dim",
     "FrozenWarning",
     "RecompilationWarning",
     "InternalError",

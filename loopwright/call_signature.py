@@ -12,7 +12,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .ir.dtype import Array
 from .tracer import (
@@ -27,6 +27,9 @@ from .tracer import (
 )
 from .tracer.specs import DTypeSpec, Spec
 
+if TYPE_CHECKING:
+    from .dynamic import Dynamic
+
 __all__ = ["CallSignature", "Copied"]
 
 T = TypeVar("T")
@@ -39,15 +42,32 @@ class CallSignature:
     """Sorts the arguments of the calls of one function.
 
     ``static`` are the names of static parameters, ``valued`` those of parameters whose ints are.
+    ``dynamic`` says which axes are symbolic sizes.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, static: Sequence[str]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        static: Sequence[str],
+        dynamic: Any = "auto",
+    ) -> None:
         self.name = name
         self.signature = signature_of(function, static)
         self.static = frozenset(static)
+        self.dynamic_option = dynamic
+        if not isinstance(dynamic, bool) and dynamic != "auto":
+            _ = self.dynamic  # raises for what it cannot mean
         self.valued: frozenset[str] = frozenset()
         self._static_places = self._places(self.static)
         self._valued_places = self._places(self.valued)
+
+    @functools.cached_property
+    def dynamic(self) -> Dynamic:
+        """The axes that are symbolic sizes."""
+        from .dynamic import Dynamic  # loaded when the first function is called
+
+        return Dynamic(self.name, self.dynamic_option, [*self.parameters])
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -99,7 +119,8 @@ class CallSignature:
         """Returns ``make`` of a call's arguments. Where it raises ValuesNeeded, these ints become
         static, ``changed`` is called, and it is made again."""
         while True:
-            arguments = self.bind(args, kwargs)
+            given = self.bind(args, kwargs)
+            arguments = Arguments(self.dynamic.request(given.request), given.values)
             try:
                 return make(arguments)
             except ValuesNeeded as needed:

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, as_background
-from .by_memory import ByMemory, placed
+from .by_memory import ByMemory
 from .call_signature import CallSignature, Copied
 from .codegen.target import Target
 from .config import Config
-from .ir.dtype import Array
+from .inspected import Inspected
 from .ir.errors import LoopwrightTypeError
 from .ir.pass_context import PassContext
 from .ir.progress_line import progress
@@ -46,15 +46,12 @@ from .tracer import (
     trace,
     without_iterators,
 )
-from .tracer.specs import DTypeSpec, Spec
 from .user_errors import for_user
 
 if TYPE_CHECKING:
     from . import pipeline
     from .autotune.budget import Budget
-    from .inspect.explain import Explanation
-    from .inspect.memory import Memory
-    from .inspect.profile import Profile
+    from .dynamic import Option
     from .tracer.endings import Ending
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
@@ -71,7 +68,7 @@ MOST_RECENT = 4
 """Number of recent kinds of calls that are tried before the key of a call is computed."""
 
 
-class CompiledFunction(Copied):
+class CompiledFunction(Inspected, Copied):
     """A function that is traced and compiled for each kind of arguments, and keeps its code."""
 
     def __init__(
@@ -86,6 +83,7 @@ class CompiledFunction(Copied):
         target: Target | None = None,
         tune: str | Background | None = None,
         passes: PassContext | None = None,
+        dynamic: Option = "auto",
     ) -> None:
         check_threads(threads)
         if precision is not None:
@@ -101,7 +99,7 @@ class CompiledFunction(Copied):
         self._tune = as_background(tune)
         self._background: Any = None
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._signature = CallSignature(function, self._name, names)
+        self._signature = CallSignature(function, self._name, names, dynamic)
         self._takes_threads = self._signature.takes("threads")
         self._takes_out = self._signature.takes("out")
         self._donated = _names(donate_argnames)
@@ -184,6 +182,7 @@ class CompiledFunction(Copied):
             "target": self.target,
             "tune": self._tune,
             "passes": self.passes,
+            "dynamic": self._signature.dynamic_option,
         }
 
     def _for_threads(self, count: int | None) -> CompiledFunction:
@@ -397,79 +396,6 @@ class CompiledFunction(Copied):
         traced = self._trace_for_code(args, kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._signature.static)
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """Times every kernel of a call with these arguments; see ``Lowered.explain``.
-
-        ``seconds=1.0`` is the time to spend; it is not passed to the function.
-        """
-        named = {name: value for name, value in kwargs.items() if name != "seconds"}
-        return self.lower(*args, **named).explain(*args, **kwargs)
-
-    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
-        """Times every kernel call of the code that calls with these arguments run.
-
-        Returns time, rates, share of the machine's roof and the user's line of each; it prints as a
-        table, the longest first, and ``save("trace.json")`` writes a Chrome trace of some calls.
-        ``seconds`` is the time to spend on it, beside that of measuring the machine once. Where
-        ``explain`` says of each kernel what it is made of, this says of each call where it is.
-
-        >>> import numpy as np
-        >>> import loopwright as lw
-        >>> f = lw.compile(lambda x: np.exp(x).sum())
-        >>> [call.name for call in f.profile(np.ones(8), seconds=0.01).calls]
-        ['exp_sum']
-        """
-        return self._code_in_use(args, kwargs)[0].profile(*args, seconds=seconds, **kwargs)
-
-    def memory(self, *args: Any, **kwargs: Any) -> Memory:
-        """Returns what memory calls with these arguments take: arrays, or specs of them.
-
-        It prints as a table of the arena, weights, arguments and results, and of the buffers in the
-        arena with their lifetimes.
-
-        >>> import loopwright as lw
-        >>> f = lw.compile(lambda x: x.sum(axis=0) @ x)
-        >>> f.memory(lw.f32[64, 64]).arena
-        256
-        """
-        return self._code_in_use(args, kwargs)[0].memory()
-
-    def _code_in_use(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Lowered, list[Any]]:
-        """Returns the code that calls with these arguments run, compiled now if there is none, and
-        the leaves of the arguments. The code may have lost its weights; see ``release.py``."""
-        try:
-            make = lambda a: (a, self._specialised(a.request))  # noqa: E731
-            arguments, made = self._settled(args, kwargs, make)
-            leaves = [arguments.values[i] for i in made.traced.parameters]
-            if not any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
-                made = placed(self._specialised, arguments.request, leaves)
-        except Exception as error:
-            reported = for_user(error)
-        else:
-            return Lowered(made.traced, made.built, self._signature.static), leaves
-        raise reported
-
-    def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
-        """Returns the code that calls with these arguments run, compiled now if there is none, and
-        the arrays that it takes. Raises LoopwrightTypeError for specs in the place of arrays."""
-        lowered, leaves = self._code_in_use(args, kwargs)
-        if any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
-            raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
-        traced, built = lowered.traced, lowered.built
-        if not built.has_weights:
-            traced = self._trace(traced.request)
-            from . import release
-
-            built = release.restored(built, traced.module)
-        return Lowered(traced, built, self._signature.static), [to_array(v) for v in leaves]
-
-    def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
-        """Returns a trace that returns the bounds of indices, and the arrays it takes, if any."""
-        traced = self._trace_call(args, kwargs, None, True)
-        return traced, self._signature.arrays(traced, args, kwargs)
-
     def tune(
         self,
         *args: Any,
@@ -558,6 +484,7 @@ def compile(
     target: Target | None = None,
     tune: str | Background | None = None,
     passes: PassContext | None = None,
+    dynamic: Option = "auto",
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .ir.dims import Dim
 from .ir.errors import LoopwrightTypeError
 from .tracer import ArraySpec, Request, Traced
+from .tracer.arguments import LeafSpec
 
 __all__ = ["refuse_other_kind"]
 
@@ -13,7 +15,7 @@ __all__ = ["refuse_other_kind"]
 def refuse_other_kind(traced: Traced, given: Request) -> None:
     """Raises LoopwrightTypeError if arguments are of another kind than those of a trace.
 
-    Where arrays lie in memory does not count.
+    Where arrays lie in memory does not count. Symbolic sizes have to have values.
     """
     wanted = traced.request
     if given.with_placements(wanted.placements) == wanted:
@@ -24,8 +26,21 @@ def refuse_other_kind(traced: Traced, given: Request) -> None:
             notes=(f"compiled for {wanted}", f"called with  {given}"),
         )
     for path, old, new in zip(wanted.paths, wanted.leaves, given.leaves):
-        if old != new:
+        if old != new and not _is_instance(old, new):
             raise _mismatch(traced.name, path, old, new)
+    from .sizes import solve  # loaded when it is first needed
+
+    solve(traced.name, wanted, given)
+
+
+def _is_instance(wanted: LeafSpec, given: LeafSpec) -> bool:
+    """True if ``given`` is ``wanted`` with numbers for its symbolic sizes."""
+    if not isinstance(wanted, ArraySpec) or not isinstance(given, ArraySpec):
+        return False
+    pairs = [*zip(wanted.type.shape, given.type.shape)]
+    same = (wanted.type.dtype, wanted.weak) == (given.type.dtype, given.weak)
+    alike = wanted.type.rank == given.type.rank
+    return same and alike and all(isinstance(s, Dim) or s == value for s, value in pairs)
 
 
 def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:

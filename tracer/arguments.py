@@ -18,7 +18,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -113,13 +113,15 @@ class Request:
     """The key under which compiled code is kept: all that it is specialised for.
 
     ``placements`` are those of operands that are not as code is made for at first: arrays in C
-    order that share no memory, and scalars.
+    order that share no memory, and scalars. ``values`` are those that the symbolic sizes have in
+    the call that asks for code, if there is one: hints for tracing, and no part of the key.
     """
 
     names: tuple[str, ...]
     structures: tuple[Structure, ...]
     leaves: tuple[LeafSpec, ...]
     placements: tuple[Placement, ...] = ()
+    values: Mapping[str, int] | None = field(default=None, compare=False)
 
     def with_placements(self, placements: tuple[Placement, ...]) -> Request:
         """Returns the same for operands placed in that way."""

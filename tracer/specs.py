@@ -5,6 +5,7 @@
     spec ::= dtype                          a scalar
            | dtype "[" size, ... "]"        ``dtype[()]`` is a scalar, too
     size ::= int | "n" | "4*n + 1"          a string is a size that the caller chooses
+           | Dim("n", min=1, max=4096)      one that states its range
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import dims
 from ..ir.dataclass import dataclass
-from ..ir.dims import Dim, IntExpr
+from ..ir.dims import LARGEST_SIZE, IntExpr
 from ..ir.dims_parser import parse_dim
 from ..ir.dtype import DTYPES, DType, dtype_of
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, ParseError
 from ..ir.graph.types import TensorType
 from .pytree import register_leaf
 
-__all__ = ["SPEC_DTYPES", "DTypeSpec", "Spec", "parse_spec"]
+__all__ = ["SPEC_DTYPES", "DTypeSpec", "Dim", "Spec", "parse_spec", "size_of"]
 
 
 @register_leaf
@@ -43,7 +45,7 @@ class Spec:
         return self.type.short
 
     def __repr__(self) -> str:
-        sizes = ", ".join(repr(str(s)) if isinstance(s, Dim) else str(s) for s in self.shape)
+        sizes = ", ".join(repr(str(s)) if isinstance(s, dims.Dim) else str(s) for s in self.shape)
         return f"{self.type.dtype.short}[{sizes or '()'}]"
 
 
@@ -69,19 +71,51 @@ class DTypeSpec:
     def type(self) -> TensorType:
         return TensorType((), self.of)
 
-    def __getitem__(self, sizes: int | str | Dim | tuple[int | str | Dim, ...]) -> Spec:
+    def __getitem__(self, sizes: int | str | dims.Dim | tuple[int | str | dims.Dim, ...]) -> Spec:
         shape = sizes if isinstance(sizes, tuple) else (sizes,)
-        return Spec(TensorType(tuple(_size(s) for s in shape), self.of))
+        return Spec(TensorType(tuple(size_of(s) for s in shape), self.of))
 
     def __repr__(self) -> str:
         return self.of.short
 
 
-def _size(size: object) -> IntExpr:
+def Dim(name: str, *, min: int = 0, max: int = LARGEST_SIZE, multiple_of: int = 1) -> IntExpr:
+    """Returns a symbolic size: one compile serves all its values.
+
+    It stands for itself in specs and in ``dynamic=`` of ``lw.compile``, and in expressions there
+    (``2 * n``, ``n + 1``); the name alone, as a string, is the same size in other arguments. Calls
+    with a size below ``min``, above ``max`` or that is not a ``multiple_of`` are refused. Raises
+    LoopwrightValueError for a range without values.
+
+    >>> n = Dim("n", min=1, max=4096)
+    >>> SPEC_DTYPES["f32"][n, n + 1]
+    f32['n', 'n + 1']
+    """
+    if not name.isidentifier():
+        raise LoopwrightValueError(f"the name of a size is an identifier, not {name!r}")
+    step = multiple_of if multiple_of > 0 else 1
+    low, high = -(-min // step), max // step
+    if multiple_of < 1 or not 0 <= min <= max <= LARGEST_SIZE or low > high:
+        of = f", multiples of {multiple_of}" if multiple_of != 1 else ""
+        raise LoopwrightValueError(
+            f"the size {name} has no values: {min} to {max}{of}",
+            hint=f"0 <= min <= max <= {LARGEST_SIZE}, multiple_of >= 1",
+        )
+    if multiple_of == 1:
+        return dims.size(name, min, max)
+    # The symbol of the quotient is named after both, so that the name alone still finds it.
+    return multiple_of * dims.size(f"{name}.{multiple_of}", low, high)
+
+
+def size_of(size: object) -> IntExpr:
+    """Returns a size as a user gives it; symbols without a range get the whole one."""
     if isinstance(size, str):
-        return parse_dim(size)
-    if isinstance(size, Dim):
-        return size
+        size = parse_dim(size)
+    if isinstance(size, dims.Dim):
+        ranged = dims.size_symbols(size)
+        return dims.substitute(
+            size, {name: dims.size(name) for name in dims.symbols(size) - ranged.keys()}
+        )
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
         raise LoopwrightTypeError(
             f"a size is an int or the name of a symbolic one, not {size!r}", hint='f32[64, "n"]'

@@ -16,10 +16,10 @@ from loopwright.tracer.specs import SPEC_DTYPES, parse_spec
         (lw.i64[3], "int64[3]", (3,)),
         (lw.f64[()], "float64[]", ()),
         (lw.bool_[0, 1], "bool[0, 1]", (0, 1)),
-        (lw.u8["n"], "uint8[n]", (lw.symbol("n"),)),
-        (lw.f32["4*n + 1", 2], "float32[4 * n + 1, 2]", (4 * lw.symbol("n") + 1, 2)),
+        (lw.u8["n"], "uint8[n]", (lw.Dim("n"),)),
+        (lw.f32["4*n + 1", 2], "float32[4 * n + 1, 2]", (4 * lw.Dim("n") + 1, 2)),
         (lw.f32[np.int64(3)], "float32[3]", (3,)),
-        (lw.f32[lw.symbol("n") * 2], "float32[2 * n]", (2 * lw.symbol("n"),)),
+        (lw.f32[lw.Dim("n") * 2], "float32[2 * n]", (2 * lw.Dim("n"),)),
     ],
 )
 def test_spec(spec: lw.Spec, text: str, shape: tuple[object, ...]) -> None:

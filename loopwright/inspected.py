@@ -1,0 +1,121 @@
+"""Reports on compiled functions: times, rates, memory, the code in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .by_memory import placed
+from .call_signature import CallSignature
+from .ir.dtype import Array
+from .ir.errors import LoopwrightTypeError
+from .lowered import Lowered
+from .ready import Specialisation
+from .tracer import Arguments, Request, Traced, to_array
+from .tracer.specs import DTypeSpec, Spec
+from .user_errors import for_user
+
+if TYPE_CHECKING:
+    from .inspect.explain import Explanation
+    from .inspect.memory import Memory
+    from .inspect.profile import Profile
+
+__all__ = ["Inspected"]
+
+T = TypeVar("T")
+
+
+class Inspected:
+    """The part of a compiled function that reports on its code; ``compile.py`` has the rest."""
+
+    _name: str
+    _signature: CallSignature
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Returns the code for these arguments."""
+        raise NotImplementedError
+
+    def _settled(self, args: Any, kwargs: Any, make: Callable[[Arguments], T]) -> T:
+        raise NotImplementedError
+
+    def _trace_call(self, args: Any, kwargs: Any, *options: Any) -> Traced:
+        raise NotImplementedError
+
+    def _specialised(self, request: Request) -> Specialisation:
+        raise NotImplementedError
+
+    def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:
+        raise NotImplementedError
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Times every kernel of a call with these arguments; see ``Lowered.explain``.
+
+        ``seconds=1.0`` is the time to spend; it is not passed to the function.
+        """
+        named = {name: value for name, value in kwargs.items() if name != "seconds"}
+        return self.lower(*args, **named).explain(*args, **kwargs)
+
+    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
+        """Times every kernel call of the code that calls with these arguments run.
+
+        Returns time, rates, share of the machine's roof and the user's line of each; it prints as a
+        table, the longest first, and ``save("trace.json")`` writes a Chrome trace of some calls.
+        ``seconds`` is the time to spend on it, beside that of measuring the machine once. Where
+        ``explain`` says of each kernel what it is made of, this says of each call where it is.
+
+        >>> import numpy as np
+        >>> import loopwright as lw
+        >>> f = lw.compile(lambda x: np.exp(x).sum())
+        >>> [call.name for call in f.profile(np.ones(8), seconds=0.01).calls]
+        ['exp_sum']
+        """
+        return self._code_in_use(args, kwargs)[0].profile(*args, seconds=seconds, **kwargs)
+
+    def memory(self, *args: Any, **kwargs: Any) -> Memory:
+        """Returns what memory calls with these arguments take: arrays, or specs of them.
+
+        It prints as a table of the arena, weights, arguments and results, and of the buffers in the
+        arena with their lifetimes.
+
+        >>> import loopwright as lw
+        >>> f = lw.compile(lambda x: x.sum(axis=0) @ x)
+        >>> f.memory(lw.f32[64, 64]).arena
+        256
+        """
+        return self._code_in_use(args, kwargs)[0].memory()
+
+    def _code_in_use(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Lowered, list[Any]]:
+        """Returns the code that calls with these arguments run, compiled now if there is none, and
+        the leaves of the arguments. The code may have lost its weights; see ``release.py``."""
+        try:
+            make = lambda a: (a, self._specialised(a.request))  # noqa: E731
+            arguments, made = self._settled(args, kwargs, make)
+            leaves = [arguments.values[i] for i in made.traced.parameters]
+            if not any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
+                made = placed(self._specialised, arguments.request, leaves)
+        except Exception as error:
+            reported = for_user(error)
+        else:
+            return Lowered(made.traced, made.built, self._signature.static), leaves
+        raise reported
+
+    def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
+        """Returns the code that calls with these arguments run, compiled now if there is none, and
+        the arrays that it takes. Raises LoopwrightTypeError for specs in the place of arrays."""
+        lowered, leaves = self._code_in_use(args, kwargs)
+        if any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
+            raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
+        traced, built = lowered.traced, lowered.built
+        if not built.has_weights:
+            traced = self._trace(traced.request)
+            from . import release
+
+            built = release.restored(built, traced.module)
+        return Lowered(traced, built, self._signature.static), [to_array(v) for v in leaves]
+
+    def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
+        """Returns a trace that returns the bounds of indices, and the arrays it takes, if any."""
+        traced = self._trace_call(args, kwargs, None, True)
+        return traced, self._signature.arrays(traced, args, kwargs)
