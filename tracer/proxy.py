@@ -278,6 +278,8 @@ class Proxy(_Operators):
         _fail(misuse.hashed(), self)
 
     def __index__(self) -> int:
+        if active() is self.owner:  # a bound of a slice of one of NumPy's arrays
+            self.owner.receives |= misuse.is_received()
         need_value(self)
         self._note_store()
         _fail(misuse.size_needed(self._name()), self)

@@ -143,5 +143,10 @@ def _receiver(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_traced(values: Any) -> bool:
-    """True if there is a traced array among ``values``, or in a list or tuple among them."""
-    return any(type(v) is Proxy or (isinstance(v, tuple | list) and _is_traced(v)) for v in values)
+    """True if there is a traced array among ``values``, or in a list, tuple or slice among them."""
+    return any(
+        type(v) is Proxy
+        or (isinstance(v, tuple | list) and _is_traced(v))
+        or (isinstance(v, slice) and _is_traced((v.start, v.stop, v.step)))
+        for v in values
+    )

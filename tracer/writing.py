@@ -59,9 +59,13 @@ def write(target: Proxy, value: Proxy, what: str) -> None:
         atom = _scattered(alias, node.atom, atom)
         node = alias.parent
         chain.append((node, atom))
-    target.owner.assign(target.storage, atom)
+    trace = target.owner
+    trace.assign(target.storage, atom)
     for proxy, seen in chain:
-        proxy.remember(seen)
+        # A view that was written at a place reads it from the storage: one array is changed, not
+        # two, so that the change may be in place.
+        if proxy.alias is None or seen not in trace.place_updates:
+            proxy.remember(seen)
     _note(target)
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "each_scope",
     "fixed_regions",
     "has_control_flow",
+    "is_straight_without_copies",
     "instructions",
     "live_bytes",
     "map_calls",
@@ -93,6 +94,12 @@ def has_control_flow(program: Program) -> bool:
     return bool(program.functions) or any(
         isinstance(i, Library) or nested_bodies(i) for i in program.body
     )
+
+
+def is_straight_without_copies(program: Program) -> bool:
+    """True if a program is a straight line of calls that copies nothing: whose memory is shared
+    where one call ends a life and begins another, and nowhere else."""
+    return not has_control_flow(program) and not any(isinstance(i, Copy) for i in program.body)
 
 
 def scopes(program: Program) -> tuple[Program, ...]:

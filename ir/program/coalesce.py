@@ -12,7 +12,7 @@ from .analysis import (
     Place,
     accesses,
     each_scope,
-    has_control_flow,
+    is_straight_without_copies,
     merge,
     places,
     regions,
@@ -47,7 +47,7 @@ are loads for the kernels, which a copy of a few cache lines does not cost."""
 
 @optional(level=1)
 def coalesce(program: Program, safe: InPlaceRule) -> Program:
-    """Merge memory in programs with control flow, so that as few copies as possible remain.
+    """Merge memory in programs with control flow or copies, so that few copies remain.
 
     Before::
 
@@ -80,7 +80,7 @@ def coalesce(program: Program, safe: InPlaceRule) -> Program:
     the others, and then pairs of operands. A copy that remains in a loop, is large, and whose
     source ends there, becomes a ``swap``.
     """
-    if not has_control_flow(program):
+    if is_straight_without_copies(program):
         return program
     return each_scope(program, partial(_coalesced, safe=safe))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..pass_context import optional
-from .analysis import accesses, each_scope, has_control_flow, regions, walk
+from .analysis import accesses, each_scope, is_straight_without_copies, regions, walk
 from .in_place import InPlaceRule
 from .lifetimes import place_lifetimes
 from .liveness import Block, Liveness, Roots
@@ -34,7 +34,7 @@ LONGEST_BLOCK = 500
 @optional(level=2)
 def order_reads(program: Program, safe: InPlaceRule) -> Program:
     """Move the readers of a value before the instruction that makes a changed copy of it, or that
-    may write over it, in programs with control flow.
+    may write over it, in programs with control flow or copies.
 
     Before::
 
@@ -75,7 +75,7 @@ def order_reads(program: Program, safe: InPlaceRule) -> Program:
     Of several instructions that read a value, the last copy is the one that had better be the last
     of all, or else the last kernel for which ``safe`` holds.
     """
-    if not has_control_flow(program):
+    if is_straight_without_copies(program):
         return program
     return each_scope(program, partial(_ordered, safe=safe))
 

@@ -111,3 +111,22 @@ def test_one_element_is_written_alone() -> None:
     kernels = lw.compile(program).lower(np.zeros((50, 40)), np.int64(3)).as_text("kernels")
     assert kernels.count("begins as") == 2
     assert "strided_set" not in kernels
+
+
+def test_a_cache_that_is_written_through_views_is_changed_in_place() -> None:
+    def step(cache, i, new):
+        total = np.float32(0)
+        for layer in range(3):
+            part = cache[layer]
+            part[:, i : i + 1] = new + total
+            total = total + part[0].sum()
+        return total
+
+    cache, expected = np.zeros((3, 2, 64, 4), np.float32), np.zeros((3, 2, 64, 4), np.float32)
+    new, i = np.arange(8, dtype=np.float32).reshape(2, 1, 4), np.int64(5)
+    compiled = lw.compile(step)
+    np.testing.assert_allclose(compiled(cache, i, new), step(expected, i, new))
+    np.testing.assert_array_equal(cache, expected)
+    program = compiled.lower(cache, i, new).as_text("program")
+    assert program.count("copy") == 1, program  # the cache to itself, which is left out
+    assert "update %cache with %out.1 in place" in program

@@ -68,6 +68,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "in a list": lambda ids: TABLE[[0, 1]] + TABLE[ids[0][:2]],
     "a list of scalars": lambda ids: TABLE[[ids[0, 0], ids[0, 1]]],
     "one scalar": lambda ids: TABLE[ids[1, 2]],
+    "a slice from a scalar on": lambda ids: TABLE[ids[1, 2] : ids[1, 2] + 2, 1:],
     "of integers": lambda ids: np.arange(7)[ids],
     "several tables": several,
     "a view": lambda ids: TABLE.T[::-1].T[ids],
