@@ -25,7 +25,8 @@ from .nodes import (
     While,
 )
 from .operator import Operator
-from .types import FuncType, TensorType, TupleType, Type
+from .requirements import Requirement, locate
+from .types import FuncType, TensorType, TupleType, Type, instantiate
 
 __all__ = ["Builder", "carry_type", "is_bool_scalar"]
 
@@ -94,6 +95,7 @@ class Builder:
             else:
                 complete = op.complete_attrs(attrs or {})
                 result = op.infer(tuple(a.type for a in operands), complete)
+                locate(span, f"{op.name}: ")
             _check_size(result)
         except LoopwrightError as error:
             if error.span is None:
@@ -168,9 +170,17 @@ class Builder:
         return Block(tuple(self.bindings), result)
 
     def function(
-        self, result: Atom, *, attrs: Mapping[str, Any] | None = None, span: Span | None = None
+        self,
+        result: Atom,
+        *,
+        attrs: Mapping[str, Any] | None = None,
+        span: Span | None = None,
+        requirements: Sequence[Requirement] = (),
     ) -> Function:
-        return Function(tuple(self.params), self.block(result), dict(attrs or {}), span)
+        """Returns the function of what was built, with a result."""
+        body = self.block(result)
+        params, kept = tuple(self.params), tuple(requirements)
+        return Function(params, body, dict(attrs or {}), span, kept)
 
 
 def is_bool_scalar(type: Type) -> bool:
@@ -218,9 +228,10 @@ def _call_type(function: GlobalVar | Var, args: tuple[Atom, ...]) -> Type:
     if not isinstance(signature, FuncType):
         raise InternalError(f"{function.name} is called but has type {signature}")
     given = tuple(a.type for a in args)
-    if given != signature.params:
+    result = instantiate(signature, given)
+    if result is None:
         raise LoopwrightTypeError(
             f"{function.name} takes ({', '.join(map(str, signature.params))}), "
             f"not ({', '.join(map(str, given))})"
         )
-    return signature.result
+    return result

@@ -32,11 +32,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
+from ..dims import Symbol, size_symbols
 from ..dtype import dtype_of
 from ..loop.prim import PrimFunc
 from ..span import Span
 from .operator import Operator
-from .types import FuncType, TensorType, Type
+from .requirements import Requirement
+from .types import FuncType, TensorType, Type, sizes_in
 
 if TYPE_CHECKING:
     from ..schedule.steps import Schedule
@@ -175,12 +177,21 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """``attrs`` say what passes need to know, such as ``{"primitive": True}`` of a fused group."""
+    """``attrs`` say what passes need to know, such as ``{"primitive": True}`` of a fused group.
+    ``requirements`` are relations of sizes that hold in every call."""
 
     params: tuple[Var, ...]
     body: Block
     attrs: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = None
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def sizes(self) -> dict[str, Symbol]:
+        """The symbolic sizes of its parameters, requirements and result by name, in this order."""
+        required = [side for r in self.requirements for side in (r.left, r.right)]
+        params = [size for p in self.params for size in sizes_in(p.type)]
+        return size_symbols(*params, *required, *sizes_in(self.body.result.type))
 
     @property
     def type(self) -> FuncType:
@@ -190,7 +201,7 @@ class Function:
         """Returns the function with another body; the same object if ``body`` is its own."""
         if body is self.body:
             return self
-        return Function(self.params, body, self.attrs, self.span)
+        return replace(self, body=body)
 
     def __str__(self) -> str:
         return text_of(self)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr
+from ..dims import IntExpr, size, substitute, symbols
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES, INT64, literal_dtypes
 from ..errors import LoopwrightError, ParseError
@@ -29,6 +29,7 @@ from ..span import Span
 from .builder import Builder
 from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var
 from .operator import OPERATORS
+from .requirements import Noted, Requirement, collecting
 from .types import FuncType, TensorType, TupleType, Type
 from .verify import signature_of
 
@@ -47,6 +48,9 @@ _DIGITS = r"(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan)"
 _SCALAR = re.compile(rf"(-?{_DIGITS}(?:[-+]{_DIGITS}j)?)({'|'.join(_SUFFIXES)})(?![\w.])")
 _BOOL = re.compile(r"(True|False)\b")
 _LINE = re.compile(r"\s*(?:<--.*?  )?(\S.*?):(\d+)(?:  .*)?\s*$")
+_SIZE = re.compile(r"([A-Za-z_][\w.]*)")
+_NUMBER = re.compile(r"(\d+)")
+_REQUIRED = re.compile(r'([^"=!<;]+)(==|!=|<=|<)([^"=!<;]+)("(?:[^"\\]|\\.)*")?')
 _PLAIN: dict[str, Any] = {"True": True, "False": False, "None": None}
 
 
@@ -79,6 +83,7 @@ def parse_function(
 class _Header:
     params: tuple[Var, ...]
     attrs: dict[str, Any]
+    sizes: dict[str, IntExpr]
     result: Type | None
     position: int  # of the body
     span: Span | None
@@ -92,6 +97,7 @@ class _Parser:
         self.globals: dict[str, GlobalVar] = {}
         self.scopes: list[dict[str, Var]] = []
         self.headers: dict[str, _Header] = {}
+        self.sizes: dict[str, IntExpr] = {}  # of the function that is read, those with a range
 
     # Functions
 
@@ -111,6 +117,7 @@ class _Parser:
                 schedules[name] = read_schedule(self.scan)
                 continue
             self.scan.expect("def")
+            self.sizes = {}
             name = self._name(_GLOBAL, "the name of a function")
             self._check_new(name, functions, start)
             header = self.headers[name] = self._header()
@@ -148,6 +155,7 @@ class _Parser:
         return self._body(self._header())
 
     def _header(self) -> _Header:
+        self.sizes = sizes = {**self.sizes, **self._ranges()}
         self.scan.expect("(")
         params: list[Var] = []
         attrs: dict[str, Any] = {}
@@ -161,7 +169,20 @@ class _Parser:
             if not self.scan.sees(")"):
                 self.scan.expect(",")
         result = self.type() if self.scan.accept("->") else None
-        return _Header(tuple(params), attrs, result, self.scan.skip(), None)
+        return _Header(tuple(params), attrs, sizes, result, self.scan.skip(), None)
+
+    def _ranges(self) -> dict[str, IntExpr]:
+        """``[n in 1..4096, ...]``, if it is there."""
+        sizes: dict[str, IntExpr] = {}
+        while self.scan.accept("," if sizes else "["):
+            name = self._name(_SIZE, "the name of a size")
+            self.scan.expect("in")
+            low = self._name(_NUMBER, "the least value of a size")
+            self.scan.expect("..")
+            sizes[name] = size(name, int(low), int(self._name(_NUMBER, "the greatest value")))
+        if sizes:
+            self.scan.expect("]")
+        return sizes
 
     def _body(self, header: _Header) -> Function:
         scope: dict[str, Var] = {}
@@ -170,18 +191,25 @@ class _Parser:
                 self.scan.fail(f"there are two parameters %{param.name}")
             scope[param.name] = param
         start = self.scan.skip()
-        body = self.block(scope)
+        around, self.sizes = self.sizes, header.sizes
+        with collecting() as found:
+            body = self.block(scope, found)
+        self.sizes = around
         if header.result is not None and body.result.type != header.result:
             self.scan.fail(f"the body is {body.result.type}, not {header.result}", start)
-        return Function(header.params, body, header.attrs, header.span)
+        return Function(header.params, body, header.attrs, header.span, tuple(found))
 
     # Blocks
 
-    def block(self, scope: dict[str, Var]) -> Block:
-        """``{ %0 = ...; ... value }`` among the variables of the scopes around it."""
+    def block(self, scope: dict[str, Var], found: Noted | None = None) -> Block:
+        """``{ %0 = ...; ... value }`` among the variables of the scopes around it; that of a
+        function begins with its requirements, which join those ``found``."""
         builder = Builder()
         self.scopes.append(scope)
         self.scan.expect("{")
+        while found is not None and self.scan.accept("requires "):
+            found.append(self._requirement())
+            found.located += 1
         while True:
             start = self.scan.skip()
             name = self._binding_name()
@@ -203,6 +231,20 @@ class _Parser:
             self.scan.expect(";")
             self._locate(builder, before, name)
             scope[name] = builder.bindings[-1].var
+
+    def _requirement(self) -> Requirement:
+        """``left relation right "message";`` behind the word."""
+        start = self.scan.skip()
+        match = self.scan.match(_REQUIRED)
+        if match is None:
+            self.scan.fail("expected a relation of two sizes, such as n == m", start)
+        left, right = (self._dim(match[n], start) for n in (1, 3))
+        message = json.loads(match[4]) if match[4] else ""
+        self.scan.expect(";")
+        remark = self.scan.remark()
+        line = _LINE.match(remark) if remark is not None else None
+        span = Span(line[1], int(line[2])) if line is not None else None
+        return Requirement(left, match[2], right, message, span)
 
     def _binding_name(self) -> str | None:
         """Returns the name in front of ``=``, or None where the value of the block stands."""
@@ -435,11 +477,15 @@ class _Parser:
 
     def _size(self) -> IntExpr:
         start = self.scan.skip()
-        text = self.scan.balanced(",)]").strip()
+        return self._dim(self.scan.balanced(",)]").strip(), start)
+
+    def _dim(self, text: str, start: int) -> IntExpr:
+        """Returns an expression over the function's sizes."""
         try:
-            return parse_dim(text)
+            expr = parse_dim(text)
         except ParseError as error:
             self.scan.fail(error.message, start)
+        return substitute(expr, {n: self.sizes.get(n, size(n)) for n in symbols(expr)})
 
     def _attr(self) -> tuple[str, Any]:
         match = self.scan.match(_KEY)

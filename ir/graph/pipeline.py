@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ..pass_context import Language
 from .choices import Choices
 from .nodes import Module
+from .passes.apply_requirements import apply_requirements
 from .passes.batch_while_loops import batch_while_loops
 from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
@@ -59,6 +60,8 @@ def default_pipeline(
     limits = preferences.limits
     fold = partial(fold_constants, limits=limits)
     return [
+        # Sizes that are equal are written alike, which all type rules rely on.
+        apply_requirements,
         # No other pass knows complex numbers.
         split_complex,
         # So that all the others see through calls.

@@ -2,12 +2,14 @@
 
 ::
 
-    module   ::= (("def @" name "(" params ")" "->" type block) | prim | schedule)*
+    module   ::= (("def @" name sizes "(" params ")" "->" type block) | prim | schedule)*
     prim     ::= see ir/loop/prim.py
     schedule ::= "schedule @" name "{" step* "}"                  of the prim of that name before it
-    function ::= "fn (" params ")" "->" type block
+    function ::= "fn" sizes "(" params ")" "->" type block
     params   ::= "%" name ":" type, ..., key "=" value, ...       the pairs are the function's attrs
-    block    ::= "{" ("%" name "=" expr ";")* expr "}"
+    sizes    ::= ["[" (name "in" INT ".." INT), ... "]"]          of symbols, if not the default
+    block    ::= "{" requires* ("%" name "=" expr ";")* expr "}"  the first block of a function
+    requires ::= "requires" size ("==" | "!=" | "<=" | "<") size ["string"] ";"
     expr     ::= name "(" atom, ..., key "=" value, ... ")"       an operator, @function, %function
                | "(" atom, ... ")" | atom "." index | function
                | "if (" atom ")" block "else" block
@@ -34,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dims import LARGEST_SIZE
 from ..dtype import dtype_of
 from ..span import Span
 from .nodes import (
@@ -166,6 +169,8 @@ class _Printer:
         mark = self.marks.get(function)
         end = f") -> {result} {{" + (f"  /* <-- {mark} */" if mark is not None else "")
         attrs = [f"{key}={value_text(value)}" for key, value in function.attrs.items()]
+        ranges = _ranges(function)
+        head = f"{head.rstrip()}{ranges}" if ranges else head
         line = f"{head}({', '.join([*params, *attrs])}{end}"
         if len(indent) + len(line) <= _WIDTH or not params:
             yield line
@@ -175,6 +180,10 @@ class _Printer:
             yield from (f"{indent}  {p}," for p in pieces[:-1])
             yield f"{indent}  {pieces[-1]}"
             yield indent + end
+        for needed in function.requirements:
+            message = f" {json.dumps(needed.message)}" if needed.message else ""
+            lines = [f"requires {needed}{message}"]
+            yield from self._statement(lines, ";", indent + "  ", None, needed)
         yield from self.block(function.body, indent + "  ")
         yield indent + "}"
 
@@ -303,6 +312,13 @@ class _Printer:
         self.constants[name] = constant
         self._constant_names[id(constant.value)] = name
         return name
+
+
+def _ranges(function: Function) -> str:
+    """Returns the ranges of a function's symbolic sizes that are not the default."""
+    sizes = [s for s in function.sizes.values() if s.range != (0, LARGEST_SIZE)]
+    inside = ", ".join(f"{s.name} in {s.low}..{s.high}" for s in sizes)
+    return f"[{inside}]" if inside else ""
 
 
 def _without_defaults(op: Operator, attrs: Mapping[str, Any]) -> dict[str, Any]:

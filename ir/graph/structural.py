@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable
+from dataclasses import replace
 
 from .nodes import (
     Atom,
@@ -70,7 +71,9 @@ def _anonymous(function: Function, instead: dict[Var, Var]) -> Function:
     """``function`` with new variables that have no names, and constants named by their content."""
     params = tuple(_rename(p, instead) for p in function.params)
     attrs = dict(sorted(function.attrs.items()))
-    return Function(params, _anonymous_block(function.body, instead), attrs)
+    body = _anonymous_block(function.body, instead)
+    plain = tuple(replace(r, message="", span=None) for r in function.requirements)
+    return Function(params, body, attrs, None, plain)
 
 
 def _rename(var: Var, instead: dict[Var, Var]) -> Var:

@@ -30,7 +30,8 @@ from .nodes import (
     While,
 )
 from .printer import as_text
-from .types import FuncType, TensorType, TupleType, Type
+from .requirements import assuming
+from .types import FuncType, TensorType, TupleType, Type, instantiate
 from .walk import nested_blocks, nested_params, operands
 
 __all__ = ["signature_of", "verify"]
@@ -70,7 +71,8 @@ class _Verifier:
         self.bound: set[Var] = set()  # what was bound anywhere in the function
 
     def run(self) -> None:
-        self._function(self.function)
+        with assuming(self.function.requirements):
+            self._function(self.function)
 
     def _function(self, function: Function) -> None:
         for param in function.params:
@@ -137,9 +139,10 @@ class _Verifier:
             signature = self._use(call.op, var)
             if not isinstance(signature, FuncType):
                 self._fail(var, f"{call.op.name} is called but has type {signature}")
-            if types != signature.params:
+            result = instantiate(signature, types)
+            if result is None:
                 self._fail(var, f"{call.op.name} takes {_listed(signature.params)}")
-            return signature.result
+            return result
         try:
             if call.op.complete_attrs(call.attrs) != dict(call.attrs):
                 self._fail(var, f"the attributes of {call.op.name} are not complete")

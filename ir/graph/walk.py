@@ -6,10 +6,11 @@ Every pass visits the operands of a binding first, then the binding, then the ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from ..dims import IntExpr
 from ..errors import InternalError
 from .builder import Builder
 from .nodes import (
@@ -29,6 +30,7 @@ from .nodes import (
     Var,
     While,
 )
+from .types import substitute_attr, substitute_type
 
 __all__ = [
     "Step",
@@ -48,6 +50,7 @@ __all__ = [
     "rewrite_function",
     "use_counts",
     "with_nested_blocks",
+    "with_sizes",
 ]
 
 
@@ -103,7 +106,7 @@ def with_nested_blocks(
     if isinstance(value, For):
         return For(new[0], value.extent, new[1:], value.initial, blocks[0], value.span)
     assert isinstance(value, Function)
-    return Function(new, blocks[0], value.attrs, value.span)
+    return replace(value, params=new, body=blocks[0])
 
 
 def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
@@ -131,27 +134,44 @@ def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
     return new[0]
 
 
-def copy_block(block: Block, instead: dict[Var, Atom]) -> Block:
-    """Returns ``block`` with variables of its own, and with the atoms that ``instead`` gives for
-    some of those it uses; ``instead`` then has the copies, too."""
+def copy_block(
+    block: Block, instead: dict[Var, Atom], sizes: Mapping[str, IntExpr] | None = None
+) -> Block:
+    """Returns ``block`` with variables of its own, with the atoms that ``instead`` gives for some
+    of those it uses, and over other ``sizes``; ``instead`` then has the copies, too."""
 
     def atom(a: Atom) -> Atom:
         return instead.get(a, a) if isinstance(a, Var) else a
 
+    def copy(var: Var) -> Var:
+        return Var(var.name, substitute_type(var.type, sizes) if sizes else var.type, var.span)
+
     bindings: list[Binding] = []
     for binding in block.bindings:
         value = map_operands(binding.value, atom)
+        if sizes and isinstance(value, Call):
+            attrs = {k: substitute_attr(v, sizes) for k, v in value.attrs.items()}
+            value = replace(value, attrs=attrs)
         params = nested_params(value)
-        copies = tuple(Var(p.name, p.type, p.span) for p in params)
+        copies = tuple(map(copy, params))
         instead.update(zip(params, copies))
-        blocks = [copy_block(b, instead) for b in nested_blocks(value)]
+        blocks = [copy_block(b, instead, sizes) for b in nested_blocks(value)]
         value = with_nested_blocks(value, blocks, copies)
         if isinstance(value, Var | Constant | GlobalVar):
             instead[binding.var] = value
             continue
-        var = instead[binding.var] = Var(binding.var.name, binding.var.type, binding.var.span)
+        var = instead[binding.var] = copy(binding.var)
         bindings.append(Binding(var, value))
     return Block(tuple(bindings), atom(block.result))
+
+
+def with_sizes(function: Function, values: Mapping[str, IntExpr]) -> Function:
+    """Returns a copy of a function, with variables of its own, over other sizes."""
+    params = tuple(replace(p, type=substitute_type(p.type, values)) for p in function.params)
+    instead: dict[Var, Atom] = dict(zip(function.params, params, strict=True))
+    body = copy_block(function.body, instead, values)
+    needed = tuple(r.substitute(values) for r in function.requirements)
+    return replace(function, params=params, body=body, requirements=needed)
 
 
 def all_bindings(scope: Function | Block) -> Iterator[Binding]:

@@ -19,7 +19,7 @@ from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor
 from .compose import F, Value
 from .declare import Reduce, attr, composite, in_float64, primitive
-from .rules import ANY, broadcast_pair, joined_shape, same_dtype
+from .rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
 from .sampling import extremes, floats, ints, sample, truths
 
 __all__: list[str] = []
@@ -35,10 +35,11 @@ def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
     inner_a, inner_b = a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0]
     if inner_a != inner_b:
         fits = b.rank > 1 and inner_a == b.shape[-1]
-        raise LoopwrightTypeError(
+        error = LoopwrightTypeError(
             f"inner sizes differ, {inner_a} and {inner_b}, in {a.short} @ {b.short}",
             hint="transpose the second operand: a @ b.T" if fits else None,
         )
+        require_equal(inner_a, inner_b, error)
     batch = joined_shape(
         (a.shape[:-2], b.shape[:-2]),
         lambda left, right: LoopwrightTypeError(
@@ -113,13 +114,15 @@ def _matmul(out: TensorType, a: Tensor, b: Tensor) -> Reduce:
 
 def _dense_rule(x: TensorType, w: TensorType) -> TensorType:
     dtype = same_dtype((x, w))
-    if x.rank < 1 or w.rank != 2 or x.shape[-1] != w.shape[1]:
-        raise LoopwrightTypeError(
-            f"{x.short} and {w.short} do not fit (..., k) and (units, k)",
-            hint="nn.matmul takes the second operand as (k, units)"
-            if w.rank == 2 and x.rank and x.shape[-1] == w.shape[0]
-            else None,
-        )
+    error = LoopwrightTypeError(
+        f"{x.short} and {w.short} do not fit (..., k) and (units, k)",
+        hint="nn.matmul takes the second operand as (k, units)"
+        if w.rank == 2 and x.rank and x.shape[-1] == w.shape[0]
+        else None,
+    )
+    if x.rank < 1 or w.rank != 2:
+        raise error
+    require_equal(x.shape[-1], w.shape[1], error)
     return TensorType((*x.shape[:-1], w.shape[0]), dtype)
 
 
@@ -175,10 +178,11 @@ def _contract_rule(a: TensorType, b: TensorType, equation: str) -> TensorType:
     sizes = dict(zip(left, a.shape, strict=True))
     for letter, size in zip(right, b.shape, strict=True):
         if broadcast_pair(sizes.get(letter, size), size) is None:
-            raise LoopwrightTypeError(
+            error = LoopwrightTypeError(
                 f"{equation!r}: sizes of {letter} differ, {sizes[letter]} and {size}, "
                 f"in {a.short} and {b.short}"
             )
+            require_equal(sizes[letter], size, error)
     sizes = _label_sizes(equation, a.shape, b.shape)
     return TensorType(tuple(sizes[letter] for letter in result), dtype)
 

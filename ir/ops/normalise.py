@@ -13,7 +13,7 @@ from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from .compose import F, Value
 from .declare import attr, composite, in_float64
-from .rules import normalise_axes, normalise_axis
+from .rules import normalise_axes, normalise_axis, require_shape
 from .sampling import floats, sample
 
 __all__: list[str] = []
@@ -26,12 +26,9 @@ def _row_rule(x: TensorType, *scales: TensorType, axis: Any, epsilon: float) -> 
     """The type of x; the scales have the sizes of the axes that are normalised."""
     sizes = tuple(x.shape[a] for a in normalise_axes(axis, x.rank, x))
     for label, scale in zip(("gamma", "beta"), scales, strict=False):
-        if scale.shape != sizes:
-            wanted = ", ".join(map(str, sizes))
-            raise LoopwrightTypeError(
-                f"{label} of {x.short} has the shape ({wanted}) of the axes normalised, "
-                f"not {scale.short}"
-            )
+        wanted = f"{label} of {x.short} has the shape ({', '.join(map(str, sizes))})"
+        error = LoopwrightTypeError(f"{wanted} of the axes normalised, not {scale.short}")
+        require_shape(scale.shape, sizes, error)
     return x
 
 
@@ -150,11 +147,9 @@ def _batch_norm_rule(
 ) -> TensorType:
     size = x.shape[normalise_axis(axis, x.rank, x)]
     for label, parameter in zip(("gamma", "beta", "mean", "var"), parameters, strict=True):
-        if parameter.shape != (size,):
-            raise LoopwrightTypeError(
-                f"{label} of {x.short} has the shape ({size}) of axis {axis % x.rank}, "
-                f"not {parameter.short}"
-            )
+        wanted = f"{label} of {x.short} has the shape ({size}) of axis {axis % x.rank}"
+        error = LoopwrightTypeError(f"{wanted}, not {parameter.short}")
+        require_shape(parameter.shape, (size,), error)
     return x
 
 

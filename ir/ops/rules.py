@@ -1,8 +1,9 @@
 """Parts of type rules: operand checks, broadcasting, axes. Sizes may be symbolic everywhere.
 
 Messages are one line that says what is wrong and names the operands' types in the short spelling
-``float32[64, 784]``; ``declare`` puts the operator's name in front. Two sizes count as equal only
-if that is proved (``n`` and ``n``).
+``float32[64, 784]``; ``declare`` puts the operator's name in front. Two sizes count as equal if
+that is proved (``n`` and ``n``); sizes that may be equal are required to be (see
+``ir/graph/requirements.py``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from ..dims import Dim, IntExpr
 from ..dtype import DTYPES, DType, promote
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.requirements import require
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Tensor
@@ -29,10 +31,13 @@ __all__ = [
     "dtype_attr",
     "is_size",
     "joined_shape",
+    "joined_size",
     "normalise_axes",
     "normalise_axis",
+    "require_equal",
     "require_fits",
     "require_kind",
+    "require_shape",
     "same_dtype",
     "shorts",
     "sizes_of",
@@ -128,12 +133,40 @@ def joined_shape(
         for shape in shapes:
             if len(shape) < back:
                 continue
-            joined = broadcast_pair(size, shape[-back])
-            if joined is None:
-                raise refuse(size, shape[-back])
-            size = joined
+            size = joined_size(size, shape[-back], refuse)
         result.append(size)
     return tuple(result)
+
+
+def joined_size(
+    left: IntExpr, right: IntExpr, refuse: Callable[[IntExpr, IntExpr], LoopwrightTypeError]
+) -> IntExpr:
+    """Returns the broadcast of two sizes. Symbolic ones that may differ are required to be equal:
+    an axis broadcasts where its size is 1 for all calls."""
+    joined = broadcast_pair(left, right)
+    if joined is not None:
+        return joined
+    error = refuse(left, right)
+    require_equal(left, right, error)
+    return right if isinstance(right, int) else left
+
+
+def require_equal(left: IntExpr, right: IntExpr, error: LoopwrightTypeError) -> None:
+    """Raises ``error`` unless two sizes are equal; of symbolic ones that may be, it is required."""
+    if not require(left, "==", right, error.message):
+        raise error
+
+
+def require_shape(shape: Shape, wanted: Shape, error: LoopwrightTypeError) -> None:
+    """Raises ``error`` unless two shapes are equal; of symbolic ones that may be, it is
+    required."""
+    if shape == wanted:
+        return
+    if len(shape) != len(wanted):
+        raise error
+    for left, right in zip(shape, wanted):
+        if left != right:
+            require_equal(left, right, error)
 
 
 def _broadcast_hint(types: Sequence[TensorType]) -> str | None:

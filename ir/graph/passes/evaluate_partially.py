@@ -32,6 +32,7 @@ that are constant, and that the function hands on to itself as they are, are put
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Hashable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -358,7 +359,7 @@ class _Copies:
             args = [a for n, a in enumerate(value.args) if n not in fixed]
             return builder.emit(copy, args, span=value.span)
 
-        made = Function(tuple(params), body, function.attrs, function.span)
+        made = replace(function, params=tuple(params), body=body)
         self.made[copy.name] = rewrite_function(made, step)
         return copy
 

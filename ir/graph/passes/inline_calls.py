@@ -30,6 +30,7 @@ from collections.abc import Mapping
 from ..builder import Builder
 from ..call_graph import call_graph, callees_first, recursive_components
 from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Var
+from ..types import bind_sizes
 from ..walk import all_bindings, copy_block, count_bindings, global_variables, rewrite_function
 from .eliminate_dead_code import eliminate_dead_code
 
@@ -91,6 +92,7 @@ def inline_into(function: Function, bodies: Mapping[str, Function]) -> Function:
 def emit_body(function: Function, args: tuple[Atom, ...], builder: Builder) -> Atom:
     """Emits the body of ``function`` on ``args``, with variables of its own."""
     instead: dict[Var, Atom] = dict(zip(function.params, args, strict=True))
-    block = copy_block(function.body, instead)
+    sizes = bind_sizes([p.type for p in function.params], [a.type for a in args])
+    block = copy_block(function.body, instead, sizes)
     builder.bindings.extend(block.bindings)
     return block.result

@@ -27,6 +27,7 @@ their own (planar), so that loops over them vectorise. ``ir/ops/pairs.py`` says 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -171,7 +172,7 @@ class _Splitter:
             params = self.params(function.params)
         split = self.block(function.body, builder)
         result = self.whole(builder, split) if is_main else self.joined(builder, split)
-        return Function(params, builder.block(result), function.attrs, function.span)
+        return replace(function, params=params, body=builder.block(result))
 
     def params(self, params: Iterable[Var]) -> tuple[Var, ...]:
         """Returns the variables that are bound instead of ``params``."""

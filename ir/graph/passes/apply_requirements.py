@@ -1,0 +1,199 @@
+"""Solves the requirements of functions for their sizes.
+
+What a function requires holds in all of its calls, so that a size that equals another one is
+written as the other one, and a range is as narrow as it must be. What is not solved stays.
+
+Before::
+
+    def @main(%x: Tensor[(n), float32], %y: Tensor[(m), float32]) -> Tensor[(n), float32] {
+      requires n == m "add: operands do not broadcast";
+      requires n <= 64 "guard";
+      add(%x, %y)
+    }
+
+After::
+
+    def @main[n in 0..64](
+      %x: Tensor[(n), float32],
+      %y: Tensor[(n), float32]
+    ) -> Tensor[(n), float32] {
+      add(%x, %y)
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...dims import (
+    Dim,
+    IntExpr,
+    Mod,
+    Symbol,
+    bounds,
+    ceildiv,
+    floordiv,
+    size,
+    size_symbols,
+    substitute,
+    symbols,
+)
+from ...errors import LoopwrightTypeError
+from ..nodes import Atom, Binding, Block, Function, GlobalVar, Module
+from ..requirements import Requirement
+from ..walk import map_functions, map_operands, nested_blocks, with_nested_blocks, with_sizes
+
+__all__ = ["apply_requirements", "solve"]
+
+
+def apply_requirements(module: Module) -> Module:
+    """Writes every size as few others, with the narrowest ranges. LoopwrightTypeError if there are
+    no sizes that satisfy what a function requires."""
+    functions = dict(module.functions)
+    for name, function in module.functions.items():
+        if isinstance(function, Function) and function.requirements:
+            functions[name] = _solved(function)
+    if all(functions[name] is function for name, function in module.functions.items()):
+        return module
+    return _with_signatures(module.with_functions(functions))
+
+
+def _solved(function: Function) -> Function:
+    values, left = solve(function.requirements)
+    if not values and len(left) == len(function.requirements):
+        return function
+    return replace(with_sizes(function, values), requirements=left)
+
+
+def _with_signatures(module: Module) -> Module:
+    """Gives references to functions the types that these have now."""
+    kinds = {n: f.type for n, f in module.functions.items() if isinstance(f, Function)}
+
+    def atom(a: Atom) -> Atom:
+        if isinstance(a, GlobalVar) and a.name in kinds and kinds[a.name] != a.type:
+            return replace(a, type=kinds[a.name])
+        return a
+
+    def block(old: Block) -> Block:
+        bindings: list[Binding] = []
+        for binding in old.bindings:
+            value = map_operands(binding.value, atom)
+            value = with_nested_blocks(value, [block(b) for b in nested_blocks(value)])
+            same = value is binding.value
+            bindings.append(binding if same else replace(binding, value=value))
+        same = all(a is b for a, b in zip(bindings, old.bindings))
+        return old if same else Block(tuple(bindings), atom(old.result))
+
+    return map_functions(module, lambda function: function.with_body(block(function.body)))
+
+
+def solve(
+    requirements: tuple[Requirement, ...],
+) -> tuple[dict[str, IntExpr], tuple[Requirement, ...]]:
+    """Returns what the sizes are in terms of others, and the requirements that are left.
+
+    LoopwrightTypeError if one of them is known to be false.
+    """
+    values: dict[str, IntExpr] = {}
+    left = list(requirements)
+    position = 0
+    while position < len(left):
+        wanted = left[position]
+        if wanted.decided is False:
+            raise LoopwrightTypeError(
+                f"no sizes satisfy {wanted}: {wanted.message}", span=wanted.span
+            )
+        step = None if wanted.decided else _step(wanted)
+        if step is None:
+            position += 1
+            continue
+        values = {name: substitute(value, step) for name, value in values.items()}
+        values.update({name: value for name, value in step.items() if name not in values})
+        left = [r.substitute(step) for r in left]
+        position = 0
+    return values, tuple(r for r in left if not r.decided)
+
+
+def _step(wanted: Requirement) -> dict[str, IntExpr] | None:
+    """Returns sizes in terms of others that a requirement gives; None if it says no more."""
+    difference = wanted.right - wanted.left
+    if not isinstance(difference, Dim):
+        return None
+    if wanted.relation == "==":
+        return _equal(difference, size_symbols(wanted.right, wanted.left))
+    if wanted.relation == "!=":
+        return _excluded(difference)
+    return _narrowed(difference - (wanted.relation == "<"))
+
+
+def _equal(zero: Dim, sizes: dict[str, Symbol]) -> dict[str, IntExpr] | None:
+    """Solves ``zero == 0`` for one of the sizes, or for a multiple that a remainder of 0 says it
+    is."""
+    for name, found in sizes.items():
+        alone: IntExpr = Dim((((found,), 1),))
+        coefficient = next((c for atoms, c in zero.terms if atoms == (found,)), 0)
+        rest = zero - coefficient * alone
+        if abs(coefficient) != 1 or name in symbols(rest):
+            continue
+        value = -rest * coefficient
+        narrower = _within(value, found)
+        return {**narrower, name: substitute(value, narrower)}
+    remainder = next(
+        (a for atoms, c in zero.terms for a in atoms if isinstance(a, Mod) and abs(c) == 1), None
+    )
+    if remainder is None or not isinstance(remainder.right, int) or len(zero.terms) > 2:
+        return None
+    rest = zero.terms[0][1] if not zero.terms[0][0] else 0
+    sign = next(c for atoms, c in zero.terms if atoms)
+    return _multiple(remainder.left, remainder.right, -rest * sign)
+
+
+def _multiple(value: IntExpr, divisor: int, remainder: int) -> dict[str, IntExpr] | None:
+    """Solves ``value % divisor == remainder`` where the value is a size and a constant."""
+    sizes = size_symbols(value)
+    if len(sizes) != 1 or not isinstance(value, Dim):
+        return None
+    ((name, found),) = sizes.items()
+    more = value - Dim((((found,), 1),))
+    if isinstance(more, Dim) or found.low is None or found.high is None:
+        return None
+    shift = (remainder - more) % divisor
+    low, high = ceildiv(found.low - shift, divisor), floordiv(found.high - shift, divisor)
+    assert isinstance(low, int) and isinstance(high, int)
+    return {name: divisor * size(name, low, high) + shift} if low <= high else None
+
+
+def _within(value: IntExpr, found: Symbol) -> dict[str, IntExpr]:
+    """Narrows the size in ``value``, if it is one alone, so that the value is in a range."""
+    if not isinstance(value, Dim) or found.low is None or found.high is None:
+        return {}
+    lower = _narrowed(value - found.low) or {}
+    return lower | (_narrowed(found.high - substitute(value, lower)) or {})
+
+
+def _narrowed(positive: IntExpr) -> dict[str, IntExpr] | None:
+    """Narrows the range of a size so that ``positive`` is not negative, if it is linear in one."""
+    sizes = size_symbols(positive)
+    if len(sizes) != 1 or not isinstance(positive, Dim):
+        return None
+    ((name, found),) = sizes.items()
+    coefficient = next((c for atoms, c in positive.terms if atoms == (found,)), 0)
+    rest = positive - coefficient * Dim((((found,), 1),))
+    if not coefficient or isinstance(rest, Dim) or found.low is None or found.high is None:
+        return None
+    low, high = found.low, found.high
+    if coefficient > 0:
+        low = max(low, -(rest // coefficient))
+    else:
+        high = min(high, rest // -coefficient)
+    if low > high or (low, high) == found.range:
+        return None
+    return {name: size(name, low, high) if low < high else low}
+
+
+def _excluded(nonzero: Dim) -> dict[str, IntExpr] | None:
+    """Narrows a range whose end is not a value of the size."""
+    inside = bounds(nonzero, {})
+    if inside is None or 0 not in inside:
+        return None
+    return _narrowed(nonzero - 1 if inside[0] == 0 else -nonzero - 1)
