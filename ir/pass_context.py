@@ -19,6 +19,7 @@ import difflib
 import functools
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -48,11 +49,13 @@ def optional(level: int) -> Callable[[F], F]:
 
 @dataclass(frozen=True, slots=True)
 class Language(Generic[T]):
-    """An IR that passes rewrite: its name, its text, and a check that raises if it is malformed."""
+    """An IR that passes rewrite: its name, its text, a check that raises if it is malformed, and
+    what passes over a given program may take for granted."""
 
     name: str
     text: Callable[[T], str]
     verify: Callable[[T], object]
+    assuming: Callable[[T], AbstractContextManager[None]] = lambda ir: nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ class PassContext:
             return ir
         start = time.perf_counter()
         try:
-            result = change(ir)
+            with language.assuming(ir):
+                result = change(ir)
             seconds = time.perf_counter() - start
             if self.verify and result is not ir:
                 language.verify(result)

@@ -13,6 +13,7 @@ from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.printer import as_text
+from ..ir.graph.requirements import collecting
 from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
@@ -248,7 +249,7 @@ def _traced(
     trees, args, kwargs = _call(signature, request, leaves)
     for name in ending.extra if ending is not None else ():
         del kwargs[name]
-    with tracing(run):
+    with tracing(run), collecting() as required:
         outcome = function(*args, **kwargs)
         if isinstance(outcome, Iterator):  # the body of a generator runs when it is asked
             outcome = Items.of(outcome)
@@ -262,7 +263,7 @@ def _traced(
         written = _written(run, arrays, atoms, paths)
         atoms += [end for b in run.bounds for end in (b.least, b.greatest)]
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
-    module = run.module(run.builder.function(result))
+    module = run.module(run.builder.function(result, requirements=required))
     memory = run.memory
     if memory.changed or run.nests:
         # Loaded when it is first needed: all passes come with it, a tenth of the package's import.

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import Dim, linear
+from ..dims import Dim, linear, size_symbols
 from ..dims import evaluate as evaluate_dim
 from ..errors import InternalError, LoopwrightTypeError
 from ..loop.prim import PrimFunc
@@ -35,7 +35,7 @@ from .nodes import (
     While,
 )
 from .operator import Operator
-from .types import TensorType, TupleType, Type
+from .types import TensorType, TupleType, Type, sizes_in
 from .walk import free_variables
 
 __all__ = ["Value", "evaluate"]
@@ -123,11 +123,18 @@ class _Interpreter:
         for param, arg in zip(function.params, args, strict=True):
             _read_sizes(param.type, arg, sizes)
         for param, arg in zip(function.params, args, strict=True):
-            if checked and not _fits(param.type, arg, sizes):
+            if checked and not (_fits(param.type, arg, sizes) and _in_range(param.type, sizes)):
                 raise LoopwrightTypeError(
                     f"argument {param.name} is {_describe(arg)}, not {param.type}"
                 )
             env[param] = arg
+        for needed in function.requirements:
+            if sizes.keys() >= set(needed.names) and not needed.holds(sizes):
+                values = ", ".join(f"{name} = {sizes[name]}" for name in needed.names)
+                raise LoopwrightTypeError(
+                    f"{needed.message or 'sizes'}: {needed} does not hold for {values}",
+                    span=needed.span,
+                )
         body = function.body
         self.frames.append(_Frame(iter(body.bindings), body.result, env, sizes, done))
 
@@ -250,7 +257,7 @@ def _concrete(value: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def _read_sizes(kind: Type, value: Value, sizes: dict[str, int]) -> None:
-    """Gives every symbol that is the whole size of an axis its value."""
+    """Gives every symbol that is alone in the size of an axis (``n``, ``2 * n + 1``) its value."""
     if isinstance(kind, TupleType) and isinstance(value, tuple):
         for field_type, part in zip(kind.fields, value):
             _read_sizes(field_type, part, sizes)
@@ -259,8 +266,9 @@ def _read_sizes(kind: Type, value: Value, sizes: dict[str, int]) -> None:
             if not isinstance(size, Dim):
                 continue
             plain = linear(size)
-            if plain is not None and plain[1] == 0 and list(plain[0].values()) == [1]:
-                sizes.setdefault(next(iter(plain[0])), actual)
+            if plain is not None and len(plain[0]) == 1:
+                ((name, factor),) = plain[0].items()
+                sizes.setdefault(name, (actual - plain[1]) // factor)
 
 
 def _fits(kind: Type, value: Value, sizes: Mapping[str, int]) -> bool:
@@ -278,6 +286,12 @@ def _fits(kind: Type, value: Value, sizes: Mapping[str, int]) -> bool:
             and all(_fits(k, v, sizes) for k, v in zip(kind.fields, value))
         )
     return isinstance(value, Closure)
+
+
+def _in_range(kind: Type, sizes: Mapping[str, int]) -> bool:
+    """True if the symbolic sizes of a type have values in their ranges."""
+    ranges = ((s.name, s.range) for s in size_symbols(*sizes_in(kind)).values())
+    return all(r is None or r[0] <= sizes.get(name, r[0]) <= r[1] for name, r in ranges)
 
 
 def _size_fits(size: Any, actual: int, sizes: Mapping[str, int]) -> bool:

@@ -192,24 +192,24 @@ class _Parser:
             scope[param.name] = param
         start = self.scan.skip()
         around, self.sizes = self.sizes, header.sizes
-        with collecting() as found:
-            body = self.block(scope, found)
+        with collecting() as noted:
+            body = self.block(scope, noted)
         self.sizes = around
         if header.result is not None and body.result.type != header.result:
             self.scan.fail(f"the body is {body.result.type}, not {header.result}", start)
-        return Function(header.params, body, header.attrs, header.span, tuple(found))
+        return Function(header.params, body, header.attrs, header.span, tuple(noted))
 
     # Blocks
 
-    def block(self, scope: dict[str, Var], found: Noted | None = None) -> Block:
+    def block(self, scope: dict[str, Var], noted: Noted | None = None) -> Block:
         """``{ %0 = ...; ... value }`` among the variables of the scopes around it; that of a
-        function begins with its requirements, which join those ``found``."""
+        function begins with its requirements, which join those ``noted``."""
         builder = Builder()
         self.scopes.append(scope)
         self.scan.expect("{")
-        while found is not None and self.scan.accept("requires "):
-            found.append(self._requirement())
-            found.located += 1
+        while noted is not None and self.scan.accept("requires "):
+            noted.append(self._requirement())
+            noted.located += 1
         while True:
             start = self.scan.skip()
             name = self._binding_name()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeAlias
 
 from ..pass_context import Language
 from .choices import Choices
-from .nodes import Module
+from .nodes import Function, Module
 from .passes.apply_requirements import apply_requirements
 from .passes.batch_while_loops import batch_while_loops
 from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
@@ -40,13 +41,21 @@ from .passes.vectorise_loops import vectorise_loops
 from .passes.while_to_for import while_to_for
 from .passes.widen_halves import widen_halves
 from .printer import as_text
+from .requirements import assuming
 from .verify import verify
 
 __all__ = ["GRAPH", "Pass", "default_pipeline"]
 
 Pass: TypeAlias = Callable[[Module], Module]
 
-GRAPH: Language[Module] = Language("graph", as_text, verify)
+
+def _assuming(module: Module) -> AbstractContextManager[None]:
+    """Takes for granted what functions require of their sizes: it holds in every call."""
+    functions = (f for f in module.functions.values() if isinstance(f, Function))
+    return assuming(r for f in functions for r in f.requirements)
+
+
+GRAPH: Language[Module] = Language("graph", as_text, verify, _assuming)
 
 
 def default_pipeline(

@@ -1,4 +1,4 @@
-"""What a program requires of its symbolic sizes: relations that are not proved, and hold at a call
+"""Requirements: relations of a program's symbolic sizes that are not proved, and hold at a call
 or the call is refused before anything runs.
 
 Type rules and the tracer ask ``require`` whether two sizes are equal, or one is less. What the
@@ -52,7 +52,7 @@ class Requirement:
 
     @property
     def decided(self) -> bool | None:
-        """What the sizes' ranges prove: True or False for all values, None for neither."""
+        """True or False if the ranges of the sizes prove it for all values, else None."""
         inside = bounds(self.right - self.left, {})
         if inside is None:
             return None
@@ -116,10 +116,10 @@ def assuming(requirements: Iterable[Requirement]) -> Generator[None, None, None]
 @contextmanager
 def collecting() -> Generator[Noted, None, None]:
     """Notes in the body what is required and not proved; gives the list that grows."""
-    found = Noted()
-    token = _collected.set(found)
+    noted = Noted()
+    token = _collected.set(noted)
     try:
-        yield found
+        yield noted
     finally:
         _collected.reset(token)
 
@@ -142,31 +142,31 @@ def require(
     >>> from loopwright.ir.dims import size
     >>> require(size("n") + 1, "==", size("n") + 1), require(size("n"), "==", size("m"))
     (True, False)
-    >>> with collecting() as found:
+    >>> with collecting() as noted:
     ...     require(size("n"), "==", size("m"))
     True
-    >>> str(found[0])
+    >>> str(noted[0])
     'n == m'
     """
     wanted = Requirement(left, relation, right, message, span)
     decided = wanted.decided
-    found = _collected.get()
+    noted = _collected.get()
     if decided is not None or wanted.key in _known.get():
         return decided is not False
-    if found is None:
+    if noted is None:
         return False
-    if all(wanted.key != other.key for other in found):
-        found.append(wanted)
+    if all(wanted.key != other.key for other in noted):
+        noted.append(wanted)
     return True
 
 
 def locate(span: Span | None, who: str) -> None:
     """Gives what a type rule has just required the user's line, and the operator's name in front of
     the messages."""
-    found = _collected.get()
-    if found is None:
+    noted = _collected.get()
+    if noted is None:
         return
-    for position in range(found.located, len(found)):
-        noted = found[position]
-        found[position] = replace(noted, span=noted.span or span, message=f"{who}{noted.message}")
-    found.located = len(found)
+    for position in range(noted.located, len(noted)):
+        last = noted[position]
+        noted[position] = replace(last, span=last.span or span, message=f"{who}{last.message}")
+    noted.located = len(noted)

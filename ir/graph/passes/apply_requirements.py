@@ -129,21 +129,21 @@ def _step(wanted: Requirement) -> dict[str, IntExpr] | None:
 def _equal(zero: Dim, sizes: dict[str, Symbol]) -> dict[str, IntExpr] | None:
     """Solves ``zero == 0`` for one of the sizes, or for a multiple that a remainder of 0 says it
     is."""
-    for name, found in sizes.items():
-        alone: IntExpr = Dim((((found,), 1),))
-        coefficient = next((c for atoms, c in zero.terms if atoms == (found,)), 0)
+    for name, unknown in sizes.items():
+        alone: IntExpr = Dim((((unknown,), 1),))
+        coefficient = next((c for atoms, c in zero.terms if atoms == (unknown,)), 0)
         rest = zero - coefficient * alone
         if abs(coefficient) != 1 or name in symbols(rest):
             continue
         value = -rest * coefficient
-        narrower = _within(value, found)
+        narrower = _within(value, unknown)
         return {**narrower, name: substitute(value, narrower)}
     remainder = next(
         (a for atoms, c in zero.terms for a in atoms if isinstance(a, Mod) and abs(c) == 1), None
     )
     if remainder is None or not isinstance(remainder.right, int) or len(zero.terms) > 2:
         return None
-    rest = zero.terms[0][1] if not zero.terms[0][0] else 0
+    rest = next((c for atoms, c in zero.terms if not atoms), 0)
     sign = next(c for atoms, c in zero.terms if atoms)
     return _multiple(remainder.left, remainder.right, -rest * sign)
 
@@ -153,22 +153,22 @@ def _multiple(value: IntExpr, divisor: int, remainder: int) -> dict[str, IntExpr
     sizes = size_symbols(value)
     if len(sizes) != 1 or not isinstance(value, Dim):
         return None
-    ((name, found),) = sizes.items()
-    more = value - Dim((((found,), 1),))
-    if isinstance(more, Dim) or found.low is None or found.high is None:
+    ((name, unknown),) = sizes.items()
+    more = value - Dim((((unknown,), 1),))
+    if isinstance(more, Dim) or unknown.low is None or unknown.high is None:
         return None
     shift = (remainder - more) % divisor
-    low, high = ceildiv(found.low - shift, divisor), floordiv(found.high - shift, divisor)
+    low, high = ceildiv(unknown.low - shift, divisor), floordiv(unknown.high - shift, divisor)
     assert isinstance(low, int) and isinstance(high, int)
     return {name: divisor * size(name, low, high) + shift} if low <= high else None
 
 
-def _within(value: IntExpr, found: Symbol) -> dict[str, IntExpr]:
+def _within(value: IntExpr, unknown: Symbol) -> dict[str, IntExpr]:
     """Narrows the size in ``value``, if it is one alone, so that the value is in a range."""
-    if not isinstance(value, Dim) or found.low is None or found.high is None:
+    if not isinstance(value, Dim) or unknown.low is None or unknown.high is None:
         return {}
-    lower = _narrowed(value - found.low) or {}
-    return lower | (_narrowed(found.high - substitute(value, lower)) or {})
+    lower = _narrowed(value - unknown.low) or {}
+    return lower | (_narrowed(unknown.high - substitute(value, lower)) or {})
 
 
 def _narrowed(positive: IntExpr) -> dict[str, IntExpr] | None:
@@ -176,17 +176,17 @@ def _narrowed(positive: IntExpr) -> dict[str, IntExpr] | None:
     sizes = size_symbols(positive)
     if len(sizes) != 1 or not isinstance(positive, Dim):
         return None
-    ((name, found),) = sizes.items()
-    coefficient = next((c for atoms, c in positive.terms if atoms == (found,)), 0)
-    rest = positive - coefficient * Dim((((found,), 1),))
-    if not coefficient or isinstance(rest, Dim) or found.low is None or found.high is None:
+    ((name, unknown),) = sizes.items()
+    coefficient = next((c for atoms, c in positive.terms if atoms == (unknown,)), 0)
+    rest = positive - coefficient * Dim((((unknown,), 1),))
+    if not coefficient or isinstance(rest, Dim) or unknown.low is None or unknown.high is None:
         return None
-    low, high = found.low, found.high
+    low, high = unknown.low, unknown.high
     if coefficient > 0:
         low = max(low, -(rest // coefficient))
     else:
         high = min(high, rest // -coefficient)
-    if low > high or (low, high) == found.range:
+    if low > high or (low, high) == unknown.range:
         return None
     return {name: size(name, low, high) if low < high else low}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from graphs import assert_same_value, random_args
 from hypothesis import given, settings
-from loopwright.ir.dims import symbol
+from loopwright.ir.dims import size
 from loopwright.ir.errors import LoopwrightTypeError, ParseError
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Constant, Function, If, Module
@@ -81,7 +81,7 @@ def test_every_construct_round_trips() -> None:
     verify(program)
     assert program.functions["half"].attrs == {"primitive": True, "pattern": 1}
     (symbolic,) = program.functions["symbolic"].params
-    assert symbolic.type.shape == (symbol("n"), 4 * symbol("n") + 1)
+    assert symbolic.type.shape == (size("n"), 4 * size("n") + 1)
     x = np.arange(-2, 2, dtype="float32")
     (value, flag) = evaluate(program, x, np.int32(0))
     np.testing.assert_array_equal(value, np.maximum(2 * x, 0))
@@ -119,7 +119,7 @@ def test_attributes_of_every_kind() -> None:
         "c": None,
         "d": True,
         "e": 'a "b", [c]',
-        "f": symbol("n") + 1,
+        "f": size("n") + 1,
     }
     assert parse_function(str(made)).attrs == made.attrs
 

@@ -189,7 +189,7 @@ def test_levels_choose_passes() -> None:
         return {run.name for run in context.runs}
 
     needed = {"eliminate_dead_code", "fuse_operators", "inline_calls", "lower_to_primitives"}
-    needed |= {"split_complex", "widen_halves"}
+    needed |= {"apply_requirements", "split_complex", "widen_halves"}
     assert names(0) == needed
     assert names(1) == needed | set(OPTIONAL[:13])
     assert names(2) == needed | set(OPTIONAL)
