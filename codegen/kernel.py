@@ -1,20 +1,22 @@
 """A PrimFunc and a schedule become one native kernel.
 
-The native interface: ``void @NAME(ptr operand, ..., ptr workspace)`` with the operands in order
-(parameters, packed ones in the place of what they pack, then outputs), dense and row-major, without
-the parameters that outputs begin as, whose values are in these outputs; and
-``void @NAME.packed(ptr args)``, where ``args`` is an array of those pointers. A parallel kernel
-calls ``lw_parallel_for`` of the runtime. Outputs start on a multiple of 64 bytes.
+The native interface: ``void @NAME(ptr operand, ..., ptr workspace, i64 size, ...)`` with the
+operands in order (parameters, packed ones in the place of what they pack, then outputs), dense and
+row-major, without the parameters that outputs begin as, whose values are in these outputs; then the
+values of symbolic sizes; and ``void @NAME.packed(ptr args)``, where ``args`` is an array of those
+pointers and sizes. A parallel kernel calls ``lw_parallel_for`` of the runtime. Outputs start on a
+multiple of 64 bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import as_int
+from ..ir.dims import IntExpr, Symbol, as_int, ceildiv, evaluate
 from ..ir.dtype import Array
 from ..ir.loop.block_sums import block_sums
 from ..ir.loop.nest import Nest, Operand
@@ -22,7 +24,7 @@ from ..ir.loop.prim import Buffer, PrimFunc
 from ..ir.loop.procedure import Procedure, executions
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
-from .emit.memory import Place
+from .emit.memory import Env, Memory, Place
 from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
@@ -47,17 +49,19 @@ ALIGN = 64  # bytes; where buffers in the workspace start
 class Kernel:
     """A kernel as LLVM module text, and what it must be handed.
 
-    ``library`` is what computes its product of matrices, if that is not ``nest``; see
-    ``library.py``.
+    ``workspace_bytes`` depends on the ``sizes``. ``size_values`` are their values in a kernel that
+    is looked at for certain sizes (``at``), which has none otherwise. ``library`` is what computes
+    its product of matrices, if that is not ``nest``; see ``library.py``.
     """
 
     name: str
     code: ModuleText
     operands: tuple[Operand, ...]
-    workspace_bytes: int
+    workspace_bytes: IntExpr
     nest: Nest
     parallel: bool
     library: str = ""
+    size_values: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -65,9 +69,28 @@ class Kernel:
         return self.code.text
 
     @property
+    def sizes(self) -> tuple[Symbol, ...]:
+        """The symbolic sizes whose values it is passed, in this order."""
+        return self.nest.sizes
+
+    @property
     def stores(self) -> int:
-        """Number of stores that a call executes, those of a vector counted one by one."""
+        """Number of stores that a call executes at typical sizes, those of a vector counted one by
+        one."""
         return executions(self.nest.body)
+
+    def at(self, values: Mapping[str, int]) -> Kernel:
+        """Returns the same code with what it must be handed for these sizes."""
+        if not self.sizes:
+            return self
+        nest = self.nest.at(values)
+        return replace(
+            self,
+            operands=nest.operands,
+            workspace_bytes=evaluate(self.workspace_bytes, values),
+            nest=nest,
+            size_values=tuple(values[s.name] for s in self.sizes),
+        )
 
 
 def compile_kernel(
@@ -105,31 +128,36 @@ def stored_kernel(
     that ``entry`` of the disk cache, is known. ScheduleError if the schedule is illegal."""
     nest = _blocked(prim, apply_schedule(prim, schedule), target)
     text = ModuleText(entry, lambda: compile_kernel(prim, schedule, target, name).text, entry)
-    space = sum(_workspace_bytes(buffer) for buffer in nest.workspace)
+    space: IntExpr = 0
+    for buffer in nest.workspace:
+        space = space + _workspace_bytes(buffer)
     return Kernel(name, text, nest.operands, space, nest, b"lw_parallel_for" in code)
 
 
-def _workspace_bytes(buffer: Buffer) -> int:
-    return -(-as_int(buffer.size) * buffer.dtype.bytes // ALIGN) * ALIGN
+def _workspace_bytes(buffer: Buffer) -> IntExpr:
+    return ceildiv(buffer.size * buffer.dtype.bytes, ALIGN) * ALIGN
 
 
 def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) -> Kernel:
     """LLVM module text for a loop nest; of ``most`` values, if they are not estimated here."""
     count = len(nest.operands)
-    params = ", ".join([*(f"ptr %a{n}" for n in range(count)), "ptr %workspace"])
+    params = _signature(count, len(nest.sizes))
     writer = FunctionWriter(name, params, most=most or text_limit(nest))
     places: dict[str, Place] = {}
     for n, operand in enumerate(nest.operands):
         base = Value(f"%a{n}", "ptr")
         places[operand.buffer.name] = Place(operand.buffer, base, operand.role.writes)
-    offset = 0
+    sizes = {size.name: Value(f"%s{n}", "i64") for n, size in enumerate(nest.sizes)}
+    memory = Memory(writer, target)
+    offset: IntExpr = 0
     for buffer in nest.workspace:
-        base = writer.offset(Value("%workspace", "ptr"), "i8", None, offset)
+        at, constant = memory.index_value(offset, Env(sizes))
+        base = writer.offset(Value("%workspace", "ptr"), "i8", at, constant)
         places[buffer.name] = Place(buffer, base, True)
-        offset += _workspace_bytes(buffer)
+        offset = offset + _workspace_bytes(buffer)
     functions: dict[str, str] = {}
     parallel = ParallelWriter(name)
-    NestEmitter(target, writer, places, functions, parallel).roots(nest.body)
+    NestEmitter(target, writer, places, sizes, functions, parallel).roots(nest.body)
     writers = [writer, *parallel.functions]
     declared = {c.partition("(")[0]: c for w in writers for c in sorted(w.calls)}
     calls = sorted(declared.values())
@@ -139,7 +167,7 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
         "\n".join(calls) + "\n",
         *(w.text(linkage="internal ") for w in parallel.functions),
         writer.text(),
-        packed_entry(name, count),
+        packed_entry(name, count, len(nest.sizes)),
         *functions.values(),
     ]
     text = "\n".join(parts)
@@ -147,13 +175,20 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
     return Kernel(name, ModuleText.of(text), nest.operands, offset, nest, bool(parallel.functions))
 
 
-def packed_entry(name: str, count: int) -> str:
-    """The text of ``@name.packed`` for a kernel of so many operands."""
+def _signature(count: int, sizes: int) -> str:
+    """The parameters of a kernel of so many operands and sizes."""
+    operands = (f"ptr %a{n}" for n in range(count))
+    return ", ".join([*operands, "ptr %workspace", *(f"i64 %s{n}" for n in range(sizes))])
+
+
+def packed_entry(name: str, count: int, sizes: int = 0) -> str:
+    """The text of ``@name.packed`` for a kernel of so many operands and sizes."""
     lines = [f"define void @{name}.packed(ptr %args) nounwind {{"]
-    for n in range(count + 1):
+    types = ["ptr"] * (count + 1) + ["i64"] * sizes
+    for n, type in enumerate(types):
         lines.append(f"  %p{n} = getelementptr ptr, ptr %args, i64 {n}")
-        lines.append(f"  %a{n} = load ptr, ptr %p{n}, align 8")
-    handed = ", ".join(f"ptr %a{n}" for n in range(count + 1))
+        lines.append(f"  %a{n} = load {type}, ptr %p{n}, align 8")
+    handed = ", ".join(f"{type} %a{n}" for n, type in enumerate(types))
     lines += [f"  call void @{name}({handed})", "  ret void", "}", ""]
     return "\n".join(lines)
 

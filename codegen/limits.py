@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..ir.dims import Dim
+from ..ir.dims import Dim, as_int
 from ..ir.errors import ScheduleError
 from ..ir.loop.expr import Expr, Read, walk
 from ..ir.loop.kinds import LoopKind, Scope
@@ -117,9 +117,9 @@ class _Count:
         for stmt in body:
             if isinstance(stmt, Loop):
                 if stmt.kind == LoopKind.UNROLL:
-                    self.body(stmt.body, copies * stmt.extent, vector)
+                    self.body(stmt.body, copies * as_int(stmt.extent), vector)
                 elif stmt.kind == LoopKind.VECTORIZE:
-                    self.body(stmt.body, copies * -(-stmt.extent // self.lanes), stmt)
+                    self.body(stmt.body, copies * -(-as_int(stmt.extent) // self.lanes), stmt)
                 else:
                     self.add(LOOP * copies)
                     self.body(stmt.body, copies, vector)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import as_int
 from ..ir.dtype import Array
 from .kernel import Kernel, prepare_operands
 from .objects import loaded_code
@@ -27,9 +28,9 @@ def call_kernel(
     """Run a kernel on memory as its program hands it over: all operands, then its workspace."""
     loaded = loaded_code(kernel.code, target)
     if workspace is None:
-        workspace = aligned((max(1, kernel.workspace_bytes),), np.dtype(np.uint8))
-    pointers = [a.ctypes.data for a in (*operands, workspace)]
-    block = (ctypes.c_void_p * len(pointers))(*pointers)
+        workspace = aligned((max(1, as_int(kernel.workspace_bytes)),), np.dtype(np.uint8))
+    handed = [*(a.ctypes.data for a in (*operands, workspace)), *kernel.size_values]
+    block = (ctypes.c_int64 * len(handed))(*handed)
     call: Any = loaded.function(f"{kernel.name}.packed", ctypes.c_void_p)
     with pool.limited(threads) if threads else nullcontext():
         call(ctypes.addressof(block))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ..ir.dims import as_int
 from ..ir.errors import ScheduleError
 from ..ir.loop.kinds import Scope
 from ..ir.loop.nest import Alloc, Nest, statements
-from ..ir.schedule.limits import LIMITS
+from ..ir.schedule.limits import LIMITS, buffer_bytes
 from .target import Target
 
 __all__ = ["check_private_buffers"]
@@ -22,7 +21,7 @@ def check_private_buffers(nest: Nest, target: Target) -> None:
     for stmt in statements(nest.body):
         if not isinstance(stmt, Alloc):
             continue
-        size = as_int(stmt.buffer.size) * stmt.buffer.dtype.bytes
+        size = buffer_bytes([stmt.buffer])
         stack[stmt.buffer.name] = max(size, stack.get(stmt.buffer.name, 0))
         if stmt.scope == Scope.REGISTERS and size > SPILLED * target.register_bytes:
             raise ScheduleError(f"{stmt.buffer.name} is larger than the registers")

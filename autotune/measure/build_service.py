@@ -10,6 +10,7 @@ from typing import Any
 from ...codegen.llvm.engine import compile_object
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
+from ...ir.dims import as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.nest import Operand
 from ..settings import TuneSettings
@@ -30,6 +31,7 @@ class BuiltKernel:
     workspace_bytes: int
     parallel: bool
     code: bytes
+    size_values: tuple[int, ...] = ()
 
 
 @dataclass
@@ -75,6 +77,11 @@ class BuildService:
             return Frame({"error": "build_error", "detail": detail[:_DETAIL]})
         parallel = "lw_parallel_for" in kernel.text
         built = BuiltKernel(
-            kernel.name, tuple(kernel.operands), kernel.workspace_bytes, parallel, code
+            kernel.name,
+            tuple(kernel.operands),
+            as_int(kernel.workspace_bytes),
+            parallel,
+            code,
+            kernel.size_values,
         )
         return Frame({"seconds": time.perf_counter() - started}, pickle.dumps(built))

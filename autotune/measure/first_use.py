@@ -56,6 +56,7 @@ class Subject:
         digest = hashlib.sha256(
             f"{CHECK_VERSION} {self.workload} {kernel.workspace_bytes} {packs}\n".encode()
         )
+        digest.update(repr(kernel.size_values).encode() if kernel.size_values else b"")
         digest.update(object_code(kernel.code, self.target))
         return digest.hexdigest()
 

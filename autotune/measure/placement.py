@@ -48,8 +48,11 @@ class Placement:
     It lies in huge pages, without guards: only kernels that were checked run here.
     """
 
-    def __init__(self, entrants: Sequence[Sequence[Operand]]) -> None:
-        """Raises OSError if there is too little memory."""
+    def __init__(
+        self, entrants: Sequence[Sequence[Operand]], size_values: Sequence[int] = ()
+    ) -> None:
+        """``size_values`` are those that every entrant is passed behind its operands. Raises
+        OSError if there is too little memory."""
         self._entrants = entrants
         self._inside = -1
         sizes: dict[str, int] = {}
@@ -70,7 +73,8 @@ class Placement:
         for operand in entrants[0]:
             if operand.shared:
                 self._fill(operand)
-        self._addresses = [(ctypes.c_void_p * len(o))(*map(self._address, o)) for o in entrants]
+        handed = [[*map(self._address, operands), *size_values] for operands in entrants]
+        self._addresses = [(ctypes.c_int64 * len(words))(*words) for words in handed]
 
     def arguments(self, entrant: int) -> int:
         """Copies an entrant's operands here and return the address of their pointers."""

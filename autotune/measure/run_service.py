@@ -329,7 +329,7 @@ class RunService:
         if not matters(operands, Target.host().l2):
             return None
         with suppress(OSError, MemoryError):
-            self._placements.append(Placement(operands))
+            self._placements.append(Placement(operands, entrants[0].size_values))
             return self._placements[-1]
         return None
 
@@ -396,13 +396,14 @@ class RunService:
         return _Loaded(
             code,
             code.address(f"{built.name}.packed"),
-            _pointers([*exact, workspace.address], stack),
-            _pointers([o.home.address for o in operands], stack),
+            _words([*exact, workspace.address, *built.size_values], stack),
+            _words([*(o.home.address for o in operands), *built.size_values], stack),
             workspace,
             extra,
             built.parallel,
             _ranges(operands),
             tuple(operands),
+            built.size_values,
         )
 
     def _outputs(self) -> dict[str, Array]:
@@ -436,6 +437,7 @@ class _Loaded:
     """Begin and end of the operands, for flushing."""
     operands: tuple[Operand, ...]
     """In the order of the arguments, each where it lies for timing."""
+    size_values: tuple[int, ...]
 
 
 def _interruptions() -> int:
@@ -455,8 +457,9 @@ def _moved(entrant: _Loaded, placement: Placement | None, number: int) -> _Loade
     return replace(entrant, aligned=placement.arguments(number), ranges=placement.ranges(number))
 
 
-def _pointers(addresses: Sequence[int], stack: ExitStack) -> int:
-    array = (ctypes.c_void_p * len(addresses))(*addresses)
+def _words(words: Sequence[int], stack: ExitStack) -> int:
+    """Returns the address of integers that live as long as the stack."""
+    array = (ctypes.c_int64 * len(words))(*words)
     keep: Callable[[object], None] = lambda _: None  # noqa: E731
     stack.callback(keep, array)
     return ctypes.addressof(array)

@@ -107,7 +107,7 @@ class Trial:
         self._function = job.code(code)[f"{kernel.name}.packed"]
         self._rooms: list[Room] = []
         self._outputs = {b.name: self._zeros(b.name, _bytes(b)) for b in prim.output_buffers}
-        self._workspace = self._zeros("the workspace", max(1, kernel.workspace_bytes))
+        self._workspace = self._zeros("the workspace", max(1, as_int(kernel.workspace_bytes)))
         self._whole = is_evaluated_whole(prim, SETTINGS)
         self._iterations: Array | None = None  # of the last parallel loop, where not all are run
         self._chosen = (0, 0, 0)
@@ -246,7 +246,8 @@ class Trial:
         points: Mapping[str, Array] | None,
     ) -> _Run:
         job = self._job
-        pointers = job.put(np.array([*arguments, self._workspace.address], np.int64))
+        handed = [*arguments, self._workspace.address, *self.kernel.size_values]
+        pointers = job.put(np.array(handed, np.int64))
         rooms = [*self._outputs.values(), self._workspace]
         for room in rooms:
             for begin, size in room.beside:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.dims import IntExpr, as_int, bounds, resolve, substitute
+from ...ir.dims import IntExpr, bounds, resolve, substitute
 from .memory import Env, Memory, Place
 from .writer import Value
 
@@ -88,7 +88,8 @@ def _inside(
     inside = bounds(flat, {**ranges, **_pinned(env)})
     if inside is None:
         return False
-    return inside[0] + first >= 0 and inside[1] + end <= as_int(place.buffer.size)
+    room = bounds(place.buffer.size - flat, {**ranges, **_pinned(env)})
+    return inside[0] + first >= 0 and room is not None and room[0] >= end
 
 
 def _pinned(env: Env) -> dict[str, tuple[int, int]]:

@@ -4,6 +4,7 @@ vectors that are interleaved, as it reads them.
 
 from __future__ import annotations
 
+from ...ir.dims import as_int
 from ...ir.dtype import INT8
 from ...ir.loop.intrinsics import GROUP, dot_of
 from ...ir.loop.nest import Intrinsic, Loop, Store
@@ -27,7 +28,7 @@ def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
     """
     if len(loop.body) != 1:  # no statement is left where the addend is zero
         return False
-    stmt, lanes, count = loop.body[0], env.lanes, loop.extent
+    stmt, lanes, count = loop.body[0], env.lanes, as_int(loop.extent)
     if not isinstance(stmt, Store) or stmt.stream or lanes is None:
         return False
     place = e.places.get(stmt.buffer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import (
@@ -13,8 +13,10 @@ from ...ir.dims import (
     Min,
     Mod,
     Symbol,
-    as_int,
+    bounds,
     linear,
+    mod,
+    size_symbols,
 )
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import flat_index, row_major, stride_along
@@ -68,7 +70,7 @@ class Place:
         return self.buffer.dtype.llvm_memory
 
     @property
-    def strides(self) -> tuple[int, ...]:
+    def strides(self) -> tuple[IntExpr, ...]:
         return row_major(self.buffer)
 
 
@@ -78,6 +80,7 @@ class Memory:
     def __init__(self, writer: FunctionWriter, target: Target) -> None:
         self.w = writer
         self.target = target
+        self.ranges: dict[str, tuple[int, int]] = {}  # of the variables of loops
         self.strides: dict[tuple[int, str], tuple[Dim, int | None]] = {}  # by an index's identity
         self.flat: dict[tuple[str, tuple[IntExpr, ...], tuple[IntExpr, ...]], IntExpr] = {}
         self.linear: dict[int, tuple[Dim, _Linear | None]] = {}  # by an index's identity
@@ -120,18 +123,25 @@ class Memory:
                     terms.append((at, coefficient))
             return (self._total(terms) if terms else None), constant
         for mono, coefficient in expr.terms:
-            factor: Value | None = None
+            factors: list[Value] = []
             for atom in mono:
                 value = self._atom(atom, env)
                 if isinstance(value, int):
                     coefficient *= value
                 else:
-                    factor = value if factor is None else self.w.op("mul", factor, value)
-            if factor is None:
+                    factors.append(value)
+            if not factors:
                 constant += coefficient
             elif coefficient:
-                terms.append((factor, coefficient))
+                terms.append((self.product(factors), coefficient))
         return (self._total(terms) if terms else None), constant
+
+    def product(self, factors: Sequence[Value]) -> Value:
+        """Returns the product of some values, those of outer loops multiplied first."""
+        first, *others = sorted(factors, key=lambda factor: factor.depth)
+        for factor in others:
+            first = self.w.op("mul", first, factor)
+        return first
 
     def _linear(self, expr: Dim) -> _Linear | None:
         """Symbols with their coefficients, and the constant; None if the index is not linear."""
@@ -169,6 +179,13 @@ class Memory:
         if not left.name.startswith("%") and not right.name.startswith("%"):
             a, b = int(left.name), int(right.name)
             return a // b if isinstance(atom, FloorDiv) else a % b
+        if size_symbols(atom.left, atom.right):
+            least = bounds(atom.right, self.ranges)
+            if least is None or least[0] < 1:  # of no iterations
+                right = w.intrinsic("smax", right, w.int(1))
+            inside = bounds(atom.left, self.ranges)
+            if inside is not None and inside[0] >= 0:
+                return w.op("udiv" if isinstance(atom, FloorDiv) else "urem", left, right)
         # Divisors are positive; the quotient rounds to minus infinity.
         quotient, rest = w.op("sdiv", left, right), w.op("srem", left, right)
         below = w.op("icmp slt", rest, w.int(0), type="i1")
@@ -314,7 +331,7 @@ class Memory:
         lanes = env.lanes
         if lanes is None or lanes.active < lanes.lanes or place.buffer.dtype.is_bool:
             return False
-        if as_int(place.buffer.size) * place.buffer.dtype.bytes % 64:
+        if mod(place.buffer.size * place.buffer.dtype.bytes, 64) != 0:
             return False
         steps = [lanes.offset]
         for mono, coefficient in flat.terms if isinstance(flat, Dim) else (((), flat),):

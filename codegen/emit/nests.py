@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from ...ir.dims import IntExpr, as_int, bounds, linear
+from ...ir.dims import IntExpr, as_int, bounds
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.decide import guarded_parts
@@ -67,10 +67,12 @@ class NestEmitter(ValueEmitter):
         target: Target,
         writer: FunctionWriter,
         places: Mapping[str, Place],
+        sizes: Mapping[str, Value],
         functions: dict[str, str],
         parallel: ParallelHook | None,
     ) -> None:
         super().__init__(target, writer, places, functions)
+        self.sizes = dict(sizes)  # the values of symbolic sizes by name
         self.parallel = parallel
         self.tiles: dict[str, TileSums] = {}  # buffers in tile registers
         self.stack_bytes = 0
@@ -98,7 +100,7 @@ class NestEmitter(ValueEmitter):
         ]
         least = 1 if vectors and all(is_smooth(inner, var) for var, inner in vectors) else 4
         self.native = self.target.lanes(max([least, *(element_bytes(s) for _, s in vectors)]))
-        self.body(stmts, Env({}))
+        self.body(stmts, Env(self.sizes))
 
     def body(self, stmts: Sequence[Stmt], env: Env) -> None:
         """Write the statements of one body; buffers allocated in it end with it."""
@@ -146,10 +148,10 @@ class NestEmitter(ValueEmitter):
         buffer = stmt.buffer
         self.places.pop(buffer.name, None)
         self.registers.pop(buffer.name, None)
-        count = as_int(buffer.size)
+        count = self._most(buffer.size)  # the stack has room for any size
         self.tiles.pop(buffer.name, None)
         tiles = tile_sums(self, stmt, rest) if stmt.scope == Scope.TILES else None
-        if tiles is None and count <= MAX_REGISTER_ELEMENTS:
+        if tiles is None and count <= MAX_REGISTER_ELEMENTS and isinstance(buffer.size, int):
             layout = register_axis(buffer, rest)
             if layout is not None:
                 self.registers[buffer.name] = self._registers(buffer, *layout)
@@ -187,22 +189,33 @@ class NestEmitter(ValueEmitter):
         return lanes
 
     def loop(self, stmt: Loop, env: Env) -> None:
-        if stmt.extent == 0:  # a loop that is written runs once at least
+        last = self._most(stmt.extent) - 1
+        if last < 0:
             return
         if isinstance(stmt, Intrinsic) and self.tile_intrinsic(stmt, env):
             return
-        self.ranges[stmt.var] = (0, stmt.extent - 1)
+        self.ranges[stmt.var] = (0, last)
         if stmt.kind == LoopKind.VECTORIZE:
             self.vector_loop(stmt, env)
         elif stmt.kind == LoopKind.UNROLL:
             if self.transposed_stores(stmt, env):
                 return
-            for i in range(stmt.extent):
+            for i in range(as_int(stmt.extent)):
                 self.body(stmt.body, env.bind(stmt.var, i))
-        elif stmt.kind == LoopKind.PARALLEL and self.parallel is not None and not env.values:
+        elif stmt.kind == LoopKind.PARALLEL and self.parallel is not None and self._is_root(env):
             self.parallel.write(self, stmt)
         else:
             self.serial_loop(stmt, env)
+
+    def _is_root(self, env: Env) -> bool:
+        """True outside of all loops, where nothing but sizes is bound."""
+        return len(env.values) == len(self.sizes)
+
+    def _most(self, expr: IntExpr) -> int:
+        """Returns the greatest value of a size."""
+        inside = bounds(expr, self.ranges)
+        assert inside is not None, f"the range of {expr} is not known"
+        return inside[1]
 
     def tile_intrinsic(self, stmt: Intrinsic, env: Env) -> bool:
         """Write an intrinsic on a buffer in tile registers. False if its loops are to be written:
@@ -220,9 +233,12 @@ class NestEmitter(ValueEmitter):
         Returns False, and emits nothing, if the loop does not have this form.
         """
         inner = stmt.body[0] if len(stmt.body) == 1 else None
-        if not isinstance(inner, Loop) or inner.kind != LoopKind.VECTORIZE or stmt.extent < 2:
+        if not isinstance(inner, Loop) or inner.kind != LoopKind.VECTORIZE:
             return False
-        lanes = self._lanes_for(inner.extent)
+        count, width = as_int(stmt.extent), as_int(inner.extent)
+        if count < 2:
+            return False
+        lanes = self._lanes_for(width)
         stores: list[tuple[Store, Place, IntExpr]] = []
         for store in inner.body:
             if not isinstance(store, Store) or store.buffer not in self.places or lanes == 1:
@@ -241,12 +257,12 @@ class NestEmitter(ValueEmitter):
         read = {n.buffer for s, _, _ in stores for n in walk(s.value) if isinstance(n, Read)}
         if len(stored) < len(stores) or stored & read:
             return False
-        for offset in range(0, inner.extent, lanes):
-            active = min(lanes, inner.extent - offset)
+        for offset in range(0, width, lanes):
+            active = min(lanes, width - offset)
             inside = Env(env.values, Lanes(inner.var, offset, lanes, active))
             for store, place, flat in stores:
-                for start in range(0, stmt.extent, lanes):
-                    block = range(start, min(start + lanes, stmt.extent))
+                for start in range(0, count, lanes):
+                    block = range(start, min(start + lanes, count))
                     rows = [
                         self.w.splat(self.value(store.value, inside.bind(stmt.var, t)), lanes)
                         for t in block
@@ -273,9 +289,15 @@ class NestEmitter(ValueEmitter):
             for (name, key), value in values.items():
                 held[name].values[key] = value
             self.body(stmt.body, env.bind(stmt.var, index))
-            return {(name, key): held[name].values[key] for name, key in values}
+            return {(name, key): v for name, r in held.items() for key, v in r.values.items()}
 
-        for (name, key), value in self.w.loop(stmt.extent, carried, body).items():
+        extent, least = stmt.extent, bounds(stmt.extent, self.ranges)
+        count = extent if isinstance(extent, int) else self.memory.index(extent, env)
+        if isinstance(count, int) or (least is not None and least[0] >= 1):
+            ends = self.w.loop(count, carried, body)
+        else:
+            ends = self.w.loop_if_any(count, carried, body)
+        for (name, key), value in ends.items():
             held[name].values[key] = value
         for registers in held.values():
             registers.leave(self.w.depth)
@@ -290,7 +312,7 @@ class NestEmitter(ValueEmitter):
     def vector_loop(self, stmt: Loop, env: Env) -> None:
         lanes = self.lanes_of(stmt)
         if lanes == 1:
-            for i in range(stmt.extent):
+            for i in range(as_int(stmt.extent)):
                 self.body(stmt.body, env.bind(stmt.var, i))
             return
         if self._joins(stmt):
@@ -325,7 +347,7 @@ class NestEmitter(ValueEmitter):
 
     def lanes_of(self, stmt: Loop) -> int:
         """Returns the number of lanes of the vectors of a vector loop."""
-        width = stmt.extent
+        width = as_int(stmt.extent)
         for name in self._moving_with(stmt):
             if name in self.registers:
                 width = max(width, self.registers[name].width)
@@ -347,12 +369,13 @@ class NestEmitter(ValueEmitter):
 
     def vector_statement(self, stmt: Stmt, env: Env) -> None:
         if isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
-            self.ranges[stmt.var] = (0, stmt.extent - 1)
+            count = as_int(stmt.extent)
+            self.ranges[stmt.var] = (0, count - 1)
             if isinstance(stmt, Intrinsic) and self.target.has_dots and emit_dot(self, stmt, env):
                 return
             if store_interleaved(self, stmt, env):
                 return
-            for i in range(stmt.extent):
+            for i in range(count):
                 for inner in stmt.body:
                     self.vector_statement(inner, env.bind(stmt.var, i))
         elif isinstance(stmt, Store):
@@ -367,8 +390,9 @@ class NestEmitter(ValueEmitter):
     def join_lanes(self, loop: Loop, env: Env, lanes: int) -> None:
         """Reductions over the lanes of a vector loop: joined vector by vector, then in a tree."""
         totals: dict[object, tuple[Accumulate, Env, Value]] = {}  # by statement and element
-        for offset in range(0, loop.extent, lanes):
-            active = min(lanes, loop.extent - offset)
+        width = as_int(loop.extent)
+        for offset in range(0, width, lanes):
+            active = min(lanes, width - offset)
             inside = Env(env.values, Lanes(loop.var, offset, lanes, active))
             for stmt, here in self._unrolled_reductions(loop.body, inside):
                 combiner, dtype = COMBINERS[stmt.combiner], stmt.value.dtype
@@ -395,8 +419,9 @@ class NestEmitter(ValueEmitter):
             if isinstance(stmt, Accumulate):
                 yield stmt, env
             elif isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
-                self.ranges[stmt.var] = (0, stmt.extent - 1)
-                for i in range(stmt.extent):
+                count = as_int(stmt.extent)
+                self.ranges[stmt.var] = (0, count - 1)
+                for i in range(count):
                     yield from self._unrolled_reductions(stmt.body, env.bind(stmt.var, i))
             elif not isinstance(stmt, Prefetch):
                 raise ScheduleError(NOT_IN_VECTORS)
@@ -406,13 +431,14 @@ class NestEmitter(ValueEmitter):
         chosen = self.value(stmt.value, env)
         inner = env.bind(stmt.var, chosen)
         ranges = dict(self.ranges)
-        self.ranges[stmt.var] = (0, stmt.extent - 1)
-        if is_below(stmt.value, stmt.extent):
+        self.ranges[stmt.var] = (0, self._most(stmt.extent) - 1)
+        if isinstance(stmt.extent, int) and is_below(stmt.value, stmt.extent):
             self.body(stmt.body, inner)
         else:
             written = {s.buffer for s in self._writes(stmt.body)}
             self.touch(written)
-            test = self.w.op("icmp ult", chosen, self.w.int(stmt.extent), type="i1")
+            extent = self.memory.index(stmt.extent, env)
+            test = self.w.op("icmp ult", chosen, extent, type="i1")
             self.w.branch(test, lambda: self.body(stmt.body, inner), None)
             self.touch(written)
         self.ranges = ranges
@@ -470,11 +496,10 @@ class NestEmitter(ValueEmitter):
         if place is None:  # a packed copy that is small enough for registers
             return
         flat = self.memory.flat_index(place, stmt.indices)
-        parts = linear(flat)
-        if env.lanes is not None and parts is not None:
-            moved = parts[0].get(env.lanes.var, 0) * env.lanes.offset * place.buffer.dtype.bytes
-            if moved % CACHE_LINE:
-                return
+        stride = self.memory.lane_stride(flat, env)
+        offset = env.lanes.offset if env.lanes is not None else 0
+        if stride is not None and stride * offset * place.buffer.dtype.bytes % CACHE_LINE:
+            return
         self.memory.prefetch(self.memory.address(place, flat, env))
 
     def sort(self, stmt: Sort, env: Env) -> None:
@@ -488,7 +513,7 @@ class NestEmitter(ValueEmitter):
             self.scalars.functions[symbol] = text
             self.w.calls.update(declarations)
         address = self.memory.address(place, self.memory.flat_index(place, stmt.indices), env)
-        self.w.line(f"call void @{symbol}({address}, i64 {stmt.count})")
+        self.w.line(f"call void @{symbol}({address}, {self.memory.index(stmt.count, env)})")
         self.touch({stmt.buffer})
 
     def _adds_nothing(self, stmt: Accumulate, env: Env) -> bool:

@@ -23,32 +23,44 @@ class ParallelWriter:
         names = [n for n, p in outer.places.items() if p.base.depth == 0]
         w = outer.w
         if self.context is None:
-            self.context = w.alloca("ptr", len(names))
-            for slot, name in enumerate(names):
+            self.context = w.alloca("ptr", len(names) + len(outer.sizes))
+            held = [*(outer.places[name].base for name in names), *outer.sizes.values()]
+            for slot, value in enumerate(held):
                 where = w.offset(self.context, "ptr", None, slot)
-                w.line(f"store {outer.places[name].base}, {where}, align 8")
+                w.once(f"store {value}, {where}, align 8", 0)
         symbol = f"{self.name}.parallel{len(self.functions)}"
         inner = FunctionWriter(symbol, "ptr %context, i64 %begin, i64 %end", most=w.most)
         self.functions.append(inner)
         places: dict[str, Place] = {}
         for slot, name in enumerate(names):
             source = outer.places[name]
-            where = inner.offset(Value("%context", "ptr"), "ptr", None, slot)
-            base = Value(inner.fresh("base"), "ptr")
-            inner.line(f"{base.name} = load ptr, {where}, align 8")
+            base = _held(inner, slot, "base", "ptr")
             places[name] = Place(source.buffer, base, source.written)
-        emitter = NestEmitter(outer.target, inner, places, outer.scalars.functions, None)
+        sizes = {
+            name: _held(inner, len(names) + slot, "size", "i64")
+            for slot, name in enumerate(outer.sizes)
+        }
+        emitter = NestEmitter(outer.target, inner, places, sizes, outer.scalars.functions, None)
         emitter.ranges = dict(outer.ranges)
         emitter.native = outer.native
         start, end = Value("%begin", "i64"), Value("%end", "i64")
 
         def body(index: Value, _: dict[str, Value]) -> dict[str, Value]:
-            emitter.body(loop.body, Env({loop.var: index}))
+            emitter.body(loop.body, Env({**sizes, loop.var: index}))
             return {}
 
         inner.loop(end, {}, body, start)
         w.calls.add("declare void @lw_parallel_for(ptr, ptr, i64)")
-        w.line(f"call void @lw_parallel_for(ptr @{symbol}, {self.context}, i64 {loop.extent})")
+        count = outer.memory.index(loop.extent, Env(outer.sizes))
+        w.line(f"call void @lw_parallel_for(ptr @{symbol}, {self.context}, {count})")
         outer.touch(
             {s.buffer for s in statements(loop.body) if isinstance(s, Store | Accumulate | Sort)}
         )
+
+
+def _held(w: FunctionWriter, slot: int, prefix: str, type: str) -> Value:
+    """Returns what a slot of the context holds."""
+    where = w.offset(Value("%context", "ptr"), "ptr", None, slot)
+    value = Value(w.fresh(prefix), type)
+    w.line(f"{value.name} = load {type}, {where}, align 8")
+    return value

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ...ir.dims import as_int
 from ...ir.loop.expr import Expr, Op, Read, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Loop, Stmt, Store
@@ -32,7 +33,9 @@ class StoreEmitter(Protocol):
     """Emitter of expressions and stores."""
 
     joint: dict[int, Runs]  # by the identity of a body
-    ranges: dict[str, tuple[int, int]]
+
+    @property
+    def ranges(self) -> dict[str, tuple[int, int]]: ...
 
     def lanes_of(self, stmt: Loop) -> int: ...
     def loop(self, stmt: Loop, env: Env) -> None: ...
@@ -49,9 +52,10 @@ class StoreEmitter(Protocol):
 
 def vectors_of(stmt: Loop, env: Env, lanes: int) -> list[Env]:
     """The environment of each vector of a vector loop."""
+    width = as_int(stmt.extent)
     return [
-        Env(env.values, Lanes(stmt.var, offset, lanes, min(lanes, stmt.extent - offset)))
-        for offset in range(0, stmt.extent, lanes)
+        Env(env.values, Lanes(stmt.var, offset, lanes, min(lanes, width - offset)))
+        for offset in range(0, width, lanes)
     ]
 
 
@@ -117,7 +121,7 @@ def store_together(emitter: StoreEmitter, run: Sequence[Loop], env: Env) -> None
         return
     vectors = vectors_of(run[0], env, lanes)
     memos: list[dict[object, Value]] = [{} for _ in vectors]
-    emitter.ranges[run[0].var] = (0, run[0].extent - 1)
+    emitter.ranges[run[0].var] = (0, as_int(run[0].extent) - 1)
     for loop in run:
         store = _store_of(loop)
         assert store is not None

@@ -37,12 +37,20 @@ class ValueEmitter:
         self.registers: dict[str, Registers] = {}
         self.memory = Memory(writer, target)
         self.scalars = ScalarEmitter(writer, target, functions)
-        self.ranges: dict[str, tuple[int, int]] = {}
         self.conditions: dict[str, Expr] = {}  # conditions of guards by SSA name
         self.static = StaticConditions()
         self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
         self.chosen: list[tuple[Expr, bool]] = []  # branches around the code
         self.register_keys: dict[object, IntExpr] = {}
+
+    @property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """The ranges of the variables of loops and lets, both ends inclusive."""
+        return self.memory.ranges
+
+    @ranges.setter
+    def ranges(self, ranges: dict[str, tuple[int, int]]) -> None:
+        self.memory.ranges = ranges
 
     def value(
         self,
@@ -214,13 +222,14 @@ class ValueEmitter:
         for i, size in zip(node.indices, buffer.shape, strict=True):
             if not isinstance(i, int | Dim):
                 limited = _limited(i)
-                if limited is None or not 0 < limited[1] <= as_int(size):
+                least = bounds(size, {})
+                if limited is None or least is None or not 0 < limited[1] <= least[0]:
                     return False
                 if not all(self._inside(inner) for inner in self._reads_below(i)):
                     return False
                 continue
-            inside = bounds(i, self.ranges)
-            if inside is None or inside[0] < 0 or inside[1] >= as_int(size):
+            inside, room = bounds(i, self.ranges), bounds(size - i, self.ranges)
+            if inside is None or room is None or inside[0] < 0 or room[0] < 1:
                 return False
         return True
 
@@ -419,7 +428,7 @@ class ValueEmitter:
         """A read whose position comes from data."""
         place = self.places[node.buffer]
         static: list[IntExpr] = []
-        moving: list[tuple[Value, int]] = []
+        moving: list[tuple[Value, IntExpr]] = []
         for i, stride in zip(node.indices, place.strides, strict=True):
             if isinstance(i, int | Dim):
                 static.append(i)
@@ -430,7 +439,7 @@ class ValueEmitter:
         stride = self.memory.lane_stride(flat, env)
         uniform = all(v.lanes == 1 for v, _ in moving) and (guard is None or guard.lanes == 1)
         if uniform and (env.lanes is None or stride in (0, 1)):
-            extra = self._sum([self.w.scale(v, s) for v, s in moving])
+            extra = self._sum([self._scaled(v, s, env) for v, s in moving])
             if env.lanes is None or stride == 0:
                 return self._load_one(place, flat, env, guard, extra)
             if guard is None:
@@ -441,13 +450,19 @@ class ValueEmitter:
         wide: Value | None = None
         for lane in range(lanes.active):
             parts = [
-                self.w.scale(self.w.extract(v, lane) if v.lanes > 1 else v, s) for v, s in moving
+                self._scaled(self.w.extract(v, lane) if v.lanes > 1 else v, s, env)
+                for v, s in moving
             ]
             wanted = self.w.extract(guard, lane) if guard is not None and guard.lanes > 1 else guard
             one = self._load_one(place, flat, env.lane(lane), wanted, self._sum(parts))
             wide = self.w.insert(wide or Value("zeroinitializer", one.type, lanes.lanes), one, lane)
         assert wide is not None
         return wide
+
+    def _scaled(self, value: Value, factor: IntExpr, env: Env) -> Value:
+        if isinstance(factor, int):
+            return self.w.scale(value, factor)
+        return self.memory.product([value, self.memory.index(factor, env)])
 
     def _position(
         self, index: Expr, env: Env, guard: Value | None, memo: dict[object, Value]

@@ -336,7 +336,8 @@ class FunctionWriter:
     ) -> dict[K, Value]:
         """A counted loop that runs at least once; ``carried`` values pass to the next iteration.
 
-        ``body(index, values)`` writes the body and gives the values at its end.
+        ``body(index, values)`` writes the body and gives the values at its end, which are those of
+        ``carried`` and maybe others.
         """
         parent = self.levels[-1]
         self._count += 1
@@ -371,6 +372,42 @@ class FunctionWriter:
         parent.code += lines
         parent.label = leave
         return {k: Value(v.name, v.type, v.lanes, min(v.depth, depth - 1)) for k, v in ends.items()}
+
+    def loop_if_any(
+        self,
+        extent: Value,
+        carried: dict[K, Value],
+        body: Callable[[Value, dict[K, Value]], dict[K, Value]],
+    ) -> dict[K, Value]:
+        """A ``loop`` that is skipped if ``extent`` is zero: ``carried`` values pass as they are,
+        others are zero then.
+
+        The loop stands in a level of its own, which loads are not hoisted out of.
+        """
+        parent, depth = self.levels[-1], self.depth
+        some = self.op("icmp sgt", extent, self.int(0), type="i1")
+        self._count += 1
+        inside, join = f"some{self._count}", f"join{self._count}"
+        self.levels.append(_Level(inside, len(self.levels)))
+        ends = self.loop(extent, carried, body)
+        level = self.levels.pop()
+        parent.code += [
+            f"  br i1 {some.name}, label %{inside}, label %{join}",
+            f"{inside}:",
+            *level.code,
+            f"  br label %{join}",
+            f"{join}:",
+        ]
+        joined: dict[K, Value] = {}
+        for key, end in ends.items():
+            none = carried[key].name if key in carried else "zeroinitializer"
+            joined[key] = Value(self.fresh("c"), end.type, end.lanes, depth)
+            parent.code.append(
+                f"  {joined[key].name} = phi {end.full_type} [{none}, %{parent.label}], "
+                f"[{end.name}, %{level.label}]"
+            )
+        parent.label = join
+        return joined
 
     def branch(
         self, condition: Value, then: Callable[[], None], orelse: Callable[[], None] | None

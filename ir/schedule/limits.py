@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..dataclass import dataclass
-from ..dims import as_int
+from ..dims import bounds
 from ..errors import ScheduleError
 from ..loop.prim import Buffer
 
@@ -58,5 +58,6 @@ LIMITS = Limits()
 
 
 def buffer_bytes(buffers: Iterable[Buffer]) -> int:
-    """Returns the total bytes of some buffers."""
-    return sum(as_int(b.size) * b.dtype.bytes for b in buffers)
+    """Returns the total bytes of some buffers; the greatest, where sizes are symbolic."""
+    ends = [bounds(b.size * b.dtype.bytes, {}) for b in buffers]
+    return sum(end[1] for end in ends if end is not None)

@@ -14,6 +14,7 @@ from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.program_from_graph import is_view
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
+from loopwright.ir.dims import as_int
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
@@ -62,9 +63,10 @@ def run_kernel(kernel: Kernel, target: Target, inputs: Mapping[str, Array]) -> l
     for operand, array in zip(kernel.operands, operands):
         if operand.role == "out":
             array.reshape(-1).view(np.uint8)[...] = 1  # garbage that is also a valid bool
-    workspace = np.full(kernel.workspace_bytes + 64, 1, np.uint8)
+    workspace = np.full(as_int(kernel.workspace_bytes) + 64, 1, np.uint8)
     start = (workspace.ctypes.data + 63) // 64 * 64
-    block = (ctypes.c_void_p * (len(operands) + 1))(*[a.ctypes.data for a in operands], start)
+    handed = [*(a.ctypes.data for a in operands), start, *kernel.size_values]
+    block = (ctypes.c_int64 * len(handed))(*handed)
     call = loaded.function(f"{kernel.name}.packed", ctypes.c_void_p)
     call(ctypes.addressof(block))
     for array in operands:
