@@ -18,19 +18,20 @@ from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.dims import as_int
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
 
-__all__ = ["HOST", "LEVELS", "call_at_page_borders", "sampled"]
+__all__ = ["HOST", "LEVELS", "call_at_page_borders", "run_at_page_borders", "sampled"]
 
 Array = np.ndarray[Any, Any]
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
 
 
-def _run_at_page_borders(
+def run_at_page_borders(
     kernel: Kernel, target: Target, inputs: Mapping[str, Array], at_start: bool
 ) -> list[Array]:
     """The outputs of a kernel whose operands lie beside pages that cannot be touched."""
@@ -44,10 +45,10 @@ def _run_at_page_borders(
         else:
             buffer.fill(array)
         buffers.append(buffer)
-    workspace = GuardedBuffer(kernel.workspace_bytes, 64)
+    workspace = GuardedBuffer(as_int(kernel.workspace_bytes), 64)
     workspace.bytes[:] = 1
-    addresses = [b.address for b in (*buffers, workspace)]
-    block = (ctypes.c_void_p * len(addresses))(*addresses)
+    handed = [*(b.address for b in (*buffers, workspace)), *kernel.size_values]
+    block = (ctypes.c_int64 * len(handed))(*handed)
     loaded.function(f"{kernel.name}.packed", ctypes.c_void_p)(ctypes.addressof(block))
     outputs: list[Array] = []
     for operand, buffer in zip(kernel.operands, buffers):
@@ -88,6 +89,6 @@ def call_at_page_borders(
         compiled.lower(lw.compile(function).trace(*inputs).module),
         inputs,
         target,
-        partial(_run_at_page_borders, at_start=at_start),
+        partial(run_at_page_borders, at_start=at_start),
         None if schedules is None else partial(sampled, target, schedules),
     )

@@ -87,6 +87,7 @@ class PlantedKernel:
     text: str
     operands: tuple[PlantedOperand, ...]
     workspace_bytes: int
+    size_values: tuple[int, ...] = ()
 
 
 # What the loop does for index %i; %v is the right value, %x and %y the buffers.

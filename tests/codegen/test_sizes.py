@@ -1,0 +1,189 @@
+"""Kernels with symbolic sizes: one code for all values, zero included, beside forbidden pages.
+
+The oracle is the interpreter of nests at the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from compiled import interpret_kernel
+from loopwright.codegen.kernel import Kernel, emit_kernel
+from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.dims import evaluate
+from loopwright.ir.loop.parser import parse_nest
+from page_borders import run_at_page_borders
+
+Array = np.ndarray[Any, Any]
+HOST = Target.host()
+LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
+TARGETS = [*map(HOST.with_isa, LEVELS), replace(HOST, features=frozenset())]
+
+SCALED = """
+prim @scaled(x: float32[n]) -> out: float32[n] for n in 0..4096 {
+  parallel i.0 in n // 16:
+    vectorize i.1 in 16:
+      out[16 * i.0 + i.1] = x[16 * i.0 + i.1] * 2.0
+  for i.0 in (n % 16) // 4:
+    vectorize i.1 in 4:
+      out[16 * (n // 16) + 4 * i.0 + i.1] = x[16 * (n // 16) + 4 * i.0 + i.1] * 2.0
+  for i.0 in n % 4:
+    out[4 * (n // 4) + i.0] = x[4 * (n // 4) + i.0] * 2.0
+}
+"""
+PRODUCT = """
+prim @product(a: float32[n, m], b: float32[m, n]) -> out: float32[n, n] for n in 0..99, m in 0..99 {
+  parallel i.0 in n // 2:
+    for j.0 in n // 8:
+      registers acc: float32[2, 8]
+      unroll i.1 in 2:
+        vectorize j.1 in 8:
+          acc[i.1, j.1] = 0.0
+      for k in m:
+        unroll i.1 in 2:
+          vectorize j.1 in 8:
+            acc[i.1, j.1] += a[2 * i.0 + i.1, k] * b[k, 8 * j.0 + j.1]
+      unroll i.1 in 2:
+        vectorize j.1 in 8:
+          out[2 * i.0 + i.1, 8 * j.0 + j.1] = acc[i.1, j.1]
+    for j.0 in n % 8:
+      registers acc: float32[2]
+      unroll i.1 in 2:
+        acc[i.1] = 0.0
+      for k in m:
+        unroll i.1 in 2:
+          acc[i.1] += a[2 * i.0 + i.1, k] * b[k, 8 * (n // 8) + j.0]
+      unroll i.1 in 2:
+        out[2 * i.0 + i.1, 8 * (n // 8) + j.0] = acc[i.1]
+  for i.0 in n % 2:
+    for j in n:
+      registers acc: float32[]
+      acc[] = 0.0
+      for k in m:
+        acc[] += a[2 * (n // 2) + i.0, k] * b[k, j]
+      out[2 * (n // 2) + i.0, j] = acc[]
+}
+"""
+# Lanes along an axis whose stride is a size, on both sides; a workspace behind another one.
+TURNED = """
+prim @turned(a: int32[n, m]) -> out: int32[m, n] for n in 0..99, m in 0..99 {
+  workspace t: int32[n, m + 1]
+  workspace u: int32[n]
+  parallel i in n:
+    u[i] = 0:int32
+    for j in m:
+      t[i, j + 1] = a[i, j] * 2:int32
+      u[i] += t[i, j + 1]
+  for i.0 in n // 4:
+    for j.0 in m // 4:
+      unroll j.1 in 4:
+        vectorize i.1 in 4:
+          out[4 * j.0 + j.1, 4 * i.0 + i.1] = t[4 * i.0 + i.1, 4 * j.0 + j.1 + 1]
+    for j.0 in m % 4:
+      let j = 4 * (m // 4) + j.0
+      vectorize i.1 in 4:
+        out[j, 4 * i.0 + i.1] = t[4 * i.0 + i.1, j + 1] + u[4 * i.0 + i.1]
+  for j.0 in m // 4:
+    for i.0 in n % 4:
+      let i = 4 * (n // 4) + i.0
+      vectorize j.1 in 4:
+        out[4 * j.0 + j.1, i] = t[i, 4 * j.0 + j.1 + 1] + u[i]
+  for j.0 in m % 4:
+    for i.0 in n % 4:
+      let i = 4 * (n // 4) + i.0
+      let j = 4 * (m // 4) + j.0
+      out[j, i] = t[i, j + 1] + u[i]
+}
+"""
+# A fused parallel loop, divided by a size that may be zero; a guard that compares sizes.
+FUSED = """
+prim @fused(a: float64[n, m]) -> out: float64[m, n] for n in 0..99, m in 0..99 {
+  parallel i*j in n * m:
+    let i = i*j // m
+    let j = i*j % m
+    if index(i) < index(m - 3):
+      out[j, i] = a[i, j]
+    else:
+      out[j, i] = where(index(j) >= 2, a[i, j - 2], float64(index(n * m)))
+}
+"""
+CHOSEN = """
+prim @chosen(a: int64[n], x: float32[n, m]) -> out: float32[n, m] for n in 0..99, m in 0..99 {
+  for i in n:
+    for j in m:
+      out[i, j] = 0.0
+  for i in n:
+    at k in n = a[i]:
+      for j in m:
+        out[k, j] = x[minimum(maximum(a[i], 0), index(n - 1)), j]
+}
+"""
+SORTED = """
+prim @sorted(a: int64[n, m]) -> out: int64[n, m] for n in 0..4096, m in 1..4096 {
+  for i in n:
+    for j in m:
+      out[i, j] = a[i, j]
+    sort out[i, 0] in m
+}
+"""
+
+
+def kernel_of(text: str, target: Target) -> Kernel:
+    return emit_kernel(parse_nest(text), target, "k")
+
+
+def check(text: str, target: Target, sizes: Sequence[int], most: int = 60) -> None:
+    kernel = kernel_of(text, target)
+    values = dict(zip((s.name for s in kernel.sizes), sizes, strict=True))
+    at = kernel.at(values)
+    rng = np.random.default_rng(list(sizes))
+    inputs = {
+        o.buffer.name: rng.integers(-most, most, o.buffer.shape).astype(o.buffer.dtype.numpy)
+        for o in at.operands
+        if not o.role.writes
+    }
+    expected = interpret_kernel(at, inputs)
+    for found, right in zip(run_at_page_borders(at, target, inputs, False), expected, strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.isa}{'+' * bool(t.features)}")
+class TestEverySize:
+    def test_main_part_and_rests(self, target):
+        for n in (0, 1, 3, 4, 15, 16, 17, 37, 100):
+            check(SCALED, target, [n])
+
+    def test_carried_registers_pass_a_loop_that_does_not_run(self, target):
+        for sizes in ((0, 3), (1, 0), (3, 5), (8, 0), (9, 2), (17, 6)):
+            check(PRODUCT, target, sizes)
+
+    def test_strides_between_lanes(self, target):
+        for sizes in ((0, 4), (4, 0), (4, 4), (5, 7), (9, 3), (13, 6)):
+            check(TURNED, target, sizes)
+
+    def test_division_by_a_size(self, target):
+        for sizes in ((0, 4), (4, 0), (3, 2), (5, 9)):
+            check(FUSED, target, sizes)
+
+    def test_what_data_chooses(self, target):
+        for sizes in ((0, 1), (1, 0), (9, 3), (5, 1)):
+            check(CHOSEN, target, sizes, most=sizes[0] + 2)
+
+    def test_sort(self, target):
+        for sizes in ((0, 1), (1, 1), (3, 70)):
+            check(SORTED, target, sizes)
+
+
+def test_workspace_is_an_expression():
+    kernel = kernel_of(TURNED, HOST)
+    assert [s.name for s in kernel.sizes] == ["n", "m"]
+    for n, m in ((0, 0), (1, 16), (5, 3)):
+        rows, sums = 4 * n * (m + 1), 4 * n
+        expected = sum(-(-size // 64) * 64 for size in (rows, sums))
+        assert evaluate(kernel.workspace_bytes, {"n": n, "m": m}) == expected
+        at = kernel.at({"n": n, "m": m})
+        assert (at.workspace_bytes, at.size_values, at.sizes) == (expected, (n, m), ())
