@@ -36,10 +36,12 @@ __all__ = [
     "ceildiv",
     "evaluate",
     "floordiv",
+    "from_terms",
     "int_max",
     "int_min",
     "linear",
     "mod",
+    "of_atom",
     "product",
     "resolve",
     "size",
@@ -47,6 +49,7 @@ __all__ = [
     "substitute",
     "symbol",
     "symbols",
+    "terms_of",
     "typical",
 ]
 
@@ -168,7 +171,7 @@ class Dim:
             for mono_b, coef_b in other.terms:
                 mono = tuple(sorted(mono_a + mono_b, key=_text))
                 gathered[mono] = gathered.get(mono, 0) + coef_a * coef_b
-        return _normal(gathered)
+        return from_terms(gathered)
 
     __rmul__ = __mul__
 
@@ -222,7 +225,8 @@ def _text(atom: Atom) -> str:
     return atom.name if isinstance(atom, Symbol) else str(atom)
 
 
-def _normal(gathered: Mapping[Monomial, int]) -> IntExpr:
+def from_terms(gathered: Mapping[Monomial, int]) -> IntExpr:
+    """Returns the sum of monomials, each a tuple of atoms sorted by text, times coefficients."""
     terms = [(mono, coef) for mono, coef in gathered.items() if coef]
     if len(terms) > 1:
         terms.sort(key=lambda term: [_text(atom) for atom in term[0]])
@@ -234,18 +238,20 @@ def _normal(gathered: Mapping[Monomial, int]) -> IntExpr:
 def _sum(parts: Iterable[tuple[IntExpr, int]]) -> IntExpr:
     gathered: dict[Monomial, int] = {}
     for expr, scale in parts:
-        for mono, coef in _terms(expr):
+        for mono, coef in terms_of(expr):
             gathered[mono] = gathered.get(mono, 0) + coef * scale
-    return _normal(gathered)
+    return from_terms(gathered)
 
 
-def _terms(expr: IntExpr) -> tuple[tuple[Monomial, int], ...]:
+def terms_of(expr: IntExpr) -> tuple[tuple[Monomial, int], ...]:
+    """Returns the monomials of an expression with their coefficients, the constant first."""
     if isinstance(expr, Dim):
         return expr.terms
     return (((), int(expr)),) if expr else ()
 
 
-def _of_atom(atom: Atom) -> Dim:
+def of_atom(atom: Atom) -> Dim:
+    """Returns the expression that is one atom."""
     return Dim((((atom,), 1),))
 
 
@@ -256,7 +262,7 @@ def symbol(name: str) -> Dim:
     >>> str(4 * n + 1 - n)
     '3 * n + 1'
     """
-    return _of_atom(Symbol(name))
+    return of_atom(Symbol(name))
 
 
 LARGEST_SIZE = 2**31 - 1
@@ -272,14 +278,14 @@ def size(name: str, low: int = 0, high: int = LARGEST_SIZE) -> Dim:
     >>> bounds(2 * size("n", 1, 8), {})
     (2, 16)
     """
-    return _of_atom(Symbol(name, low, high))
+    return of_atom(Symbol(name, low, high))
 
 
 def size_symbols(*exprs: IntExpr) -> dict[str, Symbol]:
     """Returns the symbolic sizes in some expressions by name, in order of appearance."""
     sizes: dict[str, Symbol] = {}
     for expr in exprs:
-        for mono, _ in _terms(expr):
+        for mono, _ in terms_of(expr):
             for atom in mono:
                 if not isinstance(atom, Symbol):
                     for name, inner in size_symbols(atom.left, atom.right).items():
@@ -315,7 +321,7 @@ def _exact_quotient(expr: IntExpr, divisor: int) -> tuple[IntExpr, IntExpr]:
     """Splits ``expr`` into (terms whose coefficient divides, divided) and the rest."""
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
-    for mono, coef in _terms(expr):
+    for mono, coef in terms_of(expr):
         if mono or coef % divisor == 0:
             if coef % divisor == 0:
                 whole[mono] = coef // divisor
@@ -323,7 +329,7 @@ def _exact_quotient(expr: IntExpr, divisor: int) -> tuple[IntExpr, IntExpr]:
                 rest[mono] = coef
         else:
             whole[mono], rest[mono] = coef // divisor, coef % divisor
-    return _normal(whole), _normal(rest)
+    return from_terms(whole), from_terms(rest)
 
 
 def floordiv(left: IntExpr, right: IntExpr) -> IntExpr:
@@ -338,12 +344,12 @@ def floordiv(left: IntExpr, right: IntExpr) -> IntExpr:
             if not isinstance(rest, Dim):
                 return whole + rest // right
             if whole != 0:
-                return whole + _of_atom(FloorDiv(rest, right))
+                return whole + of_atom(FloorDiv(rest, right))
     if left == right:
         return 1
     if not isinstance(left, Dim) and left == 0:
         return 0
-    return _of_atom(FloorDiv(left, right))
+    return of_atom(FloorDiv(left, right))
 
 
 def mod(left: IntExpr, right: IntExpr) -> IntExpr:
@@ -360,7 +366,7 @@ def mod(left: IntExpr, right: IntExpr) -> IntExpr:
             left = rest
     if left == right or (not isinstance(left, Dim) and left == 0):
         return 0
-    return _of_atom(Mod(left, right))
+    return of_atom(Mod(left, right))
 
 
 def ceildiv(left: IntExpr, right: IntExpr) -> IntExpr:
@@ -373,7 +379,7 @@ def int_min(left: IntExpr, right: IntExpr) -> IntExpr:
     difference = left - right
     if not isinstance(difference, Dim):
         return left if difference <= 0 else right
-    return _of_atom(Min(*sorted((left, right), key=str)))
+    return of_atom(Min(*sorted((left, right), key=str)))
 
 
 def int_max(left: IntExpr, right: IntExpr) -> IntExpr:
@@ -381,7 +387,7 @@ def int_max(left: IntExpr, right: IntExpr) -> IntExpr:
     difference = left - right
     if not isinstance(difference, Dim):
         return left if difference >= 0 else right
-    return _of_atom(Max(*sorted((left, right), key=str)))
+    return of_atom(Max(*sorted((left, right), key=str)))
 
 
 _MAKE: dict[type, Callable[[IntExpr, IntExpr], IntExpr]] = {
@@ -409,14 +415,14 @@ def substitute(expr: IntExpr, values: Mapping[str, IntExpr]) -> IntExpr:
         factor: IntExpr = 1
         for atom in mono:
             factor = factor * _substitute_atom(atom, values)
-        for part, scale in _terms(factor):
+        for part, scale in terms_of(factor):
             gathered[part] = gathered.get(part, 0) + coef * scale
-    return _normal(gathered)
+    return from_terms(gathered)
 
 
 def _substitute_atom(atom: Atom, values: Mapping[str, IntExpr]) -> IntExpr:
     if isinstance(atom, Symbol):
-        return values[atom.name] if atom.name in values else _of_atom(atom)
+        return values[atom.name] if atom.name in values else of_atom(atom)
     left, right = substitute(atom.left, values), substitute(atom.right, values)
     return _MAKE[type(atom)](left, right)
 
@@ -453,7 +459,7 @@ def linear(expr: IntExpr) -> tuple[dict[str, int], int] | None:
     """
     coefficients: dict[str, int] = {}
     constant = 0
-    for mono, coef in _terms(expr):
+    for mono, coef in terms_of(expr):
         if not mono:
             constant = coef
         elif len(mono) == 1 and isinstance(mono[0], Symbol):
@@ -509,7 +515,7 @@ def resolve(expr: IntExpr, ranges: Mapping[str, tuple[int, int]]) -> IntExpr:
 
 def _resolve_atom(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> IntExpr:
     if isinstance(atom, Symbol):
-        return _of_atom(atom)
+        return of_atom(atom)
     left, right = resolve(atom.left, ranges), resolve(atom.right, ranges)
     if isinstance(atom, FloorDiv | Mod):
         inside = bounds(left, ranges)

@@ -1,0 +1,395 @@
+"""Proofs about integer expressions: does a relation hold for all values of its symbols?
+
+``prove`` brings both sides into the normal form of ``dim_normal``. What is not decided by it or by
+intervals is refuted: the relation's contrary, with all that is known of the atoms, must lead to a
+contradiction of linear inequalities over monomials. Products of two inequalities are inequalities
+as well. Ramps, and the remainders of symbols by small constants, are decided case by case.
+
+A statement holds if it does wherever both of its sides are defined: no divisor is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations, product
+from typing import TypeAlias
+
+from .dim_normal import INFINITY, interval, replace_atoms
+from .dims import (
+    Atom,
+    Dim,
+    FloorDiv,
+    IntExpr,
+    Min,
+    Monomial,
+    Symbol,
+    bounds,
+    of_atom,
+    terms_of,
+)
+from .inequalities import ONE, contradict
+
+__all__ = ["Fact", "prove"]
+
+Fact: TypeAlias = tuple[IntExpr, str, IntExpr]
+"""``left relation right``; relations are ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=``."""
+
+Ranges: TypeAlias = Mapping[str, tuple[IntExpr, IntExpr]]
+
+MOST_CASES = 128
+"""Remainders, or combinations of them, that are tried one by one."""
+
+MOST_RAMPS = 8
+"""Nested decisions between the two sides of a minimum or a maximum."""
+
+MOST_REFUTATIONS = 150
+"""Systems of inequalities that one proof may try."""
+
+SAMPLES = (0, 1, 2, 3, 5, 7, 8, 12, 15, 16, 17, 64, 99, 1000, -1, -2, -7, -64)
+"""Values of symbols at which a relation is tried before a proof is sought."""
+
+TRIALS = 40
+"""Combinations of them."""
+
+
+def prove(
+    left: IntExpr,
+    relation: str,
+    right: IntExpr,
+    ranges: Ranges | None = None,
+    given: Iterable[Fact] = (),
+) -> bool | None:
+    """True if ``left relation right`` holds for all values of the symbols, False if it holds for
+    none, None if neither is proved.
+
+    ``ranges`` has the inclusive range of symbols that don't state their own, as loop variables; its
+    ends may be expressions. ``given`` are facts that may be used.
+
+    >>> from .dims import floordiv, mod, size, symbol
+    >>> n, i = size("n"), symbol("i")
+    >>> prove(floordiv(n + 15, 16) * 16, ">=", n)
+    True
+    >>> prove(8 * floordiv(n, 8) + i, "<", n, {"i": (0, mod(n, 8) - 1)})
+    True
+    >>> prove(n, "==", 4), prove(n, "<", 0)
+    (None, False)
+    """
+    difference = left - right
+    if not isinstance(difference, Dim):
+        return _compare(difference, relation)
+    if not given and not ranges:
+        inside = bounds(difference, {})
+        if inside is not None:
+            decided = _from_interval(inside, relation)
+            if decided is not None:
+                return decided
+    return _prove(difference, relation, tuple((ranges or {}).items()), tuple(given))
+
+
+def _compare(difference: int, relation: str) -> bool:
+    match relation:
+        case "==":
+            return difference == 0
+        case "!=":
+            return difference != 0
+        case "<":
+            return difference < 0
+        case "<=":
+            return difference <= 0
+        case ">":
+            return difference > 0
+        case ">=":
+            return difference >= 0
+    raise ValueError(f"unknown relation {relation!r}")
+
+
+def _from_interval(inside: tuple[int, int], relation: str) -> bool | None:
+    low, high = inside
+    if relation in ("==", "!="):
+        return (relation == "!=") if low > 0 or high < 0 else None
+    ends = {_compare(low, relation), _compare(high, relation)}
+    return ends.pop() if len(ends) == 1 else None
+
+
+@lru_cache(maxsize=8192)
+def _prove(
+    difference: Dim,
+    relation: str,
+    ranges: tuple[tuple[str, tuple[IntExpr, IntExpr]], ...],
+    given: tuple[Fact, ...],
+) -> bool | None:
+    try:
+        goal, facts = _from_zero(difference, dict(ranges), given)
+    except ZeroDivisionError:
+        return None  # it is nowhere defined
+    # What is true at one place and wrong at another needs no proof to be sought.
+    outcomes = {_compare(value, relation) for value in _samples(goal, facts)}
+    for outcome in (True, False):
+        if not outcomes <= {outcome}:
+            continue
+        if _proved(goal, relation if outcome else _CONTRARY[relation], facts):
+            return outcome
+    return None
+
+
+_CONTRARY = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _proved(goal: IntExpr, relation: str, facts: Sequence[IntExpr]) -> bool:
+    """True if it is proved that ``goal relation 0``, where all ``facts`` are at least 0."""
+    match relation:
+        case "==":
+            return goal == 0 or (_holds(goal, facts) and _holds(-goal, facts))
+        case "!=":
+            terms = dict(terms_of(goal))
+            constant = terms.pop((), 0)
+            if constant and (not terms or constant % math.gcd(*terms.values())):
+                return True
+            return _holds(goal - 1, facts) or _holds(-goal - 1, facts)
+        case _:
+            at_least_0 = {">=": goal, ">": goal - 1, "<=": -goal, "<": -goal - 1}
+            return _holds(at_least_0[relation], facts)
+
+
+def _holds(goal: IntExpr, facts: Sequence[IntExpr]) -> bool:
+    return _Search().holds(goal, facts)
+
+
+# -- The statement --------------------------------------------------------------------------------
+
+
+def _from_zero(
+    difference: IntExpr, ranges: Ranges, given: Iterable[Fact]
+) -> tuple[IntExpr, list[IntExpr]]:
+    """The difference, and facts (each at least 0), in normal form over symbols that begin at 0, so
+    that every product of symbols with a range is at least 0."""
+    symbols = dict(_symbols(difference))
+    for left, _, right in given:
+        symbols |= dict(_symbols(left)) | dict(_symbols(right))
+    for low, high in ranges.values():
+        symbols |= dict(_symbols(low)) | dict(_symbols(high))
+    values: dict[Atom, IntExpr] = {}
+    facts: list[IntExpr] = []
+    # The ranges of loops are in the order of the loops, so that ends are known before their users.
+    for name in sorted(symbols, key=lambda name: name in ranges):
+        if name not in ranges:
+            _, low, high = symbols[name].name, symbols[name].low, symbols[name].high
+            values[symbols[name]] = values[Symbol(name)] = _shifted(name, low, high)
+    for name, ends in ranges.items():
+        first, last = (replace_atoms(end, values) for end in ends)
+        low, high = interval(first)[0], interval(last)[1]
+        value = _shifted(
+            name,
+            int(low) if abs(low) < INFINITY else None,
+            int(high) if abs(high) < INFINITY else None,
+        )
+        values[Symbol(name)] = value
+        if name in symbols:
+            values[symbols[name]] = value
+        facts += [value - first] if isinstance(first, Dim) else []
+        facts += [last - value] if isinstance(last, Dim) else []
+    for left, relation, right in given:
+        known = replace_atoms(left - right, values)
+        as_facts = {">=": [known], ">": [known - 1], "<=": [-known], "<": [-known - 1]}
+        facts += {**as_facts, "==": [known, -known], "!=": []}[relation]
+    return replace_atoms(difference, values), facts
+
+
+def _shifted(name: str, low: int | None, high: int | None) -> IntExpr:
+    if low is not None:
+        if low == high:
+            return low
+        return low + of_atom(Symbol(name, 0, None if high is None else high - low))
+    return of_atom(Symbol(name)) if high is None else high - of_atom(Symbol(name, 0))
+
+
+def _symbols(expr: IntExpr) -> Iterator[tuple[str, Symbol]]:
+    """The symbols by name; that of a size comes last, as it has the range."""
+    found = {atom for atom in _atoms(expr) if isinstance(atom, Symbol)}
+    for atom in sorted(found, key=lambda atom: atom.low is not None):
+        yield atom.name, atom
+
+
+def _atoms(*exprs: IntExpr) -> dict[Atom, None]:
+    """All atoms of some expressions, those inside of an atom before it."""
+    atoms: dict[Atom, None] = {}
+    for expr in exprs:
+        for mono, _ in terms_of(expr):
+            for atom in mono:
+                if atom not in atoms:
+                    if not isinstance(atom, Symbol):
+                        atoms.update(_atoms(atom.left, atom.right))
+                    atoms[atom] = None
+    return atoms
+
+
+def _samples(goal: IntExpr, facts: Sequence[IntExpr]) -> Iterator[int]:
+    """Values of ``goal`` at places where it is defined and all facts are true."""
+    symbols = [atom for atom in _atoms(goal, *facts) if isinstance(atom, Symbol)]
+    choices: list[list[int]] = []
+    for atom in symbols:
+        high = INFINITY if atom.high is None else atom.high
+        ends = [] if atom.high is None else [atom.high, atom.high - 1]
+        values = [*SAMPLES, *ends]
+        choices.append([v for v in values if atom.low is None or atom.low <= v <= high] or [0])
+    for trial in range(TRIALS if symbols else 1):
+        # Steps that are coprime to the numbers of choices give different pairs each time.
+        place: dict[Atom, int] = {
+            atom: values[(trial * (2 * i + 1) + trial // len(values) * i) % len(values)]
+            for i, (atom, values) in enumerate(zip(symbols, choices, strict=True))
+        }
+        try:
+            if all(_value(fact, place) >= 0 for fact in facts):
+                yield _value(goal, place)
+        except ZeroDivisionError:
+            continue
+
+
+def _value(expr: IntExpr, place: Mapping[Atom, int]) -> int:
+    """The value of a normal form."""
+    total = 0
+    for mono, coef in terms_of(expr):
+        for atom in mono:
+            if isinstance(atom, FloorDiv):
+                coef *= _value(atom.left, place) // _value(atom.right, place)
+            elif isinstance(atom, Min):
+                coef *= min(_value(atom.left, place), 0)
+            else:
+                coef *= place[atom]
+        total += coef
+    return total
+
+
+# -- The proof ------------------------------------------------------------------------------------
+
+
+class _Search:
+    """A proof that is sought, case by case, with a limited number of refutations."""
+
+    def __init__(self) -> None:
+        self.left = MOST_REFUTATIONS
+
+    def holds(
+        self,
+        goal: IntExpr,
+        facts: Sequence[IntExpr],
+        ramps: int = MOST_RAMPS,
+        remainders: bool = True,
+    ) -> bool:
+        """True if it is proved that ``goal >= 0`` where all ``facts`` are at least 0."""
+        self.left -= 1
+        if self.left < 0:
+            return False
+        if interval(goal)[0] >= 0 or _refuted([-goal - 1, *facts]):
+            return True
+        atoms = _atoms(goal, *facts)
+        ramp = next((atom for atom in atoms if isinstance(atom, Min)), None)
+        if ramp is not None:
+            x = ramp.left
+            sides: tuple[tuple[IntExpr, IntExpr], ...] = ((x, -x), (0, x - 1))
+            return ramps > 0 and all(
+                self._holds_with({ramp: value}, goal, [*facts, side], ramps - 1, remainders)
+                for value, side in sides
+            )
+        divisors = _divisors(atoms)
+        if not remainders or not 1 < math.prod(divisors.values()) <= MOST_CASES:
+            return False
+        for rests in product(*(range(divisor) for divisor in divisors.values())):
+            values: dict[Atom, IntExpr] = {}
+            for (atom, divisor), rest in zip(divisors.items(), rests, strict=True):
+                high = None if atom.high is None else (atom.high - rest) // divisor
+                if high is not None and high < 0:
+                    break  # a remainder that no value has
+                values[atom] = divisor * of_atom(Symbol(atom.name, atom.low, high)) + rest
+            else:
+                if not self._holds_with(values, goal, facts, 0, False):
+                    return False
+        return True
+
+    def _holds_with(
+        self,
+        values: dict[Atom, IntExpr],
+        goal: IntExpr,
+        facts: Sequence[IntExpr],
+        ramps: int,
+        remainders: bool,
+    ) -> bool:
+        try:
+            facts = [replace_atoms(fact, values) for fact in facts]
+            goal = replace_atoms(goal, values)
+        except ZeroDivisionError:
+            return True  # it is not defined there
+        return self.holds(goal, facts, ramps, remainders)
+
+
+def _divisors(atoms: Iterable[Atom]) -> dict[Symbol, int]:
+    """By symbol, the least common multiple of the constants by which it is divided."""
+    divisors: dict[Symbol, int] = {}
+    for atom in atoms:
+        if isinstance(atom, FloorDiv) and isinstance(atom.right, int):
+            for inner in _atoms(atom.left):
+                if isinstance(inner, Symbol):
+                    divisors[inner] = math.lcm(divisors.get(inner, 1), atom.right)
+    return divisors
+
+
+def _refuted(exprs: Sequence[IntExpr]) -> bool:
+    """True if it is proved that not all of ``exprs`` are at least 0."""
+    # What is known of each atom, until it brings no further atoms.
+    rows = [expr for expr in exprs if isinstance(expr, Dim) or expr < 0]
+    atoms: dict[Atom, None] = {}
+    done = 0
+    while done < len(rows):
+        new = [a for mono, _ in terms_of(rows[done]) for a in mono if a not in atoms]
+        done += 1
+        for atom in dict.fromkeys(new):
+            atoms[atom] = None
+            rows += _known(atom)
+    monomials = {mono for row in rows for mono, _ in terms_of(row)}
+    products = {mono for mono in monomials if len(mono) > 1}
+    if products:
+        rows += _products(rows, atoms, monomials)
+    for mono in monomials:
+        low, high = interval(Dim(((mono, 1),))) if mono else (0, 0)
+        expr = Dim(((mono, 1),)) if mono else 0
+        rows += [expr - int(low)] if mono and low > -INFINITY else []
+        rows += [int(high) - expr] if mono and high < INFINITY else []
+    return contradict({mono or ONE: coef for mono, coef in terms_of(row)} for row in rows)
+
+
+def _known(atom: Atom) -> list[IntExpr]:
+    """Expressions over an atom that are at least 0."""
+    value = of_atom(atom)
+    if isinstance(atom, Min):
+        return [-value, atom.left - value]
+    if isinstance(atom, FloorDiv):
+        remainder = atom.left - atom.right * value
+        low, high = interval(atom.right)
+        if low >= 0:
+            return [remainder, atom.right - 1 - remainder]
+        if high <= 0:
+            return [-remainder, remainder - atom.right - 1]
+    return []
+
+
+def _products(
+    rows: Sequence[IntExpr], atoms: Iterable[Atom], monomials: set[Monomial]
+) -> list[IntExpr]:
+    """Products of two expressions that are at least 0, as far as they have known monomials; and
+    squares, which are, of integers, at least as great as what is squared."""
+    factors = [*rows, *(of_atom(a) for a in atoms if interval(of_atom(a))[0] >= 0)]
+    results: list[IntExpr] = []
+    for i, row in enumerate(rows):
+        for factor in factors[i:]:
+            if isinstance(row, Dim) and isinstance(factor, Dim):
+                results.append(row * factor)
+    for atom in atoms:
+        value = of_atom(atom)
+        results += [value * value - value, value * value + value]
+    for a, b in combinations(atoms, 2):
+        for difference in (of_atom(a) - of_atom(b), of_atom(a) + of_atom(b)):
+            results.append(difference * difference)
+    known = monomials | {()}
+    return [r for r in results if isinstance(r, Dim) and all(mono in known for mono, _ in r.terms)]

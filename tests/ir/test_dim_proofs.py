@@ -1,0 +1,26 @@
+"""Proofs about sizes: what is proved, what is disproved, what stays open."""
+
+from __future__ import annotations
+
+import pytest
+from loopwright.ir.dim_proofs import prove
+from loopwright.ir.dims import floordiv, mod, size, symbol
+
+N, M, I = size("n"), size("m", 1), symbol("i")
+
+
+def test_ranges_may_be_expressions() -> None:
+    assert prove(8 * floordiv(N, 8) + I, "<", N, {"i": (0, mod(N, 8) - 1)})
+    assert prove(floordiv(I * M + symbol("j"), M), "==", I, {"j": (0, M - 1)})
+    assert prove(I * M + symbol("j"), "<", N * M, {"i": (0, N - 1), "j": (0, M - 1)})
+
+
+def test_given_facts_are_used() -> None:
+    assert prove(N, "<=", M) is None
+    assert prove(N, "<=", M, given=[(N, "<", M)]) is True
+    assert prove(N, "<=", M, given=[(N, ">", M)]) is False
+
+
+def test_unknown_relation() -> None:
+    with pytest.raises(ValueError, match="unknown relation '=<'"):
+        prove(3, "=<", 4)
