@@ -74,7 +74,7 @@ class Symbol:
     @property
     def expr(self) -> Dim:
         """The expression that is this symbol alone."""
-        return _of_atom(self)
+        return of_atom(self)
 
     def __str__(self) -> str:
         return self.name
