@@ -181,7 +181,7 @@ def _proper(a: IntExpr, b: IntExpr, positive: bool) -> IntExpr:
 
 
 def _folded(a: IntExpr, b: IntExpr) -> IntExpr | None:
-    """``(s + u // v) // b`` as ``(s * v + u) // (v * b)``; of ``s - u // v`` the sign is turned."""
+    """``(s + u // v) // b`` as ``(s * v + u) // (v * b)``; of ``s - u // v`` changes sign first."""
     for sign in (1, -1):
         for mono, coef in terms_of(a):
             if len(mono) == 1 and isinstance(mono[0], FloorDiv) and coef == sign:

@@ -191,9 +191,9 @@ def _from_zero(
         facts += [value - first] if isinstance(first, Dim) else []
         facts += [last - value] if isinstance(last, Dim) else []
     for left, relation, right in given:
-        known = replace_atoms(left - right, values)
-        as_facts = {">=": [known], ">": [known - 1], "<=": [-known], "<": [-known - 1]}
-        facts += {**as_facts, "==": [known, -known], "!=": []}[relation]
+        x = replace_atoms(left - right, values)
+        as_facts = {">=": [x], ">": [x - 1], "<=": [-x], "<": [-x - 1]}
+        facts += {**as_facts, "==": [x, -x], "!=": []}[relation]
     return replace_atoms(difference, values), facts
 
 
@@ -207,8 +207,8 @@ def _shifted(name: str, low: int | None, high: int | None) -> IntExpr:
 
 def _symbols(expr: IntExpr) -> Iterator[tuple[str, Symbol]]:
     """The symbols by name; that of a size comes last, as it has the range."""
-    found = {atom for atom in _atoms(expr) if isinstance(atom, Symbol)}
-    for atom in sorted(found, key=lambda atom: atom.low is not None):
+    symbols = {atom for atom in _atoms(expr) if isinstance(atom, Symbol)}
+    for atom in sorted(symbols, key=lambda atom: atom.low is not None):
         yield atom.name, atom
 
 
@@ -325,7 +325,7 @@ class _Search:
 
 
 def _divisors(atoms: Iterable[Atom]) -> dict[Symbol, int]:
-    """By symbol, the least common multiple of the constants by which it is divided."""
+    """Returns, by symbol, the least common multiple of the constants by which it is divided."""
     divisors: dict[Symbol, int] = {}
     for atom in atoms:
         if isinstance(atom, FloorDiv) and isinstance(atom.right, int):
@@ -391,5 +391,5 @@ def _products(
     for a, b in combinations(atoms, 2):
         for difference in (of_atom(a) - of_atom(b), of_atom(a) + of_atom(b)):
             results.append(difference * difference)
-    known = monomials | {()}
-    return [r for r in results if isinstance(r, Dim) and all(mono in known for mono, _ in r.terms)]
+    monomials = monomials | {()}
+    return [r for r in results if all(mono in monomials for mono, _ in terms_of(r))]
