@@ -20,7 +20,7 @@ Row: TypeAlias = Mapping[Hashable, int]
 ONE = 1
 """Key of a row's constant."""
 
-MOST_ROWS = 400
+MOST_INEQUALITIES = 400
 """Rows at which elimination gives up: each step may square their number."""
 
 
@@ -33,7 +33,7 @@ def contradict(rows: Iterable[Row]) -> bool:
     constants: dict[frozenset[tuple[Hashable, int]], int] = {}
     if any(_add(constants, row) for row in rows):
         return True
-    while constants and len(constants) <= MOST_ROWS:
+    while constants and len(constants) <= MOST_INEQUALITIES:
         below: Counter[Hashable] = Counter()
         above: Counter[Hashable] = Counter()
         for coefs in constants:
