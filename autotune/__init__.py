@@ -8,6 +8,7 @@
 - ``program``   tuning all kernels of a program: which of them gets the next candidates
 - ``logtool``   tools for people with logs
 - ``select``    the schedule of a kernel at compile time
+- ``ranges``    the sizes at which a kernel with symbolic sizes is looked at
 - ``request``, ``budget``, ``settings``, ``comparison``, ``protocols``, ``task``   common terms
 
 A ``Task`` has a ``SearchSpace``, whose candidates are rows of integers. A strategy proposes rows

@@ -22,6 +22,7 @@ from .log.record import schedule_key, target_key
 from .model.shipped import shipped_model
 from .model.tree_model import TreeModel
 from .protocols import FloatArray, Population
+from .ranges import specialised, typical_point
 from .space.analysis import prim_flops
 from .space.rules.user import rules
 from .space.space import ScheduleSpace, default_variant
@@ -153,6 +154,9 @@ def candidates(
     that is not expected to beat the rules', is skipped, and ``Chosen.passed`` says why. The next
     records take the places of those of ``refused`` schedules.
     """
+    if prim.sizes:
+        yield from _for_range(prim, target, threads, logs, model, refused)
+        return
     workload, key = workload_of(prim), target_key(target, threads)
     passed: list[str] = []
     for record in own_records(logs, workload.hash, key)[: SELECTION.own_records]:
@@ -177,6 +181,26 @@ def candidates(
         if chosen is not None:
             yield replace(chosen, passed=tuple(passed))
     yield Chosen(default, Origin.RULES, variant.name, passed=tuple(passed))
+
+
+def _for_range(
+    prim: PrimFunc,
+    target: Target,
+    threads: int,
+    logs: Sequence[LogView],
+    model: TreeModel | None,
+    refused: Collection[Schedule],
+) -> Iterator[Chosen]:
+    """Yields schedules for a kernel with symbolic sizes: those for its typical sizes, as far as
+    they apply to all."""
+    typical = specialised(prim, typical_point(prim))
+    for chosen in candidates(typical, target, threads, logs, model, refused):
+        if chosen.origin != Origin.RULES and _applied(prim, chosen.schedule.to_json()) is not None:
+            # What was measured is another kernel, that of these sizes alone.
+            near = chosen.origin == Origin.EXACT
+            yield replace(chosen, origin=Origin.NEAR if near else chosen.origin, seconds=0.0)
+    default, variant = default_variant(prim, target)
+    yield Chosen(default, Origin.RULES, "plain" if variant is None else variant.name)
 
 
 def _from_records(

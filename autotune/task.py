@@ -32,6 +32,7 @@ class Task:
     moves; 0 is unknown."""
 
     prim: Any
+    """The computation that is checked: of a kernel with symbolic sizes that of one point."""
     target: Target
     space: SearchSpace
     workload: Workload
@@ -43,6 +44,8 @@ class Task:
     cache: str = "warm"
     """The state of the caches at a program's calls, as far as it can be predicted: operands in the
     caches ("warm"), or in memory ("cold"). It decides which times of a race count."""
+    compiled: Any = None
+    """The ``AtPoint`` to compile, of a kernel with symbolic sizes; else ``prim`` is compiled."""
     seconds: float = math.inf
     """Seconds of a call in the program before tuning; inf if unknown."""
     floor: float = 0.0

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from ..ir.dims import as_int
-from ..ir.loop.prim import PrimFunc
-from ..ir.loop.workload import workload_hash, workload_text
-from .log.record import Workload
+from collections.abc import Mapping
 
-__all__ = ["as_lists", "kernel_symbol", "workload_of"]
+from ..ir.dims import IntExpr
+from ..ir.loop.prim import PrimFunc, sizes_text
+from ..ir.loop.workload import workload_hash, workload_text
+from .log.record import Workload, hash_at
+from .ranges import specialised
+
+__all__ = ["as_lists", "kernel_symbol", "workload_at", "workload_of"]
 
 
 def workload_of(prim: PrimFunc) -> Workload:
     """Returns the workload of a kernel as records name it.
 
-    Its text for people is the kernel's name, its dtype and the extents of its loops.
+    Its text for people is the kernel's name, its dtype, the extents of its loops, and the ranges of
+    its sizes.
     """
     workload = prim.derived.get("record")
     if workload is None:
@@ -22,12 +26,20 @@ def workload_of(prim: PrimFunc) -> Workload:
 
 
 def _workload_of(prim: PrimFunc) -> Workload:
-    axes: dict[str, int] = {}
+    axes: dict[str, IntExpr] = {}
     for stage in prim.stages:
-        axes.update((a.name, as_int(a.extent)) for a in (*stage.axes, *stage.reduce_axes))
-    sizes = " ".join(f"{name}={extent}" for name, extent in axes.items())
-    dtype = prim.output_buffers[0].dtype
-    return Workload(workload_hash(prim), f"{prim.name} {dtype} {sizes}", workload_text(prim))
+        axes.update((a.name, a.extent) for a in (*stage.axes, *stage.reduce_axes))
+    extents = " ".join(f"{name}={extent}".replace(" ", "") for name, extent in axes.items())
+    text = f"{prim.name} {prim.output_buffers[0].dtype} {extents}{sizes_text(prim.sizes)}"
+    return Workload(workload_hash(prim), text, workload_text(prim))
+
+
+def workload_at(prim: PrimFunc, point: Mapping[str, int]) -> Workload:
+    """Returns the workload of a kernel with symbolic sizes at a point, a value for each size."""
+    whole, there = workload_of(prim), workload_of(specialised(prim, point))
+    values = tuple(point[s.name] for s in prim.sizes)
+    text = there.text + sizes_text(prim.sizes)
+    return Workload(hash_at(whole.hash, values), text, there.prim, whole.prim, values)
 
 
 def kernel_symbol(workload: str) -> str:

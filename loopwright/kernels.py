@@ -11,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from .autotune.log.lookup import LogView
 from .autotune.measure.first_use import Subject, can_try, refusals
+from .autotune.ranges import checked_points, specialised
 from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.space.space import default_schedule, default_variant
-from .autotune.workload import kernel_symbol, workload_of
+from .autotune.workload import kernel_symbol, workload_at, workload_of
 from .codegen.inlining import inlined_lines
 from .codegen.kernel import Kernel, compile_kernel, stored_kernel
 from .codegen.library import library_kernel
@@ -67,12 +68,14 @@ def checked_kernels(
             except ScheduleError as error:
                 reasons[name] = error.message
         subjects = {
-            name: Subject(prims[name], kernels[name], target, workloads[name], used[name].schedule)
+            (name, workload): Subject(prim, kernel, target, workload, used[name].schedule)
             for name in waiting - reasons.keys()
             if used[name].origin in FOREIGN or (check and not kernels[name].library)
+            for workload, prim, kernel in _at_points(prims[name], kernels[name])
         }
         if subjects and can_try(target):
-            reasons |= refusals(subjects, cache_folder())
+            for (name, _), reason in refusals(subjects, cache_folder()).items():
+                reasons.setdefault(name, reason)
         for name, reason in reasons.items():
             refused[name].append(used[name].schedule)
             tried = logs if len(refused[name]) < MOST_REFUSED else ()
@@ -80,6 +83,14 @@ def checked_kernels(
             used[name] = new
         waiting = set(reasons)
     return {name: kernels[name] for name in chosen}, used
+
+
+def _at_points(prim: PrimFunc, kernel: Kernel) -> Iterator[tuple[str, PrimFunc, Kernel]]:
+    """Yields workload, PrimFunc and kernel at the sizes at which the code is checked."""
+    if not prim.sizes:
+        yield workload_of(prim).hash, prim, kernel
+    for point in checked_points(prim) if prim.sizes else ():
+        yield workload_at(prim, point).hash, specialised(prim, point), kernel.at(point)
 
 
 def _next_best(

@@ -138,6 +138,7 @@ def _task_data(task: Task) -> dict[str, Any]:
         "name": task.name,
         "text": task.workload.text,
         "prim": task.workload.prim,
+        **({"range": task.workload.range, "at": task.workload.at} if task.workload.at else {}),
         "weight": task.weight,
         "threads": task.threads,
         "flops": task.flops,

@@ -29,7 +29,7 @@ from .decision import Decision
 from .line import MAX_LINE, RecordError, SkippedLines
 from .log_file import as_log_error, opened, pieces
 from .note import HEAD, Entry, Note, entry_of
-from .record import MeasureRecord, Workload
+from .record import MeasureRecord, Workload, hash_at, point_in
 
 __all__ = ["LogIndex", "forget_log", "log_index"]
 
@@ -111,6 +111,11 @@ class LogIndex:
                     workloads[name] = record.workload
                     break
         return list(workloads.values())
+
+    def points(self, range_hash: str) -> set[tuple[int, ...]]:
+        """Returns the points at which the kernel of a range was measured."""
+        beginning = hash_at(range_hash, ())
+        return {point_in(name) for name in self._index.lines if name.startswith(beginning)}
 
     def choices(self) -> list[Decision]:
         """Returns the decisions about graphs and routes, in the order of the file."""

@@ -16,11 +16,19 @@ from ...ir.loop.prim import PrimFunc
 from ...ir.loop.workload import parse_workload, workload_hash
 from ...ir.schedule.apply import apply_schedule
 from ...ir.schedule.steps import Schedule
+from ..ranges import Point, in_range, specialised
 from ..workload import as_lists
 from .note import Note
 from .record import MeasureRecord, TargetKey, Workload, target_key
 
-__all__ = ["kernel_name", "logged_nest", "logged_prim", "logged_target", "nest_or_reason"]
+__all__ = [
+    "kernel_name",
+    "logged_kernel",
+    "logged_nest",
+    "logged_prim",
+    "logged_target",
+    "nest_or_reason",
+]
 
 
 def kernel_name(workload: Workload) -> str:
@@ -29,9 +37,20 @@ def kernel_name(workload: Workload) -> str:
 
 
 def logged_prim(workload: Workload) -> PrimFunc:
-    """Returns the kernel. Raises LoopwrightError if the log has no text of it, or another
-    kernel's."""
-    return _prim(workload.prim, kernel_name(workload), workload.hash)
+    """Returns the kernel, at the point of its range if it has one. Raises LoopwrightError if the
+    log has no text of it, or another kernel's."""
+    return specialised(*logged_kernel(workload))
+
+
+def logged_kernel(workload: Workload) -> tuple[PrimFunc, Point]:
+    """Returns the kernel and the values of its symbolic sizes; errors as of ``logged_prim``."""
+    name = kernel_name(workload)
+    if not workload.range:
+        return _prim(workload.prim, name, workload.hash), {}
+    prim = _prim(workload.range, name, workload.hash.partition("@")[0])
+    if not in_range(prim, workload.at):
+        raise LoopwrightError("the kernel was measured at sizes that it does not take")
+    return prim, {s.name: value for s, value in zip(prim.sizes, workload.at, strict=True)}
 
 
 @functools.lru_cache(maxsize=256)

@@ -42,9 +42,11 @@ __all__ = [
     "TargetKey",
     "Took",
     "Workload",
+    "hash_at",
     "integer_from",
     "list_from",
     "own_version",
+    "point_in",
     "record_from_data",
     "robust_seconds",
     "rounded",
@@ -70,6 +72,7 @@ ERRORS = {
 }
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_POINT = re.compile(r"[0-9]{1,18}(,[0-9]{1,18}){0,15}", re.ASCII)
 _LOOSE_INTEGER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _MOST_DIGITS = 18  # of a size
 _TEXT_LIMIT = 100_000
@@ -81,11 +84,17 @@ class Workload:
     """A computation. ``text`` is for people, ``prim`` is the canonical text that was hashed.
 
     Two workloads of the same ``kind`` differ in sizes alone.
+
+    A kernel with symbolic sizes is one workload at each point ``at`` which it is measured (a value
+    for each size, in their order): ``range`` is its canonical text, ``prim`` that of what it
+    computes there, and its hash is that of ``range`` followed by the point, ``3f9a...@64,7``.
     """
 
     hash: str
     text: str = ""
     prim: str = ""
+    range: str = ""
+    at: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -97,10 +106,11 @@ class Workload:
         """The integers of the canonical text, in order."""
         return _kind_and_sizes(self.prim)[1]
 
-    def to_data(self) -> dict[str, str]:
+    def to_data(self) -> dict[str, Any]:
         """Returns the JSON of a line's ``workload``."""
         prim = {"prim": self.prim} if self.prim else {}
-        return {"hash": self.hash, "text": self.text, **prim}
+        point = {"range": self.range, "at": self.at} if self.range else {}
+        return {"hash": self.hash, "text": self.text, **prim, **point}
 
     def distance(self, other: Workload) -> float:
         """Returns the sum of |log2| of the ratios of sizes; inf between different kinds.
@@ -360,8 +370,31 @@ def record_from_data(data: dict[str, Any]) -> MeasureRecord:
 def workload_from(data: dict[str, Any]) -> Workload:
     """Returns the ``workload`` of a line. Raises RecordError if it has none."""
     workload = _object(data, "workload")
-    texts = (text_from(workload, name) for name in ("text", "prim"))
-    return Workload(text_from(workload, "hash", least=1), *texts)
+    texts = [text_from(workload, name) for name in ("text", "prim", "range")]
+    made = Workload(text_from(workload, "hash", least=1), *texts)
+    if "range" not in workload and "at" not in workload:
+        return made
+    values = list_from(workload, "at")
+    if not values or not all(type(v) is int and 0 <= v < 2**63 for v in values):
+        raise RecordError("at holds no sizes")
+    if point_in(made.hash) != tuple(values) or not made.range:
+        raise RecordError("at is not the point of the hash")
+    return replace(made, at=tuple(values))
+
+
+def hash_at(range_hash: str, point: Sequence[int]) -> str:
+    """Returns the hash of a range's workload at a point.
+
+    >>> hash_at("3f9a", (64, 7)), point_in("3f9a@64,7")
+    ('3f9a@64,7', (64, 7))
+    """
+    return f"{range_hash}@{','.join(map(str, point))}"
+
+
+def point_in(hash_at_point: str) -> tuple[int, ...]:
+    """Returns the point in a workload's hash; () for one whose sizes are all known."""
+    _, _, values = hash_at_point.partition("@")
+    return tuple(map(int, values.split(","))) if _POINT.fullmatch(values) else ()
 
 
 def target_from(data: dict[str, Any]) -> TargetKey:

@@ -20,7 +20,7 @@ from .decision import Decision
 from .line import RecordError, SkippedLines
 from .log_file import as_log_error, locked_file, opened, pieces
 from .note import Entry, Note, entry_of
-from .record import MeasureRecord, TargetKey, Workload
+from .record import MeasureRecord, TargetKey, Workload, hash_at, point_in
 
 __all__ = ["TuningLog"]
 
@@ -155,6 +155,11 @@ class TuningLog:
         """Returns the workloads that differ from ``wanted`` in sizes alone, and itself if it is
         here."""
         return list(self._by_kind.get(wanted.kind, {}).values()) if wanted.kind else []
+
+    def points(self, range_hash: str) -> set[tuple[int, ...]]:
+        """Returns the points at which the kernel of a range was measured."""
+        beginning = hash_at(range_hash, ())
+        return {point_in(name) for name in self._by_hash if name.startswith(beginning)}
 
     def choices(self) -> list[Decision]:
         """Returns the decisions about graphs and routes, in the order of the file."""

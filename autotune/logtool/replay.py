@@ -19,6 +19,7 @@ import numpy as np
 from ...codegen.target import FEATURES, Target
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
+from ...ir.loop.prim import PrimFunc
 from ...ir.loop.workload import parse_workload
 from ..budget import Budget, BudgetClock
 from ..log.journal import library_versions, settings_from_json
@@ -31,6 +32,7 @@ from ..measure.kernels import task_of
 from ..model.cost_model import JudgedModel, available_model
 from ..program.program_tuner import tune_program
 from ..protocols import Candidate
+from ..ranges import Point, in_range
 from ..request import TuneRequest
 from ..space.features import FEATURE_NAMES
 from ..task import Task
@@ -273,14 +275,24 @@ def _target(note: Note) -> Target:
 def _task(data: Mapping[str, Any], target: Target) -> Task:
     name = str(data.get("name", "kernel"))
     try:
-        prim = parse_workload(str(data.get("prim", "")), name)
+        prim = parse_workload(str(data.get("range") or data.get("prim", "")), name)
+        point = _point(data, prim)
     except LoopwrightError as error:
         raise ReplayError(f"the kernel {name} cannot be read: {error.message}") from error
     threads, weight = (int(_number(data, n, 1.0)) for n in ("threads", "weight"))
-    task = task_of(prim, target, threads, weight)
+    task = task_of(prim, target, threads, weight, point=point)
     return replace(
         task, seconds=_number(data, "seconds", math.inf), floor=_number(data, "floor", 0.0)
     )
+
+
+def _point(data: Mapping[str, Any], prim: PrimFunc) -> Point:
+    """Returns the point of a task in the range of its kernel."""
+    values = data.get("at")
+    values = values if isinstance(values, list) and all(type(v) is int for v in values) else []
+    if not in_range(prim, values):
+        raise LoopwrightError("its sizes are not known")
+    return {s.name: value for s, value in zip(prim.sizes, values, strict=True)}
 
 
 def _number(data: Mapping[str, Any], name: str, unknown: Unknown) -> float | Unknown:

@@ -16,8 +16,9 @@ slow machine would take.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from ...codegen.kernel import Kernel
 from ...codegen.objects import object_code
@@ -34,13 +35,16 @@ from .verdicts import verdicts
 
 __all__ = ["Subject", "can_try", "refusals"]
 
+_Name = TypeVar("_Name", bound=Hashable)
+
 CHECK_VERSION = 2
 """Version of the checks; verdicts of other versions are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kernel of a PrimFunc, compiled under a schedule. ``workload`` is the PrimFunc's hash."""
+    """A kernel of a PrimFunc, compiled under a schedule. ``workload`` is the PrimFunc's hash, at
+    the point of its range where it is tried."""
 
     prim: PrimFunc
     kernel: Kernel
@@ -67,7 +71,7 @@ def can_try(target: Target) -> bool:
     return target.level.cpu_flags <= host.level.cpu_flags and target.features <= host.features
 
 
-def refusals(subjects: Mapping[str, Subject], folder: Path) -> dict[str, str]:
+def refusals(subjects: Mapping[_Name, Subject], folder: Path) -> dict[_Name, str]:
     """Returns the reasons why kernels must not be used, by name; kernels without objection are left
     out. Verdicts are remembered in ``folder``."""
     store = verdicts(folder)

@@ -15,11 +15,12 @@ from ...codegen.target import Target
 from ...codegen.traffic import LEVELS, Traffic
 from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.steps import Schedule
+from ..ranges import AtPoint, Point, specialised
 from ..space.analysis import prim_bytes
 from ..space.least_work import least_flops
 from ..space.space import ScheduleSpace
 from ..task import Task
-from ..workload import as_lists, workload_of
+from ..workload import as_lists, workload_at, workload_of
 from .toolchain import Toolchain
 from .twins import nest_key
 
@@ -29,20 +30,27 @@ Array = npt.NDArray[Any]
 
 
 def task_of(
-    prim: PrimFunc, target: Target, threads: int, weight: int = 1, cache: str = "warm"
+    prim: PrimFunc,
+    target: Target,
+    threads: int,
+    weight: int = 1,
+    cache: str = "warm",
+    point: Point | None = None,
 ) -> Task:
-    """Returns the task of tuning one kernel."""
-    space = ScheduleSpace(prim, target, threads)
+    """Returns the task of tuning one kernel; one with symbolic sizes at a ``point``."""
+    there = specialised(prim, point or {})
+    space = ScheduleSpace(there, target, threads)
     return Task(
-        prim=prim,
+        prim=there,
+        compiled=AtPoint(prim, point) if point else None,
         target=target,
         space=space,
-        workload=workload_of(prim),
+        workload=workload_at(prim, point) if point else workload_of(prim),
         name=prim.name,
         weight=weight,
         threads=threads,
-        flops=least_flops(prim),
-        bytes=prim_bytes(prim),
+        flops=least_flops(there),
+        bytes=prim_bytes(there),
         nest_key=partial(nest_key, prim),
         sketch_of=space.sketch_name,
         cache=cache,
@@ -100,8 +108,11 @@ def machine_floor(task: Task, machine: MachineModel) -> float:
     return Roof(machine, task.threads).bound(Work(task.flops, traffic, 8 if wide else 4))[1]
 
 
-def _compile(prim: PrimFunc, schedule: Any, target: Target, name: str) -> Kernel:
-    return compile_kernel(prim, Schedule.from_json(as_lists(schedule)), target, name)
+def _compile(prim: PrimFunc | AtPoint, schedule: Any, target: Target, name: str) -> Kernel:
+    steps = Schedule.from_json(as_lists(schedule))
+    if isinstance(prim, AtPoint):
+        return compile_kernel(prim.prim, steps, target, name).at(prim.point)
+    return compile_kernel(prim, steps, target, name)
 
 
 TOOLCHAIN = Toolchain(_compile, prepare_operands)

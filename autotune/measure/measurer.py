@@ -134,7 +134,7 @@ class NativeMeasurer:
         self._kept: dict[str, tuple[float, bytes]] = {}  # seconds a call and code, by candidate
         self._folder = ScratchFolder()
         cache = self._folder.path / "reference.npz"
-        self._build = BuildService(task.prim, task.target, toolchain, settings)
+        self._build = BuildService(task.compiled or task.prim, task.target, toolchain, settings)
         self._run = RunService(task.prim, task.threads, toolchain, settings, seed, cache)
         try:
             self.prepare()

@@ -26,6 +26,7 @@ from ...ir.schedule.apply import apply_schedule, completed
 from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
+from ..ranges import specialised, typical_point
 from .analysis import Group, groups_of
 from .core_features import core_features
 from .features import space_features
@@ -482,10 +483,15 @@ def default_variant(
     prim: PrimFunc, target: Target, refused: Collection[Schedule] = ()
 ) -> tuple[Schedule, Variant | None]:
     """Returns the first default schedule that is not ``refused``, and its variant;
-    the plain nest and None where there is none."""
-    for variant in _variants(prim, target):  # the first choices of each were checked
+    the plain nest and None where there is none.
+
+    Of a PrimFunc with symbolic sizes it is that of the typical ones.
+    """
+    typical = specialised(prim, typical_point(prim))
+    for variant in _variants(typical, target):  # the first choices of each were checked
         for place, choices in enumerate(variant.defaults):
             schedule = variant.schedule(choices)
-            if schedule not in refused and (place == 0 or _is_legal(prim, schedule, target)):
+            checked = place == 0 and typical is prim
+            if schedule not in refused and (checked or _is_legal(prim, schedule, target)):
                 return schedule, variant
     return Schedule(), None

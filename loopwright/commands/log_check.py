@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..autotune.log.logged import logged_prim
+from ..autotune.log.logged import logged_kernel
 from ..autotune.log.lookup import best_records
 from ..autotune.log.record import MeasureRecord
 from ..autotune.log.tuning_log import TuningLog
@@ -38,11 +38,11 @@ def _checked(winner: MeasureRecord, workers: Workers) -> tuple[str, bool]:
     if level is None or not level.cpu_flags <= host.level.cpu_flags:
         return f"not run, this machine has no {winner.target.isa}", True
     try:
-        prim = logged_prim(winner.workload)
+        prim, point = logged_kernel(winner.workload)
     except LoopwrightError as error:
         return f"not run, {error.message}", True
     target = host.with_isa(winner.target.isa)
-    task = task_of(prim, target, winner.target.threads)
+    task = task_of(prim, target, winner.target.threads, point=point)
     with NativeMeasurer(task, TOOLCHAIN, workers=workers) as measurer:
         ((_, record),) = measurer.measure([Candidate(winner.schedule, winner.sketch)])
     if not record.ok:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...autotune.budget import Budget, BudgetClock
-from ...autotune.log.logged import logged_prim
+from ...autotune.log.logged import logged_kernel
 from ...autotune.log.lookup import best_records
 from ...autotune.log.record import target_key
 from ...autotune.log.tuning_log import TuningLog
@@ -32,7 +32,8 @@ def measure_decisions(log: TuningLog, budget: Budget) -> int:
         if clock.spent or target_key(target, threads) != winner.target:
             continue
         try:
-            task = task_of(logged_prim(winner.workload), target, threads)
+            prim, point = logged_kernel(winner.workload)
+            task = task_of(prim, target, threads, point=point)
         except LoopwrightError:
             continue
         assert isinstance(task.space, ScheduleSpace)
