@@ -1,0 +1,22 @@
+"""Language models that write: GPT-2's and Llama's decoder, from the prompt to the last token.
+
+models      the two models in NumPy style, which read and write a cache of keys and values
+generate    compiled functions for a prompt, a token and a whole answer; how tokens are chosen
+__main__    the demo: python -m examples.decoder --help
+"""
+
+from .generate import Decoder, greedy, sampler
+from .models import GPT2, GPT2_SMALL, SMALL_LLAMA, Llama, Sizes, empty_cache, random_weights
+
+__all__ = [
+    "GPT2",
+    "GPT2_SMALL",
+    "SMALL_LLAMA",
+    "Decoder",
+    "Llama",
+    "Sizes",
+    "empty_cache",
+    "greedy",
+    "random_weights",
+    "sampler",
+]
