@@ -47,7 +47,9 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
                 _run(stmt.body, env, arrays)
             env.pop(stmt.var, None)
         elif isinstance(stmt, Let):
-            env[stmt.var] = evaluate(stmt.value, env)
+            env[stmt.var] = value = evaluate(stmt.value, env)
+            if stmt.extent is not None and not 0 <= value < evaluate(stmt.extent, env):
+                raise IndexError(f"{stmt.var} = {value} is not in {stmt.extent}")
         elif isinstance(stmt, Alloc):
             shape = [as_int(s) for s in stmt.buffer.shape]
             arrays[stmt.buffer.name] = np.full(shape, 77, stmt.buffer.dtype.numpy)

@@ -7,7 +7,7 @@
     Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group? ["shifted"]]
     Group   ::= "by" size "of" dimension
     Stmt    ::= kind var "in" extent ["by" instruction] ":" Stmt*
-              | "let" var "=" int_expr                          until the end of the enclosing body
+              | "let" var ["in" extent] "=" int_expr            until the end of the enclosing body
               | scope Buffer                                    scope: registers | stack | tiles
               | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
@@ -118,8 +118,11 @@ class At(Loop):
 
 @dataclass(frozen=True, slots=True)
 class Let:
+    """``var`` stands for ``value``, which lies between 0 and ``extent - 1`` if there is one."""
+
     var: str
     value: IntExpr
+    extent: IntExpr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +414,8 @@ def statement_lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, S
                 yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}{how}:", stmt
             yield from statement_lines(stmt.body, depth + 1)
         elif isinstance(stmt, Let):
-            yield f"{pad}let {stmt.var} = {stmt.value}", stmt
+            within = "" if stmt.extent is None else f" in {stmt.extent}"
+            yield f"{pad}let {stmt.var}{within} = {stmt.value}", stmt
         elif isinstance(stmt, Alloc):
             yield f"{pad}{stmt.scope} {stmt.buffer}", stmt
         elif isinstance(stmt, If):
@@ -456,6 +460,7 @@ def int_exprs(stmt: Stmt) -> Iterator[IntExpr]:
         yield stmt.extent
     elif isinstance(stmt, Let):
         yield stmt.value
+        yield stmt.extent or 0
     elif isinstance(stmt, Alloc):
         yield from stmt.buffer.shape
     elif not isinstance(stmt, If):
@@ -476,6 +481,8 @@ def with_sizes(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
             stmt = replace(stmt, extent=substitute(stmt.extent, values))
         return _own_values(stmt, values)
     stmt = substituted(stmt, values)
+    if isinstance(stmt, Let) and stmt.extent is not None:
+        return replace(stmt, extent=substitute(stmt.extent, values))
     return replace(stmt, count=substitute(stmt.count, values)) if isinstance(stmt, Sort) else stmt
 
 

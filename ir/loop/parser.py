@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..dims import IntExpr, Symbol, as_int, size, size_symbols, substitute, symbol, symbols
+from ..dims import IntExpr, Symbol, as_int, size, size_symbols, substitute, symbol
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES, FLOAT32, INT64, DType
 from ..errors import InternalError, ParseError
@@ -427,10 +427,11 @@ class _Parser:
             return At(LoopKind.FOR, var, extent, self.inner(lines, depth), chosen)
         if word[1] == "let":
             var = self.loop_name()
+            extent = self.extent("=") if self.word("in") else None
             self.scan.expect("=")
             value = self.int_expr("")
             self.leave()
-            return Let(var, value)
+            return Let(var, value, extent)
         if word[1] == "stream":
             at = word.start()
             stmt = self.store()
@@ -472,11 +473,7 @@ class _Parser:
         at = self.scan.skip()
         text, by, _ = self.scan.balanced(stop).partition(" by ")
         self.scan.position = at + len(text) + (1 if by else 0)
-        extent = self._dim(text, at)
-        unknown = sorted(symbols(extent) - self.ranged.keys())
-        if unknown:
-            self.scan.fail(f"no size {unknown[0]}", at)
-        return extent
+        return self._dim(text, at)
 
     def loop_name(self) -> str:
         name = self.name(_LOOP, "the name of a loop")

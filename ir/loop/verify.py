@@ -12,10 +12,11 @@ from dataclasses import field
 from typing import NoReturn
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, Symbol, bounds, symbols
+from ..dim_proofs import prove
+from ..dims import Dim, IntExpr, Symbol, bounds, int_max, int_min, symbols
 from ..dtype import INT64, DType
 from ..errors import InternalError
-from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from .expr import Expr, Index, IndexLike, Op, Read, index_value, walk
 from .intrinsics import is_instance
 from .kinds import LoopKind, Role
 from .nest import Accumulate, Alloc, At, If, Intrinsic, Let, Loop, Nest, Prefetch, Sort, Stmt, Store
@@ -26,6 +27,7 @@ from .scalar import COMBINERS
 __all__ = ["verify_nest", "verify_prim"]
 
 Ranges = Mapping[str, tuple[int, int]]
+Ends = Mapping[str, tuple[IntExpr, IntExpr]]
 
 
 def verify_prim(prim: PrimFunc) -> None:
@@ -67,7 +69,7 @@ class _PrimVerifier:
         self.extents: dict[str, IntExpr] = {}
 
     def run(self) -> None:
-        sizes = {n for p in self.prim.params for size in p.shape for n in _symbols(size)}
+        sizes = {size.name for size in self.prim.sizes}
         for param in self.prim.params:
             if param.name in self.buffers:
                 self.fail(None, f"two parameters are called {param.name}")
@@ -94,21 +96,26 @@ class _PrimVerifier:
         if stage.expr.dtype != stage.buffer.dtype:
             self.fail(stage, f"{stage.name} is {stage.buffer.dtype}, its value {stage.expr.dtype}")
         axes = (*stage.axes, *stage.reduce_axes)
-        self.axes(stage, axes)
+        self.axes(stage, axes, sizes)
         variables = sizes | {a.name for a in axes}
         for node in walk(stage.expr):
             problem = _node_problem(node, self.buffers, variables)
             if problem:
                 self.fail(stage, problem)
-        ranges = {a.name: (0, a.extent - 1) for a in axes if isinstance(a.extent, int)}
-        if all(high >= 0 for _, high in ranges.values()):
+        ends: Ends = {a.name: (0, a.extent - 1) for a in axes}
+        if not any(a.extent == 0 for a in axes):
             for node in _unguarded(stage.expr):
-                problem = _outside(node.buffer, node.indices, self.buffers[node.buffer], ranges)
+                problem = _outside(node.buffer, node.indices, self.buffers[node.buffer], ends)
                 if problem:
                     self.fail(stage, problem)
 
-    def axes(self, stage: Stage, axes: Sequence[Axis]) -> None:
+    def axes(self, stage: Stage, axes: Sequence[Axis], sizes: set[str]) -> None:
         names = [a.name for a in axes]
+        for axis in axes:
+            if axis.name in sizes:
+                self.fail(stage, f"{axis.name} is an axis and a size")
+            for name in sorted(_symbols(axis.extent) - sizes):
+                self.fail(stage, f"the size {name} of the axis {axis.name} has no range")
         if len(set(names)) != len(names):
             self.fail(stage, f"{stage.name} walks an axis twice")
         for axis in axes:
@@ -127,7 +134,7 @@ class _Scope:
     """Buffers, variables and loops that are visible to a statement."""
 
     buffers: dict[str, Buffer]
-    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    ranges: dict[str, tuple[IntExpr, IntExpr]] = field(default_factory=dict)  # outer loops first
     parallel: tuple[str, ...] = ()
     private: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parallel loops around it
     lets: dict[str, frozenset[str]] = field(default_factory=dict)  # loops a let depends on
@@ -155,10 +162,13 @@ class _NestVerifier:
 
     def run(self) -> None:
         buffers: dict[str, Buffer] = {}
+        self.sizes = {size.name for size in self.nest.sizes}
         for buffer in (*(o.buffer for o in self.nest.operands), *self.nest.workspace):
             if buffer.name in buffers:
                 self.fail(None, f"two buffers are called {buffer.name}")
             buffers[buffer.name] = buffer
+            for name in sorted({n for size in buffer.shape for n in _symbols(size)} - self.sizes):
+                self.fail(None, f"the size {name} of {buffer.name} has no range")
         self.body(self.nest.body, _Scope(buffers))
 
     def body(self, body: Sequence[Stmt], scope: _Scope) -> None:
@@ -184,9 +194,13 @@ class _NestVerifier:
                 self.store(stmt, scope)
 
     def loop(self, stmt: Loop, scope: _Scope) -> None:
-        if stmt.kind not in tuple(LoopKind) or stmt.extent < 0:
+        negative = isinstance(stmt.extent, int) and stmt.extent < 0
+        if stmt.kind not in tuple(LoopKind) or negative:
             self.fail(stmt, "the loop has an unknown kind or a negative extent")
-        if stmt.var in scope.ranges:
+        self.check_variables(stmt, stmt.extent, scope)
+        if stmt.kind in (LoopKind.VECTORIZE, LoopKind.UNROLL) and isinstance(stmt.extent, Dim):
+            self.fail(stmt, f"a loop of the kind {stmt.kind} has a constant extent")
+        if stmt.var in scope.ranges or stmt.var in self.sizes:
             self.fail(stmt, f"{stmt.var} is the variable of a loop around this one")
         if isinstance(stmt, At):
             self.expression(stmt, stmt.value, scope)
@@ -200,16 +214,20 @@ class _NestVerifier:
         if stmt.kind == LoopKind.VECTORIZE:
             inner.lane = stmt.var
         inner.ranges[stmt.var] = (0, stmt.extent - 1)
-        if stmt.kind == LoopKind.PARALLEL and stmt.extent > 1:
+        if stmt.kind == LoopKind.PARALLEL and (isinstance(stmt.extent, Dim) or stmt.extent > 1):
             inner.parallel = (*scope.parallel, stmt.var)
         self.body(stmt.body, inner)
 
     def let(self, stmt: Let, scope: _Scope) -> None:
         self.check_variables(stmt, stmt.value, scope)
-        inside = bounds(stmt.value, scope.ranges)
-        if inside is None:
+        inside = bounds(stmt.value, _numbers(scope.ranges))
+        if stmt.extent is not None:
+            self.check_variables(stmt, stmt.extent, scope)
+            scope.ranges[stmt.var] = 0, stmt.extent - 1
+        elif inside is None:
             self.fail(stmt, f"the range of {stmt.var} is not known")
-        scope.ranges[stmt.var] = inside
+        else:
+            scope.ranges[stmt.var] = inside
         scope.lets[stmt.var] = _loops_of(stmt.value, scope)
 
     def condition(self, stmt: If, scope: _Scope) -> None:
@@ -227,7 +245,9 @@ class _NestVerifier:
         before = dict(scope.ranges)
         scope.ranges = _narrowed(scope.ranges, condition, holds)
         for name, (low, high) in scope.ranges.items():
-            if low == high and before[name] != (low, high):
+            if before[name] != (low, high) and prove(
+                high, "<=", low, _around(scope.ranges, low - high)
+            ):
                 scope.pinned |= {name} | scope.lets.get(name, frozenset())
 
     def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
@@ -272,7 +292,7 @@ class _NestVerifier:
         buffer = scope.buffers[stmt.buffer]
         if len(stmt.indices) != len(buffer.shape) or not stmt.indices:
             self.fail(stmt, f"{buffer.name} has {len(buffer.shape)} dimensions")
-        if not buffer.dtype.is_integer or stmt.count < 1:
+        if not buffer.dtype.is_integer or (isinstance(stmt.count, int) and stmt.count < 1):
             self.fail(stmt, f"one integer or more are sorted, not {stmt.count} {buffer.dtype}")
         if stmt.buffer not in self.written:
             self.fail(stmt, f"{stmt.buffer} is read before it is written")
@@ -302,7 +322,7 @@ class _NestVerifier:
 
     def expression(self, stmt: Stmt, expr: Expr, scope: _Scope) -> None:
         for node in walk(expr):
-            problem = _node_problem(node, scope.buffers, scope.ranges.keys())
+            problem = _node_problem(node, scope.buffers, scope.ranges.keys() | self.sizes)
             if problem:
                 self.fail(stmt, problem)
             if isinstance(node, Read) and node.buffer not in self.inputs | self.written:
@@ -314,7 +334,7 @@ class _NestVerifier:
 
     def check_variables(self, stmt: Stmt, value: IntExpr, scope: _Scope) -> None:
         for name in _symbols(value):
-            if name not in scope.ranges:
+            if name not in scope.ranges and name not in self.sizes:
                 self.fail(stmt, f"no loop {name} around this statement")
 
     def fail(self, stmt: Stmt | None, message: str) -> NoReturn:
@@ -371,16 +391,24 @@ def _unguarded(root: Expr) -> Iterator[Read]:
             stack += node.args[:1] if node.name == "where" else node.args
 
 
-def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ranges: Ranges) -> str | None:
+def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ends: Ends) -> str | None:
     """Returns the problem of an access that some iteration makes outside the buffer; None if none.
 
     Bounds are exact only for sums of loop variables; any other index is refused only if it lies
     outside in every iteration.
     """
     for i, size in zip(indices, buffer.shape, strict=True):
-        if not isinstance(i, int | Dim) or isinstance(size, Dim):
+        if not isinstance(i, int | Dim):
             continue
-        inside = bounds(i, ranges)
+        around = _around(ends, i)
+        if isinstance(size, Dim) or any(
+            isinstance(e, Dim) for pair in around.values() for e in pair
+        ):
+            least, most = prove(i, ">=", 0, around), prove(i, "<", size, around)
+            if least is False or most is False or (_is_exact(i) and not (least and most)):
+                return f"{name}[.. {i} ..] may lie outside of {buffer}"
+            continue
+        inside = bounds(i, _numbers(around))
         if inside is None:
             continue
         low, high = inside
@@ -399,6 +427,25 @@ def _is_exact(value: IntExpr) -> bool:
     return all(len(mono) == 1 and isinstance(mono[0], Symbol) for mono in plain)
 
 
+def _around(ends: Ends, value: IntExpr) -> Ends:
+    """Returns the ranges on which the value of an expression depends, outer loops first."""
+    wanted = set(_symbols(value))
+    for name, (low, high) in reversed(ends.items()):
+        if name in wanted:
+            wanted |= _symbols(low) | _symbols(high)
+    return {name: pair for name, pair in ends.items() if name in wanted}
+
+
+def _numbers(ends: Ends) -> Ranges:
+    """Returns ranges in numbers that hold the given ones."""
+    numbers: dict[str, tuple[int, int]] = {}
+    for name, (low, high) in ends.items():
+        least, most = bounds(low, numbers), bounds(high, numbers)
+        if least is not None and most is not None:
+            numbers[name] = least[0], most[1]
+    return numbers
+
+
 def _loops_of(value: IntExpr, scope: _Scope) -> frozenset[str]:
     """Returns the loops on which an index depends, directly or through a let."""
     names = _symbols(value)
@@ -406,16 +453,19 @@ def _loops_of(value: IntExpr, scope: _Scope) -> frozenset[str]:
     return names.union(*behind) if behind else names
 
 
-def _narrowed(ranges: Ranges, condition: Expr, holds: bool) -> dict[str, tuple[int, int]]:
-    """The ranges where ``variable < constant`` holds, or does not."""
+def _narrowed(ranges: Ends, condition: Expr, holds: bool) -> dict[str, tuple[IntExpr, IntExpr]]:
+    """The ranges where ``variable < limit`` holds, or does not."""
     narrowed = dict(ranges)
     if not isinstance(condition, Op) or condition.name != "less":
         return narrowed
     left, right = condition.args
-    if isinstance(left, Index) and isinstance(right, Const) and len(symbols(left.value)) == 1:
+    limit = index_value(right)
+    if isinstance(left, Index) and limit is not None and len(symbols(left.value)) == 1:
         (name,) = symbols(left.value)
         if str(left.value) == name and name in narrowed:
             low, high = narrowed[name]
-            limit = int(right.value)
-            narrowed[name] = (low, min(high, limit - 1)) if holds else (max(low, limit), high)
+            if holds:
+                narrowed[name] = low, int_min(high, limit - 1)
+            else:
+                narrowed[name] = int_max(low, limit), high
     return narrowed

@@ -6,11 +6,12 @@ loop (``loops.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, as_int, symbol
+from ..dims import Dim, IntExpr, as_int, bounds, symbol
+from ..dtype import BOOL
 from ..errors import ScheduleError
 from ..loop.decide import is_skipped, worked_out
 from ..loop.expr import (
@@ -29,6 +30,7 @@ from ..loop.nest import Accumulate, Alloc, If, Loop, Nest, Operand, Prefetch, St
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.procedure import Procedure
 from ..loop.scalar import COMBINERS
+from .limits import LIMITS, buffer_bytes
 from .loops import Body, Limits, LoopWriter, Values
 from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
@@ -39,12 +41,16 @@ from .skipping import constants_of, is_needed
 from .state import State
 from .steps import Schedule
 from .tensorize import tensorized
-from .tree import Branch, Leaf, build_forest
+from .tree import Branch, Leaf, build_forest, firm_loops
 from .version1 import multiplies_bytes, with_instructions
 
 __all__ = ["apply_schedule", "completed"]
 
 NESTS_KEPT = 4
+
+PRIVATE_BYTES = LIMITS.stack_bytes // 4
+"""Bytes up to which a private buffer of symbolic size is as large as it may ever have to be. A
+larger one is part of the workspace, whole."""
 
 
 def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
@@ -70,7 +76,7 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
 def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
     state = state_of(prim, schedule)
     forest = build_forest(state)
-    writer = _Writer(state)
+    writer = _Writer(state, firm_loops(state, forest) if prim.sizes else ())
     body: list[Stmt] = []
     limits = state.extents
     for root in forest:
@@ -129,8 +135,8 @@ Locals = Mapping[str, _Local]
 
 
 class _Writer(LoopWriter):
-    def __init__(self, state: State) -> None:
-        super().__init__(state)
+    def __init__(self, state: State, firm: Container[str]) -> None:
+        super().__init__(state, firm)
         self.extents = state.extents
         self.workspace: dict[str, Buffer] = {}
         self.panelled: set[str] = set()  # operands whose loop of ``pack_at`` has been written
@@ -195,9 +201,10 @@ class _Writer(LoopWriter):
         """Returns the body of a loop; ``behind`` makes the statements at its end."""
         allocs: list[Stmt] = []
         for stage in item.stores:
-            made = self.private(stage, stage.buffer.name, values, limits)
-            allocs.append(Alloc(made.buffer, Scope.STACK))
-            local = {**local, stage.name: made}
+            made = self.bounded(self.private(stage, stage.buffer.name, values, limits))
+            if made is not None:
+                allocs.append(Alloc(made.buffer, Scope.STACK))
+                local = {**local, stage.name: made}
         inner = self.items(item.items, values, limits, local)
         for name, panels in self.state.panels.items():
             if panels.loop == item.loop:
@@ -268,6 +275,8 @@ class _Writer(LoopWriter):
         cache = state.caches.get(stage.name)
         scope = cache.scope if cache else Scope.REGISTERS
         tile = self.private(stage, f"{stage.name}.acc", values, limits)
+        if any(isinstance(size, Dim) for size in tile.buffer.shape):
+            return self.reduction_in_place(item, values, limits, local), local
         spatial = [l for l in item.inner if not state.is_reduction(stage, l)]
         reduced = [l for l in item.inner if state.is_reduction(stage, l)]
         identity = const(COMBINERS[combiner].identity(stage.buffer.dtype), stage.buffer.dtype)
@@ -343,6 +352,51 @@ class _Writer(LoopWriter):
             written += self.write_back(item, tile, spatial, values, limits, local)
         return written, with_tile if item.in_tile else local
 
+    def reduction_in_place(
+        self, item: Leaf, values: Values, limits: Limits, local: Locals
+    ) -> list[Stmt]:
+        """Writes a reduction that accumulates in the stage's buffer: the elements that the loops
+        around leave open are not of constant number."""
+        stage, state = item.stage, self.state
+        assert stage.combiner is not None
+        combiner = stage.combiner
+        if stage.name in state.rfactors or stage.name in self.kept:
+            raise ScheduleError(f"the tile of {stage.name} is not of constant size")
+        if stage.name not in local and stage.name not in state.prim.outputs:
+            self.workspace.setdefault(stage.name, stage.buffer)
+        identity = const(COMBINERS[combiner].identity(stage.buffer.dtype), stage.buffer.dtype)
+        spatial = [l for l in item.inner if not state.is_reduction(stage, l)]
+
+        def init(v: Values, l: Limits) -> list[Stmt]:
+            name, indices = self.target(stage, v, local)
+            return [Store(name, indices, identity)]
+
+        def accumulate(v: Values, l: Limits) -> list[Stmt]:
+            value = self.instantiate(stage.expr, v, local)
+            if is_skipped(stage.expr, value, combiner):
+                return []
+            name, indices = self.target(stage, v, local)
+            return [*self.prefetches(stage, v), Accumulate(name, indices, combiner, value)]
+
+        first = self.is_first(item, values)
+        written = _only_if(first, self.nest(spatial, values, limits, init))
+        return written + self.nest(item.inner, values, limits, accumulate)
+
+    def is_first(self, item: Leaf, values: Values) -> Expr:
+        """Returns the condition that no iteration of the reduced loops around came before."""
+        parts = [p for loop in item.outer_reductions for p in self.state.parts(loop)]
+        if any(isinstance(self.extents[self.state.axis_of(p)], Dim) for p in parts):
+            # A loop may not run, and another one go on from there, so places on the axes count.
+            outer = [self.axis_value(axis, values) for axis in map(self.state.axis_of, parts)]
+        else:
+            outer = [values[p] for p in parts]
+        if any(isinstance(n, int) and n != 0 for n in outer):
+            return const(False, BOOL)
+        moving = [n for n in outer if isinstance(n, Dim)]
+        if not moving:
+            return const(True, BOOL)
+        return op("equal", index(sum(moving[1:], moving[0])), index(0))
+
     def prefetches(self, stage: Stage, values: Values) -> list[Stmt]:
         """Returns the prefetches of a stage: the places that it reads some iterations later, each
         once. Operands that it does not read here, in this piece of a join, are left out."""
@@ -416,13 +470,9 @@ class _Writer(LoopWriter):
 
             return self.nest(spatial, values, limits, one)
 
-        outer = [values[p] for loop in item.outer_reductions for p in self.state.parts(loop)]
-        if any(isinstance(n, int) and n != 0 for n in outer):
-            return store(fresh=False)
-        moving = [n for n in outer if isinstance(n, Dim)]
-        if not moving:
-            return store(fresh=True)
-        first = op("equal", index(sum(moving[1:], moving[0])), index(0))
+        first = self.is_first(item, values)
+        if isinstance(first, Const):
+            return store(fresh=bool(first.value))
         return [If(first, tuple(store(fresh=True)), tuple(store(fresh=False)))]
 
     @property
@@ -435,6 +485,17 @@ class _Writer(LoopWriter):
         shape = tuple(limits[a.name] for a in stage.axes)
         fixed = tuple(self.axis_value(a.name, values) for a in stage.axes)
         return _Local(Buffer(name, shape, stage.buffer.dtype), fixed)
+
+    def bounded(self, local: _Local) -> _Local | None:
+        """Returns a private buffer of the greatest size it may need; None if that is large."""
+        shape: list[int] = []
+        for size in local.buffer.shape:
+            ends = bounds(size, self.ranges)
+            shape.append(max(0, ends[1]) if ends is not None else LIMITS.stack_bytes)
+        buffer = replace(local.buffer, shape=tuple(shape))
+        if shape != list(local.buffer.shape) and buffer_bytes([buffer]) > PRIVATE_BYTES:
+            return None
+        return replace(local, buffer=buffer)
 
     def target(
         self, stage: Stage, values: Values, local: Locals

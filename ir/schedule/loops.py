@@ -1,18 +1,45 @@
-"""The loops of a nest, written with constant extents.
+"""The loops of a nest.
 
 Where a split does not divide its axis, or an axis is cut or peeled, the iterations are *runs* with
 a body each.
+
+What is left of an axis inside of some loops, its *limit*, may be symbolic. Vector lanes, unrolled
+loops and register tiles have constant extents. So the loop around these (a *firm* one) runs over
+whole blocks, and then over what is left in blocks of powers of two, each of which runs once or not
+at all. The limit in any other loop is that of its last iteration where it is in that one::
+
+    for i.0 in n // 8:                              for i.0 in ceildiv(n, 8):
+      unroll i.1 in 8: s[8 * i.0 + i.1]               for i.1 in min(8, n - 8 * i.0): s
+    for i.0.rest in n % 8 // 4:
+      unroll i.1 in 4: s[8 * (n // 8) + i.1]
+    for i.0.rest in n % 4 // 2: ...
+
+In a parallel or fused loop a firm one has a further iteration for what is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
 from math import prod
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, resolve, symbol
+from ..dims import (
+    Dim,
+    IntExpr,
+    Max,
+    Min,
+    as_int,
+    bounds,
+    ceildiv,
+    floordiv,
+    int_min,
+    mod,
+    product,
+    resolve,
+    symbol,
+)
 from ..errors import ScheduleError
 from ..loop.cases import pieces
 from ..loop.expr import index, op
@@ -23,7 +50,7 @@ from .state import State
 
 __all__ = ["Body", "Limits", "LoopWriter", "Values"]
 
-Limits = Mapping[str, int]  # how much of an axis is left inside the loops so far
+Limits = Mapping[str, IntExpr]  # how much of an axis is left inside the loops so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +63,7 @@ class Run:
     base: int
     start: int
     limit: int
-    others: Limits = field(default_factory=dict[str, int])  # limits of other axes in it
+    others: Limits = field(default_factory=dict[str, IntExpr])  # limits of other axes in it
 
     @property
     def count(self) -> int:
@@ -46,13 +73,14 @@ class Run:
 def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -> list[Run]:
     """Returns the runs of a plain loop; ``short``: sizes of axes in its last iteration."""
     axis, block = state.axis_of(loop), state.block(loop)
+    limit_around = as_int(limits[axis])
     if axis in short:
-        last = limits[axis] - 1
+        last = limit_around - 1
         whole = [Run(0, last - 1, 0, 0, 1)] if last else []
         return [*whole, Run(last, last, 0, 0, 1, short[axis])]
-    parts = [(0, limits[axis])]
+    parts = [(0, limit_around)]
     if axis in state.cuts and loop == state.loops_of_axis(axis)[0]:
-        parts = pieces(state.cuts[axis], limits[axis])
+        parts = pieces(state.cuts[axis], limit_around)
     first, last = state.peels.get(loop, (0, 0))
     result: list[Run] = []
     base = 0
@@ -86,7 +114,7 @@ def _short_panels(state: State) -> dict[str, Limits]:
     rests: dict[str, Limits] = {}
     for stage in state.prim.stages:
         pack = state.packs.get(stage.name)
-        if pack is None or pack.group or not pack.rest:
+        if pack is None or pack.group or isinstance(pack.rest, Dim) or not pack.rest:
             continue
         panels, lanes = pack.stage.axes[0].name, pack.stage.axes[-1].name  # before any ``layout``
         places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]
@@ -96,11 +124,23 @@ def _short_panels(state: State) -> dict[str, Limits]:
     return rests
 
 
+def _divides(block: int, limit: IntExpr) -> bool:
+    """True if a limit is known to be a multiple of ``block``."""
+    if mod(limit, block) == 0:
+        return True
+    match limit.terms if isinstance(limit, Dim) else ():
+        case (((Min() | Max() as atom,), 1),):
+            return _divides(block, atom.left) and _divides(block, atom.right)
+        case _:
+            return False
+
+
 class LoopWriter:
     """Writes loops around bodies; ``ranges`` are those of the loops around what is written now."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, firm: Container[str]) -> None:
         self.state = state
+        self.firm = firm
         self.count = 0
         self.short = _short_panels(state)
         self.steps = {  # the loops of each axis, and how far the axis moves with one step of them
@@ -123,6 +163,8 @@ class LoopWriter:
         self.count += 1
         if self.count > LIMITS.loops:
             raise ScheduleError(f"the nest has more than {LIMITS.loops} loops")
+        if isinstance(limits[self.state.axis_of(name)], Dim):
+            return self.symbolic_loop(name, kind, values, limits, body)
         loop_runs = runs(self.state, name, limits, self.short)
         if kind == LoopKind.PARALLEL and len(loop_runs) > 1:
             total = loop_runs[-1].last + 1
@@ -174,6 +216,8 @@ class LoopWriter:
         body: Body,
     ) -> list[Stmt]:
         parts = self.state.fused[name]
+        if any(isinstance(limits[self.state.axis_of(part)], Dim) for part in parts):
+            return self.symbolic_fused_loop(name, values, limits, body)
         part_runs = [runs(self.state, part, limits, self.short) for part in parts]
         counts = [each[-1].last + 1 if each else 0 for each in part_runs]
         total = prod(counts)
@@ -196,7 +240,7 @@ class LoopWriter:
 
     def fused_parts(
         self,
-        parts: Sequence[tuple[str, Sequence[Run]]],
+        parts: Sequence[tuple[str, Sequence[Run] | None]],
         values: Values,
         limits: Limits,
         body: Body,
@@ -204,9 +248,112 @@ class LoopWriter:
         if not parts:
             return body(values, limits)
         (name, loop_runs), *others = parts
-        return self.branches(
-            name, loop_runs, values, limits, lambda v, l: self.fused_parts(others, v, l, body)
-        )
+
+        def inner(v: Values, l: Limits) -> list[Stmt]:
+            return self.fused_parts(others, v, l, body)
+
+        if loop_runs is None:
+            return self.iteration(name, values, limits, inner)
+        return self.branches(name, loop_runs, values, limits, inner)
+
+    # -- symbolic limits -----------------------------------------------------------------------
+
+    def symbolic_loop(
+        self, name: str, kind: LoopKind, values: Values, limits: Limits, body: Body
+    ) -> list[Stmt]:
+        """Returns the loop, and those over the rest, where the limit around it is symbolic."""
+        axis, block = self.state.axis_of(name), self.state.block(name)
+        limit = limits[axis]
+        if kind == LoopKind.VECTORIZE:
+            raise ScheduleError(f"vectorize: {name} has {limit} iterations, which are not constant")
+        kind = LoopKind.FOR if kind == LoopKind.UNROLL else kind
+        split = kind == LoopKind.FOR and name in self.firm and not _divides(block, limit)
+        count = floordiv(limit, block) if split else ceildiv(limit, block)
+        written: list[Stmt] = []
+        if self.may_run(name, count):
+            if split:
+                inside = {**values, name: symbol(name)}
+                inner = body(inside, {**limits, axis: block})
+            else:
+                inner = self.iteration(name, values, limits, body)
+            written.append(Loop(kind, name, count, tuple(inner)))
+        if split:
+            written += self.rest(name, values, limits, body)
+        return written
+
+    def may_run(self, name: str, count: IntExpr) -> bool:
+        """Notes the range of a loop; False if it never runs."""
+        ends = bounds(count, self.ranges)
+        assert ends is not None
+        self.ranges[name] = (0, max(0, ends[1] - 1))
+        return ends[1] > 0
+
+    def iteration(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
+        """Returns the body of any iteration, the last of which may cover less than the others."""
+        axis, block, number = self.state.axis_of(name), self.state.block(name), symbol(name)
+        limit, inside = limits[axis], {**values, name: number}
+        even = block == 1 or _divides(block, limit)
+        if not even and name not in self.firm:
+            left = resolve(int_min(block, limit - number * block), self.ranges)
+            return body(inside, {**limits, axis: left})
+        whole = body(inside, {**limits, axis: block})
+        if even:
+            return whole
+        rest = self.rest(name, values, limits, body)
+        is_whole = op("less", index(number), index(floordiv(limit, block)))
+        return [If(is_whole, tuple(whole), tuple(rest))]
+
+    def rest(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
+        """Returns the loops over what is left of an axis behind whole blocks."""
+        axis, block, var = self.state.axis_of(name), self.state.block(name), f"{name}.rest"
+        limit, start = limits[axis], values.get(_start_of(axis), 0)
+        number, left = floordiv(limit, block), mod(limit, block)
+        done, tile = number * block, 1 << (block - 1).bit_length() - 1
+        written: list[Stmt] = []
+        while tile:
+            count = resolve(floordiv(left, tile), self.ranges)
+            if self.may_run(var, count):
+                place = start + (done - number * block) + symbol(var) * tile
+                inside = {**values, name: number, _start_of(axis): place}
+                inner = body(inside, {**limits, axis: tile})
+                written.append(Loop(LoopKind.FOR, var, count, tuple(inner)))
+            if block % tile == 0:
+                done, left = floordiv(limit, tile) * tile, mod(limit, tile)
+            else:
+                done, left = done + count * tile, mod(left, tile)
+            tile //= 2
+        return written
+
+    def symbolic_fused_loop(
+        self, name: str, values: Values, limits: Limits, body: Body
+    ) -> list[Stmt]:
+        """Returns a fused loop some of whose parts have a symbolic limit."""
+        parts = self.state.fused[name]
+        part_runs: list[tuple[str, Sequence[Run] | None]] = []
+        counts: list[IntExpr] = []
+        for part in parts:
+            limit = limits[self.state.axis_of(part)]
+            if isinstance(limit, Dim):
+                part_runs.append((part, None))
+                counts.append(ceildiv(limit, self.state.block(part)))
+            else:
+                each = runs(self.state, part, limits, self.short)
+                part_runs.append((part, each))
+                counts.append(each[-1].last + 1 if each else 0)
+        total = product(counts)
+        if not self.may_run(name, total):
+            return []
+        lets: list[Stmt] = []
+        left: IntExpr = symbol(name)
+        for n, (part, count) in enumerate(zip(parts, counts)):
+            stride = product(counts[n + 1 :])
+            if count != 1:
+                self.may_run(part, count)
+                lets.append(Let(part, floordiv(left, stride), count))
+                left = mod(left, stride)
+        stmts = self.fused_parts(part_runs, values, limits, body)
+        kind = self.state.kinds.get(name, LoopKind.FOR)
+        return [Loop(kind, name, total, (*lets, *stmts))]
 
     def nest(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 
-from ..dims import IntExpr, as_int, symbol
+from ..dims import Dim, IntExpr, as_int, symbol
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -53,7 +53,8 @@ def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
         for i in 100: s        =>   for i.0 in 13: for i.1 in 8: s[i := 8 * i.0 + i.1]
 
     The first factor must be the extent divided by the others, rounded up. Where they do not divide,
-    the rest of the axis runs in a copy of the body of its own.
+    the rest of the axis runs in a copy of the body of its own. Of a symbolic extent the first
+    factor may be any.
     """
     extents = state.extents
     if axis not in extents or axis in state.splits or axis not in state.order:
@@ -61,8 +62,10 @@ def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
     if axis in state.kinds or axis in state.peels:
         raise ScheduleError(f"split: {axis} is already {state.kinds.get(axis, 'peeled')}")
     inner = prod(factors[1:])
-    if len(factors) < 2 or inner < 1 or factors[0] != max(1, -(-extents[axis] // inner)):
-        raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extents[axis]}")
+    extent = extents[axis]
+    covered = isinstance(extent, Dim) or (inner and factors[0] == max(1, -(-extent // inner)))
+    if len(factors) < 2 or inner < 1 or not covered:
+        raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extent}")
     if len(factors) > MAX_FACTORS or inner >= MAX_BLOCK:
         raise ScheduleError(f"split: {axis} into more than {MAX_FACTORS} loops, or larger ones")
     loops = tuple(f"{axis}.{p}" for p in range(len(factors)))

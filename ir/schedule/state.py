@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, as_int
+from ..dims import IntExpr
 from ..errors import ScheduleError
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Pack
@@ -94,11 +94,9 @@ class State:
         return State(prim, tuple(extents))
 
     @property
-    def extents(self) -> dict[str, int]:
+    def extents(self) -> dict[str, IntExpr]:
         """The extent of every axis."""
-        return {
-            a.name: as_int(a.extent) for s in self.prim.stages for a in (*s.axes, *s.reduce_axes)
-        }
+        return {a.name: a.extent for s in self.prim.stages for a in (*s.axes, *s.reduce_axes)}
 
     def loops_of_axis(self, axis: str) -> tuple[str, ...]:
         """Returns the loops that an axis was split into, outermost first."""

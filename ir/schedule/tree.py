@@ -7,17 +7,19 @@ the iteration that made it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
+from itertools import pairwise
 
 from ..dataclass import dataclass
-from ..dims import Dim, as_int, symbol
+from ..dims import Dim, IntExpr, bounds, symbol
 from ..errors import ScheduleError
 from ..loop.expr import Read, walk
 from ..loop.kinds import LoopKind
 from ..loop.prim import Stage
 from .state import State
 
-__all__ = ["Branch", "Leaf", "build_forest"]
+__all__ = ["Branch", "Leaf", "build_forest", "firm_loops", "may_be_empty"]
 
 
 @dataclass
@@ -77,7 +79,7 @@ def build_forest(state: State) -> list[Branch | Leaf]:
             (path[-1].items if path else roots).append(branch)
             path = (*path, branch)
         outer = tuple(l for l in loops[:depth] if state.is_reduction(stage, l))
-        if outer and any(as_int(a.extent) == 0 for a in stage.reduce_axes):
+        if outer and any(may_be_empty(a.extent) for a in stage.reduce_axes):
             raise ScheduleError(f"{stage.name} has nothing to reduce inside {outer[0]}")
         leaf = Leaf(stage, loops[depth:], outer)
         (path[-1].items if path else roots).append(leaf)
@@ -86,6 +88,33 @@ def build_forest(state: State) -> list[Branch | Leaf]:
     for stage in stages:
         _place_storage(state, stage, placed)
     return roots
+
+
+def may_be_empty(extent: IntExpr) -> bool:
+    """True unless an extent is known to be positive."""
+    ends = bounds(extent, {})
+    return ends is None or ends[0] <= 0
+
+
+def firm_loops(state: State, forest: Sequence[Branch | Leaf]) -> frozenset[str]:
+    """Returns the loops inside of which the rest of their axis must have a constant size: those
+    around vector lanes, unrolled loops and register tiles (see ``loops.py``)."""
+    firm: set[str] = set()
+    for axis in state.extents:
+        for outer, inner in pairwise(state.loops_of_axis(axis)):
+            if state.kinds.get(inner) in (LoopKind.VECTORIZE, LoopKind.UNROLL):
+                firm.add(outer)
+
+    def look(items: Sequence[Branch | Leaf], around: tuple[str, ...]) -> None:
+        for item in items:
+            if isinstance(item, Branch):
+                look(item.items, (*around, *state.parts(item.loop)))
+            elif item.stage.combiner is not None:
+                innermost = {state.axis_of(loop): loop for loop in around}
+                firm.update(innermost[a.name] for a in item.stage.axes if a.name in innermost)
+
+    look(forest, ())
+    return frozenset(firm)
 
 
 def _check_loops(state: State) -> None:

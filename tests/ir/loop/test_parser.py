@@ -151,7 +151,7 @@ def nest(*lines):
     [
         (["   out[0] = x[0]"], "line 2, column 4: lines are indented by multiples of 2"),
         (["    out[0] = x[0]"], "line 2, column 5: this line is indented further"),
-        (["  for i in n:"], "line 2, column 12: no size n"),
+        (["  for i in ?:"], "line 2, column 12: size '?': unexpected '?'"),
         (["  for i in 4", "    out[i] = x[i]"], "line 2, column 13: expected ':', found the end"),
         (["  out[0] = x[0] x[1]"], "expected the end of the line, found 'x'"),
         (["  out[0] : x[0]"], "expected '=' or a combiner such as '+='"),
