@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import chain
 from typing import NoReturn
 
 from ..dataclass import dataclass
@@ -245,9 +246,8 @@ class _NestVerifier:
         before = dict(scope.ranges)
         scope.ranges = _narrowed(scope.ranges, condition, holds)
         for name, (low, high) in scope.ranges.items():
-            if before[name] != (low, high) and prove(
-                high, "<=", low, _around(scope.ranges, low - high)
-            ):
+            around = _around(scope.ranges, low - high)
+            if before[name] != (low, high) and prove(high, "<=", low, around):
                 scope.pinned |= {name} | scope.lets.get(name, frozenset())
 
     def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
@@ -401,9 +401,7 @@ def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ends: Ends
         if not isinstance(i, int | Dim):
             continue
         around = _around(ends, i)
-        if isinstance(size, Dim) or any(
-            isinstance(e, Dim) for pair in around.values() for e in pair
-        ):
+        if isinstance(size, Dim) or any(isinstance(e, Dim) for e in chain(*around.values())):
             least, most = prove(i, ">=", 0, around), prove(i, "<", size, around)
             if least is False or most is False or (_is_exact(i) and not (least and most)):
                 return f"{name}[.. {i} ..] may lie outside of {buffer}"
@@ -430,7 +428,7 @@ def _is_exact(value: IntExpr) -> bool:
 def _around(ends: Ends, value: IntExpr) -> Ends:
     """Returns the ranges on which the value of an expression depends, outer loops first."""
     wanted = set(_symbols(value))
-    for name, (low, high) in reversed(ends.items()):
+    for name, (low, high) in reversed([*ends.items()]):
         if name in wanted:
             wanted |= _symbols(low) | _symbols(high)
     return {name: pair for name, pair in ends.items() if name in wanted}

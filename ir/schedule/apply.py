@@ -63,10 +63,13 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     nests: dict[Schedule, Nest] = prim.derived.setdefault("nests", {})
     nest = nests.get(schedule)
     if nest is None:
-        if isinstance(prim, Procedure):
-            nest = scheduled(prim, schedule)
-        else:
-            nest = _applied(prim, schedule)
+        try:
+            made = scheduled if isinstance(prim, Procedure) else _applied
+            nest = made(prim, schedule)
+        except TypeError as error:  # a step that takes constants met a symbolic size
+            if not prim.sizes:
+                raise
+            raise ScheduleError(f"@{prim.name}: {error}") from error
         while len(nests) >= NESTS_KEPT:
             del nests[next(iter(nests))]
         nests[schedule] = nest

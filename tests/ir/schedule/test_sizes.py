@@ -1,0 +1,108 @@
+"""Schedules of PrimFuncs with symbolic sizes: made for one size, right at all others."""
+
+import numpy as np
+import pytest
+from loopwright.ir.errors import ScheduleError
+from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.interpret import interpret
+from loopwright.ir.loop.parser import parse_nest, parse_prim
+from loopwright.ir.loop.verify import verify_nest, verify_prim
+from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.steps import (
+    Schedule,
+    cache_write,
+    compute_at,
+    fuse,
+    parallel,
+    reorder,
+    rfactor,
+    split,
+    unroll,
+    vectorize,
+)
+
+PRODUCT = """
+prim @mm(x: float32[n, 12], w: float32[12, m]) -> out: float32[n, m] for n in 0..99, m in 1..99 {
+  out[i, j] = sum(k: 12) x[i, k] * w[k, j]
+}"""
+
+SOFTMAX = """
+prim @softmax(x: float32[n, m]) -> out: float32[n, m] for n in 0..2147483647, m in 1..4096 {
+  s[i]: float32[n] = max(k: m) x[i, k]
+  e[i, j]: float32[n, m] = exp(x[i, j] - s[i])
+  t[i]: float32[n] = sum(r: m) e[i, r]
+  out[i, j] = e[i, j] / t[i]
+}"""
+
+
+def check(text, schedule, *sizes):
+    """The nest is well-formed, its text is read back, and it computes what the PrimFunc means."""
+    prim = parse_prim(text)
+    verify_prim(prim)
+    nest = apply_schedule(prim, schedule)
+    verify_nest(nest)
+    assert parse_nest(str(nest)) == nest
+    rng = np.random.default_rng(0)
+    for values in sizes:
+        values = dict(zip((s.name for s in prim.sizes), values, strict=True))
+        special = prim.at(values)
+        arrays = {p.name: rng.standard_normal(p.shape, np.float32) for p in special.params}
+        wanted = evaluate_prim(special, arrays)
+        for buffer in special.output_buffers:
+            arrays[buffer.name] = np.full(buffer.shape, 77, buffer.dtype.numpy)
+        interpret(nest, arrays, values)
+        for name, value in wanted.items():
+            np.testing.assert_allclose(arrays[name], value, rtol=1e-4, atol=1e-5)
+        interpret(nest.at(values), arrays)
+    return nest
+
+
+TILES = Schedule.of(
+    split("i", (16, 2, 4)),
+    split("j", (3, 8)),
+    reorder("i.0", "j.0", "i.1", "k", "i.2", "j.1"),
+    unroll("i.2"),
+    vectorize("j.1"),
+    cache_write("out", "registers", "i.1"),
+)
+
+
+@pytest.mark.parametrize(
+    "more", [(), (parallel("i.0"),), (fuse("i.0", "j.0"), parallel("i.0*j.0"))]
+)
+def test_what_tiles_leave_runs_in_smaller_tiles(more):
+    check(PRODUCT, Schedule((*TILES.steps, *more)), (0, 5), (1, 8), (7, 1), (9, 15), (8, 16))
+
+
+def test_a_multiple_of_the_tile_leaves_nothing():
+    even = PRODUCT.replace("[n,", "[4 * n,").replace("m]", "8 * m]")
+    nest = check(even, Schedule((*TILES.steps, parallel("i.0"))), (0, 1), (1, 2), (5, 1))
+    assert "rest" not in str(nest) and "if " not in str(nest)
+
+
+def test_rows_are_kept_in_private_memory_if_they_are_bounded():
+    rows = Schedule.of(compute_at("e", "i"), compute_at("t", "i"), compute_at("out", "i"))
+    nest = check(SOFTMAX, rows, (0, 3), (1, 1), (3, 17))
+    assert "stack e: float32[1, 4096]" in str(nest) and not nest.workspace
+    nest = check(SOFTMAX.replace("4096", "2147483647"), rows, (0, 3), (2, 5))
+    assert "workspace e: float32[n, m]" in str(nest)
+
+
+def test_lanes_of_a_reduction():
+    lanes = Schedule.of(split("r", (9, 8)), vectorize("r.1"), rfactor("t", "r.1"))
+    check(SOFTMAX, lanes, (0, 3), (2, 1), (2, 7), (1, 8), (1, 17))
+
+
+def test_a_plain_nest_is_always_there():
+    crossed = """
+    prim @f(x: float32[n, m]) -> t: float32[m], out: float32[n] for n in 0..9, m in 0..9 {
+      t[j] = sum(k: n) x[k, j]
+      out[i] = sum(j: m) x[i, j] * t[j]
+    }"""
+    check(crossed, Schedule(), (0, 3), (3, 0), (2, 4))
+
+
+def test_steps_that_need_constants_are_refused():
+    prim = parse_prim(PRODUCT)
+    with pytest.raises(ScheduleError, match="vectorize: j has m iterations"):
+        apply_schedule(prim, Schedule.of(reorder("i", "k", "j"), vectorize("j")))
