@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from .dims import (
@@ -34,15 +35,19 @@ from .dims import (
     Mod,
     Monomial,
     Symbol,
+    atom_text,
     from_terms,
     of_atom,
     terms_of,
 )
 
-__all__ = ["INFINITY", "interval", "normal_form", "replace_atoms"]
+__all__ = ["INFINITY", "Facts", "interval", "normal_form", "replace_atoms"]
 
 End: TypeAlias = int | float
 """An end of an interval: an integer, or an infinity."""
+
+Facts: TypeAlias = Sequence[IntExpr]
+"""Expressions that are at least 0."""
 
 INFINITY = math.inf
 
@@ -58,38 +63,39 @@ def normal_form(expr: IntExpr) -> IntExpr:
     return replace_atoms(expr, {})
 
 
-def replace_atoms(expr: IntExpr, values: dict[Atom, IntExpr]) -> IntExpr:
-    """The normal form of ``expr`` with some of its atoms replaced."""
+def replace_atoms(expr: IntExpr, values: Mapping[Atom, IntExpr], facts: Facts = ()) -> IntExpr:
+    """The normal form of ``expr`` with some atoms replaced, where ``facts`` are at least 0."""
     total: IntExpr = 0
     for mono, coef in terms_of(expr):
         factor: IntExpr = coef
         for atom in mono:
-            factor = factor * _replaced(atom, values)
+            factor = factor * _replaced(atom, values, facts)
         total = total + factor
     return total
 
 
-def _replaced(atom: Atom, values: dict[Atom, IntExpr]) -> IntExpr:
+def _replaced(atom: Atom, values: Mapping[Atom, IntExpr], facts: Facts) -> IntExpr:
     if atom in values:
         return values[atom]
     if isinstance(atom, Symbol):
         return atom.low if atom.low is not None and atom.low == atom.high else of_atom(atom)
-    left, right = replace_atoms(atom.left, values), replace_atoms(atom.right, values)
+    left = replace_atoms(atom.left, values, facts)
+    right = replace_atoms(atom.right, values, facts)
     if isinstance(atom, FloorDiv):
-        return quotient(left, right)
+        return quotient(left, right, facts)
     if isinstance(atom, Mod):
-        return left - right * quotient(left, right)
+        return left - right * quotient(left, right, facts)
     if isinstance(atom, Max):
-        return left - ramp(left - right)
-    return right + ramp(left - right)
+        return left - ramp(left - right, facts)
+    return right + ramp(left - right, facts)
 
 
 # -- Ramps ----------------------------------------------------------------------------------------
 
 
-def ramp(x: IntExpr) -> IntExpr:
+def ramp(x: IntExpr, facts: Facts) -> IntExpr:
     """``min(x, 0)``."""
-    low, high = interval(x)
+    low, high = interval(x, facts)
     if high <= 0 or low >= 0:
         return x if high <= 0 else 0
     terms = terms_of(x)
@@ -97,48 +103,48 @@ def ramp(x: IntExpr) -> IntExpr:
     common = tuple(a for a in _common([mono for mono, _ in terms]) if interval(of_atom(a))[0] >= 0)
     if content > 1 or common:
         factor = from_terms({common: content})
-        return factor * ramp(_divided(x, common, content))
+        return factor * ramp(_divided(x, common, content), facts)
     if _leading(x) < 0:
-        return x + ramp(-x)
+        return x + ramp(-x, facts)
     return of_atom(Min(x, 0))
 
 
 # -- Quotients ------------------------------------------------------------------------------------
 
 
-def quotient(a: IntExpr, b: IntExpr) -> IntExpr:
+def quotient(a: IntExpr, b: IntExpr, facts: Facts) -> IntExpr:
     """``a // b``, where ``b`` is not zero; raises ZeroDivisionError for a constant zero."""
     if not isinstance(b, Dim):
         if b == 0:
             raise ZeroDivisionError
         if not isinstance(a, Dim):
             return a // b
-        return _by_constant(a, b) if b > 0 else _by_constant(-a, -b)
-    low, high = interval(b)
+        return _by_constant(a, b, facts) if b > 0 else _by_constant(-a, -b, facts)
+    low, high = interval(b, facts)
     if low == high == 0:
         raise ZeroDivisionError
     common = _common([mono for mono, _ in (*terms_of(a), *terms_of(b))])
     content = math.gcd(*(coef for _, coef in (*terms_of(a), *terms_of(b))))
     if content > 1 or common:
-        return quotient(_divided(a, common, content), _divided(b, common, content))
+        return quotient(_divided(a, common, content), _divided(b, common, content), facts)
     assert isinstance(b, Dim)
     if max(b.terms, key=_degree)[1] < 0:
         a, b = -a, -b
         assert isinstance(b, Dim)
         low, high = -high, -low
     whole, a = _polynomial_quotient(a, b)
-    return whole + _proper(a, b, positive=low >= 0)
+    return whole + _proper(a, b, facts, positive=low >= 0)
 
 
-def _by_constant(a: IntExpr, b: int) -> IntExpr:
+def _by_constant(a: IntExpr, b: int, facts: Facts) -> IntExpr:
     whole, a = _nearest(a, b)
     terms = dict(terms_of(a))
     constant = terms.pop((), 0)
     common = math.gcd(b, *terms.values())
     if common > 1:
         shorter = _divided(a - constant, (), common) + constant // common
-        return whole + quotient(shorter, b // common)
-    return whole + _proper(a, b, positive=True)
+        return whole + quotient(shorter, b // common, facts)
+    return whole + _proper(a, b, facts, positive=True)
 
 
 def _nearest(a: IntExpr, b: int) -> tuple[IntExpr, IntExpr]:
@@ -154,33 +160,33 @@ def _nearest(a: IntExpr, b: int) -> tuple[IntExpr, IntExpr]:
     return from_terms(whole), from_terms(rest)
 
 
-def _proper(a: IntExpr, b: IntExpr, positive: bool) -> IntExpr:
+def _proper(a: IntExpr, b: IntExpr, facts: Facts, positive: bool) -> IntExpr:
     """``a // b`` where no multiple of ``b`` stands in ``a``."""
     if a == 0:
         return 0
     if positive:
-        low, high = interval(a)
-        least = max(interval(b)[0], 1)
+        low, high = interval(a, facts)
+        least = max(interval(b, facts)[0], 1)
         if not isinstance(b, Dim) and low // b == high // b and low > -INFINITY:
             return int(low // b)
-        if low >= 0 and (high < least or interval(a - b)[1] < 0):
+        if low >= 0 and (high < least or interval(a - b, facts)[1] < 0):
             return 0
-        if high < 0 and (-low <= least or interval(a + b)[0] >= 0):
+        if high < 0 and (-low <= least or interval(a + b, facts)[0] >= 0):
             return -1
-        folded = _folded(a, b)
+        folded = _folded(a, b, facts)
         if folded is not None:
             return folded
         if _leading(a) < 0:
             whole, rest = _polynomial_quotient(-a + b - 1, b)
             if _leading(rest) > 0:
-                return -whole - _proper(rest, b, positive)
-        shorter = _without_rest(a, b)
+                return -whole - _proper(rest, b, facts, positive)
+        shorter = _without_rest(a, b, facts)
         if shorter is not None:
             return shorter
     return of_atom(FloorDiv(a, b))
 
 
-def _folded(a: IntExpr, b: IntExpr) -> IntExpr | None:
+def _folded(a: IntExpr, b: IntExpr, facts: Facts) -> IntExpr | None:
     """``(s + u // v) // b`` as ``(s * v + u) // (v * b)``; of ``s - u // v`` changes sign first."""
     for sign in (1, -1):
         for mono, coef in terms_of(a):
@@ -194,8 +200,8 @@ def _folded(a: IntExpr, b: IntExpr) -> IntExpr | None:
                     ):
                         continue  # the products would grow with each step
                 if sign < 0:
-                    return -quotient(-a + b - 1, b)
-                return quotient(rest * inner.right + inner.left, inner.right * b)
+                    return -quotient(-a + b - 1, b, facts)
+                return quotient(rest * inner.right + inner.left, inner.right * b, facts)
     return None
 
 
@@ -203,7 +209,7 @@ def _is_polynomial(expr: IntExpr) -> bool:
     return all(isinstance(atom, Symbol) for mono, _ in terms_of(expr) for atom in mono)
 
 
-def _without_rest(a: IntExpr, b: IntExpr) -> IntExpr | None:
+def _without_rest(a: IntExpr, b: IntExpr, facts: Facts) -> IntExpr | None:
     """``(g * q + rest) // (g * d)`` as ``(q + k) // d``, where ``rest - k * g`` is in [0, g)."""
     mono_b = _common([mono for mono, _ in terms_of(b)])
     content = math.gcd(*(coef for _, coef in terms_of(b)))
@@ -219,13 +225,13 @@ def _without_rest(a: IntExpr, b: IntExpr) -> IntExpr | None:
         )
         rest = a - whole
         step = from_terms({shared: scale})
-        low, high = interval(rest)
+        low, high = interval(rest, facts)
         shift = 0
         if not isinstance(step, Dim) and abs(low) < INFINITY and low // step == high // step:
             shift = int(low // step)
-        elif not (low >= 0 and interval(rest - step)[1] < 0):
+        elif not (low >= 0 and interval(rest - step, facts)[1] < 0):
             continue
-        return quotient(_divided(whole, shared, scale) + shift, _divided(b, shared, scale))
+        return quotient(_divided(whole, shared, scale) + shift, _divided(b, shared, scale), facts)
     return None
 
 
@@ -255,7 +261,7 @@ def _polynomial_quotient(a: IntExpr, b: IntExpr) -> tuple[IntExpr, IntExpr]:
 
 
 def _degree(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
-    return len(term[0]), [str(atom) for atom in term[0]]
+    return len(term[0]), [atom_text(atom) for atom in term[0]]
 
 
 def _leading(expr: IntExpr) -> int:
@@ -298,8 +304,18 @@ def _divided(expr: IntExpr, factor: Monomial, content: int) -> IntExpr:
 # -- Intervals ------------------------------------------------------------------------------------
 
 
-def interval(expr: IntExpr) -> tuple[End, End]:
-    """Least and greatest value of a normal form; an end that is not known is infinite."""
+def interval(expr: IntExpr, facts: Facts = ()) -> tuple[End, End]:
+    """Least and greatest value of a normal form where all ``facts`` are at least 0; an end that is
+    not known is infinite."""
+    low, high = _interval(expr)
+    if isinstance(expr, Dim):
+        for fact in facts:
+            low = max(low, _interval(expr - fact)[0])
+            high = min(high, _interval(expr + fact)[1])
+    return low, high
+
+
+def _interval(expr: IntExpr) -> tuple[End, End]:
     low: End = 0
     high: End = 0
     for mono, coef in terms_of(expr):

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 from typing import TypeAlias
 
-from .dim_normal import INFINITY, interval, replace_atoms
+from .dim_normal import INFINITY, Facts, interval, replace_atoms
 from .dims import (
     Atom,
     Dim,
@@ -25,7 +25,9 @@ from .dims import (
     Min,
     Monomial,
     Symbol,
+    atom_text,
     bounds,
+    from_terms,
     of_atom,
     terms_of,
 )
@@ -137,7 +139,7 @@ def _prove(
 _CONTRARY = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
-def _proved(goal: IntExpr, relation: str, facts: Sequence[IntExpr]) -> bool:
+def _proved(goal: IntExpr, relation: str, facts: Facts) -> bool:
     """True if it is proved that ``goal relation 0``, where all ``facts`` are at least 0."""
     match relation:
         case "==":
@@ -153,7 +155,7 @@ def _proved(goal: IntExpr, relation: str, facts: Sequence[IntExpr]) -> bool:
             return _holds(at_least_0[relation], facts)
 
 
-def _holds(goal: IntExpr, facts: Sequence[IntExpr]) -> bool:
+def _holds(goal: IntExpr, facts: Facts) -> bool:
     return _Search().holds(goal, facts)
 
 
@@ -165,51 +167,55 @@ def _from_zero(
 ) -> tuple[IntExpr, list[IntExpr]]:
     """The difference, and facts (each at least 0), in normal form over symbols that begin at 0, so
     that every product of symbols with a range is at least 0."""
-    symbols = dict(_symbols(difference))
+    symbols = _symbols(difference)
     for left, _, right in given:
-        symbols |= dict(_symbols(left)) | dict(_symbols(right))
-    for low, high in ranges.values():
-        symbols |= dict(_symbols(low)) | dict(_symbols(high))
+        symbols |= _symbols(left, right)
+    symbols |= _symbols(*(end for ends in ranges.values() for end in ends))
+    # A size is the same whether its range is stated where it is used or not.
     values: dict[Atom, IntExpr] = {}
-    facts: list[IntExpr] = []
-    # The ranges of loops are in the order of the loops, so that ends are known before their users.
-    for name in sorted(symbols, key=lambda name: name in ranges):
+    for name, atom in symbols.items():
         if name not in ranges:
-            _, low, high = symbols[name].name, symbols[name].low, symbols[name].high
-            values[symbols[name]] = values[Symbol(name)] = _shifted(name, low, high)
-    for name, ends in ranges.items():
+            values[atom] = values[Symbol(name)] = _ranged(name, atom.low, atom.high)
+    facts: list[IntExpr] = []
+    for name, ends in ranges.items():  # in the order of the loops: ends stand before their users
         first, last = (replace_atoms(end, values) for end in ends)
         low, high = interval(first)[0], interval(last)[1]
-        value = _shifted(
+        value = _ranged(
             name,
-            int(low) if abs(low) < INFINITY else None,
-            int(high) if abs(high) < INFINITY else None,
+            int(low) if low > -INFINITY else None,
+            int(high) if high < INFINITY else None,
         )
-        values[Symbol(name)] = value
-        if name in symbols:
-            values[symbols[name]] = value
+        values[symbols.get(name, Symbol(name))] = values[Symbol(name)] = value
         facts += [value - first] if isinstance(first, Dim) else []
         facts += [last - value] if isinstance(last, Dim) else []
     for left, relation, right in given:
         x = replace_atoms(left - right, values)
         as_facts = {">=": [x], ">": [x - 1], "<=": [-x], "<": [-x - 1]}
         facts += {**as_facts, "==": [x, -x], "!=": []}[relation]
-    return replace_atoms(difference, values), facts
+    goal = replace_atoms(difference, values, facts)
+    # Only now, as `n * (n + 1)` has no factor that shows once n is 1 + n'.
+    shifted: dict[Atom, IntExpr] = {
+        a: _shifted(a) for a in _atoms(goal, *facts) if isinstance(a, Symbol)
+    }
+    facts = [replace_atoms(fact, shifted) for fact in facts]
+    return replace_atoms(goal, shifted, facts), facts
 
 
-def _shifted(name: str, low: int | None, high: int | None) -> IntExpr:
-    if low is not None:
-        if low == high:
-            return low
-        return low + of_atom(Symbol(name, 0, None if high is None else high - low))
-    return of_atom(Symbol(name)) if high is None else high - of_atom(Symbol(name, 0))
+def _ranged(name: str, low: int | None, high: int | None) -> IntExpr:
+    return low if low is not None and low == high else of_atom(Symbol(name, low, high))
 
 
-def _symbols(expr: IntExpr) -> Iterator[tuple[str, Symbol]]:
-    """The symbols by name; that of a size comes last, as it has the range."""
-    symbols = {atom for atom in _atoms(expr) if isinstance(atom, Symbol)}
-    for atom in sorted(symbols, key=lambda atom: atom.low is not None):
-        yield atom.name, atom
+def _shifted(atom: Symbol) -> IntExpr:
+    if atom.low is not None:
+        high = None if atom.high is None else atom.high - atom.low
+        return atom.low + of_atom(Symbol(atom.name, 0, high))
+    return of_atom(atom) if atom.high is None else atom.high - of_atom(Symbol(atom.name, 0))
+
+
+def _symbols(*exprs: IntExpr) -> dict[str, Symbol]:
+    """The symbols by name; of a size, that with the range."""
+    symbols = [atom for atom in _atoms(*exprs) if isinstance(atom, Symbol)]
+    return {atom.name: atom for atom in sorted(symbols, key=lambda atom: atom.low is not None)}
 
 
 def _atoms(*exprs: IntExpr) -> dict[Atom, None]:
@@ -225,7 +231,7 @@ def _atoms(*exprs: IntExpr) -> dict[Atom, None]:
     return atoms
 
 
-def _samples(goal: IntExpr, facts: Sequence[IntExpr]) -> Iterator[int]:
+def _samples(goal: IntExpr, facts: Facts) -> Iterator[int]:
     """Values of ``goal`` at places where it is defined and all facts are true."""
     symbols = [atom for atom in _atoms(goal, *facts) if isinstance(atom, Symbol)]
     choices: list[list[int]] = []
@@ -274,7 +280,7 @@ class _Search:
     def holds(
         self,
         goal: IntExpr,
-        facts: Sequence[IntExpr],
+        facts: Facts,
         ramps: int = MOST_RAMPS,
         remainders: bool = True,
     ) -> bool:
@@ -282,7 +288,7 @@ class _Search:
         self.left -= 1
         if self.left < 0:
             return False
-        if interval(goal)[0] >= 0 or _refuted([-goal - 1, *facts]):
+        if interval(goal, facts)[0] >= 0 or _refuted([-goal - 1, *facts]):
             return True
         atoms = _atoms(goal, *facts)
         ramp = next((atom for atom in atoms if isinstance(atom, Min)), None)
@@ -312,13 +318,13 @@ class _Search:
         self,
         values: dict[Atom, IntExpr],
         goal: IntExpr,
-        facts: Sequence[IntExpr],
+        facts: Facts,
         ramps: int,
         remainders: bool,
     ) -> bool:
         try:
             facts = [replace_atoms(fact, values) for fact in facts]
-            goal = replace_atoms(goal, values)
+            goal = replace_atoms(goal, values, facts)
         except ZeroDivisionError:
             return True  # it is not defined there
         return self.holds(goal, facts, ramps, remainders)
@@ -335,7 +341,7 @@ def _divisors(atoms: Iterable[Atom]) -> dict[Symbol, int]:
     return divisors
 
 
-def _refuted(exprs: Sequence[IntExpr]) -> bool:
+def _refuted(exprs: Facts) -> bool:
     """True if it is proved that not all of ``exprs`` are at least 0."""
     # What is known of each atom, until it brings no further atoms.
     rows = [expr for expr in exprs if isinstance(expr, Dim) or expr < 0]
@@ -347,10 +353,10 @@ def _refuted(exprs: Sequence[IntExpr]) -> bool:
         for atom in dict.fromkeys(new):
             atoms[atom] = None
             rows += _known(atom)
-    monomials = {mono for row in rows for mono, _ in terms_of(row)}
-    products = {mono for mono in monomials if len(mono) > 1}
-    if products:
-        rows += _products(rows, atoms, monomials)
+    monomials = dict.fromkeys(mono for row in rows for mono, _ in terms_of(row))
+    if any(len(mono) > 1 for mono in monomials):
+        rows += [*_products(exprs, rows, atoms, monomials), *_powers(rows, monomials)]
+        monomials = dict.fromkeys(mono for row in rows for mono, _ in terms_of(row))
     for mono in monomials:
         low, high = interval(Dim(((mono, 1),))) if mono else (0, 0)
         expr = Dim(((mono, 1),)) if mono else 0
@@ -375,21 +381,43 @@ def _known(atom: Atom) -> list[IntExpr]:
 
 
 def _products(
-    rows: Sequence[IntExpr], atoms: Iterable[Atom], monomials: set[Monomial]
-) -> list[IntExpr]:
-    """Products of two expressions that are at least 0, as far as they have known monomials; and
-    squares, which are, of integers, at least as great as what is squared."""
-    factors = [*rows, *(of_atom(a) for a in atoms if interval(of_atom(a))[0] >= 0)]
-    results: list[IntExpr] = []
-    for i, row in enumerate(rows):
-        for factor in factors[i:]:
-            if isinstance(row, Dim) and isinstance(factor, Dim):
-                results.append(row * factor)
-    for atom in atoms:
-        value = of_atom(atom)
-        results += [value * value - value, value * value + value]
-    for a, b in combinations(atoms, 2):
-        for difference in (of_atom(a) - of_atom(b), of_atom(a) + of_atom(b)):
-            results.append(difference * difference)
-    monomials = monomials | {()}
-    return [r for r in results if all(mono in monomials for mono, _ in terms_of(r))]
+    assumed: Sequence[IntExpr],
+    rows: Sequence[IntExpr],
+    atoms: Iterable[Atom],
+    monomials: Iterable[Monomial],
+) -> Iterator[IntExpr]:
+    """Products of two expressions that are at least 0, as far as they have known monomials; those
+    of what is assumed with an atom in any case."""
+    positive = [of_atom(atom) for atom in atoms if interval(of_atom(atom))[0] >= 0]
+    for row in assumed:
+        yield from (row * factor for factor in positive if isinstance(row, Dim))
+    for row, factor in combinations_with_replacement([*rows, *positive], 2):
+        if isinstance(row, Dim) and isinstance(factor, Dim):
+            result = row * factor
+            if all(mono in monomials or not mono for mono, _ in terms_of(result)):
+                yield result
+
+
+def _powers(rows: Sequence[IntExpr], monomials: Iterable[Monomial]) -> Iterator[IntExpr]:
+    """Squares of integers, and of their differences, as far as they have known monomials; where
+    ``a`` is at least 0, ``a * a * b - a * b`` is, if ``b`` is."""
+    atoms = {atom for mono in monomials for atom in mono if mono.count(atom) > 1}
+    values = {atom: of_atom(atom) for atom in sorted(atoms, key=atom_text)}
+    for atom, x in values.items():
+        yield from (x * x - x, x * x + x)
+        for row in rows:  # a * x * x + b * x + c has its least value at -b / 2 * a
+            terms = dict(terms_of(row))
+            least = -terms.get((atom,), 0) // (2 * terms.get((atom, atom), 0) or 1)
+            yield (x - least) * (x - least - 1)
+            yield (x - least) * (x - least)
+        for mono in monomials:
+            if mono.count(atom) > 1:
+                rest = list(mono)
+                rest.remove(atom)
+                if all(interval(of_atom(a))[0] >= 0 for a in rest):
+                    yield from_terms({mono: 1, tuple(rest): -1})
+    for a, b in combinations(values.values(), 2):
+        for difference in (a - b, a + b):
+            square = difference * difference
+            if all(mono in monomials for mono, _ in terms_of(square)):
+                yield square

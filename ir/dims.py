@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from .dataclass import dataclass
@@ -32,6 +33,7 @@ __all__ = [
     "Mod",
     "Symbol",
     "as_int",
+    "atom_text",
     "bounds",
     "ceildiv",
     "evaluate",
@@ -169,7 +171,7 @@ class Dim:
         gathered: dict[Monomial, int] = {}
         for mono_a, coef_a in self.terms:
             for mono_b, coef_b in other.terms:
-                mono = tuple(sorted(mono_a + mono_b, key=_text))
+                mono = tuple(sorted(mono_a + mono_b, key=atom_text))
                 gathered[mono] = gathered.get(mono, 0) + coef_a * coef_b
         return from_terms(gathered)
 
@@ -221,15 +223,21 @@ def _factor(atom: Atom) -> str:
     return f"({atom})" if isinstance(atom, FloorDiv | Mod) else str(atom)
 
 
-def _text(atom: Atom) -> str:
-    return atom.name if isinstance(atom, Symbol) else str(atom)
+def atom_text(atom: Atom) -> str:
+    """Returns what an atom prints as, by which atoms are sorted."""
+    return atom.name if isinstance(atom, Symbol) else _text_of_node(atom)
+
+
+@lru_cache(maxsize=8192)
+def _text_of_node(atom: FloorDiv | Mod | Min | Max) -> str:
+    return str(atom)
 
 
 def from_terms(gathered: Mapping[Monomial, int]) -> IntExpr:
     """Returns the sum of monomials, each a tuple of atoms sorted by text, times coefficients."""
     terms = [(mono, coef) for mono, coef in gathered.items() if coef]
     if len(terms) > 1:
-        terms.sort(key=lambda term: [_text(atom) for atom in term[0]])
+        terms.sort(key=lambda term: [atom_text(atom) for atom in term[0]])
     elif not terms or not terms[0][0]:
         return terms[0][1] if terms else 0
     return Dim(tuple(terms))

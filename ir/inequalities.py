@@ -30,19 +30,21 @@ def contradict(rows: Iterable[Row]) -> bool:
     >>> contradict([{"x": 2, ONE: -1}, {"x": -2, ONE: 1}])  # 2 * x == 1
     True
     """
-    constants: dict[frozenset[tuple[Hashable, int]], int] = {}
-    if any(_add(constants, row) for row in rows):
-        return True
+    numbers: dict[Hashable, int] = {ONE: 0}
+    constants: dict[frozenset[tuple[int, int]], int] = {}
+    for row in rows:
+        if _add(constants, {numbers.setdefault(x, len(numbers)): c for x, c in row.items()}):
+            return True
     while constants and len(constants) <= MOST_INEQUALITIES:
-        below: Counter[Hashable] = Counter()
-        above: Counter[Hashable] = Counter()
+        below: Counter[int] = Counter()
+        above: Counter[int] = Counter()
         for coefs in constants:
             for unknown, coef in coefs:
                 (below if coef > 0 else above)[unknown] += 1
         unknown = min({**below, **above}, key=lambda x: below[x] * above[x] - below[x] - above[x])
-        lower: list[tuple[dict[Hashable, int], int]] = []
-        upper: list[tuple[dict[Hashable, int], int]] = []
-        others: dict[frozenset[tuple[Hashable, int]], int] = {}
+        lower: list[tuple[dict[int, int], int]] = []
+        upper: list[tuple[dict[int, int], int]] = []
+        others: dict[frozenset[tuple[int, int]], int] = {}
         for coefs, constant in constants.items():
             row = dict(coefs)
             coef = row.get(unknown, 0)
@@ -59,16 +61,16 @@ def contradict(rows: Iterable[Row]) -> bool:
                 total = {x: b * c for x, c in row_a.items()}
                 for x, c in row_b.items():
                     total[x] = total.get(x, 0) + a * c
-                total[ONE] = b * constant_a + a * constant_b
+                total[0] = b * constant_a + a * constant_b
                 if _add(constants, total):
                     return True
     return False
 
 
-def _add(constants: dict[frozenset[tuple[Hashable, int]], int], row: Row) -> bool:
+def _add(constants: dict[frozenset[tuple[int, int]], int], row: Mapping[int, int]) -> bool:
     """Adds a row, keeping the strongest of equal coefficients; True if that is a contradiction."""
-    coefs = {x: c for x, c in row.items() if c and x != ONE}
-    constant = row.get(ONE, 0)
+    coefs = {x: c for x, c in row.items() if c and x}
+    constant = row.get(0, 0)
     if not coefs:
         return constant < 0
     scale = math.gcd(*coefs.values())
