@@ -11,7 +11,7 @@ import re
 
 import pytest
 from loopwright.ir.dim_proofs import prove
-from loopwright.ir.dims import IntExpr, ceildiv, int_max, int_min, size, symbol
+from loopwright.ir.dims import IntExpr, ceildiv, evaluate, int_max, int_min, size, symbol
 
 NAMES: dict[str, object] = {
     **{name: symbol(name) for name in "xyzij"},
