@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Protocol
 
 from ..ir.dataclass import dataclass
+from ..ir.dims import IntExpr, as_int, substitute, typical
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, regions, swap_groups
 from ..ir.program.nodes import (
@@ -37,6 +38,7 @@ from ..ir.program.updates import begins_as_input
 from .inlining import LIBRARY_NANOSECONDS, Inlined
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
+from .size_text import SizeWriter
 
 MOST_FRAME_BYTES = 1024
 """Bytes of scratch memory up to which inlined code has it in the frame of the entry: a recursive
@@ -66,13 +68,14 @@ of frames ends, and how far the native stack may go. The first word holds nanose
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A function of a program: its symbol, the bytes of its arena, and the type of each operand
-    that is handed over by value (None: by address)."""
+    """A function of a program: its symbol, the bytes of its arena, the type of each operand that
+    is handed over by value (None: by address), and the names of its sizes."""
 
     symbol: str
-    arena: int
+    arena: IntExpr
     types: tuple[str | None, ...]
     result_type: str
+    sizes: tuple[str, ...] = ()
 
 
 class Meter(Protocol):
@@ -117,8 +120,9 @@ class BodyWriter:
         self.lines: list[str] = []
         # Where addresses are computed: in the entry block if there are others.
         self.addresses: list[str] = self.lines if straight else []
-        self.values: dict[tuple[str, int], str] = {}
-        self.declared: dict[str, int] = {}
+        self.values: dict[tuple[str, IntExpr], str] = {}
+        self.declared: dict[str, tuple[int, int]] = {}
+        self.sizes = SizeWriter(self.addresses, {})
         self.count = 0
         self.given: dict[str, str] = {}  # addresses of parameters by name
         self.results: list[str] = []
@@ -194,7 +198,7 @@ class BodyWriter:
         """The native function of a kernel, which is declared unless it is a part of the module."""
         if call.inline:
             return self.inlined.symbols[call.kernel]
-        symbol, count = self.symbols[call.kernel], len(call.operands) + 1
+        symbol, count = self.symbols[call.kernel], (len(call.operands) + 1, len(call.sizes))
         if self.declared.setdefault(symbol, count) != count:
             raise InternalError(f"kernel @{call.kernel} has two operand counts", notes=(str(call),))
         return f'@"{symbol}"'
@@ -205,7 +209,12 @@ class BodyWriter:
             self.assume(stated)
         pointers = [self.pointer(o.name) for o in call.operands]
         pointers.append("null" if call.workspace is None else self.workspace(call))
-        self.lines.append(f"  call void {symbol}({', '.join(f'ptr {p}' for p in pointers)})")
+        given = [f"ptr {p}" for p in pointers] + self.size_arguments(call.sizes)
+        self.lines.append(f"  call void {symbol}({', '.join(given)})")
+
+    def size_arguments(self, sizes: Sequence[IntExpr]) -> list[str]:
+        """The values of sizes as they are passed on."""
+        return [f"i64 {self.sizes.value(size)}" for size in sizes]
 
     def assume(self, stated: ScalarRange) -> None:
         """Tells LLVM the range of a scalar."""
@@ -223,7 +232,7 @@ class BodyWriter:
         entry, so that LLVM keeps in registers what the code around does not see."""
         assert call.workspace is not None
         region = self.allocs[call.workspace].region
-        if call.inline and region.nbytes <= MOST_FRAME_BYTES:
+        if call.inline and isinstance(region.nbytes, int) and region.nbytes <= MOST_FRAME_BYTES:
             return self.registers(region)
         return self.pointer(call.workspace)
 
@@ -249,12 +258,12 @@ class BodyWriter:
         """A copy of one region."""
         place = self.places[copy.target]
         target, source = self.pointer(copy.target), self.pointer(copy.source)
-        size = str(place.end - place.begin)
+        size = nbytes = self.sizes.value(place.end - place.begin)
         if any(begins_as_input(copy, u, self.places) for u in self.program.updates if u.in_place):
             same, size = self.fresh("same"), f"%{self.fresh('bytes')}"
             self.lines += [
                 f"  %{same} = icmp eq ptr {target}, {source}",
-                f"  {size} = select i1 %{same}, i64 0, i64 {place.end - place.begin}",
+                f"  {size} = select i1 %{same}, i64 0, i64 {nbytes}",
             ]
         self.lines.append(
             f"  call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
@@ -272,10 +281,12 @@ class BodyWriter:
         arena, frames = "%frames", "%frames"
         if invoke.frame is not None:
             arena = self.pointer(invoke.frame)
-        elif function.arena:
+        elif function.arena != 0:
             frames = f"%{name}.frames"
+            values = dict(zip(function.sizes, invoke.sizes, strict=True))
+            nbytes = self.sizes.value(substitute(function.arena, values))
             self.lines += [
-                f"  {frames} = getelementptr i8, ptr %frames, i64 {function.arena}",
+                f"  {frames} = getelementptr i8, ptr %frames, i64 {nbytes}",
                 f"  %{name}.end.at = getelementptr ptr, ptr %state, i64 {FRAMES_END}",
                 f"  %{name}.end = load ptr, ptr %{name}.end.at, align 8",
                 f"  %{name}.full = icmp ugt ptr {frames}, %{name}.end",
@@ -294,6 +305,7 @@ class BodyWriter:
                 value = f"%{self.fresh('value')}"
                 self.lines.append(f"  {value} = load {type}, ptr {pointer}")
                 values.append(f"{type} {value}")
+        values += self.size_arguments(invoke.sizes)
         self.lines.append(
             f"  %{name} = call {function.result_type} @{function.symbol}({', '.join(values)})"
         )
@@ -454,7 +466,7 @@ class BodyWriter:
                     total += LIBRARY_NANOSECONDS
                 case Copy(_, target):
                     place = self.places.get(target)
-                    total += 1 + (place.end - place.begin) // COPIED_BYTES if place else 1
+                    total += 1 + typical(place.end - place.begin) // COPIED_BYTES if place else 1
                 case If():
                     total += max(self.cost(instr.then), self.cost(instr.orelse))
                 case For(_, int(extent), nested) if self.is_short(instr):
@@ -491,13 +503,14 @@ class BodyWriter:
         if place.root in self.swapped:
             value = f"%{self.fresh('swapped')}"
             self.lines.append(f"  {value} = load ptr, ptr {self.variable(place.root)}, align 8")
-            if not place.begin:
+            if place.begin == 0:
                 return value
-            self.lines.append(f"  {value}.at = getelementptr i8, ptr {value}, i64 {place.begin}")
+            begin = self.sizes.value(place.begin)
+            self.lines.append(f"  {value}.at = getelementptr i8, ptr {value}, i64 {begin}")
             return f"{value}.at"
         return self.memory_of(place.root, place.begin)
 
-    def memory_of(self, root: str, begin: int = 0) -> str:
+    def memory_of(self, root: str, begin: IntExpr = 0) -> str:
         """The address of a byte of an input, an output, a constant, or what was allocated."""
         if root in self.given:
             return self.shifted(self.given[root], root, begin)
@@ -520,21 +533,22 @@ class BodyWriter:
             self.addresses.append(f"  {value} = load ptr, ptr %slot{slot}")
         return value
 
-    def shifted(self, base: str, root: str, offset: int) -> str:
+    def shifted(self, base: str, root: str, offset: IntExpr) -> str:
         """An address some bytes further on."""
         if offset == 0:
             return base
         value = self.values.get((root, offset))
         if value is None:
             value = self.values[root, offset] = f"%at{len(self.values)}"
-            self.addresses.append(f"  {value} = getelementptr i8, ptr {base}, i64 {offset}")
+            nbytes = self.sizes.value(offset)
+            self.addresses.append(f"  {value} = getelementptr i8, ptr {base}, i64 {nbytes}")
         return value
 
     def registers(self, region: Region) -> str:
         """The memory of a few bytes; kernels want more than one element on a cache line."""
-        elements = region.nbytes // region.dtype.bytes
-        align = region.dtype.bytes if elements <= 1 else CACHE_LINE
-        return self.alloca(region.name, f"[{region.nbytes} x i8]", align)
+        nbytes = as_int(region.nbytes)
+        align = region.dtype.bytes if nbytes <= region.dtype.bytes else CACHE_LINE
+        return self.alloca(region.name, f"[{nbytes} x i8]", align)
 
     def variable(self, root: str) -> str:
         """The memory that holds the address of an allocation that is swapped."""

@@ -4,13 +4,14 @@
 
     i32 @lw.entry(ptr args, ptr arena)       0: it has run; else see ``runtime/call_text.py``
 
-``args`` points to the pointers of the inputs, outputs and constants, in the program's order.
+``args`` points to the pointers of the inputs, outputs and constants, in the program's order. The
+values of the sizes, i64, stand in the slots behind them; ``size_text`` says how they come there.
 Kernels are called by number, so that programs which differ only in their kernels share an entry.
 
 A function of the program is one of the module that nobody else sees. It returns a status, too, and
 behind it results that are scalars::
 
-    { i32, T... } @lw.function.f(ptr args, ptr state, ptr frames, ptr arena, operands...)
+    { i32, T... } @lw.function.f(ptr args, ptr state, ptr frames, ptr arena, operands..., sizes...)
 
 ``arena`` is its own memory, and ``frames`` where that of a function begins which it calls on the
 stack. This is memory behind the program's arena. Before it calls others, a recursive function
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..ir.dims import IntExpr, ceildiv
 from ..ir.program.analysis import (
     Place,
     calls,
@@ -37,6 +39,7 @@ from .llvm.engine import WHOLE
 from .runtime.call_text import TOO_DEEP
 from .runtime.stack import stack_bytes
 from .runtime.status import POLL_NANOSECONDS
+from .size_text import INTRINSICS, sizes_text
 from .update_entry import update_arena, update_text
 
 __all__ = ["ENTRY", "EntryWriter", "arena_bytes", "entry_text"]
@@ -63,19 +66,27 @@ def entry_text(
     text = EntryWriter(program, symbols, costs, inlined).text()
     if program.updates:
         text += update_text(program, ENTRY, has_control_flow(program))
+    if program.sizes:
+        text += call_sizes_text(program)
     return text
 
 
-def arena_bytes(program: Program, update: bool = False) -> int:
+def call_sizes_text(program: Program) -> str:
+    """The LLVM text of the function that checks a call's sizes, with the intrinsics it needs."""
+    arenas = [arena_bytes(program), arena_bytes(program, update=True)]
+    return sizes_text(program, arenas, len(program.outputs) - len(program.updates))
+
+
+def arena_bytes(program: Program, update: bool = False) -> IntExpr:
     """Returns the bytes of the arena: of the program, with ``update`` of results that update
     inputs, and of the frames of recursive functions."""
     if recursive_functions(program):
         return _frames_begin(program) + stack_bytes()
-    return update_arena(program) if update else program.arena or 0
+    return update_arena(program) if update else program.scratch
 
 
-def _frames_begin(program: Program) -> int:
-    return -(-update_arena(program) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+def _frames_begin(program: Program) -> IntExpr:
+    return ceildiv(update_arena(program), ARENA_ALIGNMENT) * ARENA_ALIGNMENT
 
 
 class EntryWriter(BodyWriter):
@@ -87,6 +98,7 @@ class EntryWriter(BodyWriter):
         symbols: Mapping[str, str],
         costs: Mapping[str, int] | None = None,
         inlined: Inlined | None = None,
+        more: int = 0,
     ) -> None:
         fixed = fixed_regions(program)
         super().__init__(
@@ -100,6 +112,12 @@ class EntryWriter(BodyWriter):
         )
         self.places = {region.name: Place(region.name, 0, region.nbytes) for region in fixed}
         self.sites = site_symbols(program)
+        for n, size in enumerate(program.sizes, len(fixed) + more):
+            self.addresses += [
+                f"  %size{n}.p = getelementptr i64, ptr %args, i64 {n}",
+                f"  %size{n} = load i64, ptr %size{n}.p, align 8",
+            ]
+            self.sizes.values[size.name] = f"%size{n}"
 
     def text(self) -> str:
         """The whole module."""
@@ -113,9 +131,11 @@ class EntryWriter(BodyWriter):
             declared |= function.declared
         declarations = [] if self.addresses is self.lines else [WHOLE]
         declarations += [
-            f'declare void @"{symbol}"({", ".join(["ptr"] * count)})'
-            for symbol, count in declared.items()
+            f'declare void @"{symbol}"({", ".join(["ptr"] * pointers + ["i64"] * sizes)})'
+            for symbol, (pointers, sizes) in declared.items()
         ]
+        if self.program.sizes:
+            declarations += INTRINSICS
         declarations += [f'@"{site}" = external global i8' for site in self.sites.values()]
         if self.sites:
             declarations.append("declare i32 @lw_library(ptr, ptr)")
@@ -157,8 +177,9 @@ class EntryWriter(BodyWriter):
         }
         self.addresses += [
             f"  %state = alloca [{len(words)} x i64], align 8",
-            f"  %frames = getelementptr i8, ptr %arena, i64 {begin}",
-            f"  %frames.end = getelementptr i8, ptr %arena, i64 {arena_bytes(self.program)}",
+            f"  %frames = getelementptr i8, ptr %arena, i64 {self.sizes.value(begin)}",
+            "  %frames.end = getelementptr i8, ptr %arena, i64 "
+            + self.sizes.value(arena_bytes(self.program)),
             "  %stack.end = call ptr @lw_stack_end()",
         ]
         for word, value in words.items():
@@ -201,6 +222,9 @@ class _FunctionWriter(BodyWriter):
                 self.addresses.append(f"  store {type} %p{n}, ptr {memory}")
             else:
                 returned.append((type, memory))
+        for n, size in enumerate(function.sizes):
+            params.append(f"i64 %size{n}")
+            self.sizes.values[size.name] = f"%size{n}"
         self.results = [type for type, _ in returned]
         if self.is_recursive:
             self.addresses += [
@@ -264,12 +288,13 @@ def _interface(function: Program) -> Interface:
     types = (*(_value_type(region) for region in function.inputs), *outputs)
     results = [type for type in outputs if type is not None]
     result_type = f"{{ {', '.join(['i32', *results])} }}" if results else "i32"
-    arena = -(-(function.arena or 0) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
-    return Interface(f'"lw.function.{function.name}"', arena, types, result_type)
+    arena = ceildiv(function.scratch, ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+    sizes = tuple(size.name for size in function.sizes)
+    return Interface(f'"lw.function.{function.name}"', arena, types, result_type, sizes)
 
 
 def _value_type(region: Region) -> str | None:
     """The type of a scalar that fits into a register."""
-    if region.nbytes != region.dtype.bytes or region.nbytes > 8:
+    if region.nbytes != region.dtype.bytes or region.dtype.bytes > 8:
         return None
-    return region.dtype.llvm_memory if region.dtype.is_float else f"i{8 * region.nbytes}"
+    return region.dtype.llvm_memory if region.dtype.is_float else f"i{8 * region.dtype.bytes}"

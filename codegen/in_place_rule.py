@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from functools import reduce
 
-from ..ir.dims import Dim, IntExpr, as_int, bounds, symbol
+from ..ir.dim_proofs import prove
+from ..ir.dims import (
+    Dim,
+    IntExpr,
+    as_int,
+    bounds,
+    int_max,
+    int_min,
+    size_symbols,
+    substitute,
+    symbol,
+    symbols,
+)
 from ..ir.loop.expr import IndexLike, Read, walk
 from ..ir.loop.prim import Buffer, PrimFunc, Stage
 from ..ir.loop.procedure import Procedure
@@ -21,15 +34,19 @@ def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
     outputs."""
 
     @functools.cache
-    def shares(kernel: str, read: int, written: int, begin: int) -> bool:
+    def shares(
+        kernel: str, sizes: tuple[IntExpr, ...], read: int, written: int, begin: IntExpr
+    ) -> bool:
         prim = prims.get(kernel)
         if prim is None or isinstance(prim, Procedure) or read >= len(prim.params):
             return False
         output = written - len(prim.params)
-        return 0 <= output < len(prim.outputs) and may_share(prim, read, output, begin)
+        if not 0 <= output < len(prim.outputs):
+            return False
+        return may_share(_at(prim, sizes), read, output, begin)
 
-    def safe(call: Call, read: int, written: int, begin: int = 0) -> bool:
-        return shares(call.kernel, read, written, begin)
+    def safe(call: Call, read: int, written: int, begin: IntExpr = 0) -> bool:
+        return shares(call.kernel, call.sizes, read, written, begin)
 
     return safe
 
@@ -38,10 +55,11 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
     """Returns a function for ``optimise``: the range of elements of a parameter that a kernel
     reads."""
 
-    def reads(call: Call, operand: int) -> tuple[int, int] | None:
+    def reads(call: Call, operand: int) -> tuple[IntExpr, IntExpr] | None:
         prim = prims.get(call.kernel)
         if prim is None or isinstance(prim, Procedure) or operand >= len(prim.params):
             return None
+        prim = _at(prim, call.sizes)
         param = prim.params[operand]
         spans = [
             _span(param, s, node) for s in prim.stages for node in _reads(s) if _is_of(node, param)
@@ -49,12 +67,19 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
         if None in spans:
             return None
         ranges = [span for span in spans if span is not None]
-        return min((low for low, _ in ranges), default=0), max((h for _, h in ranges), default=0)
+        if not ranges:
+            return 0, 0
+        return reduce(int_min, (low for low, _ in ranges)), reduce(int_max, (h for _, h in ranges))
 
     return reads
 
 
-def may_share(prim: PrimFunc, param: int, output: int, begin: int = 0) -> bool:
+def _at(prim: PrimFunc, sizes: tuple[IntExpr, ...]) -> PrimFunc:
+    """A kernel with the sizes of a call of it."""
+    return prim.at({s.name: value for s, value in zip(prim.sizes, sizes, strict=True)})
+
+
+def may_share(prim: PrimFunc, param: int, output: int, begin: IntExpr = 0) -> bool:
     """True if an output may have the memory of a parameter, from element ``begin`` on, under every
     schedule.
 
@@ -68,7 +93,7 @@ def may_share(prim: PrimFunc, param: int, output: int, begin: int = 0) -> bool:
         out[i, j] = max(t[i, j] + x[i, j], 0)
     """
     source, name = prim.params[param], prim.outputs[output]
-    window = begin, begin + as_int(prim.stage(name).buffer.size)
+    window = begin, begin + prim.stage(name).buffer.size
     before: set[str] = {source.name}  # the parameter, and stages between it and the output
     after: set[str] = set()  # the output, and stages that depend on it
     for stage in prim.stages:
@@ -98,28 +123,51 @@ def _reads(stage: Stage) -> Iterator[Read]:
     return (node for node in walk(stage.expr) if isinstance(node, Read))
 
 
-def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: int) -> bool:
+def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: IntExpr) -> bool:
     """True if a stage reads, ``shift`` elements further on, the element that it computes."""
     axes: tuple[IndexLike, ...] = tuple(symbol(a.name) for a in stage.axes)
     buffer = prim.buffers[node.buffer]
     if node.indices == axes and buffer.shape == stage.buffer.shape:
-        return not shift
+        return shift == 0
     place, target = _flat(node.indices, buffer), _flat(axes, stage.buffer)
     return place is not None and target is not None and place - target == shift
 
 
-def _is_outside(source: Buffer, stage: Stage, node: Read, window: tuple[int, int]) -> bool:
+def _is_outside(source: Buffer, stage: Stage, node: Read, window: tuple[IntExpr, IntExpr]) -> bool:
     """True if a read of ``source`` touches no element of a window."""
     span = _span(source, stage, node) if _is_of(node, source) else None
-    return span is not None and (span[1] <= window[0] or window[1] <= span[0])
+    if span is None:
+        return False
+    return prove(span[1], "<=", window[0]) is True or prove(window[1], "<=", span[0]) is True
 
 
-def _span(buffer: Buffer, stage: Stage, node: Read) -> tuple[int, int] | None:
+def _span(buffer: Buffer, stage: Stage, node: Read) -> tuple[IntExpr, IntExpr] | None:
     """Returns the first element that a stage reads there, and the one after the last."""
     flat = _flat(node.indices, buffer)
-    ranges = {a.name: (0, as_int(a.extent) - 1) for a in (*stage.axes, *stage.reduce_axes)}
-    inside = bounds(flat, ranges) if flat is not None else None
+    axes = (*stage.axes, *stage.reduce_axes)
+    if flat is None:
+        return None
+    if any(isinstance(axis.extent, Dim) for axis in axes) or size_symbols(flat):
+        return _linear_span(flat, {axis.name: axis.extent - 1 for axis in axes})
+    inside = bounds(flat, {axis.name: (0, as_int(axis.extent) - 1) for axis in axes})
     return None if inside is None else (inside[0], inside[1] + 1)
+
+
+def _linear_span(flat: IntExpr, last: Mapping[str, IntExpr]) -> tuple[IntExpr, IntExpr] | None:
+    """The span of an index that is linear in its axes, of which the last values are given."""
+    step = {name: substitute(flat, {name: symbol(name) + 1}) - flat for name in last}
+    if any(symbols(coefficient) & last.keys() for coefficient in step.values()):
+        return None
+    low = high = substitute(flat, dict.fromkeys(last, 0))
+    for name, coefficient in step.items():
+        # Which end is the lower one must not depend on a size.
+        if prove(coefficient, ">=", 0) is True:
+            high = high + coefficient * last[name]
+        elif prove(coefficient, "<=", 0) is True:
+            low = low + coefficient * last[name]
+        else:
+            return None
+    return low, high + 1
 
 
 def _flat(indices: tuple[IndexLike, ...], buffer: Buffer) -> IntExpr | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.dataclass import dataclass
+from ..ir.dims import as_int
 from ..ir.dtype import Array
 from ..ir.errors import InternalError
-from ..ir.program.analysis import calls
+from ..ir.program.analysis import calls, size_table
 from ..ir.program.nodes import Program, Region
 from ..ir.progress_line import report
 from .entry import ENTRY, arena_bytes, entry_text
@@ -24,6 +25,7 @@ from .runtime import status
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable
 from .scalar_ranges import bound_scalars
+from .size_text import SIZES
 from .target import Target
 from .update_entry import UPDATE_ENTRY
 
@@ -133,11 +135,13 @@ def link_program(
         [_spec(r) for r in program.inputs],
         [_spec(r) for r in results],
         [*constants, *more],
-        arena_bytes(program, update),
+        0 if program.sizes else as_int(arena_bytes(program, update)),
         owner=(code, *loaded.values(), *kept),
         threads=threads,
         written=sorted({numbers[u.target] for u in updates}),
         hidden=len(updates),
+        sizes=size_table(program, arena_bytes(program, update=True)),
+        solver=code.address(SIZES) if program.sizes else 0,
     )
 
 

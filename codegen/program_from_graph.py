@@ -6,13 +6,14 @@ It is in ``codegen`` because it imports both the graph and the program IR, which
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..ir.derived import derived, interned
+from ..ir.dims import IntExpr, Symbol, product, size_symbols, substitute
 from ..ir.dtype import UINT8, Array, DType, dtype_of
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
@@ -50,6 +51,7 @@ from ..ir.program.nodes import (
     Region,
     Update,
 )
+from ..ir.size_table import Shape, SizeCheck, solve
 from ..ir.traits import Trait
 from ..ir.window import Window
 from .parallel_map import parallel_map
@@ -116,7 +118,10 @@ class KernelInterface(Protocol):
     def operands(self) -> Sequence[OperandInterface]: ...
 
     @property
-    def workspace_bytes(self) -> int: ...
+    def workspace_bytes(self) -> IntExpr: ...
+
+    @property
+    def sizes(self) -> tuple[Symbol, ...]: ...
 
 
 def is_view(function: object) -> bool:
@@ -148,7 +153,8 @@ def program_from_module(
     parameters and results as they are. Parameters and results that are tuples are flattened.
     ``updates`` says which results are new values of parameters.
 
-    Raises UnsupportedError for symbolic sizes and functions as values.
+    Sizes of kernels and functions are bound to those of the values they are applied to. Raises
+    UnsupportedError for functions as values.
     """
     return _Conversion(module, kernels or {}).program(updates)
 
@@ -194,15 +200,7 @@ class _Conversion:
     def region(self, name: str, type: Type) -> Region:
         if not isinstance(type, TensorType):
             raise UnsupportedError(f"%{name} is a function; compiled code handles arrays only")
-        for size in type.shape:
-            if not isinstance(size, int):
-                raise UnsupportedError(
-                    f"the size {size} of {name}: {type.short} is symbolic, and code is made for "
-                    "known sizes only",
-                    hint="give numbers as sizes",
-                )
-        shape = tuple(size for size in type.shape if isinstance(size, int))
-        region = Region(self.unique(name), shape, type.dtype)
+        region = Region(self.unique(name), type.shape, type.dtype)
         self.regions[region.name] = region
         return region
 
@@ -364,9 +362,13 @@ class _Conversion:
                     access[region] = Access.INOUT
             read = [arg for n, arg in enumerate(args) if n not in begun]
             args = [self.operand(name, arg, k) for arg, k in zip(read, kernel.operands)]
+        sizes: dict[str, IntExpr] = {}
+        if kernel is not None and kernel.sizes:
+            shapes = [self.regions[n].shape for n in (*args, *(region.name for region in made))]
+            sizes = _bound(name, kernel.sizes, [k.buffer.shape for k in kernel.operands], shapes)
         workspace = None
-        if kernel is not None and kernel.workspace_bytes:
-            size = TensorType((kernel.workspace_bytes,), UINT8)
+        if kernel is not None and kernel.workspace_bytes != 0:
+            size = TensorType((substitute(kernel.workspace_bytes, sizes),), UINT8)
             space = self.region(f"{var.name}.workspace", size)
             self.body.append(Alloc(space))
             workspace = space.name
@@ -374,7 +376,7 @@ class _Conversion:
             *(Operand(Access.IN, arg) for arg in args),
             *(Operand(access[region], region.name) for region in made),
         )
-        self.body.append(Call(name, operands, workspace, call.span))
+        self.body.append(Call(name, operands, workspace, call.span, sizes=tuple(sizes.values())))
         return results
 
     def library(self, var: Var, call: GraphCall, args: Sequence[str]) -> Names:
@@ -395,7 +397,16 @@ class _Conversion:
         read = [Operand(Access.IN, n) for a in call.args for n in _flat(self.value(a))]
         results = self.allocated(var.name, var.type)
         written = [Operand(Access.OUT, n) for n in _flat(results)]
-        self.body.append(program_nodes.Invoke(name, (*read, *written), None, call.span))
+        sizes: dict[str, IntExpr] = {}
+        if size_params := _sizes_of(callee):
+            params = [t.shape for p in callee.params for t in _tensors(p.type)]
+            shapes = [self.regions[o.name].shape for o in read]
+            sizes = _bound(name, size_params, params, shapes)
+        self.body.append(
+            program_nodes.Invoke(
+                name, (*read, *written), None, call.span, sizes=tuple(sizes.values())
+            )
+        )
         return results
 
     def function(self, name: str, function: Function) -> Program:
@@ -406,7 +417,18 @@ class _Conversion:
         result = self.block(function.body)
         targets = self.declare("out", function.body.result.type, outputs)
         self.body.extend(map(Copy, _flat(result), _flat(targets)))
-        return Program(name, tuple(inputs), tuple(outputs), (), tuple(self.body))
+        checks = tuple(
+            SizeCheck(r.left, r.relation, r.right, r.message, r.span) for r in function.requirements
+        )
+        return Program(
+            name,
+            tuple(inputs),
+            tuple(outputs),
+            (),
+            tuple(self.body),
+            sizes=_sizes_of(function),
+            checks=checks,
+        )
 
     def alias(self, var: Var, source: str) -> str:
         region = self.region(var.name, var.type)
@@ -425,6 +447,40 @@ class _Conversion:
                 "a constant"
             )
         return self.constant(value, f"{name}.packed", operand.pack)
+
+
+def _tensors(type: Type) -> Iterator[TensorType]:
+    """The types of a value's arrays."""
+    if isinstance(type, TensorType):
+        yield type
+    for field in type.fields if isinstance(type, TupleType) else ():
+        yield from _tensors(field)
+
+
+def _sizes_of(function: Function) -> tuple[Symbol, ...]:
+    """The symbolic sizes of a function's parameters."""
+    shapes = (t.shape for p in function.params for t in _tensors(p.type))
+    return tuple(size_symbols(*(size for shape in shapes for size in shape)).values())
+
+
+def _bound(
+    callee: str,
+    sizes: Sequence[Symbol],
+    params: Sequence[Shape],
+    args: Sequence[Shape],
+) -> dict[str, IntExpr]:
+    """Returns the values of a callee's sizes, from the shapes of its parameters and of what they
+    are given, which have as many elements."""
+    equations: list[tuple[IntExpr, IntExpr]] = []
+    for param, arg in zip(params, args, strict=True):
+        if len(param) == len(arg):
+            equations += zip(param, arg, strict=True)
+        equations.append((product(param), product(arg)))
+    values = solve([size.name for size in sizes], equations)
+    missing = [size.name for size in sizes if size.name not in values]
+    if missing:
+        raise InternalError(f"@{callee}: its operands do not determine the size {missing[0]}")
+    return {size.name: values[size.name] for size in sizes}
 
 
 def laid_out(value: Array, pack: PackInterface | None = None) -> Array:

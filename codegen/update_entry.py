@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from ..ir.dataclass import dataclass
+from ..ir.dims import IntExpr, ceildiv
 from ..ir.program.nodes import Program, Region, Update
 from ..ir.program.verify import ARENA_ALIGNMENT
 from ..ir.window import Window, dense_offset
@@ -19,9 +20,10 @@ __all__ = ["UPDATE_ENTRY", "update_arena", "update_text"]
 UPDATE_ENTRY = "lw.update"
 
 
-def update_arena(program: Program) -> int:
+def update_arena(program: Program) -> IntExpr:
     """The bytes of the arena that the entry needs."""
-    return max([program.arena or 0, *(p.end for p in _places(program))])
+    ends = [p.end for p in _places(program) if not p.update.in_place]
+    return ends[-1] if ends else program.scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +31,21 @@ class _Placed:
     """An update, and the byte offset of its result in the input or in the arena."""
 
     update: Update
-    offset: int
-    end: int
+    offset: IntExpr
+    end: IntExpr
 
 
 def _places(program: Program) -> list[_Placed]:
     regions = _regions(program)
     placed: list[_Placed] = []
-    arena = program.arena or 0
+    arena = program.scratch
     for update in program.updates:
         target, source = regions[update.target], regions[update.source]
         if update.in_place:
             offset = dense_offset(target.shape, update.window) or 0
             placed.append(_Placed(update, offset * target.dtype.bytes, 0))
         else:
-            begin = -(-arena // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+            begin = ceildiv(arena, ARENA_ALIGNMENT) * ARENA_ALIGNMENT
             arena = begin + source.nbytes
             placed.append(_Placed(update, begin, arena))
     return placed

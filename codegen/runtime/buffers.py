@@ -14,14 +14,16 @@ import functools
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ...ir.dataclass import dataclass
+from ...ir.dims import IntExpr, evaluate
 from .call_text import IN_PAGE, PAGED_BYTES
 from .native_call import native_code
+from .sized_call_text import bin_sizes
 
 __all__ = [
     "ALIGNMENT",
@@ -29,6 +31,7 @@ __all__ = [
     "aligned_array",
     "aligned_bytes",
     "bin_address",
+    "bins_address",
     "idle_bytes",
     "trim",
 ]
@@ -49,12 +52,16 @@ BIN_IDLE_SECONDS = 10.0
 class ArraySpec:
     """Shape and dtype of a contiguous row-major array."""
 
-    shape: tuple[int, ...]
+    shape: tuple[IntExpr, ...]
     dtype: np.dtype[Any]
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> IntExpr:
         return math.prod(self.shape) * self.dtype.itemsize
+
+    def fresh(self, values: Mapping[str, int] | None = None) -> np.ndarray[Any, Any]:
+        """A fresh array with values of the sizes in its shape."""
+        return aligned_array(tuple(evaluate(size, values or {}) for size in self.shape), self.dtype)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
@@ -74,7 +81,7 @@ def aligned_bytes(nbytes: int) -> np.ndarray[Any, Any]:
 
 def aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Returns a fresh contiguous array in ``aligned_bytes``."""
-    return aligned_bytes(ArraySpec(shape, dtype).nbytes).view(dtype).reshape(shape)
+    return aligned_bytes(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
 class _Bin(ctypes.Structure):
@@ -91,6 +98,8 @@ class _Bins:
     def __init__(self) -> None:
         code = native_code()
         self.bins: dict[int, _Bin] = {}
+        sizes = bin_sizes()
+        self.classes = (_Bin * len(sizes))(*((None, size, 0) for size in sizes))
         self.seen: dict[int, tuple[int, float]] = {}
         self.empty = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(code.address("lw_empty_bin"))
         self.idle = ctypes.PYFUNCTYPE(ctypes.c_size_t)(code.address("lw_idle_bytes"))
@@ -111,16 +120,21 @@ class _Bins:
     def drop_unused(self) -> None:
         """Empties bins unused for a while. Native code calls it before it requests fresh memory."""
         now = time.monotonic()
-        for size, held in list(self.bins.items()):
-            uses, since = self.seen.get(size, (-1, now))
+        for held in self.all():
+            key = ctypes.addressof(held)
+            uses, since = self.seen.get(key, (-1, now))
             if held.uses != uses:
-                self.seen[size] = (held.uses, now)
+                self.seen[key] = (held.uses, now)
             elif now - since > BIN_IDLE_SECONDS:
                 self.empty(ctypes.addressof(held))
 
     def drop_all(self) -> None:
-        for held in list(self.bins.values()):
+        for held in self.all():
             self.empty(ctypes.addressof(held))
+
+    def all(self) -> list[_Bin]:
+        """The bins that have been used."""
+        return [b for b in (*self.bins.values(), *self.classes) if b.uses]
 
 
 @functools.cache
@@ -131,6 +145,11 @@ def _bins() -> _Bins:
 def bin_address(nbytes: int) -> int:
     """Returns the address of the native bin for ``nbytes``; it lives as long as the process."""
     return _bins().address(nbytes)
+
+
+def bins_address() -> int:
+    """Returns the address of the native bins of ``bin_sizes``."""
+    return ctypes.addressof(_bins().classes)
 
 
 def idle_bytes() -> int:

@@ -25,6 +25,8 @@ to the bin::
 
 from __future__ import annotations
 
+from .sized_call_text import SIZED_CALL_TEXT
+
 __all__ = ["CALL_TEXT", "IN_PAGE", "PAGED_BYTES", "RAISED", "TOO_DEEP", "TOO_DEEP_TEXT"]
 
 RAISED, TOO_DEEP = 1, 2
@@ -150,7 +152,7 @@ define internal void @release(ptr %data, i64 %size) {
 }
 
 ; Memory from a bin: the block used last, or fresh memory. Null if the system has none.
-define internal ptr @take(ptr %bin) {
+define internal ptr @take(ptr %bin) alwaysinline {
 entry:
   %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1
   %size = load i64, ptr %size.p
@@ -239,14 +241,20 @@ define void @lw_set_limit(i64 %limit, ptr %missed) {
 
 ; A new array of a spec, or null with an exception set.
 define internal ptr @new_array(ptr %spec) {
-entry:
-  %dtype = load ptr, ptr %spec
-  %rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
-  %rank = load i32, ptr %rank.p
   %sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
   %sizes = load ptr, ptr %sizes.p
   %bin.p = getelementptr %Spec, ptr %spec, i32 0, i32 3
   %bin = load ptr, ptr %bin.p
+  %array = call ptr @new_array_of(ptr %spec, ptr %sizes, ptr %bin)
+  ret ptr %array
+}
+
+; A new array of a spec's dtype and rank, with memory of a bin, or of NumPy's if that is null.
+define internal ptr @new_array_of(ptr %spec, ptr %sizes, ptr %bin) alwaysinline {
+entry:
+  %dtype = load ptr, ptr %spec
+  %rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
+  %rank = load i32, ptr %rank.p
   call void @Py_IncRef(ptr %dtype)
   %plain = icmp eq ptr %bin, null
   br i1 %plain, label %numpy, label %recycled
@@ -515,7 +523,8 @@ fail:
 }
 """
 CALL_TEXT = (
-    _template.replace("@PAGED@", str(PAGED_BYTES))
+    (_template + SIZED_CALL_TEXT)
+    .replace("@PAGED@", str(PAGED_BYTES))
     .replace("@IN_PAGE@", str(IN_PAGE))
     .replace("@TOO_DEEP@", str(TOO_DEEP))
     .replace("@TOO_DEEP_BYTES@", str(len(TOO_DEEP_TEXT) + 1))

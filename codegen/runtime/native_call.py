@@ -137,13 +137,13 @@ def _numpy_table() -> Any:
 
 
 @functools.cache
-def _method() -> _MethodDef:
+def _method(function: str) -> _MethodDef:
     doc = b"Runs on arrays that fit exactly. Returns a list of new arrays, or None if one does not."
-    return _MethodDef(b"call", native_code().address("lw_call"), METH_FASTCALL, doc)
+    return _MethodDef(b"call", native_code().address(function), METH_FASTCALL, doc)
 
 
-def make_call(context: Context) -> Callable[..., list[Array] | None]:
-    """Returns a builtin function whose ``self`` is ``context``."""
+def make_call(context: Context, function: str = "lw_call") -> Callable[..., list[Array] | None]:
+    """Returns a builtin function of native code, whose ``self`` is ``context``."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     new = make(("PyCFunction_NewEx", ctypes.pythonapi))
-    return new(ctypes.addressof(_method()), context, None)
+    return new(ctypes.addressof(_method(function)), context, None)

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ..dataclass import dataclass
+from ..dim_proofs import prove
+from ..dims import IntExpr, substitute, typical
+from ..size_table import SizeCheck, SizeTable
 from .nodes import (
     Access,
     Alias,
@@ -26,6 +29,7 @@ from .nodes import (
     Program,
     Region,
     Swap,
+    Update,
     While,
     nested_bodies,
     with_nested_bodies,
@@ -34,6 +38,7 @@ from .nodes import (
 __all__ = [
     "Place",
     "accesses",
+    "at_sizes",
     "calls",
     "each_scope",
     "fixed_regions",
@@ -49,6 +54,7 @@ __all__ = [
     "regions",
     "rename",
     "scopes",
+    "size_table",
     "spans",
     "swap_groups",
     "walk",
@@ -140,11 +146,16 @@ class Place:
     """Bytes ``begin`` to ``end`` (exclusive) of the memory of ``root``, which is not an alias."""
 
     root: str
-    begin: int
-    end: int
+    begin: IntExpr
+    end: IntExpr
 
     def overlaps(self, other: Place) -> bool:
-        return self.root == other.root and self.begin < other.end and other.begin < self.end
+        """False if the two are known to share no byte."""
+        return (
+            self.root == other.root
+            and prove(self.end, "<=", other.begin) is not True
+            and prove(other.end, "<=", self.begin) is not True
+        )
 
 
 def places(program: Program) -> dict[str, Place]:
@@ -285,13 +296,14 @@ def merge(program: Program, into: Mapping[str, str]) -> Program:
 
 def live_bytes(program: Program, alignment: int = 1) -> list[int]:
     """Returns the bytes that are allocated after each instruction, in the order of ``walk``; a
-    buffer counts as a multiple of ``alignment``."""
+    buffer counts as a multiple of ``alignment``. Sizes have typical values."""
     sizes: dict[str, int] = {}
     live = 0
     after: list[int] = []
     for instr in walk(program.body):
         if isinstance(instr, Alloc):
-            size = 0 if instr.in_registers else -(-instr.region.nbytes // alignment) * alignment
+            nbytes = 0 if instr.in_registers else typical(instr.region.nbytes)
+            size = -(-nbytes // alignment) * alignment
             sizes[instr.region.name] = size
             live += size
         elif isinstance(instr, Free):
@@ -301,5 +313,67 @@ def live_bytes(program: Program, alignment: int = 1) -> list[int]:
 
 
 def max_live_bytes(program: Program, alignment: int = 1) -> int:
-    """Returns the most bytes that are allocated at one time, a lower bound of every plan."""
+    """Returns the most bytes that are allocated at one time, a lower bound of every plan. Sizes
+    have typical values."""
     return max(live_bytes(program, alignment), default=0)
+
+
+def size_table(program: Program, arena: IntExpr | None = None) -> SizeTable | None:
+    """Returns how arguments determine the sizes of a program; None if it has none. Its memory is
+    ``arena`` bytes, or what the program states."""
+    if not program.sizes:
+        return None
+    arena = program.arena if arena is None else arena
+    counts = [r.nbytes for r in (*program.inputs, *program.outputs)]
+    return SizeTable(
+        program.sizes,
+        tuple(r.shape for r in program.inputs),
+        program.checks,
+        (*counts, *(() if arena is None else (arena,))),
+    )
+
+
+def at_sizes(program: Program, values: Mapping[str, IntExpr]) -> Program:
+    """Returns a program, or a function of one, with values in place of its sizes. Functions of the
+    program keep theirs, whose values stand where they are invoked."""
+    if not values:
+        return program
+
+    def at(expr: IntExpr) -> IntExpr:
+        return substitute(expr, values)
+
+    def region(old: Region) -> Region:
+        return replace(old, shape=tuple(map(at, old.shape)))
+
+    def body(instrs: Iterable[Instr]) -> tuple[Instr, ...]:
+        return tuple(map(instruction, instrs))
+
+    def instruction(instr: Instr) -> Instr:
+        match instr:
+            case Alloc(declared, offset):
+                offset = None if offset is None else at(offset)
+                return replace(instr, region=region(declared), offset=offset)
+            case Alias(declared, _, offset):
+                return replace(instr, region=region(declared), offset=at(offset))
+            case Call() | Invoke():
+                return replace(instr, sizes=tuple(map(at, instr.sizes)))
+            case _:
+                return with_nested_bodies(instr, [body(b) for b in nested_bodies(instr)])
+
+    def update(old: Update) -> Update:
+        window = old.window and tuple((at(b), step, at(n)) for b, step, n in old.window)
+        return replace(old, window=window)
+
+    return replace(
+        program,
+        inputs=tuple(map(region, program.inputs)),
+        outputs=tuple(map(region, program.outputs)),
+        body=body(program.body),
+        arena=None if program.arena is None else at(program.arena),
+        updates=tuple(map(update, program.updates)),
+        sizes=tuple(s for s in program.sizes if s.name not in values),
+        checks=tuple(
+            SizeCheck(at(c.left), c.relation, at(c.right), c.message, c.span)
+            for c in program.checks
+        ),
+    )

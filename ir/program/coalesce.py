@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..dataclass import dataclass
+from ..dims import IntExpr, typical
 from ..pass_context import optional
 from .analysis import (
     Place,
@@ -101,7 +102,7 @@ class _Class:
     roots: Roots
     conflicts: Roots
     fixed: bool
-    nbytes: int
+    nbytes: IntExpr
 
     def meets(self, other: _Class) -> bool:
         return bool(self.conflicts & other.roots or other.conflicts & self.roots)
@@ -171,7 +172,7 @@ class _Merging:
             self.conflict(target, live.bit(source))
             return 0
         dies = not live.after[position] & live.bit(source)
-        large = block.loops > 0 and self.bytes[source] >= SWAP_LEAST
+        large = block.loops > 0 and typical(self.bytes[source]) >= SWAP_LEAST
         self.wish(False, source, target, position, block, dies and large)
         return live.bit(source)
 
@@ -205,7 +206,7 @@ class _Merging:
         self, pair: bool, one: str, other: str, position: int, block: Block, swappable: bool
     ) -> None:
         one, other = (self.live.places[n].root for n in (one, other))
-        outside, gain = -block.loops, -self.bytes[one]
+        outside, gain = -block.loops, -typical(self.bytes[one])
         self.wishes.append(_Wish(pair, outside, gain, position, one, other, swappable))
 
     def into(self) -> dict[str, str]:
@@ -234,7 +235,7 @@ class _Merging:
             return False
         if not one.fixed and not other.fixed:
             return True
-        small = one.nbytes <= MOST_REGISTER_BYTES
+        small = typical(one.nbytes) <= MOST_REGISTER_BYTES
         swapped = self.swappable & (one.roots | other.roots)
         return not (small or swapped or (one.fixed and other.fixed))
 
@@ -295,7 +296,7 @@ def _with_swaps(program: Program) -> Program:
             roots = [live.places[name].root for name in names]
             whole = all(map(live.is_whole, names)) and movable.issuperset(roots)
             dies = not live.after[block.positions[n]] & live.bit(instr.source)
-            large = by_name[instr.source].nbytes >= SWAP_LEAST
+            large = typical(by_name[instr.source].nbytes) >= SWAP_LEAST
             yield Swap(*roots) if whole and dies and large and roots[0] != roots[1] else instr
 
     body = tuple(swapped(live.top))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from ..dims import IntExpr
 from ..pass_context import optional
 from .analysis import has_control_flow, merge, places, spans
 from .lifetimes import place_lifetimes
@@ -18,7 +19,7 @@ class InPlaceRule(Protocol):
     only if the kernel reads each element of ``i`` no later than it writes what lies at the same
     place in ``o``. With ``begin``, ``o`` starts so many elements after the start of ``i``."""
 
-    def __call__(self, call: Call, read: int, written: int, /, begin: int = ...) -> bool: ...
+    def __call__(self, call: Call, read: int, written: int, /, begin: IntExpr = ...) -> bool: ...
 
 
 @optional(level=2)

@@ -9,11 +9,13 @@ from typing import TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
+from ..dims import IntExpr, as_int
 from ..dtype import Array
 from ..errors import InternalError
 from ..library.lookup import library_function
+from ..size_table import Misfit
 from ..window import dense_offset
-from .analysis import places, regions, scopes
+from .analysis import at_sizes, places, regions, scopes, size_table
 from .nodes import (
     Access,
     Alias,
@@ -27,6 +29,7 @@ from .nodes import (
     Invoke,
     Library,
     Program,
+    Region,
     Swap,
     While,
 )
@@ -34,8 +37,8 @@ from .nodes import (
 __all__ = ["Kernel", "interpret"]
 
 Kernel: TypeAlias = Callable[..., None]
-"""Called with one array per operand, then the workspace (uint8) if there is one; writes its outputs
-and workspace, as the native kernel does."""
+"""Called with one array per operand, then the workspace (uint8) if there is one, then its sizes;
+writes its outputs and workspace, as the native kernel does."""
 
 MOST_FRAMES = 100_000
 """Functions that may run inside of one another; so many are an error of the call."""
@@ -55,11 +58,17 @@ def interpret(
 
     ``constants`` are values by name, which replace those in the program. With ``update`` the
     inputs, which have to be dense then, get their new values. Raises RecursionError if more than
-    ``deepest`` functions run inside of one another.
+    ``deepest`` functions run inside of one another, and TypeError for inputs that do not fit.
 
     Allocations are filled with a pattern before and after their lifetime, and a planned program
     runs in one arena, so that a wrong lifetime or plan changes the result.
     """
+    table = size_table(program)
+    if table is not None:
+        values_of_sizes = table.values([array.shape for array in inputs])
+        if isinstance(values_of_sizes, Misfit):
+            raise TypeError(str(values_of_sizes))
+        program = at_sizes(program, values_of_sizes)
     values: dict[str, Array] = {}
     for constant in program.constants:
         value = (constants or {}).get(constant.region.name, constant.value)
@@ -72,23 +81,25 @@ def interpret(
             raise TypeError(f"{region} was given {array.dtype}{list(array.shape)}")
         memory[region.name] = _viewed(array) if update else _bytes(array)
     for region in program.outputs:
-        memory[region.name] = _poisoned(region.nbytes)
+        memory[region.name] = _poisoned(_nbytes(region))
     updates = program.updates if update else ()
     shapes = {r.name: r for r in program.inputs}
     for one in updates:
         if one.in_place:
             begin = dense_offset(shapes[one.target].shape, one.window)
             assert begin is not None
-            begin *= shapes[one.target].dtype.bytes
+            begin = as_int(begin) * shapes[one.target].dtype.bytes
             size = memory[one.source].size
             memory[one.source] = memory[one.target][begin : begin + size]
-    main, *functions = (_Code(scope) for scope in scopes(program))
-    frame = _Frame(main, memory, _poisoned(program.arena or 0))
-    _run(frame, {f.scope.name: f for f in functions}, values, kernels, deepest)
+    main, *functions = scopes(program)
+    frame = _Frame(_Code(main), memory, _poisoned(as_int(program.scratch)))
+    _run(frame, _Functions(functions), values, kernels, deepest)
     for one in updates:
         if not one.in_place:
             window = one.window or ()
-            key = tuple(slice(b, b + (n - 1) * s + 1, s) for b, s, n in window)
+            key = tuple(
+                slice(as_int(b), as_int(b) + (as_int(n) - 1) * s + 1, s) for b, s, n in window
+            )
             frame.array(one.target)[key] = frame.array(one.source)
     return [frame.array(r.name) for r in program.outputs]
 
@@ -153,6 +164,23 @@ class _Code:
         return len(self.steps) - 1
 
 
+class _Functions:
+    """The functions of a program, each for the sizes it is invoked with."""
+
+    def __init__(self, scopes: Sequence[Program]) -> None:
+        self.scopes = {scope.name: scope for scope in scopes}
+        self.codes: dict[tuple[str, tuple[IntExpr, ...]], _Code] = {}
+
+    def code(self, invoke: Invoke) -> _Code:
+        code = self.codes.get((invoke.function, invoke.sizes))
+        if code is None:
+            scope = self.scopes[invoke.function]
+            values = zip((s.name for s in scope.sizes), invoke.sizes, strict=True)
+            code = _Code(at_sizes(scope, dict(values)))
+            self.codes[invoke.function, invoke.sizes] = code
+        return code
+
+
 @dataclass(slots=True)
 class _Frame:
     """A run of a program or function: the bytes of each root, and the step that comes next."""
@@ -169,7 +197,7 @@ class _Frame:
 
     def array(self, name: str) -> Array:
         region = self.code.regions[name]
-        return self.bytes(name).view(region.dtype.numpy).reshape(region.shape)
+        return self.bytes(name).view(region.dtype.numpy).reshape([as_int(s) for s in region.shape])
 
     def jumps(self, jump: _Jump) -> bool:
         if jump.unless is not None:
@@ -184,7 +212,7 @@ class _Frame:
 
 def _run(
     frame: _Frame,
-    functions: Mapping[str, _Code],
+    functions: _Functions,
     constants: Mapping[str, Array],
     kernels: Mapping[str, Kernel],
     deepest: int,
@@ -205,9 +233,10 @@ def _run(
                     frame.next = target
             case Alloc(region, offset):
                 if offset is None:
-                    frame.memory[region.name] = _poisoned(region.nbytes)
+                    frame.memory[region.name] = _poisoned(_nbytes(region))
                 else:
-                    frame.memory[region.name] = frame.arena[offset : offset + region.nbytes]
+                    begin = as_int(offset)
+                    frame.memory[region.name] = frame.arena[begin : begin + _nbytes(region)]
                     frame.memory[region.name][...] = _POISON
             case Free(name):
                 frame.memory.pop(name)[...] = _POISON
@@ -219,7 +248,7 @@ def _run(
                 memory = frame.memory
                 memory[one], memory[other] = memory[other], memory[one]
             case For(index, extent):
-                frame.memory[index.name] = np.zeros(index.nbytes, np.uint8)
+                frame.memory[index.name] = np.zeros(_nbytes(index), np.uint8)
                 count = extent if isinstance(extent, int) else int(frame.array(extent))
                 frame.extents[index.name] = count
             case Call(kernel, operands, workspace):
@@ -229,7 +258,7 @@ def _run(
                         raise InternalError(f"%{stated.name} is {value}: {step}")
                 arrays = [frame.array(o.name) for o in operands]
                 extra = [] if workspace is None else [frame.array(workspace)]
-                kernels[kernel](*arrays, *extra)
+                kernels[kernel](*arrays, *extra, *step.sizes)
             case Library(function, operands, options):
                 arrays = [frame.array(o.name) for o in operands]
                 count = sum(o.access is Access.IN for o in operands)
@@ -237,7 +266,7 @@ def _run(
             case Invoke(function):
                 if len(frames) > deepest:
                     raise RecursionError(f"@{function} runs {deepest} times inside of itself")
-                frames.append(_invoked(frame, step, functions[function], constants))
+                frames.append(_invoked(frame, step, functions.code(step), constants))
 
 
 def _invoked(frame: _Frame, invoke: Invoke, code: _Code, constants: Mapping[str, Array]) -> _Frame:
@@ -249,10 +278,14 @@ def _invoked(frame: _Frame, invoke: Invoke, code: _Code, constants: Mapping[str,
         if operand.access is Access.OUT:
             memory[param.name][...] = _POISON
     if invoke.frame is None:
-        return _Frame(code, memory, _poisoned(code.scope.arena or 0))
+        return _Frame(code, memory, _poisoned(as_int(code.scope.scratch)))
     arena = frame.bytes(invoke.frame)
     arena[...] = _POISON
     return _Frame(code, memory, arena)
+
+
+def _nbytes(region: Region) -> int:
+    return as_int(region.nbytes)
 
 
 def _bytes(array: Array) -> Array:

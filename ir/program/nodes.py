@@ -2,26 +2,30 @@
 
 ::
 
-    Program  ::= "program @" name "(" Param, ... ")" ["arena" INT "bytes"] "{"
-                     ["const" Region, ...] Instr* Update* "}" ("function" Program)*
+    Program  ::= "program @" name "(" Param, ... ")" ["for" Size, ...] ["arena" Int "bytes"] "{"
+                     ["const" Region, ...] Require* Instr* Update* "}" ("function" Program)*
     Param    ::= ("@in" | "@out") Region
-    Region   ::= "%" name ":" dtype "[" INT, ... "]"          dense, row-major
+    Size     ::= name "in" INT ".." INT                       both inclusive
+    Require  ::= "requires" Int ("==" | "!=" | "<" | "<=") Int
+    Region   ::= "%" name ":" dtype "[" Int, ... "]"          dense, row-major
+    Int      ::= an expression over sizes, as in ``ir/dims.py``
     Instr    ::= Alloc | Free | Call | Library | Copy | Alias | Swap | Invoke | If | While | For
-    Alloc    ::= "%" name "= alloc" dtype "[" INT, ... "]" ["at" INT | "in registers"]
+    Alloc    ::= "%" name "= alloc" dtype "[" Int, ... "]" ["at" Int | "in registers"]
     Free     ::= "free %" name
-    Call     ::= "call" ["inline"] "@" kernel "(" Operand, ... ")" ["workspace %" name]
-                     ["where" Range, ...]
+    Call     ::= "call" ["inline"] "@" kernel "(" Operand, ... ")" ["sizes (" Int, ... ")"]
+                     ["workspace %" name] ["where" Range, ...]
     Range    ::= "%" name "in" "[" INT "," INT "]"        both inclusive
     Library  ::= "library" STRING "(" Operand, ... ")" ["with" JSON]
     Operand  ::= ("@in" | "@out" | "@inout") "%" name
     Copy     ::= "copy @in %" name ", @out %" name
-    Alias    ::= "%" name "= alias %" name "as" dtype "[" INT, ... "]" ["+" INT]
+    Alias    ::= "%" name "= alias %" name "as" dtype "[" Int, ... "]" ["+" Int]
     Swap     ::= "swap %" name ", %" name
-    Invoke   ::= "invoke @" function "(" Operand, ... ")" ("frame %" name | "on stack")
+    Invoke   ::= "invoke @" function "(" Operand, ... ")" ["sizes (" Int, ... ")"]
+                     ("frame %" name | "on stack")
     If       ::= "if %" name "{" Instr* "}" ["else {" Instr* "}"]
     While    ::= "while {" Instr* "} %" name "do {" Instr* "}"
     For      ::= "for" Region "<" (INT | "%" name) "{" Instr* "}"
-    Update   ::= "update %" input ["[" INT ":" INT [":" INT], ... "]"] "with %" output ["in place"]
+    Update   ::= "update %" input ["[" Int ":" Int [":" INT], ... "]"] "with %" output ["in place"]
 
 ``alloc`` begins the life of scratch memory (``at`` is its byte offset in the arena, once planned)
 and ``free`` ends it. ``alias`` gives a second name to bytes that already live, from byte ``+`` on;
@@ -31,6 +35,10 @@ bytes, one to be read and one to be written, and both are marked ``@inout``: the
 found to read each element before it writes it. ``workspace`` is scratch memory that a kernel needs
 beside its operands. An ``inline`` one is a part of the code around it, and may rely on the ranges
 of scalars that are stated with it.
+
+A program runs for all values of its sizes in their ranges. The shapes of its inputs determine them;
+what is required of them holds before anything runs. Kernels and functions have sizes of their own,
+whose values stand in their calls, in order.
 
 ``library`` calls a function of ``ir/library`` by its name; JSON's array of pairs has names and
 values of its options. It may raise, and then the program ends.
@@ -64,8 +72,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
+from ..dims import IntExpr, Symbol
 from ..dtype import DType
 from ..library.registry import Options
+from ..size_table import SizeCheck
 from ..span import Span
 from ..window import Window
 
@@ -101,11 +111,11 @@ class Region:
     """A name for typed memory; ``name`` has no ``%``."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[IntExpr, ...]
     dtype: DType
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> IntExpr:
         return prod(self.shape) * self.dtype.bytes
 
     @property
@@ -155,7 +165,7 @@ class Alloc:
     ``in_registers``, for a few bytes."""
 
     region: Region
-    offset: int | None = None
+    offset: IntExpr | None = None
     in_registers: bool = False
 
     def __str__(self) -> str:
@@ -187,7 +197,8 @@ class ScalarRange:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A kernel applied to operands in the order of its native parameters."""
+    """A kernel applied to operands in the order of its native parameters, with values of its
+    sizes."""
 
     kernel: str
     operands: tuple[Operand, ...]
@@ -195,10 +206,11 @@ class Call:
     span: Span | None = field(default=None, compare=False)
     inline: bool = False
     ranges: tuple[ScalarRange, ...] = ()
+    sizes: tuple[IntExpr, ...] = ()
 
     def __str__(self) -> str:
         how = "call inline" if self.inline else "call"
-        text = f"{how} @{self.kernel}({', '.join(map(str, self.operands))})"
+        text = f"{how} @{self.kernel}({', '.join(map(str, self.operands))}){_sizes(self.sizes)}"
         if self.workspace is not None:
             text += f" workspace %{self.workspace}"
         return f"{text} where {', '.join(map(str, self.ranges))}" if self.ranges else text
@@ -236,11 +248,11 @@ class Alias:
 
     region: Region
     source: str
-    offset: int = 0
+    offset: IntExpr = 0
 
     def __str__(self) -> str:
         text = f"%{self.region.name} = alias %{self.source} as {self.region.type_text}"
-        return f"{text} + {self.offset}" if self.offset else text
+        return text if self.offset == 0 else f"{text} + {self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +268,19 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """A function of the program on operands: its inputs, then its outputs. ``frame`` is the region
-    of its arena; None: it lies on the stack."""
+    """A function of the program on operands: its inputs, then its outputs, with values of its
+    sizes. ``frame`` is the region of its arena; None: it lies on the stack."""
 
     function: str
     operands: tuple[Operand, ...]
     frame: str | None = None
     span: Span | None = field(default=None, compare=False)
+    sizes: tuple[IntExpr, ...] = ()
 
     def __str__(self) -> str:
         where = "on stack" if self.frame is None else f"frame %{self.frame}"
-        return f"invoke @{self.function}({', '.join(map(str, self.operands))}) {where}"
+        operands = f"({', '.join(map(str, self.operands))}){_sizes(self.sizes)}"
+        return f"invoke @{self.function}{operands} {where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +355,10 @@ def with_nested_bodies(instr: Instr, bodies: Sequence[tuple[Instr, ...]]) -> Ins
             return instr
 
 
+def _sizes(values: Sequence[IntExpr]) -> str:
+    return f" sizes ({', '.join(map(str, values))})" if values else ""
+
+
 def _indented(body: Sequence[Instr | Update]) -> str:
     """The lines of some instructions, indented."""
     return "".join(f"  {line}\n" for instr in body for line in str(instr).split("\n"))
@@ -367,23 +385,34 @@ class Update:
 @dataclass(frozen=True, slots=True)
 class Program:
     """``arena`` is the number of scratch bytes all allocations share; None before planning.
-    ``functions`` have neither constants, nor updates, nor functions of their own."""
+    ``functions`` have neither constants, nor updates, nor functions of their own. ``sizes`` are
+    what the shapes are made of, and ``checks`` what has to hold of them."""
 
     name: str
     inputs: tuple[Region, ...]
     outputs: tuple[Region, ...]
     constants: tuple[Constant, ...]
     body: tuple[Instr, ...]
-    arena: int | None = None
+    arena: IntExpr | None = None
     updates: tuple[Update, ...] = ()
     functions: tuple[Program, ...] = ()
+    sizes: tuple[Symbol, ...] = ()
+    checks: tuple[SizeCheck, ...] = ()
+
+    @property
+    def scratch(self) -> IntExpr:
+        """The bytes of the arena, 0 before planning."""
+        return 0 if self.arena is None else self.arena
 
     def __str__(self) -> str:
         params = [f"@in {r}" for r in self.inputs] + [f"@out {r}" for r in self.outputs]
+        ranges = ", ".join(f"{s.name} in {s.low}..{s.high}" for s in self.sizes)
+        sizes = f" for {ranges}" if ranges else ""
         arena = "" if self.arena is None else f" arena {self.arena} bytes"
-        lines = [f"program @{self.name}({', '.join(params)}){arena} {{"]
+        lines = [f"program @{self.name}({', '.join(params)}){sizes}{arena} {{"]
         if self.constants:
             lines.append(f"  const {', '.join(str(c.region) for c in self.constants)}")
+        lines += [f"  requires {check}" for check in self.checks]
         body = _indented((*self.body, *self.updates))
         functions = "".join(f"function {f}" for f in self.functions)
         return "\n".join([*lines, ""]) + body + "}\n" + functions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..dims import typical
 from ..pass_context import optional
 from .analysis import accesses, has_control_flow, max_live_bytes, places, regions
 from .lifetimes import place_lifetimes
@@ -77,7 +78,7 @@ class _Order:
     def __init__(self, program: Program, steps: list[Call | Copy]) -> None:
         where, by_name = places(program), regions(program)
         allocated = {i.region.name for i in program.body if isinstance(i, Alloc)}
-        self.sizes = {name: by_name[name].nbytes for name in allocated}
+        self.sizes = {name: typical(by_name[name].nbytes) for name in allocated}
         self.roots = [{where[name].root for name, _ in accesses(step)} for step in steps]
         self.uses: dict[str, int] = {}
         self.followers: list[list[int]] = [[] for _ in steps]

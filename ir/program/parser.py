@@ -7,8 +7,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from ..dims import Dim, IntExpr, Symbol, ceildiv, size, substitute, symbols
+from ..dims_parser import parse_dim
 from ..dtype import DTYPES, DType
 from ..errors import ParseError
+from ..size_table import SizeCheck
 from ..window import Window
 from .nodes import (
     Access,
@@ -35,8 +38,8 @@ from .nodes import (
 __all__ = ["parse_program"]
 
 _TOKEN = re.compile(
-    r"[ \t\r]*(?:(?P<comment>//[^\n]*)"
-    r'|(?P<token>"(?:[^"\\\n]|\\.)*"|[%@]?[\w.]+|[-(){}\[\]:,=+<]|\n))'
+    r"[ \t\r]*(?:(?P<comment>#[^\n]*)"
+    r'|(?P<token>"(?:[^"\\\n]|\\.)*"|[%@]?[\w.]+|//|[!=<]=|[-(){}\[\]:,=+<*%]|\n))'
 )
 
 _KEYWORDS = {"free", "call", "library", "invoke", "copy", "swap", "if", "while", "for"}
@@ -76,6 +79,7 @@ class _Parser:
                 self.tokens.append((token, line))
             position = match.end()
         self.last_line = line
+        self.sizes: dict[str, Dim] = {}  # of the program or function that is read
 
     def peek(self) -> str:
         return self.tokens[self.position][0] if self.position < len(self.tokens) else ""
@@ -111,6 +115,45 @@ class _Parser:
     def signed(self) -> int:
         return -self.number() if self.take("-") else self.number()
 
+    def int_expr(self, *ends: str) -> IntExpr:
+        """An expression over sizes, up to one of ``ends`` outside of parentheses, or the end of the
+        line."""
+        first, depth, line = self.position, 0, self.line()
+        while self.peek() and self.line() == line and (depth or self.peek() not in ends):
+            depth += {"(": 1, ")": -1}.get(self.peek(), 0)
+            self.position += 1
+        text = " ".join(token for token, _ in self.tokens[first : self.position])
+        if not text:
+            raise self.wrong("a size")
+        try:
+            expr = parse_dim(text)
+        except ParseError as error:
+            raise ParseError(f"line {line}: {error.message}") from None
+        unknown = symbols(expr) - self.sizes.keys()
+        if unknown:
+            raise ParseError(f"line {line}: there is no size {min(unknown)}")
+        return substitute(expr, self.sizes)
+
+    def int_exprs(self) -> tuple[IntExpr, ...]:
+        """Expressions in parentheses."""
+        self.expect("(")
+        exprs: list[IntExpr] = []
+        while not self.take(")"):
+            if exprs:
+                self.expect(",")
+            exprs.append(self.int_expr(",", ")"))
+        return tuple(exprs)
+
+    def ranges(self) -> tuple[Symbol, ...]:
+        """Sizes with their ranges."""
+        sizes: list[Symbol] = []
+        while self.take("," if sizes else "for"):
+            name = self.word(r"[A-Za-z_][\w.]*", "the name of a size")
+            self.expect("in")
+            low, _, high = self.word(r"\d+\.\.\d+", "a range").partition("..")
+            sizes.append(Symbol(name, int(low), int(high)))
+        return tuple(sizes)
+
     def name(self) -> str:
         return self.word(r"%[\w.]+", "a %name")[1:]
 
@@ -128,10 +171,18 @@ class _Parser:
 
     def unit(self) -> Program:
         name = self.global_name()
+        # The parameters stand before the ranges of the sizes in their shapes.
+        first = self.position
+        while self.peek() and self.peek() not in ("for", "arena", "{"):
+            self.position += 1
+        sizes = self.ranges()
+        self.sizes = {s.name: size(s.name, s.low or 0, s.high or 0) for s in sizes}
+        behind, self.position = self.position, first
         inputs, outputs = self.params()
+        self.position = max(self.position, behind)
         arena = None
         if self.take("arena"):
-            arena = self.number()
+            arena = self.int_expr("bytes")
             self.expect("bytes")
         self.expect("{")
         constants: list[Constant] = []
@@ -139,6 +190,11 @@ class _Parser:
             constants.append(Constant(self.region()))
             while self.take(","):
                 constants.append(Constant(self.region()))
+        checks: list[SizeCheck] = []
+        while self.take("requires"):
+            left = self.int_expr("==", "!=", "<", "<=")
+            relation = self.word("==|!=|<|<=", "a relation")
+            checks.append(SizeCheck(left, relation, self.int_expr()))
         body: list[Instr] = []
         updates: list[Update] = []
         while not self.take("}"):
@@ -148,7 +204,17 @@ class _Parser:
                 raise self.wrong("an update, or the end of the program")
             else:
                 body.append(self.instr())
-        return Program(name, inputs, outputs, tuple(constants), tuple(body), arena, tuple(updates))
+        return Program(
+            name,
+            inputs,
+            outputs,
+            tuple(constants),
+            tuple(body),
+            arena,
+            tuple(updates),
+            sizes=sizes,
+            checks=tuple(checks),
+        )
 
     def update(self) -> Update:
         target = self.name()
@@ -161,17 +227,18 @@ class _Parser:
         return Update(target, source, window, in_place)
 
     def window(self) -> Window:
-        axes: list[tuple[int, int, int]] = []
+        axes: list[tuple[IntExpr, int, IntExpr]] = []
         while not self.take("]"):
             if axes:
                 self.expect(",")
-            begin = self.number()
+            begin = self.int_expr(":")
             self.expect(":")
-            end = self.number()
+            end = self.int_expr(":", ",", "]")
             step = self.number() if self.take(":") else 1
-            if not begin < end or step < 1:
+            length = end - begin
+            if step < 1 or (isinstance(length, int) and length < 1):
                 raise ParseError(f"line {self.line()}: the slice {begin}:{end}:{step} is empty")
-            axes.append((begin, step, -(-(end - begin) // step)))
+            axes.append((begin, step, ceildiv(length, step)))
         return tuple(axes)
 
     def params(self) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
@@ -192,14 +259,14 @@ class _Parser:
         self.expect(":")
         return Region(name, *self.array_type())
 
-    def array_type(self) -> tuple[tuple[int, ...], DType]:
+    def array_type(self) -> tuple[tuple[IntExpr, ...], DType]:
         dtype = DTYPES[self.word("|".join(DTYPES), "a dtype")]
         self.expect("[")
-        shape: list[int] = []
+        shape: list[IntExpr] = []
         while not self.take("]"):
             if shape:
                 self.expect(",")
-            shape.append(self.number())
+            shape.append(self.int_expr(",", "]"))
         return tuple(shape), dtype
 
     def block(self) -> tuple[Instr, ...]:
@@ -262,16 +329,17 @@ class _Parser:
             if self.take("in"):
                 self.expect("registers")
                 return Alloc(region, in_registers=True)
-            return Alloc(region, self.number() if self.take("at") else None)
+            return Alloc(region, self.int_expr("}") if self.take("at") else None)
         self.expect("alias")
         source = self.name()
         self.expect("as")
         region = Region(name, *self.array_type())
-        return Alias(region, source, self.number() if self.take("+") else 0)
+        return Alias(region, source, self.int_expr("}") if self.take("+") else 0)
 
     def call(self) -> Call:
         inline = self.take("inline")
         kernel, operands = self.global_name(), self.operands()
+        sizes = self.int_exprs() if self.take("sizes") else ()
         workspace = self.name() if self.take("workspace") else None
         ranges: list[ScalarRange] = []
         while self.take("," if ranges else "where"):
@@ -282,7 +350,7 @@ class _Parser:
             self.expect(",")
             ranges.append(ScalarRange(name, low, self.signed()))
             self.expect("]")
-        return Call(kernel, operands, workspace, inline=inline, ranges=tuple(ranges))
+        return Call(kernel, operands, workspace, inline=inline, ranges=tuple(ranges), sizes=sizes)
 
     def library(self) -> Library:
         function, operands = self.string(), self.operands()
@@ -314,11 +382,12 @@ class _Parser:
 
     def invoke(self) -> Invoke:
         function, operands = self.global_name(), self.operands()
+        sizes = self.int_exprs() if self.take("sizes") else ()
         if self.take("frame"):
-            return Invoke(function, operands, self.name())
+            return Invoke(function, operands, self.name(), sizes=sizes)
         self.expect("on")
         self.expect("stack")
-        return Invoke(function, operands)
+        return Invoke(function, operands, sizes=sizes)
 
     def operands(self) -> tuple[Operand, ...]:
         operands: list[Operand] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from ..dims import IntExpr
 from ..pass_context import Language, PassContext
 from .coalesce import coalesce
 from .copies import eliminate_copies
@@ -26,7 +27,7 @@ ProgramPass: TypeAlias = Callable[[Program], Program]
 PROGRAM: Language[Program] = Language("program", str, verify)
 
 
-def _never(call: Call, read: int, written: int, begin: int = 0) -> bool:
+def _never(call: Call, read: int, written: int, begin: IntExpr = 0) -> bool:
     return False
 
 

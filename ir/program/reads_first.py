@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ..dims import typical
 from ..pass_context import optional
 from .analysis import accesses, each_scope, is_straight_without_copies, regions, walk
 from .in_place import InPlaceRule
@@ -145,7 +146,7 @@ class _Order:
                         yield live.bit(one.name)
 
     def is_large(self, name: str) -> bool:
-        return self.live.is_whole(name) and self.bytes[name] > MOST_REGISTER_BYTES
+        return self.live.is_whole(name) and typical(self.bytes[name]) > MOST_REGISTER_BYTES
 
     def move_readers(
         self,

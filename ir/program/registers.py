@@ -69,6 +69,7 @@ def _kept(program: Program, parallel: IsParallel) -> Program:
         return tuple(
             replace(i, offset=None, in_registers=True)
             if isinstance(i, Alloc)
+            and isinstance(i.region.nbytes, int)  # its address is taken once
             and i.region.nbytes <= MOST_REGISTER_BYTES
             and i.region.name not in in_memory
             else with_nested_bodies(i, [kept(b) for b in nested_bodies(i)])

@@ -7,6 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
+from ..dim_proofs import prove
+from ..dims import IntExpr
 from ..window import Window, dense_offset
 from .analysis import Place, accesses, places, regions
 from .in_place import InPlaceRule
@@ -15,7 +17,7 @@ from .nodes import Access, Call, Copy, Instr, Program, Region, Update
 
 __all__ = ["ElementsRead", "begins_as_input", "update_in_place"]
 
-ElementsRead: TypeAlias = Callable[[Call, int], tuple[int, int] | None]
+ElementsRead: TypeAlias = Callable[[Call, int], tuple[IntExpr, IntExpr] | None]
 """``reads(call, i)``: the first element of operand ``i`` that the kernel reads, and the one behind
 the last; None where that is not known."""
 
@@ -63,7 +65,7 @@ def _may_be_in_place(
 ) -> bool:
     target, source = by_name[update.target], by_name[update.source]
     begin = dense_offset(target.shape, update.window)
-    if begin is None or (source.nbytes and _meets_another(program, update)):
+    if begin is None or (source.nbytes != 0 and _meets_another(program, update)):
         return False
     window = (begin, begin + prod(source.shape))
     size = target.dtype.bytes
@@ -74,9 +76,9 @@ def _may_be_in_place(
         if where[name].root != update.target or not access.reads:
             return False
         span = None
-        if isinstance(instr, Call) and not where[name].begin:
+        if isinstance(instr, Call) and where[name].begin == 0:
             span = reads(instr, n)
-        return span is None or not (span[1] <= window[0] or window[1] <= span[0])
+        return span is None or not _ordered(span, window)
 
     def touched(instr: Instr) -> Iterator[tuple[str, Access]]:
         for n, (name, access) in enumerate(accesses(instr)):
@@ -103,7 +105,7 @@ def _may_be_in_place(
             for n, (name, access) in enumerate(operands):
                 if read_of_old(instr, n, name, access) and not (
                     isinstance(instr, Call)
-                    and not where[name].begin
+                    and where[name].begin == 0
                     and whole
                     and all(safe(instr, n, o, begin) for o in outs)
                 ):
@@ -130,9 +132,15 @@ def _meets_another(program: Program, update: Update) -> bool:
 def _apart(one: Window | None, other: Window | None) -> bool:
     if one is None or other is None:
         return False
-    return any(_last(a) < b[0] or _last(b) < a[0] for a, b in zip(one, other, strict=True))
+    ends = ((_ends(a), _ends(b)) for a, b in zip(one, other, strict=True))
+    return any(_ordered(a, b) for a, b in ends)
 
 
-def _last(axis: tuple[int, int, int]) -> int:
+def _ends(axis: tuple[IntExpr, int, IntExpr]) -> tuple[IntExpr, IntExpr]:
     begin, step, size = axis
-    return begin + (size - 1) * step
+    return begin, begin + (size - 1) * step + 1
+
+
+def _ordered(one: tuple[IntExpr, IntExpr], other: tuple[IntExpr, IntExpr]) -> bool:
+    """True if one range is known to end before the other begins."""
+    return prove(one[1], "<=", other[0]) is True or prove(other[1], "<=", one[0]) is True

@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from ..dim_proofs import prove
+from ..dims import IntExpr, int_max, int_min, mod, size_symbols, typical
 from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError, LoopwrightError
 from ..library.lookup import library_function
 from ..window import dense_offset
-from .analysis import Place, accesses, fixed_regions, recursive_functions, scopes, swap_groups, walk
+from .analysis import (
+    Place,
+    accesses,
+    at_sizes,
+    fixed_regions,
+    recursive_functions,
+    scopes,
+    swap_groups,
+    walk,
+)
 from .nodes import (
     Access,
     Alias,
@@ -54,7 +65,8 @@ def verify(program: Program) -> Program:
     size and is allocated in one block, outside of the innermost loop; functions are called with
     what they take, and recursive ones on the stack; planned allocations lie aligned inside the
     arena, and no two that live at the same time share a byte; updates are of inputs, with outputs
-    of their type.
+    of their type; sizes are declared, and kernels and functions get as many as they have. What
+    depends on sizes has to be known for all of their values.
     """
     functions = {f.name: f for f in program.functions}
     recursive = recursive_functions(program)
@@ -71,7 +83,8 @@ def verify(program: Program) -> Program:
     return program
 
 
-_Ranges: TypeAlias = "tuple[tuple[int, int], ...]"  # disjoint half-open ranges of bytes, in order
+# Half-open ranges of bytes, disjoint and in order as far as sizes tell.
+_Ranges: TypeAlias = "tuple[tuple[IntExpr, IntExpr], ...]"
 _Written: TypeAlias = "dict[str, _Ranges]"  # by root: the bytes that are written on every path
 
 
@@ -108,6 +121,7 @@ class _Verifier:
 
     def run(self) -> None:
         program = self.program
+        self.check_sizes(*(check.left - check.right for check in program.checks))
         for region in fixed_regions(program):
             self.declare(region, Place(region.name, 0, region.nbytes))
         for region in (*program.inputs, *(c.region for c in program.constants)):
@@ -150,8 +164,9 @@ class _Verifier:
             )
         window = update.window or tuple((0, 1, size) for size in target.shape)
         sizes = tuple(n for _, _, n in window)
+        self.check_sizes(*(expr for begin, _, count in window for expr in (begin, count)))
         inside = len(window) == len(target.shape) and all(
-            b >= 0 and s >= 1 and (n == 0 or b + (n - 1) * s < size)
+            _known(b, ">=", 0) and s >= 1 and (n == 0 or _known(b + (n - 1) * s, "<", size))
             for (b, s, n), size in zip(window, target.shape, strict=True)
         )
         if not inside or (sizes, target.dtype) != (source.shape, source.dtype):
@@ -165,8 +180,15 @@ class _Verifier:
         if shape != region.shape or dtype != region.dtype.numpy:
             raise self.wrong(f"the constant {region} has a value of {dtype}{list(shape)}")
 
+    def check_sizes(self, *exprs: IntExpr) -> None:
+        """Expressions are over the sizes of the program."""
+        for name, size in size_symbols(*exprs).items():
+            if size not in self.program.sizes:
+                raise self.wrong(f"the size {name} is not declared")
+
     def declare(self, region: Region, place: Place) -> None:
-        if any(size < 0 for size in region.shape):
+        self.check_sizes(*region.shape)
+        if any(not _known(size, ">=", 0) for size in region.shape):
             raise self.wrong(f"{region} has a negative size")
         self.places[region.name] = place
         self.regions[region.name] = region
@@ -216,6 +238,7 @@ class _Verifier:
                 if isinstance(instr, Copy):
                     self.check_copy(instr)
                 if isinstance(instr, Call):
+                    self.check_sizes(*instr.sizes)
                     self.check_ranges(instr)
                 if isinstance(instr, Invoke):
                     self.check_invoke(instr)
@@ -228,20 +251,22 @@ class _Verifier:
         region, offset, arena = instr.region, instr.offset, self.program.arena
         self.declare(region, Place(region.name, 0, region.nbytes))
         if instr.in_registers:
-            if region.nbytes > MOST_REGISTER_BYTES or offset is not None:
+            if not _known(region.nbytes, "<=", MOST_REGISTER_BYTES) or offset is not None:
                 raise self.wrong(f"%{region.name} is too large for registers, or planned")
         elif (offset is None) != (arena is None):
             raise self.wrong(f"%{region.name} is {'not ' if offset is None else ''}planned")
         if offset is not None and arena is not None:
-            if offset % ARENA_ALIGNMENT:
+            self.check_sizes(offset, arena)
+            if mod(offset, ARENA_ALIGNMENT) != 0:
                 raise self.wrong(f"%{region.name} is not aligned to {ARENA_ALIGNMENT} bytes")
-            if not 0 <= offset <= offset + region.nbytes <= arena:
+            if not _known(0, "<=", offset) or not _known(offset + region.nbytes, "<=", arena):
                 raise self.wrong(f"%{region.name} lies outside the arena")
             for other in self.live.values():
                 begin = other.offset
                 if begin is None:
                     continue
-                if offset < begin + other.region.nbytes and begin < offset + region.nbytes:
+                before = _known(offset + region.nbytes, "<=", begin)
+                if not before and not _known(begin + other.region.nbytes, "<=", offset):
                     raise self.wrong(f"%{region.name} shares bytes with %{other.region.name}")
         self.live[region.name] = instr
         self.home[region.name] = self.block
@@ -261,9 +286,10 @@ class _Verifier:
         source = self.find(instr.source)
         begin = source.begin + instr.offset
         place = Place(source.root, begin, begin + instr.region.nbytes)
-        if not source.begin <= begin <= place.end <= source.end:
+        self.check_sizes(instr.offset)
+        if not _known(0, "<=", instr.offset) or not _known(place.end, "<=", source.end):
             raise self.wrong(f"%{instr.region.name} leaves the bytes of %{instr.source}")
-        if begin % instr.region.dtype.bytes:
+        if mod(begin, instr.region.dtype.bytes) != 0:
             raise self.wrong(f"%{instr.region.name} is not aligned to its elements")
         self.declare(instr.region, place)
 
@@ -276,7 +302,8 @@ class _Verifier:
             if self.home[name] >= self.loop > 0:
                 raise self.wrong(f"%{name} is allocated inside of the loop")
         one, other = (self.live[name] for name in names)
-        if instr.one == instr.other or one.region.nbytes != other.region.nbytes:
+        same = _known(one.region.nbytes, "==", other.region.nbytes)
+        if instr.one == instr.other or not same:
             raise self.wrong("what is swapped is the same, or differs in size")
         if self.home[instr.one] != self.home[instr.other]:
             raise self.wrong("what is swapped is allocated in different blocks")
@@ -339,13 +366,26 @@ class _Verifier:
 
     def check_copy(self, instr: Copy) -> None:
         source, target = self.find(instr.source), self.find(instr.target)
-        if source.end - source.begin != target.end - target.begin:
+        if not _known(source.end - source.begin, "==", target.end - target.begin):
             raise self.wrong("the sizes of a copy differ")
 
     def check_invoke(self, instr: Invoke) -> None:
         function = self.functions.get(instr.function)
         if function is None:
             raise self.wrong(f"there is no function @{instr.function}")
+        self.check_sizes(*instr.sizes)
+        if len(function.sizes) != len(instr.sizes):
+            raise self.wrong(f"@{function.name} has {len(function.sizes)} sizes")
+        values = {s.name: value for s, value in zip(function.sizes, instr.sizes, strict=True)}
+        for size in function.sizes:
+            value = values[size.name]
+            if (
+                size.low is None
+                or size.high is None
+                or (not _known(size.low, "<=", value) or not _known(value, "<=", size.high))
+            ):
+                raise self.wrong(f"{value} is not in the range of {size.name} of @{function.name}")
+        function = at_sizes(function, values)
         params = (*function.inputs, *function.outputs)
         if len(params) != len(instr.operands):
             raise self.wrong(f"@{function.name} takes {len(params)} operands")
@@ -365,7 +405,8 @@ class _Verifier:
             raise self.wrong(f"@{function.name} is recursive, but its frame is not on the stack")
         if frame.name not in self.live or self.live[frame.name].in_registers:
             raise self.wrong(f"the frame %{frame.name} is not an allocation in memory")
-        if frame.dtype != UINT8 or function.arena is None or frame.nbytes < function.arena:
+        fits = function.arena is not None and _known(function.arena, "<=", frame.nbytes)
+        if frame.dtype != UINT8 or not fits:
             raise self.wrong(f"{frame} is not an arena of @{function.name}")
 
     def check_library(self, instr: Library) -> None:
@@ -408,26 +449,30 @@ class _Verifier:
                 self.written[place.root] = _added(before, place.begin, place.end)
 
 
-def _added(ranges: _Ranges, begin: int, end: int) -> _Ranges:
-    apart = [r for r in ranges if r[1] < begin or end < r[0]]
-    joined = [r for r in ranges if not (r[1] < begin or end < r[0])]
-    begin = min([begin, *(r[0] for r in joined)])
-    end = max([end, *(r[1] for r in joined)])
-    return tuple(sorted([*apart, (begin, end)]))
+def _known(left: IntExpr, relation: str, right: IntExpr) -> bool:
+    return prove(left, relation, right) is True
 
 
-def _cover(ranges: _Ranges, begin: int, end: int) -> bool:
-    return begin == end or any(b <= begin and end <= e for b, e in ranges)
+def _added(ranges: _Ranges, begin: IntExpr, end: IntExpr) -> _Ranges:
+    apart = [r for r in ranges if not (_known(r[0], "<=", end) and _known(begin, "<=", r[1]))]
+    joined = [r for r in ranges if r not in apart]
+    for low, high in joined:
+        begin, end = int_min(begin, low), int_max(end, high)
+    return tuple(sorted([*apart, (begin, end)], key=lambda r: (typical(r[0]), str(r))))
+
+
+def _cover(ranges: _Ranges, begin: IntExpr, end: IntExpr) -> bool:
+    return begin == end or any(_known(b, "<=", begin) and _known(end, "<=", e) for b, e in ranges)
 
 
 def _intersected(one: _Written, other: _Written) -> _Written:
     """Returns the bytes that are written on both of two paths."""
     return {
         root: tuple(
-            (max(a, c), min(b, d))
+            (int_max(a, c), int_min(b, d))
             for a, b in one[root]
             for c, d in other[root]
-            if max(a, c) < min(b, d)
+            if not _known(int_min(b, d), "<=", int_max(a, c))
         )
         for root in one
         if root in other

@@ -258,7 +258,7 @@ class _Memory:
         self._places = places(program)
         constants = (c.region.name for c in program.constants)
         self.roots: dict[str, Array] = {name: shared[name] for name in constants}
-        arena = aligned((program.arena or 0,), np.dtype(np.uint8))
+        arena = aligned((program.scratch,), np.dtype(np.uint8))
         for instr in walk(program.body):
             if isinstance(instr, Alloc) and instr.offset is not None:
                 end = instr.offset + instr.region.nbytes

@@ -118,7 +118,7 @@ def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory
         originals=sum(size for owner, size in originals.items() if owner not in packed),
         arguments=sum(region.nbytes for region in program.inputs),
         results=sum(region.nbytes for region in program.outputs),
-        arena=(program.arena or 0) if built.update is None else update_arena(program),
+        arena=(program.scratch) if built.update is None else update_arena(program),
         lower_bound=lower_bound(program),
         buffers=tuple(_buffers(program, calls)),
         live=tuple(live[i] for i in calls),
@@ -175,7 +175,7 @@ def _buffers(program: Program, calls: Sequence[int]) -> Iterator[Buffer]:
 def _frames(program: Program) -> Iterator[Frame]:
     recursive = recursive_functions(program)
     for function in program.functions:
-        yield Frame(function.name, function.arena or 0, function.name in recursive)
+        yield Frame(function.name, function.scratch, function.name in recursive)
 
 
 def _text(memory: Memory) -> str:

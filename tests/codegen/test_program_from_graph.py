@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loopwright.codegen.program_from_graph import is_view, program_from_module
-from loopwright.ir.dims import symbol
+from loopwright.ir.dims import Symbol, size
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import InternalError, UnsupportedError
 from loopwright.ir.graph.builder import Builder
@@ -134,6 +134,7 @@ class Handed:
 class Interface:
     operands: tuple[Handed, ...]
     workspace_bytes: int = 0
+    sizes: tuple[Symbol, ...] = ()
 
 
 def test_packed_operands_and_workspace():
@@ -166,15 +167,21 @@ def test_packed_operands_and_workspace():
         program_from_module(module, {"f": kernel})
 
 
-def test_a_symbolic_size_is_refused():
+def test_kernels_and_functions_are_bound_to_sizes():
+    n, own = size("n", 1, 99), size("n0")
     b = Builder()
-    x = b.param("x", TensorType((symbol("n"), 4), FLOAT32))
-    with pytest.raises(UnsupportedError) as error:
-        program_from_module(Module({"main": b.function(x)}))
-    assert str(error.value) == (
-        "the size n of x: float32[n, 4] is symbolic, and code is made for known sizes only\n"
-        "  try: give numbers as sizes"
+    x = b.param("x", TensorType((n, 4), FLOAT32))
+    f = _group("f", [TensorType((n, 4), FLOAT32)], TensorType((2 * n,), FLOAT32))
+    module = Module({"main": b.function(b.emit(f, (x,)))})
+    kernel = Interface(
+        (Handed(Buffer("a", (4 * own,), FLOAT32)), Handed(Buffer("b", (2 * own,), FLOAT32), "out")),
+        workspace_bytes=8 * own,
+        sizes=(own.terms[0][0][0],),
     )
+    program = verify(program_from_module(module, {"f": kernel}))
+    assert "for n in 1..99 {" in str(program)
+    assert "%0.workspace = alloc uint8[8 * n]" in str(program)
+    assert "@out %0) sizes (n) workspace %0.workspace" in str(program)
 
 
 def test_what_is_not_in_a_group_is_refused():
