@@ -20,16 +20,19 @@ from .dispatch import FUNCTIONS, views
 from .emitting import common, copied, dtype_argument, lift, one_array
 from .proxy import Proxy
 from .shaping import broadcast_shapes, broadcast_to, flattened, reshape
+from .sizes import Size
 
 __all__ = ["CONVERTERS", "SUBSCRIPTED", "has_traced", "joined_by", "vectorized"]
 
 
 def has_traced(values: Any) -> bool:
-    """True if there is a traced array among ``values``, or in lists, tuples and dicts of them."""
+    """True if there is a traced array or size among ``values``, or in lists, tuples and dicts of
+    them."""
     if isinstance(values, dict):
         values = values.values()
     return any(
-        type(v) is Proxy or (isinstance(v, tuple | list | dict) and has_traced(v)) for v in values
+        type(v) in (Proxy, Size) or (isinstance(v, tuple | list | dict) and has_traced(v))
+        for v in values
     )
 
 

@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.dtype import DType, dtype_of, promote
+from ..ir.dims import Dim
+from ..ir.dtype import INT64, DType, dtype_of, promote
 from ..ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Constant
+from ..ir.graph.requirements import require
 from ..ir.graph.types import TupleType
 from . import misuse
-from .dispatch import FUNCTIONS
+from .dispatch import FUNCTIONS, method
 from .misuse import unsupported_dtype
 from .proxy import Proxy, fail_leaked
 from .slices import Region, read_region
@@ -79,11 +81,33 @@ def lift(value: Any, dtype: DType | None = None) -> Proxy:
         return Proxy(Constant(np.asarray(value, None if dtype is None else dtype.numpy)), trace)
     if isinstance(value, bool | int | float | complex):
         return Proxy(_number(value, dtype), trace, None if dtype else type(value))
+    if isinstance(value, Dim):
+        return _size_number(value, dtype)
     if isinstance(value, list | tuple):
         if dtype is not None and dtype.is_integer:
             _check_fits(value, dtype)
         return lift(_array_of(value, dtype), dtype)
     raise LoopwrightTypeError(f"an array or a number is needed, not {_described(value)}")
+
+
+def _size_number(size: Dim, dtype: DType | None) -> Proxy:
+    """Returns the value of a symbolic size: a Python int, unless a ``dtype`` is given."""
+    trace = active()
+    assert trace is not None
+    if dtype is not None and dtype.is_integer:
+        info = np.iinfo(dtype.numpy)
+        message = f"the size {size} as {dtype}"
+        if not (
+            require(int(info.min), "<=", size, message)
+            and require(size, "<=", int(info.max), message)
+        ):
+            raise LoopwrightOverflowError(f"the size {size} does not fit {dtype}")
+    attrs = {"shape": (), "fill_value": size, "dtype": str(INT64)}
+    value = trace.emit("full", (), attrs)
+    return Proxy(_maybe_cast(trace, value, dtype), trace, None if dtype else int)
+
+
+method("size.number")(lift)
 
 
 def _maybe_cast(trace: Trace, atom: Atom, dtype: DType | None) -> Atom:
@@ -124,8 +148,8 @@ def _check_fits(values: Any, dtype: DType) -> None:
 
 def _array_of(values: list[Any] | tuple[Any, ...], dtype: DType | None = None) -> Any:
     """Returns a nested list as one array: of numbers at once, of traced parts by stacking."""
-    if any(isinstance(v, Proxy) for v in values):
-        return FUNCTIONS[np.stack](values)
+    if any(isinstance(v, Proxy | Dim) for v in values):
+        return FUNCTIONS[np.stack]([lift(v) for v in values])
     if any(isinstance(v, list | tuple) for v in values):
         return FUNCTIONS[np.stack]([_array_of(v, dtype) for v in values])
     misuse.refuse_subclass(values)
@@ -229,7 +253,7 @@ def kind_of(value: Any) -> Promotable:
         return value.dtype
     if isinstance(value, bool):
         return np.dtype(bool)
-    if isinstance(value, int):
+    if isinstance(value, int | Dim):
         return int
     if isinstance(value, float):
         return float

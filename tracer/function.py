@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.dataclass import dataclass
+from ..ir.dims import size_symbols, typical
 from ..ir.errors import LoopwrightError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.printer import as_text
@@ -17,13 +18,14 @@ from ..ir.graph.requirements import collecting
 from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
-from .arguments import Placement, Request, Static
+from .arguments import ArraySpec, Placement, Request, Static
 from .emitting import lift
 from .fits import Bounds, Fits
 from .frozen import Borrowed, Draws, Watch
 from .needed import ValuesNeeded
 from .proxy import Proxy
 from .pytree import Items, Structure, flatten, paths, unflatten
+from .sizes import Size
 from .slices import Piece, pieces_of
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
@@ -33,7 +35,7 @@ from .tree_code import writer
 if TYPE_CHECKING:
     from .endings import Ending
 
-__all__ = ["Fixed", "Traced", "ValuesNeeded", "located", "trace"]
+__all__ = ["Fixed", "Integer", "Traced", "ValuesNeeded", "located", "trace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Fixed:
     """A leaf of a result that does not depend on the arrays: it is handed out as it is."""
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A leaf of a result that is a symbolic size: the next array, as a Python int."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +76,10 @@ class Traced:
     ``module.main`` takes the arrays among the leaves of the arguments, in order. Its result is the
     one array that the function returns, or a tuple of all of them, and after them of those that are
     written back into arguments (``written``). ``outputs`` are the leaves of the result; None stands
-    for the next array. ``dense`` are the operands that have to be in C order (or as ``request``
-    places them), ``scalar`` those that must not be arrays. ``fits`` is what has to be true of
-    Python ints among the arguments, ``bounds`` of indices, whose ends are the last results of
-    ``main``. ``watch`` are the variables from outside that it has read.
+    for the next array, ``Integer`` for its element. ``dense`` are the operands that have to be in C
+    order (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is
+    what has to be true of Python ints among the arguments, ``bounds`` of indices, whose ends are
+    the last results of ``main``. ``watch`` are the variables from outside that it has read.
     """
 
     name: str
@@ -81,7 +88,7 @@ class Traced:
     request: Request
     parameters: tuple[int, ...]
     structure: Structure
-    outputs: tuple[Fixed | _Argument | None, ...]
+    outputs: tuple[Fixed | Integer | _Argument | None, ...]
     written: tuple[Written, ...] = ()
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
@@ -147,16 +154,22 @@ class Traced:
         if self.returns_one_array:
             return arrays[0]
         rest = iter(arrays)
-        leaves_of_result = [
-            next(rest) if k is None else leaves[k.operand] if isinstance(k, _Argument) else k.value
-            for k in self.outputs
-        ]
+        leaves_of_result: list[Any] = []
+        for kind in self.outputs:
+            if isinstance(kind, _Argument):
+                leaves_of_result.append(leaves[kind.operand])
+            elif isinstance(kind, Fixed):
+                leaves_of_result.append(kind.value)
+            else:
+                array = next(rest)
+                leaves_of_result.append(array if kind is None else array.item())
         return unflatten(self.structure, leaves_of_result)
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """Returns ``result`` as generated code, for calls that come often."""
         constants = [(k.value,) if isinstance(k, Fixed) else None for k in self.outputs]
-        return writer(self.structure, constants)
+        integers = {n for n, k in enumerate(self.outputs) if isinstance(k, Integer)}
+        return writer(self.structure, constants, integers)
 
 
 _ONE = flatten(0)[1]
@@ -190,7 +203,7 @@ def trace(
         except Exception as error:
             missing = _asked(run) - asked
             if not missing:
-                if run.needs.leaves:
+                if run.needs:
                     raise run.needs.error(error) from error
                 raise
             asked |= missing
@@ -201,11 +214,12 @@ def trace(
 
 def _asked(run: Trace) -> frozenset[str]:
     """Returns what a run found NumPy's own arrays and functions to lack: to be indexed by traced
-    arrays, to take traced values, to convert traced arrays."""
+    arrays, to take traced values, to convert traced arrays, to take symbolic sizes."""
     lacking = {
         "receiving": run.receives and receivers.available(),
         "creating": run.writes_numpys,
         "converting": run.converts,
+        "sizing": run.indexed_sizes,
     }
     return frozenset(what for what, needed in lacking.items() if needed)
 
@@ -216,7 +230,7 @@ def _numpys_own(run: Trace, asked: frozenset[str]) -> Generator[None, None, None
     with ExitStack() as stack:
         if asked and receivers.available():
             stack.enter_context(receivers.receiving())
-        if asked & {"creating", "converting"}:
+        if asked & {"creating", "converting", "sizing"}:
             from .numpys_own import replaced  # loaded when it is first needed
 
             run.makes_arrays = "creating" in asked
@@ -235,6 +249,10 @@ def _traced(
     parameters: list[int] = []
     arrays: list[Proxy] = []
     placements = {p.operand: p for p in request.placements}
+    shapes = [leaf.type.shape for leaf in request.leaves if isinstance(leaf, ArraySpec)]
+    for size in size_symbols(*(size for shape in shapes for size in shape)).values():
+        hints = request.values or {}
+        run.sizes[size.name] = hints.get(size.name, typical(size.expr))
     for position, (spec, path) in enumerate(zip(request.leaves, request.paths)):
         if isinstance(spec, Static):
             leaves.append(slice(*spec.value) if spec.type is slice else spec.value)  # type: ignore[misc]
@@ -391,14 +409,17 @@ def _call(
 
 def _results(
     run: Trace, outcome: Any, where: Span | None
-) -> tuple[Structure, tuple[Fixed | _Argument | None, ...], list[Atom]]:
+) -> tuple[Structure, tuple[Fixed | Integer | _Argument | None, ...], list[Atom]]:
     leaves, structure = flatten(outcome)
-    outputs: list[Fixed | _Argument | None] = []
+    outputs: list[Fixed | Integer | _Argument | None] = []
     atoms: list[Atom] = []
     for leaf, path in zip(leaves, paths(structure, "result")):
         if isinstance(leaf, Proxy) and leaf.alias is None and _is_written(run, leaf):
             assert leaf.storage.operand is not None
             outputs.append(_Argument(leaf.storage.operand))
+        elif type(leaf) is Size:
+            atoms.append(lift(leaf.expr).atom)
+            outputs.append(None if leaf.strong else Integer())
         elif isinstance(leaf, Proxy | np.ndarray | np.generic):
             atoms.append(run.visible(lift(leaf).atom))
             outputs.append(None)

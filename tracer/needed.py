@@ -1,8 +1,9 @@
-"""Ints among the arguments whose values Python needs while a function is traced.
+"""Ints among the arguments whose values Python needs while a function is traced; sizes as well.
 
 A size, an axis, the end of a range or a branch cannot wait for a call. Where such a value is
 computed from ints (or bools) among the arguments alone, ``ValuesNeeded`` names these arguments, and
-the function is traced again with them as they are: code is kept for each of their values.
+the function is traced again with them as they are: code is kept for each of their values. The same
+holds for symbolic sizes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable
 
+from ..ir.dims import Dim, size_symbols
 from ..ir.graph.nodes import Atom, Binding, Call, Var
 from ..ir.graph.types import TensorType
 from .spans import user_frame
@@ -18,23 +20,30 @@ __all__ = ["Needs", "ValuesNeeded"]
 
 
 class ValuesNeeded(Exception):
-    """Tracing needs the values of some leaves of the arguments; without them it is ``error``.
-    ``in_loop`` is true where one is the end of a loop's range."""
+    """Tracing needs the values of some leaves of the arguments, or of symbolic ``sizes``; without
+    them it is ``error``. ``in_loop`` is true where one is the end of a loop's range."""
 
-    def __init__(self, error: Exception, leaves: tuple[int, ...], in_loop: bool) -> None:
+    def __init__(
+        self, error: Exception, leaves: tuple[int, ...], in_loop: bool, sizes: frozenset[str]
+    ) -> None:
         super().__init__(str(error))
         self.error = error
         self.leaves = leaves
+        self.sizes = sizes
         self.in_loop = in_loop
 
 
 class Needs:
-    """The leaves of the arguments whose values one trace needed."""
+    """The leaves of the arguments, and the symbolic sizes, whose values one trace needed."""
 
     def __init__(self) -> None:
         self.candidates: dict[Var, int] = {}
         self.leaves: set[int] = set()
+        self.sizes: set[str] = set()
         self.in_loop = False
+
+    def __bool__(self) -> bool:
+        return bool(self.leaves or self.sizes)
 
     def candidate(self, var: Var, leaf: int) -> None:
         """Records a leaf of the arguments, if it is a scalar that may be needed."""
@@ -46,20 +55,26 @@ class Needs:
         """Records that the value of ``atom`` is needed, unless it is what a ``while`` loop waits
         for: that has to run, not to be unrolled."""
         line = _line()
-        leaves = _sources(atom, bindings, self.candidates)
-        if leaves and not line.startswith("while "):
-            self.leaves |= leaves
-            self.in_loop |= line.startswith("for ") and "range(" in line
+        sources = _sources(atom, bindings, self.candidates)
+        if sources is not None and not line.startswith("while "):
+            self.leaves |= sources[0]
+            self.sizes |= sources[1]
+            self.in_loop |= bool(sources[0]) and line.startswith("for ") and "range(" in line
 
     def error(self, cause: Exception) -> ValuesNeeded:
         """Returns what to raise in the place of ``cause``."""
-        return ValuesNeeded(cause, tuple(sorted(self.leaves)), self.in_loop)
+        leaves = tuple(sorted(self.leaves))
+        return ValuesNeeded(cause, leaves, self.in_loop, frozenset(self.sizes))
 
 
-def _sources(atom: Atom, bindings: Iterable[Binding], candidates: dict[Var, int]) -> set[int]:
-    """Returns the leaves that ``atom`` is computed from; none if one is not a candidate."""
+def _sources(
+    atom: Atom, bindings: Iterable[Binding], candidates: dict[Var, int]
+) -> tuple[set[int], set[str]] | None:
+    """Returns the leaves and the sizes that ``atom`` is computed from; None if it is computed from
+    anything else."""
     values = {binding.var: binding.value for binding in bindings}
     leaves: set[int] = set()
+    sizes: set[str] = set()
     work, seen = [atom], {atom}
     while work:
         each = work.pop()
@@ -69,10 +84,11 @@ def _sources(atom: Atom, bindings: Iterable[Binding], candidates: dict[Var, int]
         elif isinstance(value, Call):
             new = [a for a in value.args if a not in seen]
             seen.update(new)
+            sizes |= {*size_symbols(*(a for a in value.attrs.values() if isinstance(a, Dim)))}
             work += new
         elif isinstance(each, Var):
-            return set()
-    return leaves
+            return None
+    return leaves, sizes
 
 
 def _line() -> str:

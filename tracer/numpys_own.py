@@ -13,6 +13,7 @@ NumPy's own arrays as ever.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import threading
 from collections.abc import Callable, Generator
@@ -23,10 +24,12 @@ import numpy as np
 
 from ..ir.errors import LoopwrightError
 from .converting import CONVERTERS, SUBSCRIPTED, has_traced, joined_by, vectorized
-from .creation import full
+from .creation import arange, empty, eye, full, linspace, ones, zeros
+from .dispatch import implementation_of
 from .emitting import copied, lift, one_array
 from .padding import as_strided
 from .proxy import run
+from .sizes import has_sizes
 from .trace import active
 
 __all__ = ["replaced"]
@@ -65,11 +68,15 @@ def _replace(functions: dict[str, Any]) -> None:
 _FILLED: dict[str, Any] = {"zeros": 0, "ones": 1, "empty": 0}
 _LIKE: dict[str, Any] = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}
 _COPIES = ("arange", "array", "copy", "eye", "full", "full_like", "identity", "linspace")
+_SIZED = (
+    *("broadcast_to", "indices", "prod", "repeat", "reshape", "resize", "roll", "tile", "tri"),
+)
+"""Functions that take sizes, and may be called without any traced array."""
 _CONVERTERS = {**CONVERTERS, "as_strided": as_strided}
 _OWNERS: dict[str, Any] = {"__call__": np.vectorize, "as_strided": np.lib.stride_tricks}
 _NUMPYS = {
     name: vars(_OWNERS.get(name, np))[name]
-    for name in {**_FILLED, **_LIKE, **dict.fromkeys(_COPIES), **_CONVERTERS, **SUBSCRIPTED}
+    for name in (*_FILLED, *_LIKE, *_COPIES, *_SIZED, *_CONVERTERS, *SUBSCRIPTED)
 }
 _VECTORIZED = np.vectorize.__call__
 
@@ -83,8 +90,12 @@ def _ours() -> dict[str, Any]:
     return {**made, "__call__": _vectorize}
 
 
+_CREATION = {f.__name__: f for f in (arange, empty, eye, full, linspace, ones, zeros)}
+
+
 def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     converter, makes = _CONVERTERS.get(name), name in (*_FILLED, *_LIKE, *_COPIES)
+    sized = _CREATION.get(name) or implementation_of(otherwise)
 
     @functools.wraps(otherwise)
     def create(*args: Any, **kwargs: Any) -> Any:
@@ -92,6 +103,10 @@ def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         caller = sys._getframe(1).f_globals.get("__name__", "")
         if trace is None or _is_library(caller):
             return otherwise(*args, **kwargs)
+        if name == "prod" and len(args) == 1 and not kwargs and has_sizes(args):
+            return math.prod(args[0]) * np.int64(1)
+        if converter is None and sized is not None and has_sizes((args, kwargs)):
+            return run(name, sized, args, kwargs)
         if has_traced((*args, *kwargs.values())):
             return run(name, converter, args, kwargs) if converter else otherwise(*args, **kwargs)
         if not (makes and trace.makes_arrays):

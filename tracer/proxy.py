@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..ir.dims import Dim, IntExpr
+from ..ir.dims import Dim, IntExpr, size_symbols
 from ..ir.errors import (
     LoopwrightError,
     LoopwrightTypeError,
@@ -26,6 +26,7 @@ from . import misuse
 from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
 from .explain import explain, locate
 from .scope import Scope
+from .sizes import expressions, has_sizes, of_expr, of_shape
 from .spans import caret_lines, span_of, user_frame
 from .storage import Kind, Storage, Strides, View, dense, elementwise_strides
 from .trace import Trace, active
@@ -124,7 +125,15 @@ class Proxy(_Operators):
 
     @property
     def shape(self) -> tuple[IntExpr, ...]:
-        return self.type.shape
+        """The sizes. Symbolic ones are expressions to our own functions; the user's code gets
+        what stands for ints there."""
+        shape = self.type.shape
+        return of_shape(shape, self.owner) if self._is_seen_by_user else shape
+
+    @property
+    def _is_seen_by_user(self) -> bool:
+        owner = self.owner
+        return bool(owner.sizes) and owner.span is None and active() is owner
 
     @shape.setter
     def shape(self, value: object) -> None:
@@ -140,7 +149,8 @@ class Proxy(_Operators):
 
     @property
     def size(self) -> IntExpr:
-        return self.type.size
+        size = self.type.size
+        return of_expr(size, self.owner) if self._is_seen_by_user else size
 
     @property
     def itemsize(self) -> int:
@@ -148,17 +158,19 @@ class Proxy(_Operators):
 
     @property
     def nbytes(self) -> IntExpr:
-        return self.type.size * self.type.dtype.bytes
+        return self.size * self.type.dtype.bytes
 
     @property
     def device(self) -> str:
         return "cpu"
 
     def __len__(self) -> int:
-        if not self.shape:
+        shape = self.type.shape
+        if not shape:
             _fail(LoopwrightTypeError("len() of a traced scalar"), self)
-        length = self.shape[0]
+        length = shape[0]
         if isinstance(length, Dim):
+            self.owner.needs.sizes |= {*size_symbols(length)}
             _fail(
                 LoopwrightTypeError(
                     f"len() is an int, and the first size is symbolic: {length}", hint="x.shape[0]"
@@ -295,11 +307,14 @@ class Proxy(_Operators):
         self._method("__setitem__")(key, value)
 
     def __iter__(self) -> Iterator[Proxy]:
-        if not self.shape:
+        shape = self.type.shape
+        if not shape:
             _fail(misuse.iteration("a traced scalar cannot be iterated over"), self)
-        if isinstance(self.shape[0], Dim):
-            _fail(misuse.iteration(f"the number of rows is symbolic: {self.shape[0]}"), self)
-        return (self[row] for row in range(self.shape[0]))
+        rows = shape[0]
+        if isinstance(rows, Dim):
+            self.owner.needs.sizes |= {*size_symbols(rows)}
+            _fail(misuse.iteration(f"the number of rows is symbolic: {rows}"), self)
+        return (self[row] for row in range(rows))
 
     def __contains__(self, value: object) -> bool:
         _fail(misuse.branch((), False), self)
@@ -439,6 +454,9 @@ def run(
     if trace.span is not None:  # called by one of our own functions
         return function(*args, **(kwargs or {}))
     trace.span = trace.here()
+    if trace.sizes and has_sizes((args, kwargs)):
+        operands = function in BY_ELEMENT
+        args, kwargs = expressions(args, operands), expressions(kwargs, operands)
     try:
         result = function(*args, **(kwargs or {}))
         return publish(result, function, args, aliases or function in VIEWS)

@@ -28,6 +28,7 @@ import numpy as np
 from .dispatch import METHODS
 from .emitting import lift
 from .proxy import Proxy, run
+from .sizes import has_sizes
 from .trace import active
 
 __all__ = ["available", "receiving"]
@@ -143,8 +144,9 @@ def _receiver(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_traced(values: Any) -> bool:
-    """True if there is a traced array among ``values``, or in a list, tuple or slice among them."""
-    return any(
+    """True if there is a traced array or a symbolic size among ``values``, or in a list, tuple or
+    slice among them."""
+    return has_sizes(values) or any(
         type(v) is Proxy
         or (isinstance(v, tuple | list) and _is_traced(v))
         or (isinstance(v, slice) and _is_traced((v.start, v.stop, v.step)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim, IntExpr, floordiv, product
+from ..ir.dims import Atom, Dim, IntExpr, floordiv, product
 from ..ir.dims_parser import parse_dim
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import implements, in_c_order, method, views
@@ -66,7 +66,7 @@ def reshape(x: Proxy, shape: tuple[IntExpr, ...]) -> Proxy:
     if unknown:
         rest = product(s for i, s in enumerate(shape) if i != unknown[0])
         fits = not (isinstance(rest, int) and rest == 0)
-        whole: IntExpr = floordiv(x.size, rest) if fits else 0
+        whole: IntExpr = _quotient(x.size, rest) if fits else 0
         if not fits or (whole * rest != x.size and not isinstance(whole * rest - x.size, Dim)):
             raise LoopwrightValueError(
                 f"reshape: {x.type.short} has {x.size} elements, "
@@ -74,6 +74,24 @@ def reshape(x: Proxy, shape: tuple[IntExpr, ...]) -> Proxy:
             )
         shape = tuple(whole if i == unknown[0] else s for i, s in enumerate(shape))
     return x if shape == x.shape else emit("reshape", x, newshape=shape)
+
+
+def _quotient(total: IntExpr, part: IntExpr) -> IntExpr:
+    """Returns ``total // part``, where the factors of ``part`` cancel if ``total`` has them."""
+    if not isinstance(part, Dim) or not isinstance(total, Dim) or len(part.terms) != 1:
+        return floordiv(total, part)
+    ((factors, scale),) = part.terms
+    terms: dict[tuple[Atom, ...], int] = {}
+    for monomial, coefficient in total.terms:
+        rest = [*monomial]
+        for factor in factors:
+            if factor not in rest:
+                return floordiv(total, part)
+            rest.remove(factor)
+        terms[tuple(rest)] = coefficient
+    if () in terms:
+        return floordiv(terms[()], scale) if len(terms) == 1 else floordiv(total, part)
+    return floordiv(Dim(tuple(terms.items())), scale)
 
 
 def _text(shape: Sequence[IntExpr]) -> str:

@@ -61,6 +61,8 @@ class Trace:
         self.definitions: dict[Atom, Definition] = {}  # of single integers
         self.numbers = Numbers()
         self.needs = Needs()
+        self.sizes: dict[str, int] = {}  # the arguments' symbolic sizes: values that decide guards
+        self.indexed_sizes = False  # Python or NumPy asked for the value of one
         self.check_index = check_index
         self.bounds: list[Bounds] = []
         self.receives = False  # one of NumPy's arrays was to take a traced argument

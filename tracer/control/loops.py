@@ -11,6 +11,7 @@ import numpy as np
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..proxy import Proxy
 from ..pytree import flatten, paths
+from ..sizes import Size
 from ..trace import Trace, active, tracing
 from . import eager, traced
 from .leaves import Fixed, leaf_type
@@ -160,6 +161,8 @@ def _length(operation: str, xs: Any, length: int | None) -> int:
 
 def _count(name: str, value: Any) -> Any:
     """Returns a bound of ``fori_loop``: a Python int, or a traced integer scalar."""
+    if type(value) is Size:
+        return value.number()
     if type(value) is Proxy:
         if value.shape or not value.type.dtype.is_integer:
             raise _no_count(name, value.type.short)
