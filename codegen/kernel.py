@@ -16,42 +16,40 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import IntExpr, Symbol, as_int, ceildiv, evaluate
+from ..ir.dims import Dim, IntExpr, Symbol, as_int, evaluate, int_max, resolve, substitute
 from ..ir.dtype import Array
 from ..ir.loop.block_sums import block_sums
 from ..ir.loop.nest import Nest, Operand
-from ..ir.loop.prim import Buffer, PrimFunc
+from ..ir.loop.prim import PrimFunc
 from ..ir.loop.procedure import Procedure, executions
 from ..ir.schedule.apply import apply_schedule
+from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
-from .emit.memory import Env, Memory, Place
-from .emit.nests import NestEmitter
-from .emit.parallel import ParallelWriter
-from .emit.writer import FunctionWriter, Value
+from .kernel_text import KernelModule, workspace_bytes
 from .limits import check_limits, check_text, text_limit
 from .module_text import ModuleText
 from .target import Target
+from .variants import Choice, variants_of
 
 __all__ = [
     "Kernel",
     "compile_kernel",
     "compile_nest",
-    "packed_entry",
     "parameter_places",
     "prepare_operands",
     "stored_kernel",
 ]
-
-ALIGN = 64  # bytes; where buffers in the workspace start
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A kernel as LLVM module text, and what it must be handed.
 
-    ``workspace_bytes`` depends on the ``sizes``. ``size_values`` are their values in a kernel that
-    is looked at for certain sizes (``at``), which has none otherwise. ``library`` is what computes
-    its product of matrices, if that is not ``nest``; see ``library.py``.
+    ``workspace_bytes`` depends on the ``sizes``, whose values it is passed in this order.
+    ``size_values`` are these values if the kernel is looked at for some (``at``). ``cases`` are the
+    nests for values of the size ``chosen_by`` up to a number, if there is more than ``nest``.
+    ``library`` is what computes its product of matrices, if that is not ``nest``; see
+    ``library.py``.
     """
 
     name: str
@@ -61,17 +59,15 @@ class Kernel:
     nest: Nest
     parallel: bool
     library: str = ""
+    sizes: tuple[Symbol, ...] = ()
     size_values: tuple[int, ...] = ()
+    cases: tuple[tuple[int, Nest], ...] = ()
+    chosen_by: IntExpr = 0
 
     @property
     def text(self) -> str:
         """The LLVM text of the module."""
         return self.code.text
-
-    @property
-    def sizes(self) -> tuple[Symbol, ...]:
-        """The symbolic sizes whose values it is passed, in this order."""
-        return self.nest.sizes
 
     @property
     def stores(self) -> int:
@@ -83,18 +79,22 @@ class Kernel:
         """Returns the same code with what it must be handed for these sizes."""
         if not self.sizes:
             return self
-        nest = self.nest.at(values)
+        value = evaluate(self.chosen_by, values)
+        chosen = (nest for at_most, nest in self.cases if value <= at_most)
         return replace(
             self,
-            operands=nest.operands,
+            operands=tuple(operand.at(values) for operand in self.operands),
             workspace_bytes=evaluate(self.workspace_bytes, values),
-            nest=nest,
+            nest=next(chosen, self.nest).at(values),
+            sizes=(),
             size_values=tuple(values[s.name] for s in self.sizes),
+            cases=(),
+            chosen_by=0,
         )
 
 
 def compile_kernel(
-    prim: PrimFunc, schedule: Schedule, target: Target, name: str | None = None
+    prim: PrimFunc, schedule: Schedule | Cases, target: Target, name: str | None = None
 ) -> Kernel:
     """The kernel of ``prim`` under ``schedule`` for ``target``; ScheduleError if it is illegal, or
     beyond the limits of ``ir/schedule/limits.py``.
@@ -102,6 +102,8 @@ def compile_kernel(
     Its symbol is ``name``, else ``lw_`` and the PrimFunc's: a kernel called plain ``ceil`` would
     take the place of the C library's in its own module.
     """
+    if isinstance(schedule, Cases):
+        return _compile_cases(prim, schedule, target, name or f"lw_{prim.name}")
     return compile_nest(prim, apply_schedule(prim, schedule), target, name)
 
 
@@ -109,9 +111,51 @@ def compile_nest(prim: PrimFunc, nest: Nest, target: Target, name: str | None = 
     """The kernel of a loop nest of ``prim``, as ``compile_kernel`` makes it of its schedule."""
     check_limits(prim, nest, target)
     blocked = _blocked(prim, nest, target)
-    # What is left over behind whole blocks is written once more.
-    most = text_limit(nest) * (2 if blocked is not nest else 1)
-    return emit_kernel(blocked, target, name or f"lw_{prim.name}", most)
+    return emit_kernel(blocked, target, name or f"lw_{prim.name}", _most(nest, blocked))
+
+
+def _compile_cases(prim: PrimFunc, cases: Cases, target: Target, name: str) -> Kernel:
+    """The kernel with a nest for each range of a size."""
+    variants, choices = variants_of(prim, cases)
+    module = KernelModule(name, target)
+    nests: list[Nest] = []
+    for number, variant in enumerate(variants):
+        check_limits(variant.prim, variant.nest, target)
+        blocked = _blocked(variant.prim, variant.nest, target)
+        module.add_case(number, blocked, _most(variant.nest, blocked), variant.switched)
+        nests.append(blocked)
+    kernel = _case_kernel(prim, cases, nests, choices, name)
+    module.add_choice(cases.size, choices, variants, len(kernel.operands), prim.sizes)
+    text = module.text(len(kernel.operands), len(prim.sizes))
+    check_text(text)
+    return replace(kernel, code=ModuleText.of(text), parallel=module.parallel)
+
+
+def _case_kernel(
+    prim: PrimFunc, cases: Cases, nests: Sequence[Nest], choices: Sequence[Choice], name: str
+) -> Kernel:
+    """The interface of a kernel with these nests, which has no text yet."""
+    whole = {size.name: Dim((((size,), 1),)) for size in prim.sizes}
+    spaces = [substitute(workspace_bytes(nest), whole) for nest in nests]
+    space = spaces[0]
+    for other in spaces[1:]:
+        space = resolve(int_max(space, other), {})
+    operands = tuple(
+        operand if operand.pack else replace(operand, buffer=prim.buffers[operand.buffer.name])
+        for operand in nests[-1].operands
+    )
+    choosing = tuple((choice.at_most, nests[choice.variant]) for choice in choices)
+    return Kernel(
+        name,
+        ModuleText.of(""),
+        operands,
+        space,
+        nests[choices[-1].variant],
+        False,
+        sizes=prim.sizes,
+        cases=choosing,
+        chosen_by=cases.size,
+    )
 
 
 def _blocked(prim: PrimFunc, nest: Nest, target: Target) -> Nest:
@@ -121,76 +165,36 @@ def _blocked(prim: PrimFunc, nest: Nest, target: Target) -> Nest:
     return block_sums(nest, target.vector_registers * target.vector_bytes // 4)
 
 
+def _most(nest: Nest, blocked: Nest) -> int:
+    """Returns the limit of a nest's values: blocks write some again for their rest."""
+    return text_limit(nest) * (2 if blocked is not nest else 1)
+
+
 def stored_kernel(
-    prim: PrimFunc, schedule: Schedule, target: Target, name: str, entry: str, code: bytes
+    prim: PrimFunc, schedule: Schedule | Cases, target: Target, name: str, entry: str, code: bytes
 ) -> Kernel:
     """Returns what ``compile_kernel`` would, without writing its text: its object code, which is
     that ``entry`` of the disk cache, is known. ScheduleError if the schedule is illegal."""
-    nest = _blocked(prim, apply_schedule(prim, schedule), target)
     text = ModuleText(entry, lambda: compile_kernel(prim, schedule, target, name).text, entry)
-    space: IntExpr = 0
-    for buffer in nest.workspace:
-        space = space + _workspace_bytes(buffer)
-    return Kernel(name, text, nest.operands, space, nest, b"lw_parallel_for" in code)
-
-
-def _workspace_bytes(buffer: Buffer) -> IntExpr:
-    return ceildiv(buffer.size * buffer.dtype.bytes, ALIGN) * ALIGN
+    parallel = b"lw_parallel_for" in code
+    if isinstance(schedule, Cases):
+        variants, choices = variants_of(prim, schedule)
+        nests = [_blocked(v.prim, v.nest, target) for v in variants]
+        kernel = _case_kernel(prim, schedule, nests, choices, name)
+        return replace(kernel, code=text, parallel=parallel)
+    nest = _blocked(prim, apply_schedule(prim, schedule), target)
+    space = workspace_bytes(nest)
+    return Kernel(name, text, nest.operands, space, nest, parallel, sizes=nest.sizes)
 
 
 def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) -> Kernel:
     """LLVM module text for a loop nest; of ``most`` values, if they are not estimated here."""
-    count = len(nest.operands)
-    params = _signature(count, len(nest.sizes))
-    writer = FunctionWriter(name, params, most=most or text_limit(nest))
-    places: dict[str, Place] = {}
-    for n, operand in enumerate(nest.operands):
-        base = Value(f"%a{n}", "ptr")
-        places[operand.buffer.name] = Place(operand.buffer, base, operand.role.writes)
-    sizes = {size.name: Value(f"%s{n}", "i64") for n, size in enumerate(nest.sizes)}
-    memory = Memory(writer, target)
-    offset: IntExpr = 0
-    for buffer in nest.workspace:
-        at, constant = memory.index_value(offset, Env(sizes))
-        base = writer.offset(Value("%workspace", "ptr"), "i8", at, constant)
-        places[buffer.name] = Place(buffer, base, True)
-        offset = offset + _workspace_bytes(buffer)
-    functions: dict[str, str] = {}
-    parallel = ParallelWriter(name)
-    NestEmitter(target, writer, places, sizes, functions, parallel).roots(nest.body)
-    writers = [writer, *parallel.functions]
-    declared = {c.partition("(")[0]: c for w in writers for c in sorted(w.calls)}
-    calls = sorted(declared.values())
-    parts = [
-        "@lw_nowhere = internal global [64 x i8] zeroinitializer, align 64\n",
-        "!0 = !{i32 1}\n",
-        "\n".join(calls) + "\n",
-        *(w.text(linkage="internal ") for w in parallel.functions),
-        writer.text(),
-        packed_entry(name, count, len(nest.sizes)),
-        *functions.values(),
-    ]
-    text = "\n".join(parts)
+    module = KernelModule(name, target)
+    module.add(nest, most or text_limit(nest))
+    text = module.text(len(nest.operands), len(nest.sizes))
     check_text(text)
-    return Kernel(name, ModuleText.of(text), nest.operands, offset, nest, bool(parallel.functions))
-
-
-def _signature(count: int, sizes: int) -> str:
-    """The parameters of a kernel of so many operands and sizes."""
-    operands = (f"ptr %a{n}" for n in range(count))
-    return ", ".join([*operands, "ptr %workspace", *(f"i64 %s{n}" for n in range(sizes))])
-
-
-def packed_entry(name: str, count: int, sizes: int = 0) -> str:
-    """The text of ``@name.packed`` for a kernel of so many operands and sizes."""
-    lines = [f"define void @{name}.packed(ptr %args) nounwind {{"]
-    types = ["ptr"] * (count + 1) + ["i64"] * sizes
-    for n, type in enumerate(types):
-        lines.append(f"  %p{n} = getelementptr ptr, ptr %args, i64 {n}")
-        lines.append(f"  %a{n} = load {type}, ptr %p{n}, align 8")
-    handed = ", ".join(f"{type} %a{n}" for n, type in enumerate(types))
-    lines += [f"  call void @{name}({handed})", "  ret void", "}", ""]
-    return "\n".join(lines)
+    code, space = ModuleText.of(text), workspace_bytes(nest)
+    return Kernel(name, code, nest.operands, space, nest, module.parallel, sizes=nest.sizes)
 
 
 def parameter_places(operands: Sequence[Operand]) -> list[int]:

@@ -24,7 +24,8 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.loop.simplify_prim import canonical_prim
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
-from .kernel import ALIGN, Kernel, compile_kernel, packed_entry
+from .kernel import Kernel, compile_kernel
+from .kernel_text import ALIGN, packed_entry
 from .module_text import ModuleText
 from .runtime.blas import Blas, numpy_blas
 from .target import Target

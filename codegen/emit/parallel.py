@@ -11,10 +11,12 @@ __all__ = ["ParallelWriter"]
 
 
 class ParallelWriter:
-    """Writes each parallel loop as a function ``(context, begin, end)`` for the thread pool."""
+    """Writes each parallel loop as a function ``(context, begin, end)`` for the thread pool, or for
+    the calling thread where ``serial`` is true at run time."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, serial: Value | None = None) -> None:
         self.name = name
+        self.serial = serial
         self.functions: list[FunctionWriter] = []
         self.context: Value | None = None
 
@@ -52,7 +54,11 @@ class ParallelWriter:
         inner.loop(end, {}, body, start)
         w.calls.add("declare void @lw_parallel_for(ptr, ptr, i64)")
         count = outer.memory.index(loop.extent, Env(outer.sizes))
-        w.line(f"call void @lw_parallel_for(ptr @{symbol}, {self.context}, {count})")
+        handed = f"ptr @{symbol}, {self.context}, {count}"
+        if self.serial is None:
+            w.line(f"call void @lw_parallel_for({handed})")
+        else:
+            w.line(f"call void @lw_loop_on({handed}, {self.serial})")
         outer.touch(
             {s.buffer for s in statements(loop.body) if isinstance(s, Store | Accumulate | Sort)}
         )
