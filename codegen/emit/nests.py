@@ -141,6 +141,8 @@ class NestEmitter(ValueEmitter):
         inside = bounds(stmt.value, self.ranges)
         if inside is not None:
             self.ranges[stmt.var] = inside
+        elif stmt.extent is not None:
+            self.ranges[stmt.var] = (0, self._most(stmt.extent) - 1)
         else:
             self.ranges.pop(stmt.var, None)  # a loop may reuse a variable's name
 

@@ -31,8 +31,8 @@ from dataclasses import replace
 from math import prod
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, as_int, symbol, symbols
-from .block_tiles import block_length, block_tiles
+from ..dims import IntExpr, as_int, ceildiv, int_min, symbol, symbols
+from .block_tiles import block_length, block_tiles, greatest
 from .expr import Read, const, read, walk
 from .kinds import LoopKind, Scope
 from .nest import (
@@ -58,6 +58,7 @@ SHORT_BLOCK, SHORT_SUM = 16, 64
 sum that is left alone."""
 LONG_BLOCK, LONG_SUM = 64, 128
 """The same where they are many: a block's end costs a load, an addition and a store for each."""
+MOST_LEVELS = 3  # of blocks of a symbolic number of terms: 4 million terms in 64 blocks of blocks
 LANES = 16  # about the lanes that a reduction over a vector loop joins in a tree
 ACCUMULATOR_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
 MOST_UNROLLED = 4096  # elements of an accumulator in registers
@@ -176,7 +177,7 @@ class _Sum:
                 inside, times = self._in_blocks(stmt.body)
                 moves = self._moves_with(stmt)
                 if stmt.kind == LoopKind.VECTORIZE:
-                    times *= 1 if moves else -(-stmt.extent // LANES)
+                    times *= 1 if moves else -(-stmt.trips // LANES)
                 else:
                     new = [replace(stmt, body=tuple(inside))]
                     if times and not moves:
@@ -203,6 +204,8 @@ class _Sum:
         Returns the loops over blocks, and how often they add to an element.
         """
         length, most = (LONG_BLOCK, LONG_SUM) if self.many else (SHORT_BLOCK, SHORT_SUM)
+        if not isinstance(loop.extent, int):
+            return self._cut_symbolic(loop, count, length, most, 1)
         if loop.extent * count <= most:
             return [loop], loop.extent * count
         size = block_length(loop.extent, max(1, length // count))
@@ -221,6 +224,33 @@ class _Sum:
             made = [*made, Loop(LoopKind.UNROLL, outer, 1, block(whole, rest))]
             times += 1
         return made, times
+
+    def _cut_symbolic(
+        self, loop: Loop, count: int, length: int, most: int, level: int
+    ) -> tuple[list[Stmt], int]:
+        """The same for a loop of symbolic extent::
+
+            for k in n:                     for k.a in (n + 15) // 16:
+              acc += x[k]            =>       for k.b in min(16, n - 16 * k.a): ...
+
+        The last block is shorter: its body is not written once more. The blocks of outer levels are
+        long; beyond ``MOST_LEVELS`` the number of additions is that of the size.
+        """
+        times = greatest(loop.extent) * count
+        if times <= most or level > MOST_LEVELS:
+            return [loop], min(times, most)
+        size = max(1, length // count)
+        body = loop.body
+        outer, inner = f"{loop.var}.a", f"{loop.var}.b"
+        if size > 1:
+            at = symbol(outer) * size
+            values = {loop.var: at + symbol(inner)}
+            body = tuple(substituted(stmt, values) for stmt in body)
+            body = (Loop(loop.kind, inner, int_min(size, loop.extent - at), body),)
+        blocks = Loop(loop.kind, outer, ceildiv(loop.extent, size), tuple(self._block(body)))
+        if size == 1:
+            blocks = replace(blocks, var=loop.var)
+        return self._cut_symbolic(blocks, 1, LONG_BLOCK, LONG_SUM, level + 1)
 
     def _block(self, body: Sequence[Stmt]) -> list[Stmt]:
         """Returns the statements with a block's accumulator, which is then added to this one."""

@@ -24,7 +24,17 @@ from dataclasses import replace
 from math import prod
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, substitute, symbol, symbols
+from ..dims import (
+    LARGEST_SIZE,
+    IntExpr,
+    bounds,
+    ceildiv,
+    int_min,
+    size_symbols,
+    substitute,
+    symbol,
+    symbols,
+)
 from ..dtype import DType
 from .expr import Op, Read, const, index, index_value, op, read, walk
 from .kinds import LoopKind, Scope
@@ -44,7 +54,7 @@ from .nest import (
 )
 from .prim import Buffer
 
-__all__ = ["block_length", "block_tiles"]
+__all__ = ["block_length", "block_tiles", "greatest"]
 
 BLOCK, LEFT_ALONE = 16, 64  # tiles added up in a block, and how many are left alone
 STACK_TILE_BYTES = 1 << 17  # of the tiles of a block, on the stack
@@ -55,6 +65,13 @@ def block_length(extent: int, most: int) -> int:
     above half of that."""
     fits = [n for n in range(most, most // 2, -1) if extent % n == 0]
     return fits[0] if fits else most
+
+
+def greatest(extent: IntExpr) -> int:
+    """Returns an upper bound of the iterations of a loop."""
+    around = dict.fromkeys(symbols(extent) - size_symbols(extent).keys(), (0, LARGEST_SIZE))
+    inside = bounds(extent, around)
+    return inside[1] if inside is not None else LARGEST_SIZE
 
 
 def block_tiles(nest: Nest) -> Nest:
@@ -94,7 +111,7 @@ class _Sum:
     @property
     def times(self) -> int:
         """Number of times it adds to an element."""
-        return prod(l.extent for l in self.around if not self.moves_with(l.var))
+        return prod(greatest(l.extent) for l in self.around if not self.moves_with(l.var))
 
     def each(self, make: Callable[[tuple[IntExpr, ...]], Stmt]) -> Stmt:
         """A statement for each element of the tile."""
@@ -135,9 +152,11 @@ class _Tiles:
         if not sums:
             return [loop]
         times = max(s.times for s in sums)
-        size = sum(prod(l.extent for l in s.tile) for s in sums) * self.dtype.bytes
-        if loop.extent * times <= LEFT_ALONE or size > STACK_TILE_BYTES:
+        size = sum(prod(greatest(l.extent) for l in s.tile) for s in sums) * self.dtype.bytes
+        if greatest(loop.extent) * times <= LEFT_ALONE or size > STACK_TILE_BYTES:
             return [loop]
+        if not isinstance(loop.extent, int):
+            return self._cut_symbolic(loop, sums, max(1, BLOCK // times))
         length = block_length(loop.extent, max(1, BLOCK // times))
         if length == 1:
             return [loop]  # loops inside add to an element nearly as often: those are cut instead
@@ -151,6 +170,15 @@ class _Tiles:
                 Loop(LoopKind.UNROLL, outer, 1, self._block(loop, sums, whole, rest, length))
             )
         return made
+
+    def _cut_symbolic(self, loop: Loop, sums: Sequence[_Sum], length: int) -> list[Stmt]:
+        """The same for a loop of symbolic extent, whose last block may be shorter."""
+        if length == 1:
+            return [loop]
+        outer = f"{loop.var}.a"
+        left = loop.extent - symbol(outer) * length
+        body = self._block(loop, sums, symbol(outer), int_min(length, left), length)
+        return [Loop(LoopKind.FOR, outer, ceildiv(loop.extent, length), body)]
 
     def _sums(self, loop: Loop) -> list[_Sum]:
         """The sums in a loop over them; none if it does something else with the buffer."""
@@ -201,7 +229,7 @@ class _Tiles:
         return _Sum(stmt, around, inside, added)
 
     def _block(
-        self, loop: Loop, sums: Sequence[_Sum], at: IntExpr, extent: int, length: int = 0
+        self, loop: Loop, sums: Sequence[_Sum], at: IntExpr, extent: IntExpr, length: int = 0
     ) -> tuple[Stmt, ...]:
         """``extent`` iterations that add to tiles of their own, which are then added to the
         buffer."""
@@ -212,7 +240,7 @@ class _Tiles:
         instead: dict[int, Stmt] = {}
         for one in sums:
             self.blocks += 1
-            shape = tuple(l.extent for l in one.tile)
+            shape = tuple(greatest(l.extent) for l in one.tile)
             tile = Buffer(f"{self.name}.t{self.blocks}", shape, self.dtype)
             zero = const(0.0, self.dtype)
             before += [

@@ -476,13 +476,8 @@ def with_sizes(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
     if isinstance(stmt, Alloc):
         return Alloc(stmt.buffer.at(values), stmt.scope)
     if isinstance(stmt, Loop | If):
-        stmt = map_bodies(stmt, lambda s: with_sizes(s, values))
-        if isinstance(stmt, Loop):
-            stmt = replace(stmt, extent=substitute(stmt.extent, values))
-        return _own_values(stmt, values)
+        return _own_values(map_bodies(stmt, lambda s: with_sizes(s, values)), values)
     stmt = substituted(stmt, values)
-    if isinstance(stmt, Let) and stmt.extent is not None:
-        return replace(stmt, extent=substitute(stmt.extent, values))
     return replace(stmt, count=substitute(stmt.count, values)) if isinstance(stmt, Sort) else stmt
 
 
@@ -509,7 +504,8 @@ def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
     if isinstance(stmt, Loop | If):
         return _own_values(map_bodies(stmt, lambda s: substituted(s, values)), values)
     if isinstance(stmt, Let):
-        return replace(stmt, value=substitute(stmt.value, values))
+        extent = stmt.extent if stmt.extent is None else substitute(stmt.extent, values)
+        return Let(stmt.var, substitute(stmt.value, values), extent)
     if isinstance(stmt, Alloc):
         return stmt
     indices = tuple(substitute(i, values) for i in stmt.indices)
@@ -519,9 +515,11 @@ def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
 
 
 def _own_values(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
-    """A loop or a condition with values in the expression that it evaluates itself."""
+    """A loop or a condition with values in the expressions that it evaluates itself."""
     if isinstance(stmt, If):
         return replace(stmt, condition=substitute_indices(stmt.condition, dict(values)))
     if isinstance(stmt, At):
-        return replace(stmt, value=substitute_indices(stmt.value, dict(values)))
+        stmt = replace(stmt, value=substitute_indices(stmt.value, dict(values)))
+    if isinstance(stmt, Loop) and not isinstance(stmt.extent, int):
+        return replace(stmt, extent=substitute(stmt.extent, values))
     return stmt

@@ -14,6 +14,7 @@ from loopwright.ir.loop import block_sums as blocks
 from loopwright.ir.loop import block_tiles
 from loopwright.ir.loop.block_sums import block_sums
 from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.parser import parse_nest, parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
@@ -156,3 +157,26 @@ def test_the_rest_of_a_split_sums_in_the_same_order():
     inputs = {"x": np.random.default_rng(0).standard_normal((700, 11)).astype(np.float32)}
     found = run_nest(block_sums(nest, 90), inputs)["out"]
     np.testing.assert_array_equal(found, found.T)
+
+
+SYMBOLIC = """
+prim @f(x: float32[n]) -> out: float32[] for n in 0..100000 {
+  registers acc: float32[]
+  acc[] = 0.0
+  for k in n:
+    acc[] += x[k]
+  out[] = acc[]
+}
+"""
+
+
+def test_symbolic_number_of_terms():
+    nest = block_sums(parse_nest(SYMBOLIC), 512)
+    verify_nest(nest)
+    assert "for k.b in" in str(nest)
+    assert str(nest).count("x[") == 1  # a shorter last block is not written once more
+    for n in (0, 1, 15, 16, 17, 1040, 5000):
+        x = np.full(n, 0.1, np.float32)
+        out = np.zeros((), np.float32)
+        interpret(nest.at({"n": n}), {"x": x, "out": out})
+        np.testing.assert_allclose(out, x.astype(np.float64).sum(), rtol=1e-6)
