@@ -90,7 +90,7 @@ class Cases:
         if (
             not isinstance(text, str)
             or not isinstance(cases, list)
-            or (len(text) > LONGEST_SIZE or len(cases) > MOST_CASES)
+            or (len(text) > LONGEST_SIZE or len(cases) > MOST_RANGES)
         ):
             raise ScheduleError(f"{data!r:.80} is not a schedule for a range of sizes")
         try:
@@ -107,7 +107,7 @@ class Cases:
         return Cases(size, tuple(read), Schedule.from_json(fields.get("otherwise")))
 
 
-MOST_CASES = 64
+MOST_RANGES = 64
 LONGEST_SIZE = 200  # characters
 
 
