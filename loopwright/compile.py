@@ -336,12 +336,10 @@ class CompiledFunction(Inspected, Copied):
     def _trace_for_code(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed | None = None
     ) -> Traced:
-        """Traces as ``trace`` does; raises UnsupportedError for symbolic sizes."""
-        from . import pipeline
+        """Traces as ``trace`` does."""
 
         try:
             traced = self._trace_call(args, kwargs, borrowed)
-            pipeline.refuse_symbolic(traced.module)
         except Exception as error:
             reported = for_user(error)
         else:

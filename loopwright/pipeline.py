@@ -194,7 +194,7 @@ def lower_module(
 
 def refuse_symbolic(module: Module) -> None:
     """Raises UnsupportedError if a size in ``module``'s main or in a function it reaches is
-    symbolic: no code is made for it."""
+    symbolic: it is not tuned."""
     called = [module.functions[name] for name in {n: None for n, _ in called_by(module)}]
     functions = [module.main, *(f for f in called if isinstance(f, Function))]
     places = [(f"argument {p.name}", p.type, p.span) for f in functions for p in f.params]
@@ -339,9 +339,8 @@ def build(
     workload go before all others. ``routes`` are the libraries, by workload, that compute kernels
     instead of schedules, in place of those in the logs; one that is not here is passed over.
     ``updates`` says which results are new values of parameters; see ``Built.update``.
-    Raises UnsupportedError for what cannot be compiled yet (symbolic sizes).
+    Raises UnsupportedError for what cannot be compiled yet.
     """
-    refuse_symbolic(module)
     target = target or Target.host()
     user_log = log or session_log()
     logs = [log_index(user_log), *shipped_logs()]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ..dim_proofs import prove
-from ..dims import IntExpr, int_max, int_min, mod, size_symbols, typical
+from ..dims import IntExpr, evaluate, int_max, int_min, mod, size_symbols, typical
 from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError, LoopwrightError
 from ..library.lookup import library_function
@@ -259,14 +259,14 @@ class _Verifier:
             self.check_sizes(offset, arena)
             if mod(offset, ARENA_ALIGNMENT) != 0:
                 raise self.wrong(f"%{region.name} is not aligned to {ARENA_ALIGNMENT} bytes")
-            if not _known(0, "<=", offset) or not _known(offset + region.nbytes, "<=", arena):
+            if not _known(0, "<=", offset) or not _at_most(offset + region.nbytes, arena):
                 raise self.wrong(f"%{region.name} lies outside the arena")
             for other in self.live.values():
                 begin = other.offset
                 if begin is None:
                     continue
-                before = _known(offset + region.nbytes, "<=", begin)
-                if not before and not _known(begin + other.region.nbytes, "<=", offset):
+                before = _at_most(offset + region.nbytes, begin)
+                if not before and not _at_most(begin + other.region.nbytes, offset):
                     raise self.wrong(f"%{region.name} shares bytes with %{other.region.name}")
         self.live[region.name] = instr
         self.home[region.name] = self.block
@@ -405,7 +405,7 @@ class _Verifier:
             raise self.wrong(f"@{function.name} is recursive, but its frame is not on the stack")
         if frame.name not in self.live or self.live[frame.name].in_registers:
             raise self.wrong(f"the frame %{frame.name} is not an allocation in memory")
-        fits = function.arena is not None and _known(function.arena, "<=", frame.nbytes)
+        fits = function.arena is not None and _at_most(function.arena, frame.nbytes)
         if frame.dtype != UINT8 or not fits:
             raise self.wrong(f"{frame} is not an arena of @{function.name}")
 
@@ -451,6 +451,26 @@ class _Verifier:
 
 def _known(left: IntExpr, relation: str, right: IntExpr) -> bool:
     return prove(left, relation, right) is True
+
+
+SAMPLES = (0, 1, 2, 3, 7, 31, 64, 65, 100, 1000, 4097, 1 << 40)
+"""Values of sizes, as far as their ranges permit, at which a plan is checked."""
+
+
+def _at_most(left: IntExpr, right: IntExpr) -> bool:
+    """True if ``left <= right`` is proved, or holds at all samples where no proof is found.
+
+    The planner compares sizes before it rounds them, which makes proofs afterwards harder."""
+    proved = prove(left, "<=", right)
+    if proved is not None:
+        return proved
+    sizes = size_symbols(left, right).values()
+    rows = [[max(s.low or 0, min(v, s.high or v)) for v in SAMPLES] for s in sizes]
+    rotated = [row[n:] + row[:n] for n, row in enumerate(rows)]
+    names = [s.name for s in sizes]
+    every = [*zip(*rows, strict=True), *zip(*rotated, strict=True)]
+    difference = right - left
+    return all(evaluate(difference, dict(zip(names, values))) >= 0 for values in every)
 
 
 def _added(ranges: _Ranges, begin: IntExpr, end: IntExpr) -> _Ranges:

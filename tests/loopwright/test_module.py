@@ -172,11 +172,6 @@ def test_arrays_that_do_not_fit_say_so() -> None:
             "returns 1 results, and its attribute outputs has 2 names",
         ),
         (
-            "def @main(%x: Tensor[(n), float32]) { exp(%x) }",
-            lw.UnsupportedError,
-            "code is made for sizes that are known",
-        ),
-        (
             "def @main(%x: Tensor[(4), float32]) { @k(%x) }\n"
             "prim @k(x: float32[4]) -> y: float32[4] { y[i] = z[i] }",
             lw.LoopwrightError,
