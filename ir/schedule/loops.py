@@ -5,14 +5,14 @@ a body each.
 
 What is left of an axis inside of some loops, its *limit*, may be symbolic. Vector lanes, unrolled
 loops and register tiles have constant extents. So the loop around these (a *firm* one) runs over
-whole blocks, and then over what is left in blocks of powers of two, each of which runs once or not
-at all. The limit in any other loop is that of its last iteration where it is in that one::
+whole blocks, and then over what is left in blocks of powers of four. Inside of any other loop, the
+limit is an expression of the loop's variable::
 
     for i.0 in n // 8:                              for i.0 in ceildiv(n, 8):
-      unroll i.1 in 8: s[8 * i.0 + i.1]               for i.1 in min(8, n - 8 * i.0): s
-    for i.0.rest in n % 8 // 4:
+      unroll i.1 in 8: s[8 * i.0 + i.1]               for i.1 in min(8, n - 8 * i.0):
+    for i.0.rest in n % 8 // 4:                         s[8 * i.0 + i.1]
       unroll i.1 in 4: s[8 * (n // 8) + i.1]
-    for i.0.rest in n % 4 // 2: ...
+    for i.0.rest in n % 4: s[4 * (n // 4) + i.0.rest]
 
 In a parallel or fused loop a firm one has a further iteration for what is left.
 """
@@ -308,7 +308,7 @@ class LoopWriter:
         axis, block, var = self.state.axis_of(name), self.state.block(name), f"{name}.rest"
         limit, start = limits[axis], values.get(_start_of(axis), 0)
         number, left = floordiv(limit, block), mod(limit, block)
-        done, tile = number * block, 1 << (block - 1).bit_length() - 1
+        done, tile = number * block, 1 << 2 * (((block - 1).bit_length() - 1) // 2)
         written: list[Stmt] = []
         while tile:
             count = resolve(floordiv(left, tile), self.ranges)
@@ -321,7 +321,7 @@ class LoopWriter:
                 done, left = floordiv(limit, tile) * tile, mod(limit, tile)
             else:
                 done, left = done + count * tile, mod(left, tile)
-            tile //= 2
+            tile //= 4
         return written
 
     def symbolic_fused_loop(
