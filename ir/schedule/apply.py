@@ -10,7 +10,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, as_int, bounds, symbol
+from ..dim_proofs import prove
+from ..dims import Dim, IntExpr, as_int, bounds, product, symbol
 from ..dtype import BOOL
 from ..errors import ScheduleError
 from ..loop.decide import is_skipped, worked_out
@@ -80,7 +81,7 @@ def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
     state = state_of(prim, schedule)
     forest = build_forest(state)
     writer = _Writer(state, firm_loops(state, forest) if prim.sizes else ())
-    body: list[Stmt] = []
+    body = writer.of_nothing(forest) if prim.sizes else []
     limits = state.extents
     for root in forest:
         body += writer.items((root,), {}, limits, {})
@@ -384,6 +385,35 @@ class _Writer(LoopWriter):
         first = self.is_first(item, values)
         written = _only_if(first, self.nest(spatial, values, limits, init))
         return written + self.nest(item.inner, values, limits, accumulate)
+
+    def of_nothing(
+        self, items: Sequence[Branch | Leaf], around: tuple[str, ...] = ()
+    ) -> list[Stmt]:
+        """Returns stores of the identity for reductions that store in some iterations of their
+        loops, of which there may be none."""
+        written: list[Stmt] = []
+        for item in items:
+            if isinstance(item, Branch):
+                private = tuple(s.name for s in item.stores)
+                written += self.of_nothing(item.items, (*around, *private))
+                continue
+            stage = item.stage
+            empty = [a.extent for a in stage.reduce_axes if not prove(a.extent, ">", 0)]
+            if not item.outer_reductions or not empty:
+                continue
+            if stage.name in around:
+                raise ScheduleError(f"{stage.name} may have nothing to reduce, in private memory")
+            if stage.name not in self.state.prim.outputs:
+                self.workspace.setdefault(stage.name, stage.buffer)
+            assert stage.combiner is not None
+            dtype = stage.buffer.dtype
+            identity = const(COMBINERS[stage.combiner].identity(dtype), dtype)
+            stmt: Stmt = Store(stage.name, tuple(symbol(a.name) for a in stage.axes), identity)
+            for axis in reversed(stage.axes):
+                stmt = Loop(LoopKind.FOR, axis.name, axis.extent, (stmt,))
+            nothing = op("equal", index(product(empty)), index(0))
+            written.append(If(nothing, (stmt,)))
+        return written
 
     def is_first(self, item: Leaf, values: Values) -> Expr:
         """Returns the condition that no iteration of the reduced loops around came before."""

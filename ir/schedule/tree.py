@@ -12,14 +12,14 @@ from dataclasses import field
 from itertools import pairwise
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, bounds, symbol
+from ..dims import Dim, symbol
 from ..errors import ScheduleError
 from ..loop.expr import Read, walk
 from ..loop.kinds import LoopKind
 from ..loop.prim import Stage
 from .state import State
 
-__all__ = ["Branch", "Leaf", "build_forest", "firm_loops", "may_be_empty"]
+__all__ = ["Branch", "Leaf", "build_forest", "firm_loops"]
 
 
 @dataclass
@@ -79,7 +79,7 @@ def build_forest(state: State) -> list[Branch | Leaf]:
             (path[-1].items if path else roots).append(branch)
             path = (*path, branch)
         outer = tuple(l for l in loops[:depth] if state.is_reduction(stage, l))
-        if outer and any(may_be_empty(a.extent) for a in stage.reduce_axes):
+        if outer and any(a.extent == 0 for a in stage.reduce_axes):
             raise ScheduleError(f"{stage.name} has nothing to reduce inside {outer[0]}")
         leaf = Leaf(stage, loops[depth:], outer)
         (path[-1].items if path else roots).append(leaf)
@@ -88,12 +88,6 @@ def build_forest(state: State) -> list[Branch | Leaf]:
     for stage in stages:
         _place_storage(state, stage, placed)
     return roots
-
-
-def may_be_empty(extent: IntExpr) -> bool:
-    """True unless an extent is known to be positive."""
-    ends = bounds(extent, {})
-    return ends is None or ends[0] <= 0
 
 
 def firm_loops(state: State, forest: Sequence[Branch | Leaf]) -> frozenset[str]:
@@ -114,6 +108,10 @@ def firm_loops(state: State, forest: Sequence[Branch | Leaf]) -> frozenset[str]:
                 firm.update(innermost[a.name] for a in item.stage.axes if a.name in innermost)
 
     look(forest, ())
+    for axis in state.extents:  # a loop of one iteration decides nothing
+        for outer, inner in reversed([*pairwise(state.loops_of_axis(axis))]):
+            if inner in firm and state.block(outer) == state.block(inner):
+                firm.add(outer)
     return frozenset(firm)
 
 

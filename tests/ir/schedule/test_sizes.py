@@ -106,3 +106,17 @@ def test_steps_that_need_constants_are_refused():
     prim = parse_prim(PRODUCT)
     with pytest.raises(ScheduleError, match="vectorize: j has m iterations"):
         apply_schedule(prim, Schedule.of(reorder("i", "k", "j"), vectorize("j")))
+
+
+def test_reductions_of_nothing_that_are_stored_in_parts():
+    parts = Schedule.of(
+        split("k", (3, 4)),
+        split("i", (2, 4)),
+        reorder("k.0", "i.0", "k.1", "i.1"),
+        cache_write("out", "registers", "i.0"),
+    )
+    sums = """
+    prim @sums(x: float32[n, m]) -> out: float32[n] for n in 0..9, m in 0..9 {
+      out[i] = sum(k: m) x[i, k]
+    }"""
+    check(sums, parts, (3, 0), (0, 2), (5, 1), (4, 4), (6, 9))
