@@ -16,25 +16,34 @@ from math import prod
 from typing import TypeAlias
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import IntExpr, Symbol, product, size, typical
+from ..ir.dims import TYPICAL_SIZE, IntExpr, Symbol, product, size, typical
 from ..ir.loop.prim import PrimFunc
-from .space.analysis import prim_bytes
+from ..ir.schedule.steps import Schedule, Step
+from .space.analysis import prim_bytes, prim_flops
 
 __all__ = [
+    "POINTS",
     "AtPoint",
     "Point",
+    "Weights",
     "checked_points",
     "decided_by",
+    "evenly_weighted",
+    "fitted",
     "in_range",
+    "is_single",
     "point_of",
     "points",
     "specialised",
+    "typical_bytes",
     "typical_point",
     "value_at",
 ]
 
 Point: TypeAlias = Mapping[str, int]
 """A value of each of a PrimFunc's sizes, by name."""
+Weights: TypeAlias = Sequence[tuple[Point, float]]
+"""Points to tune at, and how often each is met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,9 @@ class AtPoint:
 SMALL, LARGE = 16, 2048
 """Sizes beside 1 and the typical one at which the best schedule may change: about a register tile
 of rows, and more than the caches hold of most operands."""
+BYTE_WORK, CALL_WORK = 8.0, 1e4
+"""Operations that take as long as moving a byte, and as calling a kernel, roughly."""
+POINTS = (1, SMALL, TYPICAL_SIZE, LARGE)
 MOST_BYTES = 64 << 20
 """Operands of a kernel at a point, where the range permits: measuring should not take long."""
 
@@ -61,6 +73,23 @@ def specialised(prim: PrimFunc, point: Point) -> PrimFunc:
     if values not in made:
         made[values] = prim.at(point)
     return made[values]
+
+
+def fitted(schedule: Schedule, prim: PrimFunc) -> Schedule:
+    """Returns a schedule of a kernel at other sizes, with outermost factors that cover the axes of
+    ``prim``: 1 for symbolic extents, where the factor says nothing. So schedules that differ in
+    them alone are equal."""
+    extents = {a.name: a.extent for s in prim.stages for a in (*s.axes, *s.reduce_axes)}
+
+    def step_for(step: Step) -> Step:
+        extent = extents.get(step.args[0]) if step.name == "split" else None
+        if extent is None:
+            return step
+        axis, (_, *inner) = step.args
+        outer = max(1, -(-extent // prod(inner))) if isinstance(extent, int) else 1
+        return Step("split", (axis, (outer, *inner)))
+
+    return Schedule(tuple(map(step_for, schedule.steps)))
 
 
 def in_range(prim: PrimFunc, values: Sequence[int]) -> bool:
@@ -80,12 +109,29 @@ def points(prim: PrimFunc) -> tuple[Point, ...]:
 
     Several sizes grow together: points lie on the diagonal of their ranges.
     """
-    wanted = (1, SMALL, max(typical_point(prim).values(), default=1), LARGE)
     distinct: dict[tuple[int, ...], Point] = {}
-    for value in sorted(wanted):
+    for value in POINTS:
         point = point_of(prim, value)
         distinct.setdefault(tuple(point.values()), point)
     return tuple(distinct.values())
+
+
+def evenly_weighted(prim: PrimFunc, at: Sequence[Point] = ()) -> Weights:
+    """Returns points, by default those of ``points``, with weights under which each counts alike:
+    a percent of its time is worth as much at one as at another."""
+    work = [_work(prim, point) for point in at or points(prim)]
+    return [(point, max(work) / w) for point, w in zip(at or points(prim), work, strict=True)]
+
+
+def _work(prim: PrimFunc, point: Point) -> float:
+    """Returns an estimate of the time at a point, in operations."""
+    there = specialised(prim, point)
+    return CALL_WORK + max(prim_flops(there), BYTE_WORK * prim_bytes(there))
+
+
+def typical_bytes(prim: PrimFunc) -> float:
+    """Returns ``prim_bytes`` at the typical sizes."""
+    return prim_bytes(specialised(prim, typical_point(prim)))
 
 
 def point_of(prim: PrimFunc, value: int) -> Point:
@@ -112,6 +158,11 @@ def decided_by(prim: PrimFunc) -> IntExpr:
     """Returns the expression that tells small sizes from large ones: the size, or the product of
     several."""
     return product(map(_expr, prim.sizes))
+
+
+def is_single(prim: PrimFunc, point: Point) -> bool:
+    """True if a point is a case of its own, with code for these sizes alone: a single row."""
+    return len(prim.sizes) == 1 and value_at(prim, point) == 1
 
 
 def value_at(prim: PrimFunc, point: Point) -> int:

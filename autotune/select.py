@@ -16,6 +16,7 @@ from ..ir.errors import ScheduleError
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.workload import workload_text
 from ..ir.schedule.apply import apply_schedule
+from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
 from .log.lookup import LogView, LookupResult, own_records, related
 from .log.record import schedule_key, target_key
@@ -23,7 +24,9 @@ from .model.shipped import shipped_model
 from .model.tree_model import TreeModel
 from .protocols import FloatArray, Population
 from .ranges import specialised, typical_point
+from .size_cases import cases_from_logs
 from .space.analysis import prim_flops
+from .space.default_cases import default_cases, for_all_sizes
 from .space.rules.user import rules
 from .space.space import ScheduleSpace, default_variant
 from .workload import as_lists, workload_of
@@ -94,7 +97,7 @@ class Chosen:
     ``passed`` why those that the logs suggest were passed over.
     """
 
-    schedule: Schedule
+    schedule: Schedule | Cases
     origin: Origin
     sketch: str
     seconds: float = 0.0
@@ -108,7 +111,7 @@ def choose_schedule(
     threads: int,
     logs: Sequence[LogView],
     model: TreeModel | None = None,
-    refused: Collection[Schedule] = (),
+    refused: Collection[Schedule | Cases] = (),
 ) -> Chosen:
     """Returns the first of ``candidates`` that was not ``refused``, else the default schedule.
 
@@ -120,7 +123,7 @@ def choose_schedule(
     if model is None and not refused and not is_logged and not rules():
         machine = sorted(target.features), target.isa, target.l1, target.l2, target.l3
         entry = store().key("schedule", workload_text(prim), threads, target.cores, machine)
-        chosen = _stored(store().get(entry))
+        chosen = _stored(prim, store().get(entry))
         if chosen is not None:
             return chosen
     several = candidates(prim, target, threads, logs, model, refused)
@@ -131,12 +134,19 @@ def choose_schedule(
     return chosen
 
 
-def _stored(content: bytes | None) -> Chosen | None:
+def _stored(prim: PrimFunc, content: bytes | None) -> Chosen | None:
     """Returns the choice that an entry of the disk cache holds."""
     if content is None:
         return None
-    steps, origin, sketch = json.loads(content)
-    return Chosen(Schedule.from_json(steps), Origin(origin), sketch)
+    data, origin, sketch = json.loads(content)
+    if not isinstance(data, dict):
+        return Chosen(Schedule.from_json(data), Origin(origin), sketch)
+    try:
+        return Chosen(
+            Cases.from_json(data, {s.name: s for s in prim.sizes}), Origin(origin), sketch
+        )
+    except ScheduleError:  # of sizes that have other names here
+        return None
 
 
 def candidates(
@@ -145,7 +155,7 @@ def candidates(
     threads: int,
     logs: Sequence[LogView],
     model: TreeModel | None = None,
-    refused: Collection[Schedule] = (),
+    refused: Collection[Schedule | Cases] = (),
 ) -> Iterator[Chosen]:
     """Yields schedules for a kernel, the best first: of its own records, of similar machines or
     shapes, of the cost model (the one that ships unless given), and of the rules.
@@ -155,7 +165,7 @@ def candidates(
     records take the places of those of ``refused`` schedules.
     """
     if prim.sizes:
-        yield from _for_range(prim, target, threads, logs, model, refused)
+        yield from _for_range(prim, target, threads, logs, model)
         return
     workload, key = workload_of(prim), target_key(target, threads)
     passed: list[str] = []
@@ -189,18 +199,26 @@ def _for_range(
     threads: int,
     logs: Sequence[LogView],
     model: TreeModel | None,
-    refused: Collection[Schedule],
 ) -> Iterator[Chosen]:
-    """Yields schedules for a kernel with symbolic sizes: those for its typical sizes, as far as
-    they apply to all."""
+    """Yields schedules for a kernel with symbolic sizes: what its own records say of each size,
+    then those for its typical sizes, as far as they apply to all."""
+    workload, key = workload_of(prim), target_key(target, threads)
+    learnt = cases_from_logs(prim, workload.hash, logs, key)
+    if learnt is not None:
+        yield Chosen(learnt.schedule, Origin.EXACT, learnt.sketch, learnt.seconds)
     typical = specialised(prim, typical_point(prim))
-    for chosen in candidates(typical, target, threads, logs, model, refused):
-        if chosen.origin != Origin.RULES and _applied(prim, chosen.schedule.to_json()) is not None:
+    for chosen in candidates(typical, target, threads, logs, model):
+        if chosen.origin == Origin.RULES:
+            break
+        assert isinstance(chosen.schedule, Schedule)
+        schedule = for_all_sizes(prim, target, threads, chosen.schedule)
+        if schedule is not None:
             # What was measured is another kernel, that of these sizes alone.
             near = chosen.origin == Origin.EXACT
-            yield replace(chosen, origin=Origin.NEAR if near else chosen.origin, seconds=0.0)
-    default, variant = default_variant(prim, target)
-    yield Chosen(default, Origin.RULES, "plain" if variant is None else variant.name)
+            origin = Origin.NEAR if near else chosen.origin
+            yield replace(chosen, schedule=schedule, origin=origin, seconds=0.0)
+    schedule, sketch = default_cases(prim, target)
+    yield Chosen(schedule, Origin.RULES, sketch)
 
 
 def _from_records(

@@ -46,6 +46,10 @@ class Task:
     caches ("warm"), or in memory ("cold"). It decides which times of a race count."""
     compiled: Any = None
     """The ``AtPoint`` to compile, of a kernel with symbolic sizes; else ``prim`` is compiled."""
+    handed: tuple[tuple[Any, str], ...] = ()
+    """Schedules (JSON data) to measure beside the default one, each with the name of its sketch."""
+    importance: float = 1.0
+    """Factor of the weight: of a kernel that is tuned at several points, that of this one."""
     seconds: float = math.inf
     """Seconds of a call in the program before tuning; inf if unknown."""
     floor: float = 0.0

@@ -404,6 +404,7 @@ class CompiledFunction(Inspected, Copied):
         strategy: str = "evolutionary",
         schedules: Mapping[str, Any] | None = None,
         runner: Any = None,
+        weights: Mapping[Any, float] | None = None,
         **kwargs: Any,
     ) -> Any:
         """Explore schedules for these arguments, append to the log, and use the best from now on.
@@ -418,6 +419,11 @@ class CompiledFunction(Inspected, Copied):
 
         ``runner`` is where candidates are measured, if not here: a Dask cluster, as
         ``"dask://host:port"`` or a ``distributed.Client``. Records bear the key of its machines.
+
+        A function with symbolic sizes is tuned for all of them: candidates are measured at a few
+        sizes, and its kernels choose between the best by a comparison or two. ``weights`` say which
+        sizes count and how much, as ``{1: 0.8, 128: 0.2}``; several sizes are tuples, in the order
+        in which the arguments have them.
 
         At the end the function runs on these arguments, as it was and as it is now; what is slower
         there is rolled back. Answers with the search's report.
@@ -439,6 +445,7 @@ class CompiledFunction(Inspected, Copied):
             TuneRequest(limits_of(budget, trials), strategy, seed),
             schedules=schedules,
             runner=runner,
+            weights=weights,
             begun=started,
             updates=traced.updates,
             **self.build_options(config),

@@ -18,7 +18,8 @@ from .autotune.log.lookup import LogView
 from .autotune.measure.first_use import Subject, can_try, refusals
 from .autotune.ranges import checked_points, specialised
 from .autotune.select import Chosen, Origin, choose_schedule
-from .autotune.space.space import default_schedule, default_variant
+from .autotune.space.default_cases import default_cases
+from .autotune.space.space import default_schedule
 from .autotune.workload import kernel_symbol, workload_at, workload_of
 from .codegen.inlining import inlined_lines
 from .codegen.kernel import Kernel, compile_kernel, stored_kernel
@@ -31,6 +32,7 @@ from .codegen.target import Target
 from .ir.errors import InternalError, ScheduleError
 from .ir.loop.prim import PrimFunc
 from .ir.loop.workload import workload_text
+from .ir.schedule.cases import Cases
 from .ir.schedule.steps import Schedule
 
 __all__ = ["begin_kernel", "by_library", "checked_kernels", "remember_kernel"]
@@ -56,7 +58,7 @@ def checked_kernels(
     kernels: dict[str, Kernel] = {}
     used = dict(chosen)
     workloads = {name: workload_of(prim).hash for name, prim in prims.items()}
-    refused: dict[str, list[Schedule]] = {name: [] for name in chosen}
+    refused: dict[str, list[Schedule | Cases]] = {name: [] for name in chosen}
     waiting = set(chosen)
     while waiting:
         reasons: dict[str, str] = {}
@@ -99,16 +101,16 @@ def _next_best(
     threads: int,
     logs: Sequence[LogView],
     old: Chosen,
-    refused: Sequence[Schedule],
+    refused: Sequence[Schedule | Cases],
     reason: str,
 ) -> Chosen:
     """Returns the schedule that replaces one which was refused for a reason."""
     if old.origin in FOREIGN or old.origin == Origin.LIBRARY:
         new = choose_schedule(prim, target, threads, logs, refused=refused)
-    elif old.schedule.steps and len(refused) < MOST_REFUSED:
-        schedule, variant = default_variant(prim, target, refused)
-        new = Chosen(schedule, Origin.RULES, "plain" if variant is None else variant.name)
-    elif old.schedule.steps:
+    elif old.schedule != Schedule() and len(refused) < MOST_REFUSED:
+        schedule, sketch = default_cases(prim, target, refused)
+        new = Chosen(schedule, Origin.RULES, sketch)
+    elif old.schedule != Schedule():
         new = Chosen(Schedule(), Origin.RULES, "plain")
     else:
         raise InternalError(f"the code of {prim.name} is refused under its plain loops: {reason}")
@@ -142,7 +144,9 @@ def _kernel(prim: PrimFunc, workload: str, chosen: Chosen, target: Target) -> Ke
     return kernel
 
 
-def _compiled_or_stored(prim: PrimFunc, schedule: Schedule, target: Target, symbol: str) -> Kernel:
+def _compiled_or_stored(
+    prim: PrimFunc, schedule: Schedule | Cases, target: Target, symbol: str
+) -> Kernel:
     """Returns the kernel of a schedule, whose code is that of the disk cache if it is there."""
     kept = store()
     machine = replace(target, features=frozenset()), sorted(target.features)

@@ -153,11 +153,11 @@ class CompiledModule(CompiledFunction):
     def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
         """Profiles calls as a compiled function does, on random arrays where no arguments are
         given."""
-        from .tuning.interleaved import random_arrays
+        from .tuning.at_sizes import random_arrays
 
         given = self._declared(args, kwargs)
         if given is self.specs:
-            given = tuple(random_arrays(self.module))
+            given = tuple(random_arrays(self.module, {}))
         return super().profile(*given, seconds=seconds, **kwargs)
 
     def memory(self, *args: Any, **kwargs: Any) -> Memory:

@@ -62,6 +62,7 @@ from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .ir.progress_line import report
 from .ir.schedule.apply import apply_schedule
+from .ir.schedule.cases import Cases
 from .ir.schedule.steps import Schedule
 from .kernels import begin_kernel, by_library, checked_kernels
 from .precision import Precision, error_growth
@@ -467,8 +468,12 @@ def _streaming_updates(program: Program, kernels: Mapping[str, Kernel]) -> set[s
 
 
 def _without_streams(chosen: Chosen) -> Chosen:
-    steps = tuple(step for step in chosen.schedule.steps if step.name != "stream")
-    return replace(chosen, schedule=replace(chosen.schedule, steps=steps))
+    def without(schedule: Schedule) -> Schedule:
+        return Schedule(tuple(step for step in schedule.steps if step.name != "stream"))
+
+    if isinstance(chosen.schedule, Cases):
+        return replace(chosen, schedule=chosen.schedule.each(without))
+    return replace(chosen, schedule=without(chosen.schedule))
 
 
 def logged_choices(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:

@@ -139,12 +139,14 @@ def _task_data(task: Task) -> dict[str, Any]:
         "text": task.workload.text,
         "prim": task.workload.prim,
         **({"range": task.workload.range, "at": task.workload.at} if task.workload.at else {}),
+        **({"handed": task.handed} if task.handed else {}),
         "weight": task.weight,
         "threads": task.threads,
         "flops": task.flops,
         "bytes": task.bytes,
         "seconds": task.seconds if math.isfinite(task.seconds) else None,
         "floor": task.floor,
+        "importance": task.importance,
     }
 
 

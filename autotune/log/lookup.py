@@ -31,6 +31,7 @@ __all__ = [
     "grouped",
     "lookup",
     "own_records",
+    "pooled_of",
     "pooled_costs",
     "related",
     "shipped_logs",
@@ -92,6 +93,13 @@ def lookup(
     if best is not None:
         return LookupResult("exact", best[1])
     return next(iter(related(logs, wanted, key, most=1)), LookupResult("none"))
+
+
+def pooled_of(
+    logs: Sequence[LogView], workload_hash: str, key: TargetKey
+) -> dict[str, tuple[float, MeasureRecord]]:
+    """Returns ``pooled_costs`` of a workload on a target."""
+    return _pooled(*_entries(logs, workload_hash), key)
 
 
 def best_of(

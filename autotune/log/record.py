@@ -97,6 +97,11 @@ class Workload:
     at: tuple[int, ...] = ()
 
     @property
+    def kernel(self) -> str:
+        """The hash of the kernel: that of the whole range, if it is one."""
+        return self.hash.partition("@")[0]
+
+    @property
     def kind(self) -> str:
         """A hash of the canonical text without its integers; "" without such a text."""
         return _kind_and_sizes(self.prim)[0]

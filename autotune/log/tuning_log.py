@@ -159,7 +159,8 @@ class TuningLog:
     def points(self, range_hash: str) -> set[tuple[int, ...]]:
         """Returns the points at which the kernel of a range was measured."""
         beginning = hash_at(range_hash, ())
-        return {point_in(name) for name in self._by_hash if name.startswith(beginning)}
+        names = self._by_hash.keys() | self._decided.keys()
+        return {point_in(name) for name in names if name.startswith(beginning)}
 
     def choices(self) -> list[Decision]:
         """Returns the decisions about graphs and routes, in the order of the file."""

@@ -281,8 +281,17 @@ def _task(data: Mapping[str, Any], target: Target) -> Task:
         raise ReplayError(f"the kernel {name} cannot be read: {error.message}") from error
     threads, weight = (int(_number(data, n, 1.0)) for n in ("threads", "weight"))
     task = task_of(prim, target, threads, weight, point=point)
+    handed = data.get("handed")
     return replace(
-        task, seconds=_number(data, "seconds", math.inf), floor=_number(data, "floor", 0.0)
+        task,
+        seconds=_number(data, "seconds", math.inf),
+        floor=_number(data, "floor", 0.0),
+        importance=_number(data, "importance", 1.0),
+        handed=tuple(
+            (steps, sketch)
+            for steps, sketch in (handed if isinstance(handed, list) else ())
+            if isinstance(steps, list) and isinstance(sketch, str)
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...codegen.target import Target
 from ...codegen.traffic import LEVELS, Traffic
 from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.steps import Schedule
-from ..ranges import AtPoint, Point, specialised
+from ..ranges import AtPoint, Point, Weights, evenly_weighted, is_single, specialised, typical_bytes
 from ..space.analysis import prim_bytes
 from ..space.least_work import least_flops
 from ..space.space import ScheduleSpace
@@ -46,7 +47,7 @@ def task_of(
         target=target,
         space=space,
         workload=workload_at(prim, point) if point else workload_of(prim),
-        name=prim.name,
+        name=f"{prim.name} at {', '.join(map(str, point.values()))}" if point else prim.name,
         weight=weight,
         threads=threads,
         flops=least_flops(there),
@@ -63,27 +64,34 @@ def tasks_of(
     threads: int,
     failed: Callable[[str, Exception], None] | None = None,
     around: Mapping[str, float] | None = None,
+    weights: Mapping[str, Weights] | None = None,
 ) -> list[Task]:
     """Returns one task per distinct kernel of a program; its weight is how often it occurs.
 
     A kernel without a schedule space is left out if ``failed`` is given, which is called with its
     name and the error. If the other kernels move more than the LLC holds, a kernel does not find
     its operands from the last call there: then its time with cold caches counts. ``around`` has the
-    bytes that are moved between two calls, by workload, of kernels in loops.
+    bytes that are moved between two calls, by workload, of kernels in loops. A kernel with symbolic
+    sizes is a task at each of the points that ``weights`` has for its workload, or its range.
     """
     counts: dict[str, tuple[PrimFunc, int]] = {}
     prims = list(prims)
-    moved = sum(prim_bytes(prim) for prim in prims)
+    moved = sum(map(typical_bytes, prims))
     for prim in prims:
         key = workload_of(prim).hash
         first, count = counts.get(key, (prim, 0))
         counts[key] = (first, count + 1)
     tasks: list[Task] = []
     for key, (prim, count) in counts.items():
-        others = (around or {}).get(key, moved - prim_bytes(prim))
+        others = (around or {}).get(key, moved - typical_bytes(prim))
         cache = "cold" if others > target.l3 else "warm"
         try:
-            tasks.append(task_of(prim, target, threads, count, cache))
+            if not prim.sizes:
+                tasks.append(task_of(prim, target, threads, count, cache))
+                continue
+            for point, importance in (weights or {}).get(key) or evenly_weighted(prim):
+                task = task_of(prim, target, threads, count, cache, point)
+                tasks.append(replace(task, importance=importance))
         except Exception as error:
             if failed is None:
                 raise
@@ -110,6 +118,8 @@ def machine_floor(task: Task, machine: MachineModel) -> float:
 
 def _compile(prim: PrimFunc | AtPoint, schedule: Any, target: Target, name: str) -> Kernel:
     steps = Schedule.from_json(as_lists(schedule))
+    if isinstance(prim, AtPoint) and is_single(prim.prim, prim.point):
+        return compile_kernel(specialised(prim.prim, prim.point), steps, target, name)
     if isinstance(prim, AtPoint):
         return compile_kernel(prim.prim, steps, target, name).at(prim.point)
     return compile_kernel(prim, steps, target, name)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from ...ir.dataclass import dataclass
+from ...ir.schedule.steps import Schedule
 from ..budget import Budget, BudgetClock
 from ..interrupts import terminable
 from ..log.decision import COMPILED, Decision
@@ -19,11 +20,13 @@ from ..measure.worker_process import WorkerError
 from ..model.cost_model import JudgedModel, available_model
 from ..model.quality import ModelQuality, as_data
 from ..progress import Progress, Silent, format_seconds, format_time
-from ..protocols import Measurer
+from ..protocols import Candidate, Measurer
+from ..ranges import fitted
 from ..request import TuneRequest
 from ..search.tuner import Tuner
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task, feature_count
+from ..workload import as_lists
 from .in_program import InProgram, decision_line
 from .scheduler import TaskScheduler, TaskState
 
@@ -174,6 +177,7 @@ def tune_program(
     try:
         with terminable(), progress:
             stopped = _spend(tuners, clock, request, progress, history)
+            _exchange(tuners, clock, progress)
             _finish(tuners, clock)
     except KeyboardInterrupt:
         stopped = "interrupted"
@@ -206,7 +210,7 @@ def _state(tuner: Tuner, peak_flops: float) -> TaskState:
     """The scheduler's state of a task before its first slice."""
     task = tuner.task
     return TaskState(
-        task.weight,
+        task.weight * task.importance,
         max(task.floor, task.flops / peak_flops if peak_flops else 0.0),
         max(task.flops, _FLOPS_A_BYTE * task.bytes),
         tuner.best_seconds,
@@ -234,9 +238,11 @@ def _spend(
         tuner, state = tuners[index], states[index]
         count = settings.scheduler_batch if state.slices else _first_slice(states, clock, settings)
         left = clock.trials_left
-        begun = clock.marked
+        begun, best = clock.marked, tuner.best_seconds
         try:
             tuner.step(clock, count if left is None else min(count, left), progress)
+            if tuner.best_seconds < best:
+                _share(tuner, tuners)
         except (LogError, WorkerError):
             raise
         except Exception as error:  # of this kernel: the others go on
@@ -261,6 +267,35 @@ def _first_slice(states: Sequence[TaskState], clock: BudgetClock, settings: Tune
         return most
     each = settings.first_slice_share * affordable / max(1, len(states))
     return round(max(settings.least_first_slice, min(most, each)))
+
+
+def _siblings(tuner: Tuner, tuners: Sequence[Tuner]) -> list[Tuner]:
+    """Returns the tuners of the same kernel at other sizes."""
+    whole = tuner.task.workload.range
+    alike = [t for t in tuners if t is not tuner and t.task.key == tuner.task.key]
+    return [t for t in alike if whole and t.task.workload.range == whole]
+
+
+def _share(tuner: Tuner, tuners: Sequence[Tuner]) -> None:
+    """Has the best schedule of a kernel measured at its other sizes as well, with their next
+    steps: it may be good there, and cases can share only what was measured at both."""
+    best = tuner.best()
+    for sibling in _siblings(tuner, tuners) if best is not None else ():
+        assert best is not None
+        schedule = fitted(Schedule.from_json(as_lists(best.schedule)), sibling.task.prim)
+        sibling.hand([Candidate(tuple(schedule.to_json()), best.sketch)])
+
+
+def _exchange(tuners: Sequence[Tuner], clock: BudgetClock, progress: Progress) -> None:
+    """Measures what is still to be measured of what was shared, while there is time."""
+    for tuner in tuners:
+        if tuner.task.workload.range and not clock.spent:
+            try:
+                tuner.step(clock, 0, progress)
+            except (LogError, WorkerError):
+                raise
+            except Exception as error:
+                tuner.fail(error)
 
 
 def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:

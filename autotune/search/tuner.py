@@ -60,7 +60,9 @@ class Tuner:
         request = self.request
         self.settings = request.settings
         self.search = make_strategy(request.strategy, self.task.space, request.seed, self.settings)
-        self._given = request.given.get(self.task.workload.hash, ())
+        given = request.given.get(self.task.workload.hash, ())
+        self._handed = [Candidate(tuple(steps), sketch) for steps, sketch in self.task.handed]
+        self._handed += [Candidate(tuple(schedule), "user") for schedule in given]
         self.costs: dict[str, float] = {}
         self._first_with_nest: dict[Hashable, str] = {}
         self._twin_of: dict[str, str] = {}
@@ -107,7 +109,7 @@ class Tuner:
             rows = self._propose(count)
             scores = self._score(rows) if self.model.trained and len(rows) else None
         asked = [(self._candidate(row), place) for place, row in enumerate(rows)]
-        asked[1:1] = [(candidate, -1) for candidate in self._handed()]
+        asked[1:1] = [(candidate, -1) for candidate in self._take_handed()]
         self.exhausted = not asked
         measured: list[int] = []
         costs: list[float] = []
@@ -126,6 +128,8 @@ class Tuner:
                 if place >= 0:
                     measured.append(place)
                     costs.append(record.cost)
+                else:
+                    self._learn_handed(asked[index][0], record.cost)
                 progress.update(self, clock)
                 if clock.spent:
                     break
@@ -133,6 +137,12 @@ class Tuner:
             self._forecast(scores, measured, np.array(costs), before)
             self._learn(rows[measured], np.array(costs))
         return done
+
+    def _learn_handed(self, candidate: Candidate, cost: float) -> None:
+        """Learns from a candidate of another size, if it is in the space."""
+        row = None if candidate.sketch == "user" else self.task.row_of(candidate.schedule)
+        if row is not None:
+            self._learn(row[None], np.array([cost]))
 
     def fail(self, error: Exception) -> None:
         """End the search of this task; its records so far count."""
@@ -152,11 +162,15 @@ class Tuner:
         """True if the last slices were expected to gain next to nothing, and did not."""
         return self.forecast.stop
 
-    def _handed(self) -> list[Candidate]:
-        """The user's schedules that were not measured before; later calls return none."""
-        handed = [Candidate(tuple(schedule), "user") for schedule in self._given]
-        self._given = ()
-        return [c for c in handed if self._key(c.schedule) not in self.costs]
+    def hand(self, candidates: Sequence[Candidate]) -> None:
+        """Has candidates from elsewhere measured with the next step."""
+        self._handed += candidates
+
+    def _take_handed(self) -> list[Candidate]:
+        """Returns the candidates that were handed over and not measured before, each once."""
+        handed = {self._key(c.schedule): c for c in reversed(self._handed)}
+        self._handed = []
+        return [c for key, c in reversed(handed.items()) if key not in self.costs]
 
     def finish(self, clock: BudgetClock | None = None) -> MeasureRecord | None:
         """Measure the leaders again, interleaved. Returns the best record.

@@ -26,7 +26,7 @@ from ...ir.schedule.apply import apply_schedule, completed
 from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
-from ..ranges import specialised, typical_point
+from ..ranges import fitted, specialised, typical_point
 from .analysis import Group, groups_of
 from .core_features import core_features
 from .features import space_features
@@ -39,7 +39,13 @@ from .sketch import Sketch
 from .tiling import Choices, Kind, Tiling, Values
 from .variant import Variant
 
-__all__ = ["ScheduleSpace", "default_schedule", "default_variant"]
+__all__ = [
+    "ScheduleSpace",
+    "default_choices",
+    "default_schedule",
+    "default_variant",
+    "is_legal",
+]
 
 
 class ScheduleSpace:
@@ -394,10 +400,10 @@ def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
 
 
 def _works(prim: PrimFunc, variant: Variant, target: Target) -> bool:
-    return _is_legal(prim, variant.schedule(variant.defaults[0]), target)
+    return is_legal(prim, variant.schedule(variant.defaults[0]), target)
 
 
-def _is_legal(prim: PrimFunc, schedule: Schedule, target: Target) -> bool:
+def is_legal(prim: PrimFunc, schedule: Schedule, target: Target) -> bool:
     """True if a schedule applies, and its nest stays within what a kernel may have."""
     try:
         nest = apply_schedule(prim, schedule)
@@ -487,11 +493,17 @@ def default_variant(
 
     Of a PrimFunc with symbolic sizes it is that of the typical ones.
     """
+    offers = ((s, v) for s, v, _ in default_choices(prim, target) if s not in refused)
+    return next(offers, (Schedule(), None))
+
+
+def default_choices(prim: PrimFunc, target: Target) -> Iterator[tuple[Schedule, Variant, Choices]]:
+    """Yields the default schedules of a PrimFunc, the best first, each with what makes it."""
     typical = specialised(prim, typical_point(prim))
     for variant in _variants(typical, target):  # the first choices of each were checked
         for place, choices in enumerate(variant.defaults):
             schedule = variant.schedule(choices)
-            checked = place == 0 and typical is prim
-            if schedule not in refused and (checked or _is_legal(prim, schedule, target)):
-                return schedule, variant
-    return Schedule(), None
+            if typical is not prim:
+                schedule = fitted(schedule, prim)
+            if (place == 0 and typical is prim) or is_legal(prim, schedule, target):
+                yield schedule, variant, choices

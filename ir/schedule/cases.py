@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..dataclass import dataclass
@@ -56,6 +56,11 @@ class Cases:
     def schedules(self) -> tuple[Schedule, ...]:
         """The schedules of all cases, the one for other sizes last."""
         return (*(schedule for _, schedule in self.cases), self.otherwise)
+
+    def each(self, change: Callable[[Schedule], Schedule]) -> Cases:
+        """Returns the cases with every schedule changed."""
+        cases = tuple((at_most, change(schedule)) for at_most, schedule in self.cases)
+        return Cases(self.size, cases, change(self.otherwise))
 
     def pick(self, value: int) -> Schedule:
         """Returns the schedule for a value of the size."""

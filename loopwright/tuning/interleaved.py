@@ -12,13 +12,10 @@ import numpy as np
 from ..autotune.workload import workload_of
 from ..codegen.timed_program import timed_program
 from ..ir.dataclass import dataclass
-from ..ir.dims import as_int
 from ..ir.errors import UnsupportedError
-from ..ir.graph.nodes import Module
-from ..ir.graph.types import TensorType
 from ..pipeline import Built
 
-__all__ = ["Rounds", "kernel_rounds", "least_calls", "random_arrays", "whole_calls"]
+__all__ = ["Rounds", "kernel_rounds", "least_calls", "whole_calls"]
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
@@ -141,17 +138,3 @@ def _kernel_sampler(
         return sums
 
     return sample, Counter(workloads)
-
-
-def random_arrays(module: Module, seed: int = 0) -> list[Array]:
-    """Returns a random array for each parameter of ``main``, for callers that have only shapes."""
-    rng = np.random.default_rng(seed)
-    arrays: list[Array] = []
-    for param in module.main.params:
-        assert isinstance(param.type, TensorType)
-        shape, dtype = tuple(as_int(s) for s in param.type.shape), param.type.dtype
-        if dtype.is_float:
-            arrays.append(rng.standard_normal(shape).astype(dtype.numpy))
-        else:
-            arrays.append(rng.integers(0, 2 if dtype.is_bool else 100, shape).astype(dtype.numpy))
-    return arrays

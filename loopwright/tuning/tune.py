@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from ..autotune.program.in_program import InProgram, RolledBack
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult, TaskResult
 from ..autotune.progress import make_progress
+from ..autotune.ranges import AtPoint, Weights
 from ..autotune.request import TuneRequest
 from ..autotune.search.strategies import STRATEGIES
 from ..autotune.select import Chosen
@@ -60,14 +62,15 @@ from ..pipeline import (
     logged_routes,
     lower_module,
     preferences_of,
-    refuse_symbolic,
     session_log,
 )
 from ..release import give_back
+from .at_sizes import Arguments, SizeWeights, arguments_of, kernel_weights
 from .by_hand import Given, schedules_by_hand
+from .compare_at_sizes import ComparedAt, compare_at, schedule_at
 from .graph_choices import Decided, GraphTuner
 from .in_place import Kept, keep_faster
-from .interleaved import Rounds, kernel_rounds, least_calls, random_arrays
+from .interleaved import Rounds, kernel_rounds, least_calls
 from .library_route import route
 from .settle import GraphChange, Settled, settle
 from .stages import Stages
@@ -105,6 +108,7 @@ def tune(
     schedules: Mapping[str, Given] | None = None,
     runner: Any = None,
     begun: float | None = None,
+    weights: SizeWeights | None = None,
     **options: Any,
 ) -> Tuned:
     """Searches for faster schedules of the module's kernels, and appends records to the log.
@@ -116,16 +120,18 @@ def tune(
 
     ``schedules`` are the user's own, measured first; see ``schedules_by_hand``. ``runner`` measures
     elsewhere (see ``elsewhere.py``): then nothing runs here. ``begun``, on the monotonic clock, is
-    when the budget began to be spent: now by default. ``options`` are those of ``pipeline.build``:
+    when the budget began to be spent: now by default. A module with symbolic sizes is tuned at a
+    few of them, or at those that ``weights`` name, with how often each is met (``at_sizes.py``).
+    ``options`` are those of ``pipeline.build``:
     target, log, threads, precision, passes, updates.
     """
-    refuse_symbolic(module)
     request = request or TuneRequest()
     if request.strategy not in STRATEGIES:
         raise LoopwrightValueError(
             f"there is no strategy {request.strategy!r}; the strategies are {', '.join(STRATEGIES)}"
         )
-    session = _Session(module, arrays, request, schedules or {}, begun, options)
+    arguments = arguments_of(module, arrays, weights, request.seed)
+    session = _Session(module, arguments, request, schedules or {}, begun, options)
     given = session.by_hand(session.variants.of(session.logged).prims)
     session.records.check_writable()  # makes the file: only once all of the request makes sense
     if runner is not None:
@@ -145,7 +151,7 @@ class _Session:
     def __init__(
         self,
         module: Module,
-        arrays: Sequence[Array] | None,
+        arguments: Sequence[Arguments],
         request: TuneRequest,
         schedules: Mapping[str, Given],
         begun: float | None,
@@ -177,9 +183,13 @@ class _Session:
         self.logged = logged_choices([self.records, *shipped_logs()], self.key)
         self.program = f"main {structural_hash(module)[:16]}"
         self.graph = GraphTuner(self.variants, self.build, self.key, self.program)
-        self.arrays = random_arrays(module, request.seed) if arrays is None else list(arrays)
+        self.arguments = arguments
+        """The calls on which builds are compared: one for each size."""
+        self.arrays = arguments[len(arguments) // 2].arrays  # choices in the graph go by one size
         self.schedule_before: dict[str, Chosen] = {}
         """The schedule of the first build that has a workload, by its hash."""
+        self.weights: dict[str, Weights] = {}
+        """The points at which a kernel with symbolic sizes is tuned, by workload."""
         self.around: dict[str, float] = {}
         """The bytes that are touched in loops between two calls of a kernel, by workload."""
         self.inlined: set[str] = set()
@@ -252,7 +262,9 @@ class _Session:
 
         parts = first.parts
         if parts is not None:
-            for name, size in bytes_in_loops(parts.program).items():
+            self.weights = kernel_weights(parts.program, parts.prims, self.arguments)
+            in_loops = {} if parts.program.sizes else bytes_in_loops(parts.program)
+            for name, size in in_loops.items():
                 prim = parts.prims[name]
                 self.around[workload_of(prim).hash] = size - prim_bytes(prim)
             called = {call.kernel for call in calls(parts.program) if not call.inline}
@@ -326,20 +338,34 @@ class _Session:
         }
         place = {**decided.place, **{w: robust_seconds(s) for w, s in profiled.items()}}
         machine = known_machine(self.target)
+        tasks = tasks_of(
+            prims, self.target, self.threads, self.stages.failed, self.around, self.weights
+        )
         return [
             replace(
                 task,
                 # A kernel in a loop counts as often as the loop ran it with these arguments.
-                weight=max(1, round(task.weight * trips.get(task.workload.hash, 1.0))),
+                weight=max(1, round(task.weight * trips.get(task.workload.kernel, 1.0))),
                 seconds=place.get(task.workload.hash, math.inf),
                 floor=machine_floor(task, machine),
+                handed=self.handed(task),
             )
-            for task in tasks_of(prims, self.target, self.threads, self.stages.failed, self.around)
-            if trips.get(task.workload.hash, 1.0) and task.workload.hash not in self.inlined
+            for task in tasks
+            if trips.get(task.workload.kernel, 1.0) and task.workload.kernel not in self.inlined
         ]
+
+    def handed(self, task: Task) -> tuple[tuple[Any, str], ...]:
+        """Returns what a kernel with symbolic sizes has so far at the point of a task."""
+        chosen = self.schedule_before.get(task.workload.kernel)
+        if chosen is None or not isinstance(task.compiled, AtPoint):
+            return ()
+        steps = schedule_at(task.compiled.prim, chosen, dict(task.compiled.point)).to_json()
+        return ((steps, chosen.sketch),)
 
     def compare(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
         """Runs the first and the current program interleaved, and rolls back what is slower."""
+        if self.arguments[0].values:
+            return self.compare_at_sizes(first, decided, report)
         # Close choices once more, now that the kernels of all their options are tuned.
         points = decided.points if self.plan.close_choices else frozenset[str]()
         rechosen = self.choose(
@@ -380,6 +406,59 @@ class _Session:
             report,
             (*decided.decisions, *rechosen.decisions, *routed.decisions, *settled.decisions),
         )
+
+    def compare_at_sizes(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
+        """Compares at each size: kernels in their places, then whole calls."""
+        seconds = self.plan.comparison / len(self.arguments)
+        compared: dict[Arguments, ComparedAt] = {}
+        built = self.build(decided.taken)
+        for whole, share in ((False, 0.6), (True, 0.4)):
+            decisions: list[Decision] = []
+            for at in self.arguments:
+                if not whole or compared[at].before:
+                    result = self.stages.run(
+                        f"the comparison at {at.text}",
+                        partial(compare_at, first, built, at, share * seconds, self.program, whole),
+                        ComparedAt(0.0, 0.0),
+                        late=self.plan.grace,
+                    )
+                    decisions += result.decisions
+                    lost = (*compared[at].lost, *result.lost) if whole else result.lost
+                    won = 0 if result.lost and whole else compared.get(at, result).won
+                    compared[at] = replace(result, won=won, lost=lost)
+                else:
+                    continue
+            self.records.append(decisions)
+            if decisions:
+                built = self.build(decided.taken)
+        return self.finished_at_sizes(built, compared, decided, report)
+
+    def finished_at_sizes(
+        self,
+        built: Built,
+        compared: Mapping[Arguments, ComparedAt],
+        decided: Decided,
+        report: ProgramResult,
+    ) -> Tuned:
+        """Returns the report of all stages."""
+        there = [(a.weight or 1.0, c) for a, c in compared.items()]
+        rolled_back = tuple(r for _, c in there for r in c.lost)
+        won = sum(c.won for _, c in there)
+        in_program = InProgram(
+            sum(w * c.before for w, c in there),
+            sum(w * c.after for w, c in there),
+            won + len(rolled_back),
+            won,
+            rolled_back,
+        )
+        report = replace(
+            report,
+            seconds=self.plan.elapsed,
+            in_program=in_program if in_program.before else None,
+            decisions=decided.decisions,
+            skipped=(*self.stages.skipped, *report.skipped),
+        )
+        return Tuned(built, report)
 
     def settle(
         self,

@@ -12,13 +12,18 @@ from loopwright.autotune.log.log_index import LogIndex
 from loopwright.autotune.log.logged import logged_kernel, logged_prim
 from loopwright.autotune.log.record import MeasureRecord, Workload, hash_at, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.ranges import MOST_BYTES, checked_points, points, specialised
+from loopwright.autotune.ranges import MOST_BYTES, checked_points, fitted, points, specialised
+from loopwright.autotune.select import Origin, choose_schedule
+from loopwright.autotune.size_cases import CASES, cases_from_logs, learnt_cases, threshold
 from loopwright.autotune.space.analysis import prim_bytes
+from loopwright.autotune.space.default_cases import default_cases
 from loopwright.autotune.workload import workload_at, workload_of
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.cases import Cases, on_one_thread
+from loopwright.ir.schedule.steps import Schedule, split, vectorize
 
 TARGET = Target("x86-64-v3", "some CPU", 2, 32768, 1 << 20, 1 << 25)
 KEY = target_key(TARGET, 1)
@@ -102,3 +107,74 @@ def test_a_range_of_another_kernel_is_refused(start: str, point: tuple[int, ...]
     name = hash_at(start or whole.hash, point)
     with pytest.raises(LoopwrightError):
         logged_kernel(Workload(name, "dense", "", whole.prim, point))
+
+
+def test_neighbours_share_a_schedule_unless_it_costs_them() -> None:
+    near = CASES.least_gain / 2
+    alike = [{"a": 1.0, "b": 1.0 + near}, {"a": 3.0 + near, "b": 3.0}]
+    assert learnt_cases(alike) == (("a", "a"), pytest.approx(0.0))
+    chosen = learnt_cases([{"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 1.0}, {"b": 1.0}])
+    assert chosen is not None and chosen[0] == ("a", "b", "b")
+    assert learnt_cases([{"a": 1.0}, {"b": 1.0}]) == (("a", "b"), pytest.approx(CASES.least_gain))
+    assert learnt_cases([{"a": 1.0}, {}]) is None
+
+
+def test_cases_pack_constants_alike_and_weigh_points() -> None:
+    times = [{"a": 1.0, "b": 1.5, "c": 1.6}, {"a": 9.0, "b": 2.0, "c": 1.9}]
+    layouts = {"a": "narrow", "b": "wide", "c": "wide"}
+    assert (learnt_cases(times, (), layouts) or ())[0] == ("b", "b")
+    assert (learnt_cases(times, (0.99, 0.01), layouts) or ())[0] == ("a", "a")
+
+
+def test_the_border_of_two_cases_is_where_their_times_cross() -> None:
+    assert threshold(1, 16, (1.0, 2.0), (10.0, 5.0)) == 1
+    assert threshold(16, 256, (1.0, 2.0), (10.0, 5.0)) == 64
+    assert threshold(16, 256, (1.0, 1.01), (10.0, 1.0)) == 16
+    assert threshold(16, 17, (1.0, 9.0), (1.0, 1.0)) == 16
+
+
+def test_a_kernel_of_all_sizes_runs_on_one_thread_where_it_is_short() -> None:
+    chosen = choose_schedule(dense(), TARGET, 2, [])
+    assert chosen.origin == Origin.RULES and isinstance(chosen.schedule, Cases)
+    ((at_most, short),) = chosen.schedule.cases
+    assert 1 < at_most < 512 and short == on_one_thread(chosen.schedule.otherwise)
+    assert isinstance(choose_schedule(dense("n0 in 1..8"), TARGET, 2, []).schedule, Schedule)
+    # What is refused makes way: for the parallel code alone, then for that of typical sizes.
+    refused: list[Schedule | Cases] = [chosen.schedule]
+    for _ in range(2):
+        schedule, _ = default_cases(dense(), TARGET, refused)
+        assert schedule not in refused
+        refused.append(schedule)
+
+
+def test_schedules_that_differ_in_the_size_alone_are_one() -> None:
+    prim = dense()
+    eight = Schedule.of(split("i", (2, 8)), split("j", (6, 16)))
+    sixteen = Schedule.of(split("i", (16, 8)), split("j", (6, 16)))
+    assert fitted(eight, prim) == fitted(sixteen, prim) != eight
+    assert fitted(sixteen, prim.at({"n0": 16})) == eight
+
+
+def test_cases_are_learnt_from_the_records_of_each_point() -> None:
+    prim, log = dense(), TuningLog()
+    assert cases_from_logs(prim, workload_of(prim).hash, [log], KEY) is None
+    ways = {rows: Schedule.of(split("i", (1, rows)), vectorize("j")) for rows in (1, 4, 8)}
+    seconds = {1: {1: 1e-7, 4: 3e-7}, 16: {1: 9e-7, 4: 4e-7, 8: 6e-7}, 2048: {4: 9e-5, 8: 6e-5}}
+    for n, times in seconds.items():
+        there = workload_at(prim, {"n0": n})
+        for rows, cost in times.items():
+            steps = tuple(fitted(ways[rows], prim.at({"n0": n})).to_json())
+            log.append(MeasureRecord(there, KEY, steps, f"rows/{rows}", (cost,)))
+    log.append(MeasureRecord(there, KEY, (["split", "nothing", [1, 2]],), "bad", (1e-9,)))
+    learnt = cases_from_logs(prim, workload_of(prim).hash, [log], KEY)
+    assert learnt is not None and isinstance(learnt.schedule, Cases)
+    assert learnt.sketch == "rows/1, rows/4, rows/8"
+    # One row is a case of its own; between 16 and 2048 the times cross at 181 rows.
+    ends = [(interval.low, interval.high) for interval in learnt.schedule.intervals()]
+    assert ends == [(0, 0), (1, 1), (2, 181), (182, 4096)]
+    assert [learnt.schedule.pick(n) for n in (1, 2, 300)] == [ways[1], ways[4], ways[8]]
+    chosen = choose_schedule(prim, TARGET, 1, [log])
+    assert (chosen.schedule, chosen.origin) == (learnt.schedule, Origin.EXACT)
+    # Under another range the same records tell of near shapes only.
+    other = choose_schedule(dense("n0 in 0..5000"), TARGET, 1, [log])
+    assert other.origin != Origin.EXACT

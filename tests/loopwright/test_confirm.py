@@ -21,8 +21,9 @@ from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build, rebuilt
 from loopwright.tuning import graph_choices, in_place, interleaved, settle
 from loopwright.tuning import tune as tuning
+from loopwright.tuning.at_sizes import random_arrays
 from loopwright.tuning.in_place import Kept, keep_faster
-from loopwright.tuning.interleaved import Rounds, kernel_rounds, random_arrays, whole_calls
+from loopwright.tuning.interleaved import Rounds, kernel_rounds, whole_calls
 
 X = np.random.default_rng(0).random((64, 512), np.float32)
 
@@ -207,7 +208,7 @@ def test_interleaved_builds_are_timed_by_workload() -> None:
 
 def test_specs_get_arrays() -> None:
     module = lw.compile(lambda x, i: np.take(x, i, axis=0)).trace(lw.f32[8, 4], lw.i64[3]).module
-    x, i = random_arrays(module)
+    x, i = random_arrays(module, {})
     assert (x.shape, x.dtype, i.shape, i.dtype) == ((8, 4), np.float32, (3,), np.int64)
 
 

@@ -16,6 +16,8 @@ from ..tiling import Choices, Tiling
 
 __all__ = [
     "described",
+    "fused_depth",
+    "least_repeats",
     "parallel_depth",
     "pack_steps",
     "parallel_steps",
@@ -40,13 +42,21 @@ def parallel_depth(tiling: Tiling, choices: Choices) -> int:
 
     0 for work of a few microseconds.
     """
+    return fused_depth(tiling, choices) if least_repeats(tiling) <= 1 else 0
+
+
+def least_repeats(tiling: Tiling) -> float:
+    """Returns how many times the work of a group makes sharing it among threads worth while."""
     group = tiling.group
     seconds = (
         group.flops / tiling.core.flops_per_second,
         group.output_bytes / tiling.core.stored_per_second,
     )
-    if max(seconds) < tiling.core.wake_seconds:
-        return 0
+    return tiling.core.wake_seconds / max(*seconds, 1e-12)
+
+
+def fused_depth(tiling: Tiling, choices: Choices) -> int:
+    """Returns how many outer loops to fuse so that every thread has a few iterations."""
     values = tiling.values({name: np.array([value]) for name, value in choices.items()}, 1)
     depth, total = 0, 1
     for depth, trips in enumerate(tiling.outer_trips(values), 1):

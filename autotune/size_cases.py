@@ -1,0 +1,203 @@
+"""Learns from measured times which schedule a kernel with symbolic sizes has at which size.
+
+::
+
+    seconds of each schedule at each point  ->  a schedule for each point  ->  n <= 1:   A
+                                                (neighbours share one where     n <= 41:  B
+                                                 the loss is small)             otherwise C
+
+The schedules of all cases pack constant operands alike, since there is one packed copy.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+from ..ir.dataclass import dataclass
+from ..ir.errors import ScheduleError
+from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.apply import apply_schedule
+from ..ir.schedule.cases import Cases
+from ..ir.schedule.steps import Schedule
+from .comparison import COMPARISON
+from .log.lookup import LogView, pooled_of
+from .log.record import MeasureRecord, TargetKey, hash_at
+from .ranges import Point, decided_by, fitted, in_range, is_single, specialised, value_at
+from .workload import as_lists
+
+__all__ = ["CASES", "FromLogs", "cases_from_logs", "learnt_cases", "threshold"]
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSettings:
+    """Limits of the cases of a kernel."""
+
+    least_gain: float = 0.03  # Share of the weighted time that another case has to gain.
+    most: int = 4  # Cases of a kernel, each of which is compiled.
+    records: int = 12  # Schedules of each point that may be chosen, the fastest.
+
+
+CASES = CaseSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class FromLogs:
+    """The schedule that logs give a kernel with symbolic sizes, the names of its sketches, and the
+    seconds at each measured point."""
+
+    schedule: Schedule | Cases
+    sketch: str
+    seconds: Mapping[tuple[int, ...], float]
+
+
+def cases_from_logs(
+    prim: PrimFunc, workload_hash: str, logs: Sequence[LogView], key: TargetKey
+) -> FromLogs | None:
+    """Returns the schedules learnt from the records of a kernel's points on a target, None if there
+    are none."""
+    values = sorted({v for log in logs for v in log.points(workload_hash) if in_range(prim, v)})
+    points: list[Point] = []
+    times: list[dict[Schedule, float]] = []
+    sketches: dict[Schedule, str] = {}
+    layouts: dict[Schedule, Hashable] = {}
+    for value in values:
+        point = {s.name: v for s, v in zip(prim.sizes, value, strict=True)}
+        pooled = pooled_of(logs, hash_at(workload_hash, value), key)
+        seconds: dict[Schedule, float] = {}
+        for cost, record in pooled.values():
+            schedule = _for_range(prim, record)
+            if schedule is None:
+                continue
+            if schedule not in layouts:
+                layouts[schedule] = _layout(prim, schedule)
+            if layouts[schedule] is not None:
+                seconds[schedule] = min(cost, seconds.get(schedule, math.inf))
+                sketches.setdefault(schedule, record.sketch)
+        if seconds:
+            points.append(point)
+            times.append(seconds)
+    learnt = learnt_cases(_fastest(times), (), layouts) if times else None
+    if learnt is None:
+        return None
+    chosen = learnt[0]
+    taken = {tuple(p.values()): t[s] for p, t, s in zip(points, times, chosen, strict=True)}
+    names = ", ".join(dict.fromkeys(sketches[schedule] for schedule in chosen))
+    return FromLogs(_cases(prim, points, times, chosen), names, taken)
+
+
+def _for_range(prim: PrimFunc, record: MeasureRecord) -> Schedule | None:
+    try:
+        return fitted(Schedule.from_json(as_lists(record.schedule)), prim)
+    except ScheduleError:
+        return None
+
+
+def _layout(prim: PrimFunc, schedule: Schedule) -> Hashable:
+    """Returns how a schedule packs constants, None if it does not apply to the kernel."""
+    try:
+        operands = apply_schedule(prim, schedule).operands
+    except ScheduleError:
+        return None
+    return tuple(str(o.pack) for o in operands if o.pack is not None)
+
+
+def _fastest(times: Sequence[Mapping[Schedule, float]]) -> list[dict[Schedule, float]]:
+    """Returns the times of the schedules that are among the fastest of a point."""
+    kept: set[Schedule] = set()
+    for seconds in times:
+        kept.update(heapq.nsmallest(CASES.records, seconds, key=seconds.__getitem__))
+    return [{s: t for s, t in seconds.items() if s in kept} for seconds in times]
+
+
+def _cases(
+    prim: PrimFunc,
+    points: Sequence[Point],
+    times: Sequence[Mapping[Schedule, float]],
+    chosen: Sequence[Schedule],
+) -> Schedule | Cases:
+    """Returns the schedules of the points as comparisons of the sizes."""
+    cases: list[tuple[int, Schedule]] = []
+    for place, (lower, upper) in enumerate(pairwise(chosen)):
+        if lower == upper:
+            continue
+        low, high = (value_at(prim, points[n]) for n in (place, place + 1))
+        ends = ([times[n].get(s, math.inf) for s in (lower, upper)] for n in (place, place + 1))
+        at_most = threshold(low, high, *ends)
+        if is_single(prim, points[place]):
+            # Code for this size alone: smaller ones, of no elements, are not among them.
+            cases.append((at_most - 1, upper))
+            lower = fitted(lower, specialised(prim, points[place]))
+        cases.append((at_most, lower))
+    return Cases(decided_by(prim), tuple(cases), chosen[-1]) if cases else chosen[-1]
+
+
+def learnt_cases(
+    times: Sequence[Mapping[Key, float]],
+    weights: Sequence[float] = (),
+    layouts: Mapping[Key, Hashable] | None = None,
+) -> tuple[tuple[Key, ...], float] | None:
+    """Returns a schedule for each point, and the weighted loss against the fastest at each.
+
+    ``times`` are the seconds of schedules by point, those tried first in front; at each point only
+    those that were measured there can be chosen. ``weights`` are the points' shares of the time
+    (equal ones). ``layouts`` says how a schedule packs constants. None if there is no choice.
+
+    >>> learnt_cases([{"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 3.99}, {"a": 9.0, "b": 6.0}])[0]
+    ('a', 'b', 'b')
+    """
+    shares = [w / sum(weights) for w in weights] if weights else [1 / len(times)] * len(times)
+    best = [min(seconds.values(), default=math.inf) for seconds in times]
+    groups: dict[Hashable, list[Key]] = {}
+    for key in dict.fromkeys(key for seconds in times for key in seconds):
+        groups.setdefault(layouts[key] if layouts else None, []).append(key)
+    ways = [_best_way(keys, times, shares, best) for keys in groups.values()]
+    return min((way for way in ways if way is not None), key=lambda way: way[1], default=None)
+
+
+def _best_way(
+    keys: Sequence[Key],
+    times: Sequence[Mapping[Key, float]],
+    shares: Sequence[float],
+    best: Sequence[float],
+) -> tuple[tuple[Key, ...], float] | None:
+    """Returns the sequence of keys of least loss, where each change of key costs ``least_gain``:
+    by dynamic programming over the points."""
+    ways: dict[tuple[Key, int], tuple[float, tuple[Key, ...]]] = {}
+    for place, seconds in enumerate(times):
+        longer: dict[tuple[Key, int], tuple[float, tuple[Key, ...]]] = {}
+        for key in keys:
+            if key not in seconds:
+                continue
+            loss = shares[place] * (max(1.0, seconds[key] / (COMPARISON.tie * best[place])) - 1.0)
+            before = list(ways.items()) if place else [((key, 1), (0.0, ()))]
+            for (last, cases), (lost, way) in before:
+                count = cases + (last != key)
+                total = lost + loss + (CASES.least_gain if last != key else 0.0)
+                shorter = longer.get((key, count))
+                if count <= CASES.most and (shorter is None or total < shorter[0]):
+                    longer[key, count] = total, (*way, key)
+        ways = longer
+    loss, way = min(ways.values(), key=lambda entry: entry[0], default=(math.inf, ()))
+    return (way, loss) if way else None
+
+
+def threshold(low: int, high: int, before: tuple[float, float], after: tuple[float, float]) -> int:
+    """Returns the greatest size of the lower case between two measured sizes: where the times of
+    its schedule and that of the upper one cross, if times grow like powers of the size.
+
+    ``before`` and ``after`` are the seconds of the two schedules at ``low`` and at ``high``.
+
+    >>> threshold(16, 256, (1.0, 2.0), (10.0, 5.0)), threshold(1, 16, (1.0, 2.0), (10.0, 5.0))
+    (64, 1)
+    """
+    if low <= 1:  # a single row is a case of its own
+        return low
+    gain, loss = math.log(before[1] / before[0]), math.log(after[0] / after[1])
+    share = gain / (gain + loss) if 0 < gain < math.inf and 0 < loss < math.inf else 0.5
+    return min(high - 1, max(low, int(low * (high / low) ** share + 1e-9)))

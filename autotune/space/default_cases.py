@@ -1,0 +1,68 @@
+"""The default schedule of a kernel with symbolic sizes: that of the typical ones, and the same on
+one thread for sizes of too little work to be shared.
+
+::
+
+    n <= 40:    split('i', (1, 1, 8)); ...                       the same code, its parallel loop
+    otherwise:  split('i', (1, 1, 8)); ...; parallel('i.0')      run by the caller
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ...codegen.target import Target
+from ...ir.dims import bounds
+from ...ir.loop.prim import PrimFunc
+from ...ir.schedule.cases import Cases, on_one_thread
+from ...ir.schedule.steps import Schedule
+from ..ranges import decided_by, fitted, specialised, typical_point, value_at
+from .rules.base import fused_depth, least_repeats
+from .space import ScheduleSpace, default_choices, is_legal
+from .tiling import Choices
+from .variant import Variant
+
+__all__ = ["default_cases", "for_all_sizes"]
+
+
+def default_cases(
+    prim: PrimFunc, target: Target, refused: Collection[Schedule | Cases] = ()
+) -> tuple[Schedule | Cases, str]:
+    """Returns the first default of a PrimFunc that is not ``refused``, and its sketch; the plain
+    nest where there is none. Without symbolic sizes it is ``default_variant``'s."""
+    for schedule, variant, choices in default_choices(prim, target):
+        for offer in _offers(prim, target, schedule, variant, choices):
+            if offer not in refused:
+                return offer, variant.name
+    return Schedule(), "plain"
+
+
+def for_all_sizes(
+    prim: PrimFunc, target: Target, threads: int, schedule: Schedule
+) -> Schedule | Cases | None:
+    """Returns a schedule for the typical sizes as one for all of them, None if it is not legal."""
+    space = ScheduleSpace(specialised(prim, typical_point(prim)), target, threads)
+    row, whole = space.row_of(schedule), fitted(schedule, prim)
+    if not is_legal(prim, whole, target):
+        return None
+    if row is None:
+        return whole
+    return next(_offers(prim, target, whole, space.variants[int(row[0])], space.choices(row)))
+
+
+def _offers(
+    prim: PrimFunc, target: Target, schedule: Schedule, variant: Variant, choices: Choices
+) -> Iterator[Schedule | Cases]:
+    """Yields a schedule for small and for large sizes, then the schedule itself."""
+    tiling, whole = variant.tiling, bounds(decided_by(prim), {}) if prim.sizes else None
+    if tiling is not None and whole is not None and "parallel" in tiling.knobs:
+        # Work grows with the sizes; it is shared from where that pays.
+        at_most = int(value_at(prim, typical_point(prim)) * least_repeats(tiling))
+        depth = choices["parallel"] or fused_depth(tiling, choices)
+        shared = fitted(variant.schedule({**choices, "parallel": depth}), prim)
+        if depth and at_most < whole[1] and is_legal(prim, shared, target):
+            if at_most <= whole[0]:
+                yield shared
+            else:
+                yield Cases(decided_by(prim), ((at_most, on_one_thread(shared)),), shared)
+    yield schedule
