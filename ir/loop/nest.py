@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, Symbol, as_int, ceildiv, size_symbols, substitute, symbol
+from ..dims import IntExpr, Symbol, as_int, ceildiv, mod, size_symbols, substitute, symbol
 from ..dtype import INT8, UINT8, Array, DType, dtype_of
 from .expr import (
     Expr,
@@ -198,7 +198,7 @@ class Pack:
     """
 
     source: str
-    shape: tuple[int, ...]
+    shape: tuple[IntExpr, ...]
     dim: int
     tile: int
     stage: Stage
@@ -214,20 +214,20 @@ class Pack:
         >>> print(Pack.of(Buffer("w", (4, 8), FLOAT32), 1, 2).stage.text(output=True))
         w.packed[w.packed.o, w.packed.0, w.packed.i] = w[w.packed.0, w.packed.i + 2 * w.packed.o]
         """
-        shape = tuple(as_int(s) for s in source.shape)
+        shape = source.shape
         name = f"{source.name}.packed"
         along, size = group or (-1, 1)
         rest = [d for d in range(len(shape)) if d != dim]
-        extents = {d: -(-shape[d] // size) if d == along else shape[d] for d in rest}
+        extents = {d: ceildiv(shape[d], size) if d == along else shape[d] for d in rest}
         axes = (
-            Axis(f"{name}.o", as_int(ceildiv(shape[dim], tile))),
+            Axis(f"{name}.o", ceildiv(shape[dim], tile)),
             *(Axis(f"{name}.{d}", extents[d]) for d in rest),
             Axis(f"{name}.i", tile),
             *((Axis(f"{name}.g", size),) if group else ()),
         )
         indices: list[IntExpr] = [symbol(f"{name}.{d}") for d in range(len(shape))]
         indices[dim] = symbol(f"{name}.o") * tile + symbol(f"{name}.i")
-        covered = {dim: as_int(axes[0].extent) * tile}
+        covered = {dim: axes[0].extent * tile}
         if group:
             indices[along] = indices[along] * size + symbol(f"{name}.g")
             covered[along] = extents[along] * size
@@ -263,9 +263,9 @@ class Pack:
         return self.dim != len(self.shape) - 1
 
     @property
-    def rest(self) -> int:
+    def rest(self) -> IntExpr:
         """Number of the last panel's elements that are of the source; 0 if all are."""
-        return self.shape[self.dim] % self.tile
+        return mod(self.shape[self.dim], self.tile)
 
     @property
     def layout(self) -> tuple[Any, ...]:
@@ -284,9 +284,11 @@ class Pack:
     def array(self, values: Array, empty: Empty = np.empty) -> Array:
         """The packed copy of an array, in memory that ``empty(shape, dtype)`` gives.
 
-        ``values`` may have any shape with the elements of the source in their order.
+        ``values`` may have any shape with the elements of the source in their order. TypeError for
+        symbolic sizes.
         """
-        moved = np.moveaxis(values.reshape(self.shape), self.dim, -1)
+        shape = tuple(as_int(s) for s in self.shape)
+        moved = np.moveaxis(values.reshape(shape), self.dim, -1)
         packed = empty(self.packed_shape, values.dtype)
         target = packed
         if self.group is not None:
@@ -295,7 +297,7 @@ class Pack:
             moved = _grouped(moved, at, count)
             target = np.moveaxis(packed, -1, at + 2)  # beside the groups, behind the panels
         target = np.moveaxis(target, 0, -2)  # the other dimensions, panels, tile
-        full, rest = divmod(self.shape[self.dim], self.tile)
+        full, rest = divmod(shape[self.dim], self.tile)
         whole = moved[..., : full * self.tile]
         target[..., :full, :] = whole.reshape(*moved.shape[:-1], full, self.tile)
         if rest:

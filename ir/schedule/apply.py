@@ -214,7 +214,8 @@ class _Writer(LoopWriter):
             if panels.loop == item.loop:
                 if self.state.kinds.get(item.loop) in (LoopKind.VECTORIZE, LoopKind.UNROLL):
                     raise ScheduleError(f"pack_at: {item.loop} runs in lanes or unrolled")
-                inner = packed_inside(panels, inner, self.ranges)
+                blocks = {a: (self.axis_value(a, values), limits[a]) for a in self.extents}
+                inner = packed_inside(panels, inner, self.ranges, self.state.prim, blocks)
                 self.panelled.add(name)
         inner += behind(local)
         masked = self.state.skips.get(item.loop)

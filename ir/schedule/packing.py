@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ..dims import Dim, floordiv, mod
+from ..dims import Dim, floordiv, mod, typical
 from ..errors import ScheduleError
 from ..loop.expr import Expr, Read, map_reads, read
 from ..loop.nest import Pack
@@ -126,7 +126,7 @@ def copy_steps(made: Pack, rows: int, shared: int) -> list[Step]:
         blocks, row = list[str](), list[str]()
         if outer:
             last = outer.pop()
-            size = made.shape[int(last.rpartition(".")[2])]
+            size = typical(made.shape[int(last.rpartition(".")[2])])
             blocks, row = [last], []
             if size > rows:
                 steps.append(split(last, (-(-size // rows), rows)))
@@ -138,7 +138,7 @@ def copy_steps(made: Pack, rows: int, shared: int) -> list[Step]:
         order = [*around, *(blocks if strided else []), *row, lanes]
         annotated = [*(unroll(loop) for loop in row if strided), vectorize(lanes)]
     steps += [reorder(*order), *annotated]
-    if prod(made.shape) >= shared:
+    if prod(map(typical, made.shape)) >= shared:
         steps += [fuse(*around)] if len(around) > 1 else []
         steps.append(parallel("*".join(around)))
     return steps

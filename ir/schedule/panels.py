@@ -12,12 +12,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, bounds, floordiv, linear, mod, resolve, symbol
+from ..dim_proofs import prove
+from ..dims import (
+    LARGEST_SIZE,
+    Dim,
+    IntExpr,
+    bounds,
+    floordiv,
+    int_min,
+    linear,
+    mod,
+    resolve,
+    symbol,
+)
 from ..errors import ScheduleError
 from ..loop.expr import Read, map_reads, read, walk
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store
-from ..loop.prim import Buffer
+from ..loop.prim import Buffer, PrimFunc
+from .limits import LIMITS, buffer_bytes
 from .state import Panels, State
 from .storage import walked_dimension
 
@@ -62,7 +75,7 @@ class _Piece:
 
     panels: Panels
     start: tuple[IntExpr, ...]
-    extents: tuple[int, ...]
+    extents: tuple[IntExpr, ...]
     buffer: Buffer
 
     def place(self, indices: Sequence[IntExpr], ranges: Ranges) -> tuple[IntExpr, ...]:
@@ -74,18 +87,25 @@ class _Piece:
         return tuple(resolve(i, ranges) for i in packed)
 
 
-def packed_inside(panels: Panels, body: Sequence[Stmt], around: Ranges) -> list[Stmt]:
+Blocks = Mapping[str, tuple[IntExpr, IntExpr]]  # where an iteration begins on each axis, its size
+
+
+def packed_inside(
+    panels: Panels, body: Sequence[Stmt], around: Ranges, prim: PrimFunc, blocks: Blocks
+) -> list[Stmt]:
     """Returns the body of an iteration of ``panels.loop``, preceded by the copy, which it reads
     instead of the source.
 
-    ``around`` holds the bounds of the loops around. Raises ScheduleError if the indices are not
-    linear, or the piece cannot be shown to lie in the operand.
+    ``around`` holds the bounds of the loops around; ``blocks`` what the iteration covers of each
+    axis of ``prim``. Raises ScheduleError if the indices are not linear, or the piece cannot be
+    shown to lie in the operand.
     """
     reads = list(_reads(panels.source.name, tuple(body), {}))
     if not reads:
         return list(body)
-    piece = _piece(panels, reads, around)
-    inside = _instead(piece, tuple(body), {})
+    piece = _symbolic_piece(panels, prim, blocks, around) if prim.sizes else None
+    piece = piece or _piece(panels, reads, around)
+    inside = _instead(piece, tuple(body), around if prim.sizes else {})
     return [Alloc(piece.buffer, Scope.STACK), *_copy(piece), *inside]
 
 
@@ -93,7 +113,7 @@ def _reads(name: str, body: Sequence[Stmt], ranges: Ranges) -> Iterator[tuple[Re
     """Yields the reads of a buffer, each with the bounds of the loops inside."""
     for stmt in body:
         if isinstance(stmt, Loop):
-            yield from _reads(name, stmt.body, {**ranges, stmt.var: (0, stmt.extent - 1)})
+            yield from _reads(name, stmt.body, {**ranges, stmt.var: _range(stmt, ranges)})
         elif isinstance(stmt, If):
             yield from _reads(name, stmt.then, ranges)
             yield from _reads(name, stmt.orelse, ranges)
@@ -103,6 +123,64 @@ def _reads(name: str, body: Sequence[Stmt], ranges: Ranges) -> Iterator[tuple[Re
             for node in walk(stmt.value):
                 if isinstance(node, Read) and node.buffer == name:
                     yield node, ranges
+
+
+def _range(loop: Loop, around: Ranges) -> tuple[int, int]:
+    """Returns the range of a loop's variable in numbers."""
+    ends = bounds(loop.extent, around)
+    return 0, ends[1] - 1 if ends is not None else LARGEST_SIZE
+
+
+def _symbolic_piece(
+    panels: Panels, prim: PrimFunc, blocks: Blocks, around: Ranges
+) -> _Piece | None:
+    """Returns the piece that stages with symbolic sizes read in a block; None if nothing of it
+    depends on a size. Its buffer has the greatest size that the piece may have."""
+    source = panels.source
+    extents = {a.name: a.extent for s in prim.stages for a in (*s.axes, *s.reduce_axes)}
+    ranges = {axis: (0, extent - 1) for axis, extent in extents.items()}
+    nodes = {
+        node
+        for s in prim.stages
+        for node in walk(s.expr)
+        if isinstance(node, Read) and node.buffer == source.name
+    }
+    if len(nodes) != 1:
+        raise ScheduleError(f"pack_at: what is read of {source.name} begins at several places")
+    starts: list[IntExpr] = []
+    sizes: list[IntExpr] = []
+    for index, size in zip(nodes.pop().indices, source.shape, strict=True):
+        parts = linear(index) if isinstance(index, int | Dim) else None
+        if (
+            parts is None
+            or not isinstance(index, int | Dim)
+            or not parts[0].keys() <= blocks.keys()
+        ):
+            raise ScheduleError("pack_at: an index is not linear in the loops")
+        if not (prove(index, ">=", 0, ranges) and prove(index, "<", size, ranges)):
+            raise ScheduleError(f"pack_at: the piece of {source.name} may reach outside of it")
+        start: IntExpr = parts[1]
+        extent: IntExpr = 1
+        for axis, factor in parts[0].items():
+            begin, block = blocks[axis]
+            start = start + begin * factor + (min(0, factor) * (block - 1))
+            extent = extent + abs(factor) * (block - 1)
+        starts.append(start)
+        sizes.append(extent)
+    if all(isinstance(n, int) for n in (*starts, *sizes, *source.shape)):
+        return None
+    most: list[int] = []
+    for extent in sizes:
+        ends = bounds(extent, around)
+        if ends is None or ends[1] > LIMITS.stack_bytes:
+            raise ScheduleError(f"pack_at: the piece of {source.name} is not of bounded size")
+        most.append(max(1, ends[1]))
+    others = [n for dim, n in enumerate(most) if dim != panels.dim]
+    shape = (-(-most[panels.dim] // panels.tile), *others, panels.tile)
+    buffer = Buffer(f"{source.name}.packed", shape, source.dtype)
+    if buffer_bytes([buffer]) > LIMITS.stack_bytes:
+        raise ScheduleError(f"pack_at: the piece of {source.name} may be too large for the stack")
+    return _Piece(panels, tuple(starts), tuple(sizes), buffer)
 
 
 def _piece(panels: Panels, reads: Sequence[tuple[Read, Ranges]], around: Ranges) -> _Piece:
@@ -164,7 +242,7 @@ def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
     rewritten: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, Loop):
-            inner = {**ranges, stmt.var: (0, stmt.extent - 1)}
+            inner = {**ranges, stmt.var: _range(stmt, ranges)}
             rewritten.append(replace(stmt, body=tuple(_instead(piece, stmt.body, inner))))
         elif isinstance(stmt, If):
             then, orelse = (tuple(_instead(piece, b, ranges)) for b in (stmt.then, stmt.orelse))
@@ -185,29 +263,30 @@ def _copy(piece: _Piece) -> list[Stmt]:
     panel, lane = f"{buffer.name}.o", f"{buffer.name}.i"
     others = [d for d in range(len(piece.extents)) if d != panels.dim]
     strided = panels.dim != len(piece.extents) - 1
-    whole, rest = divmod(piece.extents[panels.dim], panels.tile)
+    along = piece.extents[panels.dim]
+    whole, rest = floordiv(along, panels.tile), mod(along, panels.tile)
 
-    def stored(at: IntExpr, width: int, steps: Mapping[int, IntExpr]) -> Stmt:
+    def stored(at: IntExpr, width: IntExpr, steps: Mapping[int, IntExpr]) -> Stmt:
         along = piece.start[panels.dim] + at * panels.tile + symbol(lane)
         indices = [start + steps.get(d, 0) for d, start in enumerate(piece.start)]
         indices[panels.dim] = along
         value = read(panels.source.name, indices, panels.source.dtype)
         target = (at, *(steps[d] for d in others), symbol(lane))
-        return Loop(LoopKind.VECTORIZE, lane, width, (Store(buffer.name, target, value),))
+        return _loop(LoopKind.VECTORIZE, lane, width, (Store(buffer.name, target, value),))
 
     def each_panel(
-        steps: Mapping[int, IntExpr], wrap: Sequence[tuple[LoopKind, str, int]]
+        steps: Mapping[int, IntExpr], wrap: Sequence[tuple[LoopKind, str, IntExpr]]
     ) -> list[Stmt]:
         """Returns the vectors of all panels, with the loops of ``wrap`` around each vector."""
         made: list[Stmt] = []
-        many: IntExpr = symbol(panel) if whole > 1 else 0
-        for at, width, count in ((many, panels.tile, whole), (whole, rest, min(1, rest))):
-            if not count:
+        many: IntExpr = 0 if whole in (0, 1) else symbol(panel)
+        for at, width, count in ((many, panels.tile, whole), (whole, rest, int_min(1, rest))):
+            if count == 0:
                 continue
             stmt = stored(at, width, steps)
             for kind, name, extent in reversed(wrap):
-                stmt = Loop(kind, name, extent, (stmt,))
-            made.append(Loop(LoopKind.FOR, panel, count, (stmt,)) if count > 1 else stmt)
+                stmt = _loop(kind, name, extent, (stmt,))
+            made.append(stmt if count == 1 else Loop(LoopKind.FOR, panel, count, (stmt,)))
         return made
 
     steps: dict[int, IntExpr] = {d: symbol(names[d]) for d in others}
@@ -220,15 +299,21 @@ def _copy(piece: _Piece) -> list[Stmt]:
         last = others[-1]
         loops.pop()
         body: list[Stmt] = []
-        blocks, left = divmod(piece.extents[last], TRANSPOSED_ROWS)
+        rows = piece.extents[last]
+        blocks, left = floordiv(rows, TRANSPOSED_ROWS), mod(rows, TRANSPOSED_ROWS)
         inner = f"{names[last]}.1"
-        if blocks:
+        if blocks != 0:
             at = symbol(names[last]) * TRANSPOSED_ROWS + symbol(inner)
             wrap = ((LoopKind.FOR, names[last], blocks), (LoopKind.UNROLL, inner, TRANSPOSED_ROWS))
             body += each_panel({**steps, last: at}, wrap)
-        if left:
+        if left != 0:
             at = symbol(inner) + blocks * TRANSPOSED_ROWS
             body += each_panel({**steps, last: at}, ((LoopKind.UNROLL, inner, left),))
     for kind, name, extent in reversed(loops):
         body = [Loop(kind, name, extent, tuple(body))]
     return body
+
+
+def _loop(kind: LoopKind, name: str, extent: IntExpr, body: tuple[Stmt, ...]) -> Loop:
+    """A loop of a kind, or a plain one if its extent is not constant."""
+    return Loop(kind if isinstance(extent, int) else LoopKind.FOR, name, extent, body)

@@ -13,6 +13,8 @@ from loopwright.ir.schedule.steps import (
     cache_write,
     compute_at,
     fuse,
+    pack,
+    pack_at,
     parallel,
     reorder,
     rfactor,
@@ -120,3 +122,24 @@ def test_reductions_of_nothing_that_are_stored_in_parts():
       out[i] = sum(k: m) x[i, k]
     }"""
     check(sums, parts, (3, 0), (0, 2), (5, 1), (4, 4), (6, 9))
+
+
+def test_operands_are_packed_at_run_time():
+    packs = [pack("w", "j", 8), pack("x", "i", 4)]
+    check(PRODUCT, Schedule((*packs, *TILES.steps)), (0, 5), (1, 8), (7, 1), (9, 17))
+
+
+def test_pieces_of_operands_are_packed_in_loops():
+    inside = Schedule.of(
+        split("i", (16, 4)),
+        split("j", (3, 2, 8)),
+        reorder("j.0", "i.0", "j.1", "k", "i.1", "j.2"),
+        unroll("i.1"),
+        vectorize("j.2"),
+        cache_write("out", "registers", "j.1"),
+        pack_at("w", "j", 8, "j.0"),
+        parallel("j.0"),
+    )
+    check(PRODUCT, inside, (0, 5), (1, 8), (7, 1), (9, 17), (4, 33))
+    turned = PRODUCT.replace("w: float32[12, m]", "w: float32[m, 12]").replace("w[k, j]", "w[j, k]")
+    check(turned, inside, (0, 5), (1, 8), (7, 1), (9, 17), (4, 33))
