@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .ir.dtype import Array
 from .tracer import (
     Arguments,
+    Request,
     Traced,
     ValuesNeeded,
     bind,
@@ -115,19 +116,32 @@ class CallSignature:
         kwargs: Mapping[str, Any],
         make: Callable[[Arguments], T],
         changed: Callable[[], None],
+        has_code: Callable[[Request], object],
     ) -> T:
-        """Returns ``make`` of a call's arguments. Where it raises ValuesNeeded, these ints become
-        static, ``changed`` is called, and it is made again."""
+        """Returns ``make`` of a call's arguments, with the axes symbolic that ``dynamic`` says.
+
+        Where it raises ValuesNeeded, these ints become static, ``changed`` is called, and it is
+        made again. So it is where axes have become symbolic by themselves, and no code can be made
+        for that: for the sizes of the call.
+        """
         while True:
             given = self.bind(args, kwargs)
-            arguments = Arguments(self.dynamic.request(given.request), given.values)
+            arguments = Arguments(self.dynamic.request(given.request, has_code), given.values)
             try:
                 return make(arguments)
             except ValuesNeeded as needed:
+                if self.dynamic.specialises(arguments.request, needed.sizes):
+                    continue
                 names = {arguments.parameter_of(n) for n in needed.leaves}
                 values = [arguments.values[n] for n in needed.leaves]
                 helps = names - self.valued and _may_be_static(values, needed.in_loop)
                 error = None if helps else needed.error
+            except Exception:
+                if not self.dynamic.is_automatic(arguments.request):
+                    raise
+                result = make(given)  # raises what is wrong with the program itself
+                self.dynamic.give_up(given.request)
+                return result
             if error is not None:
                 raise error
             self.valued |= names

@@ -240,7 +240,7 @@ class CompiledFunction(Inspected, Copied):
         return made.traced.result(made.built.call([to_array(leaf) for leaf in leaves]))
 
     def _settled(self, args: Any, kwargs: Any, make: Callable[[Arguments], T]) -> T:
-        return self._signature.settled(args, kwargs, make, self._forget_ready)
+        return self._signature.settled(args, kwargs, make, self._forget_ready, self._lookup)
 
     def _counted(self, arguments: Arguments) -> tuple[Arguments, Specialisation]:
         """Returns the code for arguments, beside them, and counts a hit if it was there."""
@@ -283,6 +283,7 @@ class CompiledFunction(Inspected, Copied):
         begun = time.perf_counter()
         borrowed = Borrowed()
         traced = self._trace(request, borrowed)
+        self._signature.dynamic.traced(traced)
         dump = dump_prefix(self._name, config)
         built = self._build(traced, config, dump)
         borrowed.check(self._name)
@@ -354,6 +355,8 @@ class CompiledFunction(Inspected, Copied):
             with progress(f"compiling {traced.name}"):
                 return pipeline.build(traced.module, updates=traced.updates, **options)
         except Exception as error:
+            if self._signature.dynamic.is_automatic(traced.request):
+                raise  # the sizes of the call are compiled instead
             reported = failures.with_repro(error, traced.name, traced.module, options, config)
             if reported is error:
                 raise
@@ -453,6 +456,7 @@ class CompiledFunction(Inspected, Copied):
         borrowed.check(self._name)
         with self._lock:
             seconds = time.perf_counter() - begun
+            self._signature.dynamic.traced(traced)
             made = Specialisation(traced, tuned.built, "tuned", seconds)
             self._known[traced.request] = release.kept(made)
             self._forget_ready()

@@ -11,14 +11,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
-from .ir.dims import IntExpr
-from .ir.errors import LoopwrightTypeError, LoopwrightValueError
-from .sizes import solve, unified, with_shapes
-from .tracer import ArraySpec, Request
+from .ir.dataclass import dataclass
+from .ir.dims import LARGEST_SIZE, IntExpr, size
+from .ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from .sizes import refuse_unmet, request_sizes, solve, unified, unmet, with_shapes
+from .tracer import ArraySpec, Request, Traced
+from .tracer.sizes import GUARD
 from .tracer.specs import Spec, size_of
 
 __all__ = ["Axes", "Dynamic", "Option", "declared"]
@@ -63,7 +65,7 @@ def _axes(key: str, value: Any) -> Axes:
             f"not {value!r}",
             hint=f'{{{key!r}: {{0: "n"}}}}',
         )
-    return {axis: size_of(size) for axis, size in value.items()}
+    return {axis: size_of(given) for axis, given in value.items()}
 
 
 def _root(path: str) -> str:
@@ -71,22 +73,160 @@ def _root(path: str) -> str:
     return path.partition("[")[0].partition(".")[0]
 
 
+ENOUGH_SIZES = 3
+"""Sizes that an axis has had when it becomes symbolic by itself."""
+
+LEAST_SYMBOLIC = 2
+"""The least size that is symbolic by itself: 0 and 1 are often meant to be just that."""
+
+
+@dataclass(slots=True, eq=False)
+class _Kind:
+    """The sizes in calls that differ in nothing else. Axes are (position of the leaf, axis)."""
+
+    sizes: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    symbolic: dict[tuple[int, int], str] = field(default_factory=dict)
+    static: set[tuple[int, int]] = field(default_factory=set)
+    refused: bool = False
+
+    def look(self, leaf: int, axis: int, path: str, value: IntExpr, patience: int) -> str | None:
+        """Returns the name of an axis that is symbolic in this call; None for one that is not."""
+        place = leaf, axis
+        if not isinstance(value, int) or value < LEAST_SYMBOLIC or place in self.static:
+            return None
+        if place not in self.symbolic:
+            seen = self.sizes.setdefault(place, set())
+            seen.add(value)
+            if len(seen) < patience:
+                return None
+            words = "".join(c if c.isalnum() else " " for c in path).split()
+            name = "_".join([*words, str(axis)])
+            taken = name in self.symbolic.values() or not name.isidentifier()
+            self.symbolic[place] = f"{name}_of_{leaf}" if taken else name
+        return self.symbolic[place]
+
+
+def _kind_of(request: Request) -> Hashable:
+    """Returns what calls have in common that differ only in sizes."""
+    leaves = [
+        (leaf.type.dtype, leaf.type.rank, leaf.weak) if isinstance(leaf, ArraySpec) else leaf
+        for leaf in request.leaves
+    ]
+    return request.names, request.structures, tuple(leaves)
+
+
+def _key(request: Request) -> Request:
+    """Returns a request without what its cases differ in."""
+    return replace(request, case=0, values=None, placements=())
+
+
 class Dynamic:
-    """The symbolic axes of one compiled function's arguments."""
+    """The symbolic axes of one compiled function's arguments, and what its traces require of them.
+
+    ``declared`` is the request of a module, whose sizes are what its text says.
+    """
 
     def __init__(self, name: str, option: Any, parameters: Sequence[str]) -> None:
         self.name = name
         self.axes: Mapping[str, Axes] = {}
+        self.declared: Request | None = None
+        # How many sizes an axis has had when it becomes symbolic; 0: it never does.
+        self._patience = {"auto": ENOUGH_SIZES, "True": 1}.get(str(option), 0)
+        self._kinds: dict[Hashable, _Kind] = {}
+        self._cases: dict[Request, list[Traced]] = {}
         if option not in ("auto", True, False):
             self.axes = declared(name, option, parameters)
 
-    def request(self, given: Request) -> Request:
+    def request(self, given: Request, has_code: Callable[[Request], object]) -> Request:
         """Returns the request for which a call of the types ``given`` is compiled.
 
-        Raises LoopwrightTypeError or LoopwrightValueError for sizes that do not fit it.
+        Raises LoopwrightTypeError or LoopwrightValueError for sizes that do not fit it. Where
+        sizes become symbolic by themselves, one that ``has_code`` stays as it is.
         """
-        if not self.axes:
-            return unified(self.name, given)  # specs may have symbols
+        if self.declared is not None and given.names == self.declared.names:
+            return self._case(replace(self.declared, values=self._solved(self.declared, given)))
+        if self.axes:
+            request = unified(self.name, with_shapes(given, self._shapes(given)))
+            return self._case(replace(request, values=self._solved(request, given)))
+        request = unified(self.name, given)  # specs may have symbols
+        if not self._patience or request_sizes(request) or has_code(given):
+            return request
+        return self._automatic(given)
+
+    def traced(self, traced: Traced) -> None:
+        """Takes note of what a trace requires of sizes.
+
+        Raises LoopwrightValueError if the sizes for which it was made do not fulfil it.
+        """
+        request = traced.request
+        if request.values is not None:
+            refuse_unmet(traced, request.values)
+        elif not request_sizes(request):
+            return
+        cases = self._cases.setdefault(_key(request), [])
+        cases[request.case :] = [traced]
+
+    def give_up(self, given: Request) -> None:
+        """Takes note that no code can be made for symbolic sizes of such calls."""
+        self._kinds[_kind_of(given)].refused = True
+
+    def specialises(self, request: Request, sizes: Collection[str]) -> bool:
+        """Keeps sizes of which tracing needs the values as they are in each call; returns whether
+        that is possible: they are not, if the user asked for them."""
+        if not sizes or not self.is_automatic(request):
+            return False
+        for kind in self._kinds.values():
+            for axis, name in kind.symbolic.items():
+                if name in sizes:
+                    kind.static.add(axis)
+            kind.symbolic = {a: n for a, n in kind.symbolic.items() if a not in kind.static}
+        return True
+
+    def is_automatic(self, request: Request) -> bool:
+        """True if axes of a request have become symbolic by themselves."""
+        return bool(self._patience) and bool(request.values)
+
+    def _automatic(self, given: Request) -> Request:
+        """Returns the request with those axes symbolic that have had enough sizes."""
+        kind = self._kinds.setdefault(_kind_of(given), _Kind())
+        shapes: dict[int, tuple[IntExpr, ...]] = {}
+        values: dict[str, int] = {}
+        for position, (leaf, path) in enumerate(zip(given.leaves, given.paths)):
+            if not isinstance(leaf, ArraySpec):
+                continue
+            sizes = [*leaf.type.shape]
+            for axis, value in enumerate(leaf.type.shape):
+                name = kind.look(position, axis, path, value, self._patience)
+                if name is not None and isinstance(value, int):
+                    sizes[axis] = size(name, LEAST_SYMBOLIC, LARGEST_SIZE)
+                    values[name] = value
+            shapes[position] = tuple(sizes)
+        if kind.refused or not values:
+            return given
+        try:
+            return self._case(replace(with_shapes(given, shapes), values=values))
+        except LoopwrightError:  # these sizes alone; the code for them says what is wrong
+            return given
+
+    def _case(self, request: Request) -> Request:
+        """Returns the request for a trace whose comparisons of sizes come out as in this call."""
+        if request.values is None:
+            return request
+        cases = self._cases.get(_key(request), [])
+        for number, traced in enumerate(cases):
+            requirement = unmet(traced, request.values)
+            if requirement is None:
+                return replace(request, case=number)
+            if requirement.message != GUARD:
+                refuse_unmet(traced, request.values)
+        return replace(request, case=len(cases))
+
+    def _solved(self, request: Request, given: Request) -> dict[str, int] | None:
+        """Returns the values of the sizes in a call; None for specs that have symbols."""
+        return None if request_sizes(given) else solve(self.name, request, given)
+
+    def _shapes(self, given: Request) -> dict[int, tuple[IntExpr, ...]]:
+        """Returns the shapes of leaves with the axes that the user declared, by position."""
         shapes: dict[int, tuple[IntExpr, ...]] = {}
         used: set[str] = set()
         for position, (leaf, path) in enumerate(zip(given.leaves, given.paths)):
@@ -100,16 +240,15 @@ class Dynamic:
                     f"dynamic: {self.name} has no argument {key} in this call "
                     f"(it has: {', '.join(given.paths)})"
                 )
-        request = unified(self.name, with_shapes(given, shapes))
-        return replace(request, values=solve(self.name, request, given))
+        return shapes
 
     def _shape(
         self, shape: tuple[IntExpr, ...], axes: Axes, path: str, alone: bool
     ) -> tuple[IntExpr, ...]:
         sizes = [*shape]
-        for axis, size in axes.items():
+        for axis, wanted in axes.items():
             if -len(sizes) <= axis < len(sizes):
-                sizes[axis] = size
+                sizes[axis] = wanted
             elif alone:  # a container may hold arrays with fewer axes
                 raise LoopwrightTypeError(
                     f"dynamic: {path} of {self.name} has no axis {axis}: it has {len(sizes)}"

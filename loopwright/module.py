@@ -27,6 +27,7 @@ from .ir.loop.verify import verify_prim
 from .lowered import Lowered
 from .other_kind import refuse_other_kind
 from .pipeline import own_schedules
+from .sizes import request_sizes
 from .tracer import ArraySpec, Request, Spec, Traced
 from .tracer.pytree import LEAF, Node, Structure
 from .user_errors import for_user
@@ -122,6 +123,8 @@ class CompiledModule(CompiledFunction):
         interpreted.__doc__ = None
         vars(interpreted)["__signature__"] = self._traced.signature
         super().__init__(interpreted, **options)
+        if request_sizes(self._traced.request):
+            self._signature.dynamic.declared = self._traced.request
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the results by name, for arguments by name; names may be any strings."""

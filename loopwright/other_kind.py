@@ -28,9 +28,9 @@ def refuse_other_kind(traced: Traced, given: Request) -> None:
     for path, old, new in zip(wanted.paths, wanted.leaves, given.leaves):
         if old != new and not _is_instance(old, new):
             raise _mismatch(traced.name, path, old, new)
-    from .sizes import solve  # loaded when it is first needed
+    from .sizes import refuse_unmet, solve  # loaded when they are first needed
 
-    solve(traced.name, wanted, given)
+    refuse_unmet(traced, solve(traced.name, wanted, given))
 
 
 def _is_instance(wanted: LeafSpec, given: LeafSpec) -> bool:

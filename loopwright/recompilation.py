@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from .ir.dims import Dim
 from .ir.errors import RecompilationWarning
 from .tracer import ArraySpec, Request
 from .tracer.arguments import LeafSpec, Static
@@ -36,6 +37,9 @@ def reason_for(request: Request, made: Iterable[Request]) -> str:
         for path, old, new in zip(request.paths, last.leaves, request.leaves)
         if old != new
     ]
+    if not changed and last.case != request.case:
+        given = ", ".join(f"{name} = {value}" for name, value in (request.values or {}).items())
+        return f"{given}: comparisons of sizes come out in another way"
     return ", ".join(changed) or "its arrays lie in memory in another way"
 
 
@@ -53,6 +57,8 @@ def _other_containers(last: Request, request: Request) -> str:
 def _change(path: str, old: LeafSpec, new: LeafSpec) -> str:
     if isinstance(old, ArraySpec) and isinstance(new, Static):
         return f"{path}: {old} became {new}, whose value Python needs while tracing"
+    if isinstance(new, ArraySpec) and any(isinstance(s, Dim) for s in new.type.shape):
+        return f"{path}: {old} became {new}, for all sizes"
     return f"{path}: {old} became {new}"
 
 
@@ -84,6 +90,11 @@ def _cause(kinds: list[Request]) -> str:
             values.setdefault(path, set()).add(leaf)
     path = max(values, key=lambda p: len(values[p]))
     leaves = values[path]
+    if len(leaves) < 2 and len({r.case for r in kinds}) > len(kinds) // 2:
+        return (
+            "comparisons of its sizes come out in another way each time. np.minimum, np.maximum "
+            "and np.where take sizes without a branch"
+        )
     if len(leaves) < 2:
         return "its arrays lie in memory in another way each time. Pass copies (x.copy())"
     arrays = [leaf for leaf in leaves if isinstance(leaf, ArraySpec)]

@@ -30,10 +30,21 @@ from .ir.dims import (
     symbols,
 )
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
-from .tracer import ArraySpec, Request
+from .ir.graph.requirements import Requirement
+from .tracer import ArraySpec, Request, Traced
 from .tracer.arguments import LeafSpec
+from .tracer.sizes import GUARD
+from .tracer.spans import caret_lines
 
-__all__ = ["limits_text", "request_sizes", "solve", "unified", "with_shapes"]
+__all__ = [
+    "limits_text",
+    "refuse_unmet",
+    "request_sizes",
+    "solve",
+    "unified",
+    "unmet",
+    "with_shapes",
+]
 
 
 def with_shapes(request: Request, shapes: Mapping[int, tuple[IntExpr, ...]]) -> Request:
@@ -222,6 +233,46 @@ def _mismatch(
     return LoopwrightTypeError(
         f"{axis} of {name} is {axis.given}, and {axis.wanted} is {needed}", notes=tuple(where)
     )
+
+
+def unmet(traced: Traced, values: Mapping[str, int]) -> Requirement | None:
+    """Returns the first requirement of a trace that does not hold for its sizes' values."""
+    for requirement in traced.module.main.requirements:
+        if values.keys() >= {*requirement.names} and not requirement.holds(values):
+            return requirement
+    return None
+
+
+def refuse_unmet(traced: Traced, values: Mapping[str, int]) -> None:
+    """Raises LoopwrightValueError with the user's line unless all requirements of a trace hold."""
+    requirement = unmet(traced, values)
+    if requirement is None:
+        return
+    needed, span, hint = f"{requirement} is needed", requirement.span, None
+    message = requirement.message or f"sizes of {traced.name} do not fit"
+    if message == GUARD:
+        message = f"{traced.name} was traced for other sizes"
+        needed = f"{requirement} decided a branch"
+        hint = "call the function itself, which compiles for either branch"
+    given = ", ".join(f"{n} = {values[n]}" for n in requirement.names)
+    raise LoopwrightValueError(
+        f"{message}: {needed}, and {given}",
+        span=span,
+        source=caret_lines(span) if span is not None else (),
+        notes=tuple(_sources(traced.request, requirement.names)),
+        hint=hint,
+    )
+
+
+def _sources(request: Request, names: Sequence[str]) -> Iterator[str]:
+    """Says for each size where its value comes from."""
+    for name in names:
+        for position, leaf in _arrays(request):
+            axes = [n for n, s in enumerate(leaf.type.shape) if name in symbols(s)]
+            if axes:
+                place = f"axis {axes[0]} of argument {request.paths[position]}"
+                yield f"{name} : {place}, {leaf.type.short}"
+                break
 
 
 def limits_text(request: Request) -> str:

@@ -115,6 +115,7 @@ class Request:
     ``placements`` are those of operands that are not as code is made for at first: arrays in C
     order that share no memory, and scalars. ``values`` are those that the symbolic sizes have in
     the call that asks for code, if there is one: hints for tracing, and no part of the key.
+    ``case`` counts the requests that differ only in how comparisons of their sizes come out.
     """
 
     names: tuple[str, ...]
@@ -122,6 +123,7 @@ class Request:
     leaves: tuple[LeafSpec, ...]
     placements: tuple[Placement, ...] = ()
     values: Mapping[str, int] | None = field(default=None, compare=False)
+    case: int = 0
 
     def with_placements(self, placements: tuple[Placement, ...]) -> Request:
         """Returns the same for operands placed in that way."""
