@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from .dataclass import dataclass
+from .errors import SymbolicSizeError
 
 __all__ = [
     "LARGEST_SIZE",
@@ -321,7 +322,10 @@ def typical(expr: IntExpr) -> int:
 def as_int(expr: IntExpr) -> int:
     """Returns the value of a constant expression; raises TypeError for a symbolic one."""
     if isinstance(expr, Dim):
-        raise TypeError(f"the size {expr} is symbolic; a constant is needed here")
+        raise SymbolicSizeError(
+            f"the size {expr} is symbolic; a constant is needed here",
+            hint="dynamic=False or numbers instead of names of sizes: one compile for each size",
+        )
     return int(expr)
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "RecompilationWarning",
     "ParseError",
     "ScheduleError",
+    "SymbolicSizeError",
     "UnsupportedError",
 ]
 
@@ -92,6 +93,10 @@ class LoopwrightAttributeError(LoopwrightError, AttributeError):
 
 class UnsupportedError(LoopwrightError, NotImplementedError):
     """The program is right, but uses something Loopwright does not have."""
+
+
+class SymbolicSizeError(UnsupportedError, TypeError):
+    """A constant is needed in the place of a symbolic size."""
 
 
 class ParseError(LoopwrightError, ValueError):

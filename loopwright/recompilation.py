@@ -107,6 +107,6 @@ def _cause(kinds: list[Request]) -> str:
     if len({leaf.type.dtype for leaf in arrays}) > len(arrays) // 2:
         return f"{path} has another dtype each time. Convert it first: {path}.astype(np.float32)"
     return (
-        f"{path} has another shape each time. Pad it to one of a few shapes (np.pad), and pass how "
-        "much of it counts as a number"
+        f"{path} has another shape each time. Name its size (dynamic={{{path!r}: {{0: 'n'}}}}), or "
+        "pad it to one of a few shapes (np.pad), and pass how much of it counts as a number"
     )

@@ -58,10 +58,11 @@ def _double(x: Any) -> Any:
 
 
 def test_a_storm_of_shapes_warns_once() -> None:
-    f = lw.compile(_double)
+    f = lw.compile(_double, dynamic=False)
     assert _warning(lambda: [f(np.ones(n)) for n in range(1, 40)]) == (
-        "_double was compiled 16 times in 16 calls: x has another shape each time. Pad it to one "
-        "of a few shapes (np.pad), and pass how much of it counts as a number"
+        "_double was compiled 16 times in 16 calls: x has another shape each time. Name its size "
+        "(dynamic={'x': {0: 'n'}}), or pad it to one of a few shapes (np.pad), and pass how much "
+        "of it counts as a number"
     )
 
 
@@ -79,13 +80,13 @@ def test_a_storm_of_containers_names_np_stack() -> None:
 
 
 def test_kinds_that_come_back_are_no_storm() -> None:
-    f = lw.compile(_double)
+    f = lw.compile(_double, dynamic=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", lw.RecompilationWarning)
         for n in range(1, 20):
             for _ in range(3):
                 f(np.ones(n))
     with pytest.warns(lw.RecompilationWarning):
-        g = lw.compile(_double)
+        g = lw.compile(_double, dynamic=False)
         for n in range(1, 20):
             g(np.ones(n))
