@@ -23,8 +23,12 @@ __all__ = [
     "OURS",
     "Library",
     "Ready",
+    "onnxruntime_bound",
     "onnxruntime_call",
+    "onnxruntime_session",
+    "openvino_bound",
     "openvino_call",
+    "openvino_compiled",
     "result_of",
 ]
 
@@ -203,12 +207,23 @@ def _onnxruntime(workload: Workload, threads: int, options: dict[str, Any]) -> R
 
 def onnxruntime_call(model: Model, given: Mapping[str, Array], threads: int) -> Callable[[], Any]:
     """Returns a call of an ONNX model by ONNX Runtime, which gives its first result."""
+    return onnxruntime_bound(onnxruntime_session(model, threads), given)
+
+
+def onnxruntime_session(model: Model, threads: int) -> Any:
+    """Returns a session of ONNX Runtime."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = threads
     settings.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+
+
+def onnxruntime_bound(session: Any, given: Mapping[str, Array]) -> Callable[[], Any]:
+    """Returns a call of a session with these arrays, which gives its first result."""
+    import onnxruntime
+
     binding = session.io_binding()
     for name, array in given.items():
         binding.bind_cpu_input(name, array)
@@ -233,6 +248,11 @@ def _openvino(workload: Workload, threads: int, options: dict[str, Any]) -> Read
 
 def openvino_call(model: Model, given: Mapping[str, Array], threads: int) -> Callable[[], Any]:
     """Returns a call of an ONNX model by OpenVINO in float32, which gives its first result."""
+    return openvino_bound(openvino_compiled(model, threads), given)
+
+
+def openvino_compiled(model: Model, threads: int) -> Any:
+    """Returns an ONNX model compiled by OpenVINO, which computes in float32."""
     import openvino
 
     core = openvino.Core()
@@ -241,7 +261,13 @@ def openvino_call(model: Model, given: Mapping[str, Array], threads: int) -> Cal
         "INFERENCE_PRECISION_HINT": "f32",
         "PERFORMANCE_HINT": "LATENCY",
     }
-    compiled = core.compile_model(core.read_model(model), "CPU", settings)
+    return core.compile_model(core.read_model(model), "CPU", settings)
+
+
+def openvino_bound(compiled: Any, given: Mapping[str, Array]) -> Callable[[], Any]:
+    """Returns a call of a compiled model with these arrays, which gives its first result."""
+    import openvino
+
     request = compiled.create_infer_request()
     tensors = {n: openvino.Tensor(array, shared_memory=True) for n, array in given.items()}
     for name, tensor in tensors.items():
