@@ -168,9 +168,7 @@ _ALL = [
         "encoder",
         **_rows(width=256),
         function=encoder,
-        weights=_dense(
-            **{p: (256, 256) for p in "qkvo"}, **{"1": (256, 1024), "2": (1024, 256)}
-        )
+        weights=_dense(**dict.fromkeys("qkvo", (256, 256)), **{"1": (256, 1024), "2": (1024, 256)})
         | {f"{kind}{n}": (256,) for n in (1, 2) for kind in ("gamma", "beta")},
     ),
     Program(

@@ -16,7 +16,7 @@ from ..nets.models import made
 from ..process import ROOT
 from .programs import HEADS, LAYERS, Program, weights_of
 
-__all__ = ["exported", "module_of"]
+__all__ = ["exported", "module_of", "wide_result"]
 
 FOLDER = ROOT / "build" / "dynamic"
 
@@ -108,3 +108,11 @@ def exported(program: Program, folder: Path = FOLDER) -> Path:
         )
     os.replace(part, path)
     return path
+
+
+def wide_result(program: Program, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns the result in float64, as float32."""
+    tensor = torch.from_numpy(x)
+    with torch.no_grad():
+        result = module_of(program).double()(tensor.double() if x.dtype == np.float32 else tensor)
+    return result.numpy().astype(np.float32)
