@@ -32,6 +32,7 @@ __all__ = [
     "aligned_bytes",
     "bin_address",
     "bins_address",
+    "fresh_requests",
     "idle_bytes",
     "trim",
 ]
@@ -101,6 +102,7 @@ class _Bins:
         sizes = bin_sizes()
         self.classes = (_Bin * len(sizes))(*((None, size, 0) for size in sizes))
         self.seen: dict[int, tuple[int, float]] = {}
+        self.requests = 0
         self.empty = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(code.address("lw_empty_bin"))
         self.idle = ctypes.PYFUNCTYPE(ctypes.c_size_t)(code.address("lw_idle_bytes"))
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -119,6 +121,7 @@ class _Bins:
 
     def drop_unused(self) -> None:
         """Empties bins unused for a while. Native code calls it before it requests fresh memory."""
+        self.requests += 1
         now = time.monotonic()
         for held in self.all():
             key = ctypes.addressof(held)
@@ -155,6 +158,11 @@ def bins_address() -> int:
 def idle_bytes() -> int:
     """Returns the bytes held by bins for later results."""
     return int(_bins().idle())
+
+
+def fresh_requests() -> int:
+    """Returns how often results have asked for fresh memory so far: no bin had any."""
+    return _bins().requests
 
 
 def trim() -> None:

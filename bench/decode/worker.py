@@ -1,0 +1,51 @@
+"""The process of one peer: JSON lines in, JSON lines out; see ``bench.answers``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..answers import serve
+from ..libraries import result_of
+from .peers import PEERS, State
+
+__all__ = ["CLOSE", "prepare"]
+
+CLOSE = 1e-3
+"""Largest difference of scores that may be, as a part of the largest one."""
+_MADE: dict[str, Callable[[int], State]] = {}
+_CALLS = 5
+
+
+def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """Makes a token at a position ready; returns its call, how many tokens that computes, the
+    seconds of the first one, how far its scores are off, and how often a later call asks for
+    memory (None: not known)."""
+    start = time.perf_counter()
+    if peer not in _MADE:
+        _MADE[peer] = PEERS[peer].make(command["threads"])
+    state = _MADE[peer](command["position"])
+    got = result_of(state.call())
+    ready = time.perf_counter() - start
+    wrong = 0.0
+    if state.tokens == 1:
+        expected = np.load(command["expected"])
+        wrong = float(np.abs(got.ravel() - expected).max() / np.abs(expected).max())
+    if not wrong <= CLOSE:
+        raise ValueError(f"wrong scores at {command['position']}: off by {wrong:.3g}")
+    asked = None
+    if state.requests is not None:
+        state.call()
+        before = state.requests()
+        for _ in range(_CALLS):
+            state.call()
+        asked = (state.requests() - before) / _CALLS
+    return state.call, {"tokens": state.tokens, "ready": ready, "wrong": wrong, "asked": asked}
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], prepare)
