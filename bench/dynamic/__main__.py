@@ -133,15 +133,15 @@ def call_overhead() -> float:
     """Returns the seconds of a call with three symbols that computes next to nothing."""
     import loopwright as lw
 
-    axes: Any = {"x": {0: "n", 1: "m"}, "y": {0: "k"}}
-    f = lw.compile(lambda x, y: (x + 1, y + 1), dynamic=axes, threads=1)
-    x, y = np.ones((2, 3), np.float32), np.ones(4, np.float32)
-    f(x, y)
+    axes: Any = {"x": {0: "n"}, "y": {0: "m"}, "z": {0: "k"}}
+    f = lw.compile(lambda x, y, z: x.sum() + y.sum() + z.sum(), dynamic=axes, threads=1)
+    x, y, z = (np.ones(n, np.float32) for n in (2, 3, 4))
+    f(x, y, z)
     times: list[float] = []
     for _ in range(200):
         start = time.perf_counter()
         for _ in range(100):
-            f(x, y)
+            f(x, y, z)
         times.append((time.perf_counter() - start) / 100)
     return min(times)
 

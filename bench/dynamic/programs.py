@@ -128,8 +128,8 @@ def _dense(**layers: tuple[int, int]) -> dict[str, Sizes]:
 
 
 _TILES = (8, 16, 32, 48, 64, 96, 128)
-_ROWS = sorted({*range(21), *(t + d for t in _TILES for d in (-1, 0, 1)), 100, 200, 333})
-_CHECKED = [(n,) for n in [*_ROWS, 255, 256, 257, 511, 512, 777, 1000, 1024, 1025, 2048, 3001]]
+_ROWS = sorted({*range(27), *(t + d for t in _TILES for d in (-1, 0, 1)), 100, 200, 300, 333, 400})
+_CHECKED = [(n,) for n in [*_ROWS, 255, 256, 257, 511, 512, 777, 900, 1000, 1024, 1025, 2048, 3001]]
 _TIMED = [(n,) for n in (1, 3, 7, 13, 27, 55, 111, 203, 401, 802, 1603, 3207)]
 _IMAGES = [
     (b, h, w)
@@ -152,7 +152,7 @@ def _rows(low: int = 0, width: int = 0) -> dict[str, Any]:
     return {
         "axes": {0: ("n", low, LONGEST)},
         "shape": lambda n: (n, width),
-        "checked": _CHECKED[:59] + [(LONGEST,)],
+        "checked": [*_CHECKED, (LONGEST,)],
         "timed": _TIMED,
     }
 
