@@ -176,11 +176,11 @@ def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
     unrolled = all(loop.kind == LoopKind.UNROLL for loop in (*path[:at], *inner))
     if at > 1 or len(inner) > 2 or not unrolled or sums.buffer not in buffers:
         return None
-    depth = GROUP * (inner[1].extent if len(inner) > 1 else 1)
-    rows = row.extent if row else 1
-    if max(rows, column.extent) > SIDE * ROWS or depth > ROW_BYTES:
+    depth = GROUP * (inner[1].trips if len(inner) > 1 else 1)
+    rows = row.trips if row else 1
+    if max(rows, column.trips) > SIDE * ROWS or depth > ROW_BYTES:
         return None
-    if rows * column.extent != as_int(buffers[sums.buffer].size):
+    if rows * column.trips != as_int(buffers[sums.buffer].size):
         return None
     names = (column.var, row.var if row else None, *(loop.var for loop in inner))
     for left, right in ((dot.left, dot.right), (dot.right, dot.left)):
@@ -188,7 +188,7 @@ def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
         columns_of = _factor(right, names, buffers, columns=True)
         if rows_of and columns_of:
             inside = tuple(loop.var for loop in inner)
-            extents = rows, column.extent, depth
+            extents = rows, column.trips, depth
             return TileDot(sums, names[1], column.var, inside, rows_of, columns_of, *extents)
     return None
 

@@ -13,7 +13,7 @@ from ..dataclass import dataclass
 from ..dim_proofs import prove
 from ..dims import Dim, IntExpr, as_int, bounds, product, symbol
 from ..dtype import BOOL
-from ..errors import ScheduleError
+from ..errors import ScheduleError, UnsupportedError
 from ..loop.decide import is_skipped, worked_out
 from ..loop.expr import (
     Const,
@@ -65,9 +65,11 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     nest = nests.get(schedule)
     if nest is None:
         try:
-            made = scheduled if isinstance(prim, Procedure) else _applied
-            nest = made(prim, schedule)
-        except TypeError as error:  # a step that takes constants met a symbolic size
+            if isinstance(prim, Procedure):
+                nest = scheduled(prim, schedule)
+            else:
+                nest = _applied(prim, schedule)
+        except (TypeError, UnsupportedError) as error:  # a constant is needed, and a size is none
             if not prim.sizes:
                 raise
             raise ScheduleError(f"@{prim.name}: {error}") from error

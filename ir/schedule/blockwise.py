@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, as_int, int_min, substitute, symbol
+from ..dim_proofs import prove
+from ..dims import IntExpr, as_int, ceildiv, int_min, substitute, symbol
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -60,9 +61,11 @@ def blockwise(state: State, name: str, parts: int) -> State:
     require_no_loops(state, "blockwise")
     if stage.combiner != "max" or len(stage.reduce_axes) != 1 or not stage.buffer.dtype.is_float:
         raise ScheduleError(f"blockwise: {name} is not the maximum of a row of floats")
-    length = as_int(stage.reduce_axes[0].extent)
-    size = -(-length // max(1, parts))
-    if parts < 2 or (parts - 1) * size >= length:
+    length = stage.reduce_axes[0].extent
+    size = ceildiv(length, max(1, parts))
+    if not prove(length, ">", 0):
+        raise _refuse(f"{length} elements may be none")
+    if parts < 2 or (isinstance(length, int) and (parts - 1) * as_int(size) >= length):
         raise ScheduleError(f"blockwise: {length} elements cannot be cut into {parts} pieces")
     rows = _rows_of(state.prim, stage)
     return with_prim(state, _Blocks(state.prim, stage, rows, length, parts, size).prim())
@@ -191,9 +194,9 @@ class _Blocks:
     source: PrimFunc
     maximum: Stage
     rows: _Rows
-    length: int
+    length: IntExpr
     parts: int
-    size: int
+    size: IntExpr
 
     @property
     def block(self) -> Axis:

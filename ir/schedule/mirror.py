@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, symbol
+from ..dims import Dim, IntExpr, as_int, symbol
 from ..dtype import BOOL
 from ..errors import ScheduleError
 from ..loop.decide import decide, worked_out
@@ -52,6 +52,8 @@ def mirror(state: State, name: str, loop: str) -> State:
     axes = symmetric_axes(stage)
     if axes is None:
         raise ScheduleError(f"mirror: {name} is not symmetric")
+    if any(isinstance(a.extent, Dim) for a in stage.axes if a.name in axes):
+        raise ScheduleError(f"mirror: {name} is not of constant size")
     if state.mirrors:
         raise ScheduleError("mirror: a stage is mirrored already")
     if not set(axes) & {state.axis_of(part) for part in state.parts(loop)}:
@@ -121,7 +123,7 @@ class Block:
     buffer: Buffer
     fixed: tuple[IntExpr, ...]
     axes: Axes
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, IntExpr]
     ranges: Ranges
 
 
@@ -132,7 +134,7 @@ def mirror_image(
     stages of ``branch`` are computed from it."""
     a, b = mirrored.axes
     row, column = f"{stage.name}.row", f"{stage.name}.column"
-    rows, columns = block.sizes[b], block.sizes[a]
+    rows, columns = as_int(block.sizes[b]), as_int(block.sizes[a])
     image = Buffer(f"{stage.name}.image", (rows, columns), stage.buffer.dtype)
     stmts: list[Stmt] = [Alloc(image, Scope.STACK)]
 

@@ -124,7 +124,7 @@ class Walk:
 def _trips(state: State, loop: str) -> int:
     axis = state.axis_of(loop)
     if axis == loop:
-        return state.extents[axis]
+        return as_int(state.extents[axis])
     return state.splits[axis][int(loop.rpartition(".")[2])]
 
 

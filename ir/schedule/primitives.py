@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 
-from ..dims import Dim, IntExpr, as_int, symbol
+from ..dims import Dim, IntExpr, ceildiv, symbol
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -224,14 +224,15 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
         t = sum(k: 100) v[k]    =>   t.part[p] = sum(k: 25) v[25 * p + k];   t = sum(p: 4) t.part[p]
     """
     stage = state.require_stage(name, "split_reduction")
-    extent = next((as_int(a.extent) for a in stage.reduce_axes if a.name == axis), 0)
-    if stage.combiner is None or not 1 < parts <= extent:
+    extent = next((a.extent for a in stage.reduce_axes if a.name == axis), 0)
+    many = parts > 1 if isinstance(extent, Dim) else 1 < parts <= extent
+    if stage.combiner is None or not many:
         raise ScheduleError(f"split_reduction: {axis} of {name} cannot be cut into {parts}")
     placed = state.at or state.caches or state.rfactors
     if state.splits or state.fused or placed or state.order != State.of(state.prim).order:
         raise ScheduleError("split_reduction: must come before all steps on loops")
     # The first stage reduces each chunk; what the last chunk has too much adds the identity.
-    chunk = -(-extent // parts)
+    chunk = ceildiv(extent, parts)
     outer, inner = f"{name}.{axis}o", f"{name}.{axis}i"
     joined = f"{name}.{axis}j"
     index: IntExpr = symbol(outer) * chunk + symbol(inner)
@@ -296,8 +297,11 @@ def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
         raise ScheduleError(f"cut: {axis!r} is not an axis that can still be cut")
     if any(axis == a.name for s in state.prim.stages for a in s.reduce_axes):
         raise ScheduleError(f"cut: {axis} is reduced")
-    if not points or list(points) != sorted({*points} - {0}) or points[-1] >= extents[axis]:
-        raise ScheduleError(f"cut: {points} are no points inside {axis} of extent {extents[axis]}")
+    extent = extents[axis]
+    if isinstance(extent, Dim):
+        raise ScheduleError(f"cut: the extent of {axis} is {extent}, which is not constant")
+    if not points or list(points) != sorted({*points} - {0}) or points[-1] >= extent:
+        raise ScheduleError(f"cut: {points} are no points inside {axis} of extent {extent}")
     return replace(state, cuts={**state.cuts, axis: points})
 
 

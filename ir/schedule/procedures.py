@@ -25,7 +25,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from ..dims import Dim, IntExpr, bounds, linear, substitute, symbol, symbols
+from ..dims import (
+    LARGEST_SIZE,
+    Dim,
+    IntExpr,
+    bounds,
+    floordiv,
+    linear,
+    mod,
+    substitute,
+    symbol,
+    symbols,
+)
 from ..errors import ScheduleError
 from ..loop.expr import Expr, IndexLike, Read, map_reads, read, walk
 from ..loop.kinds import LoopKind
@@ -96,7 +107,8 @@ def _rewritten(
             done.append(stmt.var)
             result += rewrite(stmt, ranges, args)
         elif isinstance(stmt, Loop):
-            inner = {**ranges, stmt.var: (0, stmt.extent - 1)}
+            most = (bounds(stmt.extent, ranges) or (0, LARGEST_SIZE))[1]
+            inner = {**ranges, stmt.var: (0, most - 1)}
             result.append(replace(stmt, body=_rewritten(stmt.body, inner, args, rewrite, done)))
         elif isinstance(stmt, If):
             then = _rewritten(stmt.then, ranges, args, rewrite, done)
@@ -124,7 +136,8 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
     lets: dict[str, IntExpr] = {}
     for stmt in inside:
         if isinstance(stmt, Loop):
-            inner[stmt.var] = (0, max(stmt.extent - 1, inner.get(stmt.var, (0, 0))[1]))
+            most = (bounds(stmt.extent, {**ranges, **inner}) or (0, LARGEST_SIZE))[1]
+            inner[stmt.var] = (0, max(most - 1, inner.get(stmt.var, (0, 0))[1]))
         if isinstance(stmt, Let):
             lets[stmt.var] = substitute(stmt.value, lets)
         if isinstance(stmt, Store | Accumulate) and stmt.buffer in places:
@@ -180,7 +193,7 @@ def _parallel(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt
 
 
 def _unroll(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
-    if loop.extent > MAX_UNROLLED:
+    if isinstance(loop.extent, Dim) or loop.extent > MAX_UNROLLED:
         raise ScheduleError(f"unroll: {loop.var} has {loop.extent} iterations")
     return [replace(loop, kind=LoopKind.UNROLL)]
 
@@ -189,22 +202,28 @@ def _split(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
     factors = args[1]
     if not isinstance(factors, tuple) or len(factors) != 2 or factors[1] < 1:
         raise ScheduleError(f"split: {loop.var} is split in two, not by {factors}")
-    width = min(factors[1], loop.extent)
-    count, rest = divmod(loop.extent, width) if width else (0, 0)
+    width, extent = factors[1], loop.extent
+    if isinstance(extent, int):
+        width = min(width, extent)
+    count, rest = (floordiv(extent, width), mod(extent, width)) if width else (0, 0)
     outer, inner = f"{loop.var}.0", f"{loop.var}.1"
 
-    def part(extent: int, begin: IntExpr) -> Loop:
+    def part(extent: IntExpr, begin: IntExpr) -> Loop:
         place = {loop.var: begin + symbol(inner)}
         return Loop(loop.kind, inner, extent, tuple(substituted(s, place) for s in loop.body))
 
     parts: list[Stmt] = []
-    if count:
+    if count != 0:
         parts.append(Loop(loop.kind, outer, count, (part(width, symbol(outer) * width),)))
-    return [*parts, part(rest, count * width)] if rest else parts
+    if isinstance(rest, int):
+        return [*parts, part(rest, count * width)] if rest else parts
+    # The loop over the rest has a name of its own, so that no step asks for lanes in it.
+    inner = f"{loop.var}.rest"
+    return [*parts, part(rest, count * width)]
 
 
 def _vectorize(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
-    if loop.extent > MAX_LANES:
+    if isinstance(loop.extent, Dim) or loop.extent > MAX_LANES:
         raise ScheduleError(f"vectorize: {loop.var} has {loop.extent} iterations")
     if not independent(loop, ranges):
         raise ScheduleError(f"vectorize: the iterations of {loop.var} depend on one another")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, linear
+from ..dims import Dim, IntExpr, linear, size_symbols
 from ..dtype import BOOL
 from ..errors import ScheduleError
 from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, walk
@@ -83,7 +83,7 @@ def _plain(expr: Expr) -> IntExpr | None:
     return int(expr.value) if isinstance(expr, Const) else None
 
 
-def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, int]) -> Expr:
+def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, IntExpr]) -> Expr:
     """Returns the condition that the mask leaves some element of a block, on the loops around, or a
     constant. Every axis of the block begins at ``starts`` and has the extent in ``limits``."""
     mask = _mask(stage)
@@ -92,7 +92,11 @@ def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, 
     assert parts is not None
     coefficients, least = parts
     total: IntExpr = least
+    sizes = size_symbols(mask[0])
     for name, coefficient in coefficients.items():
+        if name in sizes:
+            total = total + sizes[name].expr * coefficient
+            continue
         total = total + starts[name] * coefficient
         if coefficient < 0:
             total = total + coefficient * (limits[name] - 1)

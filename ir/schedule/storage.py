@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dims import Dim, IntExpr, as_int, bounds, symbol, symbols
+from ..dim_proofs import prove
+from ..dims import Dim, IntExpr, symbol, symbols
 from ..errors import ScheduleError
 from ..loop.expr import Expr, Read, map_reads, read, substitute_indices, walk
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
@@ -81,14 +82,13 @@ def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
     (node,) = nodes
     # The copy reads every index, without the conditions around the read, so all must be inside.
     extents = state.extents
-    ranges = {axis: (0, as_int(extent) - 1) for axis, extent in extents.items()}
+    ranges = {axis: (0, extent - 1) for axis, extent in extents.items()}
     used: set[str] = set()
     for i, size in zip(node.indices, buffer.shape, strict=True):
         if not isinstance(i, int | Dim):
             raise ScheduleError(f"cache_read: {name} is indexed by data")
         used |= symbols(i)
-        reach = bounds(i, ranges)
-        if reach is None or reach[0] < 0 or reach[1] >= as_int(size):
+        if not (prove(i, ">=", 0, ranges) and prove(i, "<", size, ranges)):
             raise ScheduleError(f"cache_read: {name} is read outside of it, under a condition")
     if not used <= set(axes) or not set(axes) <= set(extents) or len(set(axes)) != len(axes):
         raise ScheduleError(

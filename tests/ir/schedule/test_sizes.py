@@ -1,5 +1,7 @@
 """Schedules of PrimFuncs with symbolic sizes: made for one size, right at all others."""
 
+from textwrap import dedent
+
 import numpy as np
 import pytest
 from loopwright.ir.errors import ScheduleError
@@ -10,15 +12,24 @@ from loopwright.ir.loop.verify import verify_nest, verify_prim
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import (
     Schedule,
+    blockwise,
+    cache_read,
     cache_write,
     compute_at,
+    cut,
     fuse,
+    layout,
+    mirror,
+    own_axis,
     pack,
     pack_at,
     parallel,
     reorder,
     rfactor,
+    skip,
     split,
+    split_reduction,
+    unpad,
     unroll,
     vectorize,
 )
@@ -143,3 +154,64 @@ def test_pieces_of_operands_are_packed_in_loops():
     check(PRODUCT, inside, (0, 5), (1, 8), (7, 1), (9, 17), (4, 33))
     turned = PRODUCT.replace("w: float32[12, m]", "w: float32[m, 12]").replace("w[k, j]", "w[j, k]")
     check(turned, inside, (0, 5), (1, 8), (7, 1), (9, 17), (4, 33))
+
+
+CAUSAL = """
+prim @causal(x: float32[n, m]) -> s: float32[n], out: float32[n] for n in 1..40, m in 1..40 {
+  p[i, l]: float32[n, m] = where(index(l) <= index(i + m - n), x[i, l], -inf)
+  s[i] = max(k: m) p[i, k]
+  e[i, j]: float32[n, m] = exp(p[i, j] - s[i])
+  out[i] = sum(r: m) e[i, r]
+}"""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (split_reduction("out", "r", 3),),
+        (split_reduction("s", "k", 2), split("s.ki", (3, 4)), reorder("s.ki.0", "s.ki.1")),
+        (blockwise("s", 3),),
+        (cache_read("x", "i", "l"),),
+        (own_axis("e", "j"), layout("e", "e.j", "i"), split("e.j", (4, 4)), vectorize("e.j.1")),
+    ],
+)
+def test_steps_on_stages(steps):
+    if steps[0].name == "blockwise":
+        text = CAUSAL.replace("s: float32[n], out", "out").replace("s[i] =", "s[i]: float32[n] =")
+    else:
+        text = CAUSAL
+    check(text, Schedule(tuple(steps)), (3, 5), (5, 5), (1, 1), (4, 9))
+
+
+def test_masked_blocks_are_skipped():
+    mask = """
+    prim @f(x: float32[m]) -> out: float32[n, m] for n in 0..40, m in 0..40 {
+      t[i, l]: float32[n, m] = where(index(l) <= index(i + m - n), x[l], 0.0)
+      out[i, l] = t[i, l] * 2.0
+    }"""
+    blocks = [split("i", (3, 3)), split("l", (4, 2)), reorder("i.0", "l.0", "i.1", "l.1")]
+    steps = [*blocks, compute_at("out", "l.0"), skip("t", "l.0")]
+    check(mask, Schedule(tuple(steps)), (0, 3), (5, 5), (4, 9), (1, 2))
+
+
+def test_loops_of_procedures():
+    sums = """
+    prim @sums(x: float32[n, m]) -> out: float32[n, m] for n in 0..40, m in 0..40 procedure {
+      for j in m:
+        registers sum: float32[1]
+        sum[0] = 0.0
+        for k in n:
+          sum[0] += x[k, j]
+          out[k, j] = sum[0]
+    }"""
+    sums = dedent(sums)
+    check(sums, Schedule(), (0, 3), (2, 3))
+    check(sums, Schedule.of(split("j", (2, 4)), vectorize("j.1")), (2, 0), (2, 3), (3, 4), (1, 9))
+    check(sums, Schedule.of(parallel("j"), split("k", (2, 4))), (2, 0), (9, 3), (4, 4))
+
+
+@pytest.mark.parametrize("step", [cut("i", (3,)), mirror("out", "i"), unpad("out")])
+def test_steps_that_say_why_not(step):
+    square = PRODUCT.replace("w[k, j]", "x[j, k]").replace("[n, m]", "[n, n]").replace("m]", "n]")
+    with pytest.raises(ScheduleError, match=f"step 0, {step.name}"):
+        apply_schedule(parse_prim(square), Schedule.of(step))
