@@ -19,7 +19,7 @@ from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
 from .log.lookup import LogView, LookupResult, own_records, related
-from .log.record import schedule_key, target_key
+from .log.record import TargetKey, schedule_key, target_key
 from .model.shipped import shipped_model
 from .model.tree_model import TreeModel
 from .protocols import FloatArray, Population
@@ -93,8 +93,9 @@ class Chosen:
 
     With the origin ``LIBRARY`` there is no schedule, and ``sketch`` names the library that computes
     the kernel's product. ``seconds`` is what the log measured for it, 0 where
-    nothing was. ``refused`` says why schedules that would have gone before it may not run here,
-    ``passed`` why those that the logs suggest were passed over.
+    nothing was, and ``measured`` that at each point of a range. ``refused`` says why schedules that
+    would have gone before it may not run here, ``passed`` why those that the logs suggest were
+    passed over.
     """
 
     schedule: Schedule | Cases
@@ -103,6 +104,7 @@ class Chosen:
     seconds: float = 0.0
     refused: tuple[str, ...] = ()
     passed: tuple[str, ...] = field(default=(), compare=False)
+    measured: tuple[tuple[tuple[int, ...], float], ...] = field(default=(), compare=False)
 
 
 def choose_schedule(
@@ -117,9 +119,9 @@ def choose_schedule(
 
     What no log knows anything about is looked up in the disk cache.
     """
-    workload, key = workload_of(prim), target_key(target, threads)
+    key = target_key(target, threads)
     entry = ""
-    is_logged = own_records(logs, workload.hash, key) or related(logs, workload, key)
+    is_logged = _is_logged(prim, logs, key)
     if model is None and not refused and not is_logged and not rules():
         machine = sorted(target.features), target.isa, target.l1, target.l2, target.l3
         entry = store().key("schedule", workload_text(prim), threads, target.cores, machine)
@@ -132,6 +134,14 @@ def choose_schedule(
         content = json.dumps([chosen.schedule.to_json(), chosen.origin, chosen.sketch])
         store().put(entry, f"schedule {prim.name}", content.encode())
     return chosen
+
+
+def _is_logged(prim: PrimFunc, logs: Sequence[LogView], key: TargetKey) -> bool:
+    """True if logs have records of a kernel, at any of its sizes, or of related ones."""
+    if prim.sizes and any(log.points(workload_of(prim).hash) for log in logs):
+        return True
+    workload = workload_of(specialised(prim, typical_point(prim)))
+    return bool(own_records(logs, workload.hash, key) or related(logs, workload, key))
 
 
 def _stored(prim: PrimFunc, content: bytes | None) -> Chosen | None:
@@ -205,7 +215,9 @@ def _for_range(
     workload, key = workload_of(prim), target_key(target, threads)
     learnt = cases_from_logs(prim, workload.hash, logs, key)
     if learnt is not None:
-        yield Chosen(learnt.schedule, Origin.EXACT, learnt.sketch, learnt.seconds)
+        measured = tuple(learnt.seconds.items())
+        seconds = measured[-1][1]
+        yield Chosen(learnt.schedule, Origin.EXACT, learnt.sketch, seconds, measured=measured)
     typical = specialised(prim, typical_point(prim))
     for chosen in candidates(typical, target, threads, logs, model):
         if chosen.origin == Origin.RULES:

@@ -238,9 +238,12 @@ class _NestVerifier:
         then, orelse = scope.inner(), scope.inner()
         self.narrow(then, stmt.condition, True)
         self.narrow(orelse, stmt.condition, False)
-        # What this writes may be read in the other branch, an iteration later.
-        self.body(stmt.then, then)
-        self.body(stmt.orelse, orelse)
+        # What this writes may be read in the other branch, an iteration later. A branch that no
+        # iteration takes, as that of whole tiles where there are none, says nothing.
+        for body, inner in ((stmt.then, then), (stmt.orelse, orelse)):
+            ends = (r for r in inner.ranges.values() if isinstance(r[0], int))
+            if not any(isinstance(high, int) and high < low for low, high in ends):
+                self.body(body, inner)
 
     def narrow(self, scope: _Scope, condition: Expr, holds: bool) -> None:
         before = dict(scope.ranges)

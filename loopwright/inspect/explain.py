@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..autotune.log.lookup import LookupResult, related
 from ..autotune.log.record import target_key
+from ..autotune.ranges import Point, fitted, point_of, specialised, typical_point
 from ..autotune.select import Chosen, Origin
 from ..autotune.space.space import ScheduleSpace
 from ..autotune.space.tiling import UNUSED
@@ -19,8 +20,11 @@ from ..codegen.machine import MachineModel
 from ..codegen.roofline import Roof
 from ..codegen.traffic import LEVELS
 from ..ir.dataclass import dataclass
+from ..ir.dims import substitute
 from ..ir.dtype import Array
 from ..ir.loop.prim import PrimFunc
+from ..ir.program.analysis import calls as calls_of
+from ..ir.schedule.cases import Cases, on_one_thread
 from ..ir.schedule.steps import Schedule
 from ..pipeline import Built, Parts
 from ..text import bytes_text, rate_text, seconds_text, table
@@ -38,13 +42,14 @@ class Explained(Timed):
     """One kernel: the work of its first call stands for that of each.
 
     ``source`` says where the schedule came from, ``choices`` what it is made of, and ``nest`` is
-    the loop nest it gives.
+    the loop nest it gives. ``cases`` says which schedule a kernel with symbolic sizes has where.
     """
 
     source: str
     sketch: str
     choices: Mapping[str, int]
     nest: str
+    cases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ def explain(
 
 
 def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCall]) -> Explained:
-    prim = parts.prims[name]
+    prim, schedule = parts.prims[name], chosen.schedule
     return Explained(
         name=name,
         calls=sum(call.calls for call in calls),
@@ -110,9 +115,42 @@ def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCa
         roof=calls[0].roof,
         source=_source(parts, prim, chosen),
         sketch=chosen.sketch,
-        choices=_choices(prim, parts, chosen.schedule),
+        choices={} if isinstance(schedule, Cases) else _choices(prim, parts, schedule),
         nest=str(parts.kernels[name].nest),
+        cases=tuple(_cases(parts, name, chosen)) if prim.sizes else (),
     )
+
+
+def _cases(parts: Parts, name: str, chosen: Chosen) -> Iterator[str]:
+    """Yields the decision of a kernel with symbolic sizes, a line for each interval, and what was
+    measured at which sizes."""
+    prim = parts.prims[name]
+    call = next(c for c in calls_of(parts.program) if c.kernel == name)
+    sizes = {s.name: value for s, value in zip(prim.sizes, call.sizes, strict=True)}
+    if isinstance(chosen.schedule, Cases):
+        size = substitute(chosen.schedule.size, sizes)
+        last = chosen.schedule.otherwise
+        for interval in chosen.schedule.intervals():
+            schedule = interval.schedule
+            what = _knobs(prim, parts, schedule, point_of(prim, interval.high))
+            if schedule != last and schedule == on_one_thread(last):
+                what = "as below, on one thread"
+            ends = f"{size} = {interval.low}"
+            if interval.low < interval.high:
+                ends = f"{size} in {interval.low}..{interval.high}"
+            yield f"{ends}: {what}"
+    if chosen.measured:
+        expr = ", ".join(map(str, sizes.values()))
+        times = (f"{seconds_text(t)} at {', '.join(map(str, at))}" for at, t in chosen.measured)
+        yield f"measured by {expr}: {'; '.join(times)}"
+
+
+def _knobs(prim: PrimFunc, parts: Parts, schedule: Schedule, point: Point) -> str:
+    """Returns the choices of a schedule at a point, or the number of its steps where the rules
+    cannot make it."""
+    there = specialised(prim, point)
+    choices = _choices(there, parts, fitted(schedule, there))
+    return ", ".join(f"{n} {v}" for n, v in choices.items()) or f"{len(schedule.steps)} steps"
 
 
 def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
@@ -143,6 +181,9 @@ def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]
     """Returns the knobs that the schedule uses; none if the rules cannot make it."""
     if not schedule.steps:
         return {}
+    if prim.sizes:
+        prim = specialised(prim, typical_point(prim))
+        schedule = fitted(schedule, prim)
     space = ScheduleSpace(prim, parts.target)
     row = space.row_of(schedule)
     if row is None:
@@ -224,6 +265,7 @@ def _schedules(explanation: Explanation) -> Iterator[str]:
         yield f"  {kernel.name}"
         yield f"    {kernel.source}"
         yield f"    {sketch}{': ' if choices else ''}{choices}"
+        yield from (f"    {case}" for case in kernel.cases)
 
 
 def _remarks(explanation: Explanation) -> Iterator[str]:

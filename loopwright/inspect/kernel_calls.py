@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from ..autotune.ranges import specialised, typical_point
 from ..autotune.space.least_work import least_flops
 from ..codegen.kernel import Kernel
 from ..codegen.machine import MachineModel
@@ -20,7 +21,7 @@ from ..codegen.target import Target
 from ..codegen.timed_program import TimedProgram, Times
 from ..codegen.traffic import LEVELS, Traffic, traffic_of
 from ..ir.dataclass import dataclass
-from ..ir.dims import as_int
+from ..ir.dims import IntExpr, as_int, substitute, typical
 from ..ir.dtype import FLOAT64, Array
 from ..ir.graph.printer import span_text
 from ..ir.loop.expr import Read, walk
@@ -31,6 +32,7 @@ from ..ir.program.nodes import Call, Invoke, Library, Program
 from ..ir.span import Span
 from ..pipeline import Parts
 from ..text import seconds_text, shortened
+from ..tuning.at_sizes import point_of_call
 
 __all__ = ["KernelCall", "LoopTime", "Timed", "bound_text", "kernel_calls", "loop_times", "work_of"]
 
@@ -151,14 +153,21 @@ def loop_times(timed: TimedProgram, times: Times, iterations: Array) -> tuple[Lo
     return tuple(loops)
 
 
-def kernel_calls(parts: Parts, times: Times, machine: MachineModel) -> tuple[KernelCall, ...]:
-    """Returns the kernel calls of a build's program in order, with their ``times``."""
+def kernel_calls(
+    parts: Parts, times: Times, machine: MachineModel, values: Mapping[str, int] | None = None
+) -> tuple[KernelCall, ...]:
+    """Returns the kernel calls of a build's program in order, with their ``times``, for ``values``
+    of its symbolic sizes; of sizes that depend on data, typical ones."""
     target = machine.seen_by(parts.target)
     works: dict[tuple[str, tuple[int, ...]], Work] = {}
     calls: list[KernelCall] = []
     for n, (call, place) in enumerate(_calls(parts.program)):
         prim, kernel = parts.prims[call.kernel], parts.kernels[call.kernel]
-        key = call.kernel, tuple(place.distances)
+        point: Mapping[str, int] = {}
+        if prim.sizes:
+            point = point_of_call(call, prim, values or {}) or typical_point(prim)
+            prim, kernel = specialised(prim, point), kernel.at(point)
+        key = call.kernel, (*place.distances, *point.values())
         if key not in works:
             names = (o.buffer.name for o in kernel.operands)
             far = dict(zip(names, map(float, place.distances)))
@@ -170,12 +179,17 @@ def kernel_calls(parts: Parts, times: Times, machine: MachineModel) -> tuple[Ker
                 seconds=float(times.seconds[n]),
                 work=works[key],
                 roof=Roof(machine, parts.threads if kernel.parallel else 1),
-                nbytes=place.nbytes,
+                nbytes=_at(place.nbytes, values),
                 span=call.span,
-                live=place.live,
+                live=_at(place.live, values),
             )
         )
     return tuple(calls)
+
+
+def _at(size: IntExpr, values: Mapping[str, int] | None) -> int:
+    """Returns the value of a size; that at typical sizes where some are not known."""
+    return typical(substitute(size, values or {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +197,8 @@ class _Place:
     """The program around a call: reuse distances and bytes of the operands, live bytes."""
 
     distances: list[int]
-    nbytes: int
-    live: int
+    nbytes: IntExpr
+    live: IntExpr
 
 
 def _calls(program: Program) -> Iterator[tuple[Call, _Place]]:

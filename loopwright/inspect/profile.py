@@ -27,6 +27,7 @@ from ..ir.graph.printer import span_text
 from ..ir.span import Span
 from ..pipeline import Built, Parts
 from ..text import seconds_text, shortened, table
+from ..tuning.at_sizes import size_values
 from .chrome_trace import trace_of
 from .kernel_calls import KernelCall, LoopTime, bound_text, kernel_calls, loop_times
 
@@ -112,7 +113,8 @@ def profile(
     made_of = parts.program, parts.kernels, parts.target, parts.threads
     timed = timed_program(*made_of)
     times, between = _measure(timed, arrays, seconds)
-    calls = kernel_calls(parts, times, machine)
+    values = size_values([region.shape for region in parts.program.inputs], arrays)
+    calls = kernel_calls(parts, times, machine, values)
     loops: tuple[LoopTime, ...] = ()
     if timed.loops:
         iterations = timed_program(*made_of, iterations=True).iterations(arrays)

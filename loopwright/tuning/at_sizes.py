@@ -17,13 +17,13 @@ import numpy as np
 from ..autotune.ranges import POINTS, Point, Weights, evenly_weighted, in_range
 from ..autotune.workload import workload_of
 from ..ir.dataclass import dataclass
-from ..ir.dims import Symbol, evaluate, linear, product, size_symbols, symbols
+from ..ir.dims import IntExpr, Symbol, evaluate, linear, product, size_symbols, symbols
 from ..ir.errors import LoopwrightValueError
 from ..ir.graph.nodes import Module
 from ..ir.graph.types import TensorType
 from ..ir.loop.prim import PrimFunc
 from ..ir.program.analysis import calls
-from ..ir.program.nodes import Program
+from ..ir.program.nodes import Call, Program
 
 __all__ = [
     "Arguments",
@@ -31,7 +31,9 @@ __all__ = [
     "arguments_of",
     "kernel_points",
     "kernel_weights",
+    "point_of_call",
     "random_arrays",
+    "size_values",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -86,7 +88,8 @@ def arguments_of(
                 raise LoopwrightValueError(f"the weight of {given} is {weight!r}, not a share")
             made.append(Arguments(_arrays_at(module, values, arrays, seed), values, float(weight)))
     else:
-        taken = _values_of(types, sizes, arrays) if arrays is not None else None
+        taken = None if arrays is None else size_values([t.shape for t in types], arrays)
+        taken = taken if taken is not None and taken.keys() >= sizes.keys() else None
         for values in _points(module, sizes, taken):
             at = arrays if arrays is not None and values == taken else None
             made.append(Arguments(at or _arrays_at(module, values, arrays, seed), values))
@@ -113,17 +116,16 @@ def _values(sizes: Mapping[str, Symbol], given: int | tuple[int, ...]) -> dict[s
     return values
 
 
-def _values_of(
-    types: Sequence[TensorType], sizes: Mapping[str, Symbol], arrays: Sequence[Array]
-) -> dict[str, int] | None:
-    """Returns the values of the sizes in a call, None if an axis of each alone does not say."""
+def size_values(shapes: Sequence[tuple[IntExpr, ...]], arrays: Sequence[Array]) -> dict[str, int]:
+    """Returns the values of the symbolic sizes for which an axis of an array alone stands."""
     values: dict[str, int] = {}
-    for type, array in zip(types, arrays):
-        for wanted, given in zip(type.shape, array.shape):
+    for shape, array in zip(shapes, arrays):
+        for wanted, given in zip(shape, array.shape):
             parts = linear(wanted)
-            if parts is not None and [*parts[0].values()] == [1] and not parts[1]:
-                values.setdefault(*parts[0], int(given))
-    return {n: values[n] for n in sizes} if values.keys() >= sizes.keys() else None
+            if parts is not None and len(parts[0]) == 1:
+                ((name, factor),) = parts[0].items()
+                values.setdefault(name, (given - parts[1]) // factor)
+    return values
 
 
 def _points(
@@ -193,11 +195,19 @@ def kernel_points(
         sizes = prims[call.kernel].sizes
         if call.kernel in points or not sizes:
             continue
-        if all(symbols(value) <= values.keys() for value in call.sizes):
-            there = [evaluate(value, values) for value in call.sizes]
-            if in_range(prims[call.kernel], there) and all(there):
-                points[call.kernel] = {s.name: v for s, v in zip(sizes, there, strict=True)}
+        point = point_of_call(call, prims[call.kernel], values)
+        if point is not None and all(point.values()):
+            points[call.kernel] = point
     return points
+
+
+def point_of_call(call: Call, prim: PrimFunc, values: Mapping[str, int]) -> Point | None:
+    """Returns the values of a kernel's sizes in a call, None if they depend on data."""
+    if not all(symbols(value) <= values.keys() for value in call.sizes):
+        return None
+    there = [evaluate(value, values) for value in call.sizes]
+    sizes = zip(prim.sizes, there, strict=True)
+    return {s.name: v for s, v in sizes} if in_range(prim, there) else None
 
 
 def kernel_weights(
