@@ -80,7 +80,7 @@ def _run(args: argparse.Namespace) -> int:
 def _run_saved(saved: SavedFunction, seconds: float) -> int:
     """Times a saved function, beside which there is nothing to run."""
     rng = np.random.default_rng(0)
-    arrays = {n: filled(s, rng, saved.name) for n, s in zip(saved.inputs, saved.specs, strict=True)}
+    arrays = {n: filled(s, rng) for n, s in zip(saved.inputs, saved.specs, strict=True)}
     saved.run(arrays)
     print(f"{saved.name}   of {saved.path}, for {saved.target.isa}")
     best = _sample(lambda: saved.run(arrays), seconds)

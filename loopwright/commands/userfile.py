@@ -3,7 +3,8 @@
 
 Arguments come from, in this order,
 
-1. ``--arg x=f32[1,3,224,224]`` (or without ``x=``: in the order of the parameters),
+1. ``--arg x=f32[1,3,224,224]`` (or without ``x=``: in the order of the parameters); with names for
+   sizes (``x=f32[n,784]``) the code is for all of them, or for those in ``--arg n=1..4096``,
    A model needs it for inputs whose sizes it leaves open only,
 2. ``FUNCTION_inputs`` in the file, or ``example_inputs`` for all its functions: a tuple of
    positional arguments, a dict by name, or a function that returns one of these. They may be arrays
@@ -14,10 +15,12 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -27,11 +30,12 @@ import numpy as np
 
 from ..compile import CompiledFunction
 from ..ir.dataclass import dataclass
+from ..ir.dims import IntExpr, size_symbols, substitute, typical
 from ..ir.errors import LoopwrightError
 from ..module import CompiledModule, parse
 from ..onnx_model import imported
 from ..saved import SavedFunction, load
-from ..tracer.specs import DTypeSpec, Spec, parse_spec
+from ..tracer.specs import Dim, DTypeSpec, Spec, parse_spec
 from .usage import UsageError
 
 __all__ = [
@@ -62,8 +66,8 @@ class UserFunction:
     def arrays(self, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments, with random values for every spec."""
         rng = np.random.default_rng(seed)
-        values = tuple(filled(a, rng, self.name) for a in self.args)
-        return values, {k: filled(v, rng, self.name) for k, v in self.kwargs.items()}
+        values = tuple(filled(a, rng) for a in self.args)
+        return values, {k: filled(v, rng) for k, v in self.kwargs.items()}
 
 
 def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> None:
@@ -79,7 +83,8 @@ def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> No
         action="append",
         default=[],
         metavar="NAME=SPEC",
-        help="shape and dtype of an argument, as in x=f32[64,784]; again for each. "
+        help="shape and dtype of an argument, as in x=f32[64,784], or x=f32[n,784] with n=1..4096 "
+        "(for all such sizes); again for each. "
         "Without: FUNCTION_inputs or example_inputs in the file",
     )
 
@@ -110,6 +115,11 @@ def load_function(
         compiled.threads = _checked(threads)
     plain = compiled.function
     args, kwargs = _arguments(module, name, plain, specs)
+    bound = inspect.signature(plain).bind(*args, **kwargs).arguments
+    symbolic = {n: s for n, s in bound.items() if isinstance(s, Spec) and size_symbols(*s.shape)}
+    if symbolic:
+        options = {**compiled.options(), "threads": compiled.threads, "dynamic": symbolic}
+        compiled = CompiledFunction(plain, **options)
     return UserFunction(f"{file}:{name}", compiled, plain, args, kwargs)
 
 
@@ -281,6 +291,7 @@ def _from_specs(
     signature = inspect.signature(plain)
     values = dict(zip(signature.parameters, args)) | kwargs
     unnamed = iter(signature.parameters)
+    ranges, specs = _ranges(specs)
     for text in specs:
         parameter, equals, spec = text.partition("=")
         if not equals:
@@ -290,7 +301,9 @@ def _from_specs(
                 f"--arg {text}: {name}{signature} has no "
                 + (f"parameter {parameter!r}" if parameter else "parameter left for it")
             )
-        values[parameter] = _parsed(text, spec)
+        parsed = _parsed(text, spec)
+        shape = tuple(substitute(s, ranges) for s in parsed.shape)
+        values[parameter] = replace(parsed, type=replace(parsed.type, shape=shape))
     try:
         bound = signature.bind(**values)
     except TypeError as error:
@@ -298,17 +311,33 @@ def _from_specs(
     return bound.args, dict(bound.kwargs)
 
 
-def filled(value: Any, rng: np.random.Generator, name: str) -> Any:
-    """Returns random values for a spec, and other arguments as they are."""
+_RANGE = re.compile(r"(\w+)=(\d+)\.\.(\d+)")
+
+
+def _ranges(specs: Sequence[str]) -> tuple[dict[str, IntExpr], list[str]]:
+    """Returns the sizes whose ranges are given (``n=1..4096``), and the other arguments."""
+    ranges: dict[str, IntExpr] = {}
+    others: list[str] = []
+    for text in specs:
+        match = _RANGE.fullmatch(text)
+        if match is None:
+            others.append(text)
+            continue
+        try:
+            ranges[match[1]] = Dim(match[1], min=int(match[2]), max=int(match[3]))
+        except LoopwrightError as error:
+            raise UsageError(f"--arg {text}: {error.message}") from error
+    return ranges, others
+
+
+def filled(value: Any, rng: np.random.Generator) -> Any:
+    """Returns random values for a spec, of likely values of its sizes where they are symbolic, and
+    other arguments as they are."""
     if isinstance(value, DTypeSpec):
         value = value[()]
     if not isinstance(value, Spec):
         return value
-    sizes = [s for s in value.shape if isinstance(s, int)]
-    if len(sizes) < len(value.shape):
-        raise UsageError(
-            f"{name}: {value} has a symbolic size, and this needs arrays; give numbers"
-        )
+    sizes = [typical(s) for s in value.shape]
     if value.dtype.kind == "f":
         return rng.standard_normal(sizes).astype(value.dtype)
     return rng.integers(0, 2 if value.dtype.kind == "b" else 100, sizes).astype(value.dtype)
