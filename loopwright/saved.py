@@ -13,23 +13,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from .codegen.saved_program import load_program, save_program
-from .ir.dims import Dim, IntExpr, size, substitute
-from .ir.dims_parser import parse_dim
 from .ir.dtype import DTYPES
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .ir.graph.nodes import Block, Constant, Function, Module
-from .ir.graph.requirements import RELATIONS, Requirement
+from .ir.graph.nodes import Module
 from .ir.graph.types import TensorType
-from .ir.span import Span
 from .other_kind import refuse_other_kind
-from .sizes import request_sizes
 from .threads import check_threads
 from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
 from .tracer.arguments import LeafSpec, Static
-from .tracer.function import Fixed, Integer
+from .tracer.function import Fixed
 from .tracer.pytree import LEAF, Leaf, Node, Structure
 from .user_errors import for_user
 
@@ -59,7 +52,7 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
             hint="return new arrays, and take arrays in the place of Python numbers",
         )
     main = traced.module.main
-    count = sum(1 for output in traced.outputs if output is None or isinstance(output, Integer))
+    count = sum(1 for output in traced.outputs if output is None)
     request = traced.request
     extra = {
         "name": traced.name,
@@ -69,9 +62,7 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
         "leaves": [_leaf(leaf, traced.name) for leaf in request.leaves],
         "operands": list(traced.parameters),
         "result": _written(traced.structure, traced.name),
-        "fixed": [_output(o, traced.name) for o in traced.outputs],
-        "sizes": [[s.name, s.low, s.high] for s in request_sizes(request).values()],
-        "requirements": [_requirement(r) for r in main.requirements],
+        "fixed": [None if o is None else _value(o, traced.name) for o in traced.outputs],
         "inputs": [param.name for param in main.params],
         "outputs": list(main.attrs.get("outputs", map(str, range(count)))),
     }
@@ -167,16 +158,11 @@ class SavedFunction:
             )
         arrays = [to_array(feeds[name]) for name in self.inputs]
         for name, spec, array in zip(self.inputs, self.specs, arrays, strict=True):
-            fits = len(array.shape) == len(spec.shape) and all(
-                isinstance(s, Dim) or s == n for s, n in zip(spec.shape, array.shape, strict=True)
-            )
-            if not fits or array.dtype != spec.dtype:
+            if (array.shape, array.dtype) != (spec.shape, spec.dtype):
                 raise LoopwrightTypeError(
                     f"{name} of {self.name} is {array.dtype}{list(array.shape)}, but it was saved "
                     f"for {spec}"
                 )
-        if request_sizes(self.traced.request):
-            self._call(tuple(arrays), {})  # raises for sizes that do not fit
         return dict(zip(self.outputs, self._executable(arrays), strict=True))
 
     def as_text(self, level: str = "program") -> str:
@@ -222,20 +208,7 @@ def _leaf(leaf: LeafSpec, name: str) -> list[Any]:
     if isinstance(leaf, Static):
         return _value(leaf, name)
     weak = None if leaf.weak is None else leaf.weak.__name__
-    sizes = [str(s) if isinstance(s, Dim) else s for s in leaf.type.shape]
-    return ["array", leaf.type.dtype.name, sizes, weak]
-
-
-def _output(output: Any, name: str) -> list[Any] | None:
-    """Returns a leaf of the result; a symbolic size is the next array, as an int."""
-    if output is None:
-        return None
-    return ["size", None] if isinstance(output, Integer) else _value(output, name)
-
-
-def _requirement(wanted: Requirement) -> list[Any]:
-    place = None if wanted.span is None else [wanted.span.file, wanted.span.line]
-    return [str(wanted.left), wanted.relation, str(wanted.right), wanted.message, place]
+    return ["array", leaf.type.dtype.name, list(leaf.type.shape), weak]
 
 
 def _value(fixed: Any, name: str) -> list[Any]:
@@ -252,19 +225,18 @@ def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Name
     """Returns what a file says about the calls of its function."""
     kinds = list(inspect._ParameterKind)  # pyright: ignore[reportPrivateUsage]
     parameters = [inspect.Parameter(name, kinds[kind]) for name, kind in extra["parameters"]]
-    sizes = {str(n): size(str(n), int(low), int(high)) for n, low, high in extra.get("sizes", ())}
     request = Request(
         tuple(parameter.name for parameter in parameters),
         tuple(map(_structure, extra["arguments"])),
-        tuple(_leaf_of(row, sizes) for row in extra["leaves"]),
+        tuple(_leaf_of(row) for row in extra["leaves"]),
     )
-    outputs = tuple(map(_output_of, extra["fixed"]))
-    required = tuple(_requirement_of(row, sizes) for row in extra.get("requirements", ()))
-    main = Function((), Block((), Constant(np.zeros(()))), {}, None, required)
+    outputs = tuple(
+        None if row is None else Fixed(_VALUES[row[0]](row[1])) for row in extra["fixed"]
+    )
     traced = Traced(
         str(extra["name"]),
         inspect.Signature(parameters),
-        Module({"main": main}),
+        Module({}),
         request,
         tuple(extra["operands"]),
         _structure(extra["result"]),
@@ -274,29 +246,9 @@ def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Name
     return traced, frozenset(extra["static"]), *names
 
 
-def _size_of(written: Any, sizes: Mapping[str, IntExpr]) -> IntExpr:
-    return substitute(parse_dim(written), sizes) if isinstance(written, str) else int(written)
-
-
-def _output_of(row: Sequence[Any] | None) -> Fixed | Integer | None:
-    if row is None:
-        return None
-    return Integer() if row[0] == "size" else Fixed(_VALUES[row[0]](row[1]))
-
-
-def _requirement_of(row: Sequence[Any], sizes: Mapping[str, IntExpr]) -> Requirement:
-    left, relation, right, message, place = row
-    span = None if place is None else Span(str(place[0]), int(place[1]))
-    if relation not in RELATIONS:
-        raise ValueError(relation)
-    pair = _size_of(left, sizes), _size_of(right, sizes)
-    return Requirement(pair[0], relation, pair[1], str(message), span)
-
-
-def _leaf_of(row: Sequence[Any], sizes: Mapping[str, IntExpr]) -> LeafSpec:
+def _leaf_of(row: Sequence[Any]) -> LeafSpec:
     if row[0] != "array":
         return Static(_VALUES[row[0]], _VALUES[row[0]](row[1]))
     _, dtype, shape, weak = row
     weaks: dict[Any, Any] = {None: None, "int": int, "float": float, "complex": complex}
-    shape = tuple(_size_of(s, sizes) for s in shape)
-    return ArraySpec(TensorType(shape, DTYPES[dtype]), weaks[weak])
+    return ArraySpec(TensorType(tuple(map(int, shape)), DTYPES[dtype]), weaks[weak])

@@ -168,7 +168,10 @@ class _Folder:
         size = _bytes(var.type)
         if len(arrays) != len(call.args) or not 0 <= size <= MOST_FOLDED:
             return None
-        ops = [b.value.op for b in function.body.bindings if isinstance(b.value, Call)]
+        inner = [b.value for b in function.body.bindings if isinstance(b.value, Call)]
+        if any(_is_symbolic(value) for each in inner for value in each.attrs.values()):
+            return None
+        ops = [each.op for each in inner]
         cost = sum(_cost(op) for op in ops if isinstance(op, Operator))
         if var in self.copied and size > GROWTH_LIMIT and cost < self.costly:
             return None
