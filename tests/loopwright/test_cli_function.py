@@ -70,6 +70,13 @@ def test_specs_take_the_place_of_the_files_arguments(capsys) -> None:
     assert "Tensor[(5, 4), float32]" in shown(capsys, "show", "net.py:layer", "--arg", "f32[5,4]")
 
 
+def test_sizes_have_names_and_ranges(capsys) -> None:
+    words = ["net.py:layer", "--arg", "x=f32[n,4]", "--arg", "n=1..64"]
+    out = shown(capsys, "show", *words)
+    assert "def @main[n in 1..64](%x: Tensor[(n, 4), float32]" in out
+    assert "float32[64, 3]" in shown(capsys, "run", *words)  # of a likely size
+
+
 def test_every_line_of_the_graph_names_its_line_of_python(capsys) -> None:
     assert "net.py:8" in shown(capsys, "show", "net.py:layer", "--level", "graph")
 
@@ -111,7 +118,7 @@ MISTAKES = {
     "show net.py:layer --level soup": "invalid choice: 'soup'",
     "bench net.py:layer --threads 0": "--threads 0: there must be at least one",
     "bench net.py:layer --seconds 0": "--seconds 0: the time must be more than nothing",
-    "bench net.py:named --arg x=f32[n]": "float32[n] has a symbolic size",
+    "show net.py:layer --arg x=f32[n,4] --arg n=5..2": "the size n has no values: 5 to 2",
     "explain net.py:layer --threads 0": "--threads 0: there must be at least one",
     "explain net.py:layer --seconds 0": "--seconds 0: the time must be more than nothing",
     "explain net.py:layer --svg a.png": "--svg a.png: the picture is an SVG; name it a.svg",
