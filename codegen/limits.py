@@ -17,8 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..ir.dims import Dim, as_int
+from ..ir.dims import Dim
 from ..ir.errors import ScheduleError
+from ..ir.loop.block_tiles import greatest
 from ..ir.loop.expr import Expr, Read, walk
 from ..ir.loop.kinds import LoopKind, Scope
 from ..ir.loop.nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, statements
@@ -117,9 +118,9 @@ class _Count:
         for stmt in body:
             if isinstance(stmt, Loop):
                 if stmt.kind == LoopKind.UNROLL:
-                    self.body(stmt.body, copies * as_int(stmt.extent), vector)
+                    self.body(stmt.body, copies * stmt.trips, vector)
                 elif stmt.kind == LoopKind.VECTORIZE:
-                    self.body(stmt.body, copies * -(-as_int(stmt.extent) // self.lanes), stmt)
+                    self.body(stmt.body, copies * -(-greatest(stmt.extent) // self.lanes), stmt)
                 else:
                     self.add(LOOP * copies)
                     self.body(stmt.body, copies, vector)

@@ -4,7 +4,6 @@ vectors that are interleaved, as it reads them.
 
 from __future__ import annotations
 
-from ...ir.dims import as_int
 from ...ir.dtype import INT8
 from ...ir.loop.intrinsics import GROUP, dot_of
 from ...ir.loop.nest import Intrinsic, Loop, Store
@@ -28,8 +27,8 @@ def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
     """
     if len(loop.body) != 1:  # no statement is left where the addend is zero
         return False
-    stmt, lanes, count = loop.body[0], env.lanes, as_int(loop.extent)
-    if not isinstance(stmt, Store) or stmt.stream or lanes is None:
+    stmt, lanes, count = loop.body[0], env.lanes, loop.trips
+    if not isinstance(stmt, Store) or stmt.stream or lanes is None or lanes.mask:
         return False
     place = e.places.get(stmt.buffer)
     if place is None or count not in (2, 4):
@@ -67,7 +66,7 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
     """
     dot, lanes = dot_of(loop), env.lanes
     held = e.registers.get(dot.stmt.buffer) if dot else None
-    if dot is None or held is None or lanes is None or lanes.lanes not in (4, 8, 16):
+    if dot is None or held is None or lanes is None or lanes.lanes not in (4, 8, 16) or lanes.mask:
         return False
     start = env.bind(loop.var, 0)
     at, moves = e.register_place(held, dot.stmt.indices, start)

@@ -32,12 +32,14 @@ _Linear = tuple[tuple[tuple[str, int], ...], int]
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The vector loop being written: lane l stands for ``var = offset + l``, for l < ``active``."""
+    """The vector loop being written: lane l stands for ``var = offset + l``, for l < ``active``,
+    and only where it is true in ``mask``, if there is one."""
 
     var: str
     offset: int
     lanes: int
     active: int
+    mask: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +333,8 @@ class Memory:
         lanes = env.lanes
         if lanes is None or lanes.active < lanes.lanes or place.buffer.dtype.is_bool:
             return False
+        if lanes.mask is not None:
+            return False
         if mod(place.buffer.size * place.buffer.dtype.bytes, 64) != 0:
             return False
         steps = [lanes.offset]
@@ -339,10 +343,33 @@ class Memory:
                 steps.append(coefficient)
         return all(step % lanes.lanes == 0 for step in steps)
 
+    def lanes_before(self, end: Value, lanes: int) -> Value:
+        """Returns the mask of the lanes whose number is less than ``end``, which is less than 128
+        in size."""
+        bits = min(64, self.target.vector_bytes * 8 // lanes)
+        steps = ", ".join(f"i{bits} {lane}" for lane in range(lanes))
+        if bits < 64:
+            end = self.w.convert("trunc", end, f"i{bits}")
+        numbers = Value(f"<{steps}>", f"i{bits}", lanes)
+        return self.w.op("icmp slt", numbers, self.w.splat(end, lanes), type="i1")
+
+    def masked_store(self, place: Place, address: Value, value: Value, mask: Value) -> None:
+        """Write the lanes of ``mask`` from ``address`` on."""
+        symbol = f"llvm.masked.store.{overload(place.type, value.lanes)}.p0"
+        self.w.calls.add(f"declare void @{symbol}({value.full_type}, ptr, <{value.lanes} x i1>)")
+        align = place.buffer.dtype.bytes
+        self.w.line(f"call void @{symbol}({value}, ptr align {align} {address.name}, {mask})")
+
     def store(
-        self, place: Place, address: Value, value: Value, active: int, stream: bool = False
+        self,
+        place: Place,
+        address: Value,
+        value: Value,
+        active: int,
+        stream: bool = False,
+        mask: Value | None = None,
     ) -> None:
-        """Write the first ``active`` lanes of ``value`` from ``address`` on.
+        """Write the first ``active`` lanes of ``value`` from ``address`` on, or those of ``mask``.
 
         ``stream`` writes a whole aligned vector by a non-temporal store.
         """
@@ -350,6 +377,9 @@ class Memory:
             value = self.w.convert("zext", value, "i8")
         align = place.buffer.dtype.bytes
         place.version += 1
+        if mask is not None:
+            self.masked_store(place, address, value, mask)
+            return
         if stream:
             align *= value.lanes
             self.w.line(f"store {value}, {address}, align {align}, !nontemporal !0")
@@ -361,11 +391,7 @@ class Memory:
         # Not for one lane: LLVM 22.1 makes a masked store of a truncated value with one lane a
         # scalar store of the value before it was truncated, which also writes what is behind it.
         if self.target.has_masks and active > 1:
-            lanes = value.lanes
-            symbol = f"llvm.masked.store.{overload(place.type, lanes)}.p0"
-            self.w.calls.add(f"declare void @{symbol}({value.full_type}, ptr, <{lanes} x i1>)")
-            mask = self.active_mask(lanes, active)
-            self.w.line(f"call void @{symbol}({value}, ptr align {align} {address.name}, {mask})")
+            self.masked_store(place, address, value, self.active_mask(value.lanes, active))
             return
         for start, count in _powers(active):
             if count == 1:

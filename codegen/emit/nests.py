@@ -42,7 +42,7 @@ from .memory import Env, Lanes, Place
 from .registers import Registers
 from .scalars import literal
 from .tiles import TileSums, tile_sums
-from .together import joint_stores, store_together, vectors_of
+from .together import joint_stores, store_together
 from .transpose import transpose
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
@@ -237,8 +237,8 @@ class NestEmitter(ValueEmitter):
         inner = stmt.body[0] if len(stmt.body) == 1 else None
         if not isinstance(inner, Loop) or inner.kind != LoopKind.VECTORIZE:
             return False
-        count, width = as_int(stmt.extent), as_int(inner.extent)
-        if count < 2:
+        count, width = stmt.trips, inner.extent
+        if count < 2 or not isinstance(width, int):
             return False
         lanes = self._lanes_for(width)
         stores: list[tuple[Store, Place, IntExpr]] = []
@@ -314,15 +314,34 @@ class NestEmitter(ValueEmitter):
     def vector_loop(self, stmt: Loop, env: Env) -> None:
         lanes = self.lanes_of(stmt)
         if lanes == 1:
-            for i in range(as_int(stmt.extent)):
+            for i in range(stmt.trips):
                 self.body(stmt.body, env.bind(stmt.var, i))
             return
         if self._joins(stmt):
             self.join_lanes(stmt, env, lanes)
             return
-        for vector in vectors_of(stmt, env, lanes):
+        for vector in self.vectors_of(stmt, env, lanes):
             for inner in stmt.body:
                 self.vector_statement(inner, vector)
+
+    def vectors_of(self, stmt: Loop, env: Env, lanes: int) -> list[Env]:
+        """The environment of each vector of a vector loop; of a symbolic extent, with masks."""
+        width = self._most(stmt.extent)
+        self.ranges[stmt.var] = (0, width - 1)
+        vectors = range(0, width, lanes)
+        if isinstance(stmt.extent, int):
+            return [
+                Env(env.values, Lanes(stmt.var, offset, lanes, min(lanes, width - offset)))
+                for offset in vectors
+            ]
+        masks = [
+            self.memory.lanes_before(self.memory.index(stmt.extent - offset, env), lanes)
+            for offset in vectors
+        ]
+        return [
+            Env(env.values, Lanes(stmt.var, offset, lanes, min(lanes, width - offset), mask))
+            for offset, mask in zip(vectors, masks, strict=True)
+        ]
 
     def _joins(self, stmt: Loop) -> bool:
         """True if a vector loop adds its lanes up."""
@@ -349,7 +368,7 @@ class NestEmitter(ValueEmitter):
 
     def lanes_of(self, stmt: Loop) -> int:
         """Returns the number of lanes of the vectors of a vector loop."""
-        width = as_int(stmt.extent)
+        width = self._most(stmt.extent)
         for name in self._moving_with(stmt):
             if name in self.registers:
                 width = max(width, self.registers[name].width)
@@ -392,16 +411,16 @@ class NestEmitter(ValueEmitter):
     def join_lanes(self, loop: Loop, env: Env, lanes: int) -> None:
         """Reductions over the lanes of a vector loop: joined vector by vector, then in a tree."""
         totals: dict[object, tuple[Accumulate, Env, Value]] = {}  # by statement and element
-        width = as_int(loop.extent)
-        for offset in range(0, width, lanes):
-            active = min(lanes, width - offset)
-            inside = Env(env.values, Lanes(loop.var, offset, lanes, active))
+        for inside in self.vectors_of(loop, env, lanes):
+            assert inside.lanes is not None
+            active, mask = inside.lanes.active, inside.lanes.mask
             for stmt, here in self._unrolled_reductions(loop.body, inside):
                 combiner, dtype = COMBINERS[stmt.combiner], stmt.value.dtype
                 value = self.w.splat(self.value(stmt.value, here), lanes)
-                if active < lanes:
+                if active < lanes or mask is not None:
                     identity = self.w.splat(literal(combiner.identity(dtype), dtype), lanes)
-                    value = self.w.select(self.memory.active_mask(lanes, active), value, identity)
+                    some = mask or self.memory.active_mask(lanes, active)
+                    value = self.w.select(some, value, identity)
                 key = (id(stmt), *(self.memory.index_value(i, here) for i in stmt.indices))
                 if key in totals:
                     value = self.scalars.combine(combiner.op, totals[key][2], value, dtype)
@@ -537,7 +556,8 @@ class NestEmitter(ValueEmitter):
 
     def current(self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env) -> Value:
         """The value of an element (or of the lanes) before it is changed."""
-        return self.read_place(name, indices, dtype, env, None)
+        mask = None if env.lanes is None or name in self.registers else env.lanes.mask
+        return self.read_place(name, indices, dtype, env, mask)
 
     def assign(
         self,
@@ -551,6 +571,8 @@ class NestEmitter(ValueEmitter):
         if held is not None:
             at, moves = self.register_place(held, indices, env)
             active = env.lanes.active if env.lanes is not None else 1
+            if env.lanes is not None and env.lanes.mask is not None and value.lanes > 1:
+                value = self._where_active(held, at, moves, value, env.lanes.mask)
             if not moves and value.lanes > 1:  # the last lane's is there in the end
                 value, active = self.w.extract(value, active - 1), 1
             held.write(self.w, at, value, active if moves else 1)
@@ -558,12 +580,38 @@ class NestEmitter(ValueEmitter):
         place = self.places[name]
         flat = self.memory.flat_index(place, indices)
         stride = self.memory.lane_stride(flat, env)
+        mask = env.lanes.mask if env.lanes is not None else None
         if env.lanes is None or stride == 1:
             active = env.lanes.active if env.lanes else 1
             streamed = stream and self.memory.is_aligned(place, flat, env)
             address = self.memory.address(place, flat, env)
-            self.memory.store(place, address, value, active, streamed)
+            self.memory.store(place, address, value, active, streamed, mask)
             return
         for lane in range(env.lanes.active):
             address = self.memory.address(place, flat, env.lane(lane))
-            self.memory.store(place, address, self.w.extract(value, lane), 1)
+            element = self.w.extract(value, lane)
+
+            def store(address: Value = address, element: Value = element) -> None:
+                self.memory.store(place, address, element, 1)
+
+            if mask is None:
+                store()
+            else:
+                self.w.branch(self.w.extract(mask, lane), store, None)
+
+    def _where_active(
+        self, held: Registers, at: int, moves: bool, value: Value, mask: Value
+    ) -> Value:
+        """Returns what registers hold after the lanes of a mask were set to a value: in each of
+        their lanes, or where all lanes are one element, in all."""
+        if moves:
+            old = held.read_written(self.w, at, value.lanes)
+            return value if old is None else self.w.select(mask, value, old)
+        one = held.read(self.w, at) if held.written.get(at // held.lanes) else None
+        for lane in range(value.lanes):
+            element = self.w.extract(value, lane)
+            one = (
+                element if one is None else self.w.select(self.w.extract(mask, lane), element, one)
+            )
+        assert one is not None
+        return self.w.splat(one, value.lanes)

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ...ir.dims import as_int
 from ...ir.loop.expr import Expr, Op, Read, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Loop, Stmt, Store
-from .memory import Env, Lanes
+from .memory import Env
 from .writer import Value
 
-__all__ = ["LONG_EXPRESSION", "StoreEmitter", "joint_stores", "store_together", "vectors_of"]
+__all__ = ["LONG_EXPRESSION", "StoreEmitter", "joint_stores", "store_together"]
 
 LONG_EXPRESSION = 64
 """Operators of a vector from which on a core, which looks some 500 instructions ahead, does not
@@ -34,10 +33,8 @@ class StoreEmitter(Protocol):
 
     joint: dict[int, Runs]  # by the identity of a body
 
-    @property
-    def ranges(self) -> dict[str, tuple[int, int]]: ...
-
     def lanes_of(self, stmt: Loop) -> int: ...
+    def vectors_of(self, stmt: Loop, env: Env, lanes: int) -> list[Env]: ...
     def loop(self, stmt: Loop, env: Env) -> None: ...
     def always_needed(self, expr: Expr, env: Env) -> tuple[Expr, ...]: ...
     def store(self, stmt: Store, env: Env, memo: dict[object, Value] | None = None) -> None: ...
@@ -48,15 +45,6 @@ class StoreEmitter(Protocol):
         guard: Value | None = None,
         memo: dict[object, Value] | None = None,
     ) -> Value: ...
-
-
-def vectors_of(stmt: Loop, env: Env, lanes: int) -> list[Env]:
-    """The environment of each vector of a vector loop."""
-    width = as_int(stmt.extent)
-    return [
-        Env(env.values, Lanes(stmt.var, offset, lanes, min(lanes, width - offset)))
-        for offset in range(0, width, lanes)
-    ]
 
 
 def joint_stores(emitter: StoreEmitter, stmts: Sequence[Stmt]) -> Runs:
@@ -119,9 +107,8 @@ def store_together(emitter: StoreEmitter, run: Sequence[Loop], env: Env) -> None
         for loop in run:
             emitter.loop(loop, env)
         return
-    vectors = vectors_of(run[0], env, lanes)
+    vectors = emitter.vectors_of(run[0], env, lanes)
     memos: list[dict[object, Value]] = [{} for _ in vectors]
-    emitter.ranges[run[0].var] = (0, as_int(run[0].extent) - 1)
     for loop in run:
         store = _store_of(loop)
         assert store is not None

@@ -157,7 +157,7 @@ class ValueEmitter:
     ) -> Value | None:
         """The lanes ``wanted`` of a read, ``other`` in the rest; None if there is no short way."""
         place = self.places.get(node.buffer)
-        if place is None or env.lanes is None or node.dtype.is_bool:
+        if place is None or env.lanes is None or node.dtype.is_bool or env.lanes.mask:
             return None
         indices = node.plain_indices
         if len(indices) < len(node.indices):
@@ -250,6 +250,11 @@ class ValueEmitter:
         return wide
 
     def read(self, node: Read, env: Env, guard: Value | None, memo: dict[object, Value]) -> Value:
+        lanes = env.lanes
+        if lanes is not None and lanes.mask is not None:
+            places = node.indices
+            if any(not isinstance(i, int | Dim) or mentions(i, lanes.var) for i in places):
+                guard = self._both(guard, lanes.mask)
         if guard is not None and self._inside(node):
             guard = None
         if len(node.plain_indices) == len(node.indices):
@@ -280,7 +285,7 @@ class ValueEmitter:
             if guard is None:
                 return self.memory.load(place, address, lanes.lanes, lanes.active)
             mask = self.w.splat(guard, lanes.lanes)
-            if lanes.active < lanes.lanes:
+            if lanes.active < lanes.lanes and lanes.mask is None:
                 mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
             loaded = self.memory.masked(place, address, mask)
             return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded

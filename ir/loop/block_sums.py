@@ -177,7 +177,7 @@ class _Sum:
                 inside, times = self._in_blocks(stmt.body)
                 moves = self._moves_with(stmt)
                 if stmt.kind == LoopKind.VECTORIZE:
-                    times *= 1 if moves else -(-stmt.trips // LANES)
+                    times *= 1 if moves else -(-greatest(stmt.extent) // LANES)
                 else:
                     new = [replace(stmt, body=tuple(inside))]
                     if times and not moves:

@@ -171,16 +171,18 @@ def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
     kinds = [loop.kind for loop in path]
     if dot is None or not isinstance(sums, Accumulate) or kinds.count(LoopKind.VECTORIZE) != 1:
         return None
+    if not all(isinstance(loop.extent, int) for loop in path):
+        return None
     at = kinds.index(LoopKind.VECTORIZE)
     row, column, inner = path[0] if at else None, path[at], path[:at:-1]
     unrolled = all(loop.kind == LoopKind.UNROLL for loop in (*path[:at], *inner))
     if at > 1 or len(inner) > 2 or not unrolled or sums.buffer not in buffers:
         return None
     depth = GROUP * (inner[1].trips if len(inner) > 1 else 1)
-    rows = row.trips if row else 1
-    if max(rows, column.trips) > SIDE * ROWS or depth > ROW_BYTES:
+    rows, columns = row.trips if row else 1, column.trips
+    if max(rows, columns) > SIDE * ROWS or depth > ROW_BYTES:
         return None
-    if rows * column.trips != as_int(buffers[sums.buffer].size):
+    if rows * columns != as_int(buffers[sums.buffer].size):
         return None
     names = (column.var, row.var if row else None, *(loop.var for loop in inner))
     for left, right in ((dot.left, dot.right), (dot.right, dot.left)):
@@ -188,7 +190,7 @@ def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
         columns_of = _factor(right, names, buffers, columns=True)
         if rows_of and columns_of:
             inside = tuple(loop.var for loop in inner)
-            extents = rows, column.trips, depth
+            extents = rows, columns, depth
             return TileDot(sums, names[1], column.var, inside, rows_of, columns_of, *extents)
     return None
 

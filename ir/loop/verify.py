@@ -199,7 +199,7 @@ class _NestVerifier:
         if stmt.kind not in tuple(LoopKind) or negative:
             self.fail(stmt, "the loop has an unknown kind or a negative extent")
         self.check_variables(stmt, stmt.extent, scope)
-        if stmt.kind in (LoopKind.VECTORIZE, LoopKind.UNROLL) and isinstance(stmt.extent, Dim):
+        if stmt.kind == LoopKind.UNROLL and isinstance(stmt.extent, Dim):
             self.fail(stmt, f"a loop of the kind {stmt.kind} has a constant extent")
         if stmt.var in scope.ranges or stmt.var in self.sizes:
             self.fail(stmt, f"{stmt.var} is the variable of a loop around this one")

@@ -32,7 +32,7 @@ from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.procedure import Procedure
 from ..loop.scalar import COMBINERS
 from .limits import LIMITS, buffer_bytes
-from .loops import Body, Limits, LoopWriter, Values
+from .loops import Body, Limits, LoopWriter, Values, is_masked
 from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
 from .prefetching import Walk, contiguous
@@ -518,9 +518,14 @@ class _Writer(LoopWriter):
     # -- buffers and indices -------------------------------------------------------------------
 
     def private(self, stage: Stage, name: str, values: Values, limits: Limits) -> _Local:
-        shape = tuple(limits[a.name] for a in stage.axes)
+        shape = tuple(self.room(a.name, values, limits) for a in stage.axes)
         fixed = tuple(self.axis_value(a.name, values) for a in stage.axes)
         return _Local(Buffer(name, shape, stage.buffer.dtype), fixed)
+
+    def room(self, axis: str, values: Values, limits: Limits) -> IntExpr:
+        """Returns the elements of a private buffer along an axis: also those of masked lanes."""
+        ends = bounds(limits[axis], self.ranges) if is_masked(axis) in values else None
+        return ends[1] if ends is not None else limits[axis]
 
     def bounded(self, local: _Local) -> _Local | None:
         """Returns a private buffer of the greatest size it may need; None if that is large."""

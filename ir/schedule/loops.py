@@ -14,6 +14,7 @@ limit is an expression of the loop's variable::
       unroll i.1 in 4: s[8 * (n // 8) + i.1]
     for i.0.rest in n % 4: s[4 * (n // 4) + i.0.rest]
 
+What is left of lanes runs in masked ones: ``vectorize i.1 in min(16, n % 64 - 16 * i.0.rest)``.
 In a parallel or fused loop a firm one has a further iteration for what is left.
 """
 
@@ -48,7 +49,9 @@ from ..loop.nest import If, Let, Loop, Stmt
 from .limits import LIMITS
 from .state import State
 
-__all__ = ["Body", "Limits", "LoopWriter", "Values"]
+__all__ = ["Body", "Limits", "LoopWriter", "Values", "is_masked"]
+
+MASKED_LANES = 16  # of the vectors of a rest: those of float32 in 64 bytes
 
 Limits = Mapping[str, IntExpr]  # how much of an axis is left inside the loops so far
 
@@ -103,6 +106,12 @@ Body = Callable[[Values, Limits], list[Stmt]]
 def _start_of(axis: str) -> str:
     """Returns the key in ``Values`` of the start, on its axis, of the piece around the loops."""
     return f"{axis}@"
+
+
+def is_masked(axis: str) -> str:
+    """Returns the key in ``Values`` that is there where the limit of an axis is a number of lanes:
+    each loop inside has one iteration, but for the lanes."""
+    return f"{axis}%"
 
 
 def _short_panels(state: State) -> dict[str, Limits]:
@@ -264,6 +273,8 @@ class LoopWriter:
         """Returns the loop, and those over the rest, where the limit around it is symbolic."""
         axis, block = self.state.axis_of(name), self.state.block(name)
         limit = limits[axis]
+        if is_masked(axis) in values:
+            return self.masked_loop(name, kind, values, limits, body)
         if kind == LoopKind.VECTORIZE:
             raise ScheduleError(f"vectorize: {name} has {limit} iterations, which are not constant")
         kind = LoopKind.FOR if kind == LoopKind.UNROLL else kind
@@ -281,6 +292,17 @@ class LoopWriter:
             written += self.rest(name, values, limits, body)
         return written
 
+    def masked_loop(
+        self, name: str, kind: LoopKind, values: Values, limits: Limits, body: Body
+    ) -> list[Stmt]:
+        """Returns a loop over the lanes that are left, or the only iteration of one around it."""
+        axis = self.state.axis_of(name)
+        if kind != LoopKind.VECTORIZE:
+            return body({**values, name: 0}, limits)
+        self.may_run(name, limits[axis])
+        inner = body({**values, name: symbol(name)}, {**limits, axis: 1})
+        return [Loop(kind, name, limits[axis], tuple(inner))]
+
     def may_run(self, name: str, count: IntExpr) -> bool:
         """Notes the range of a loop; False if it never runs."""
         ends = bounds(count, self.ranges)
@@ -292,6 +314,8 @@ class LoopWriter:
         """Returns the body of any iteration, the last of which may cover less than the others."""
         axis, block, number = self.state.axis_of(name), self.state.block(name), symbol(name)
         limit, inside = limits[axis], {**values, name: number}
+        if is_masked(axis) in values:
+            return body({**values, name: 0}, limits)
         even = block == 1 or _divides(block, limit)
         if not even and name not in self.firm:
             left = resolve(int_min(block, limit - number * block), self.ranges)
@@ -308,6 +332,15 @@ class LoopWriter:
         axis, block, var = self.state.axis_of(name), self.state.block(name), f"{name}.rest"
         limit, start = limits[axis], values.get(_start_of(axis), 0)
         number, left = floordiv(limit, block), mod(limit, block)
+        if self.state.kinds.get(self.state.loops_of_axis(axis)[-1]) == LoopKind.VECTORIZE:
+            count = ceildiv(left, MASKED_LANES)
+            if not self.may_run(var, count):
+                return []
+            place = start + symbol(var) * MASKED_LANES
+            inside = {**values, name: number, _start_of(axis): place, is_masked(axis): 1}
+            lanes = resolve(int_min(MASKED_LANES, left - symbol(var) * MASKED_LANES), self.ranges)
+            inner = body(inside, {**limits, axis: lanes})
+            return [Loop(LoopKind.FOR, var, count, tuple(inner))]
         done, tile = number * block, 1 << 2 * (((block - 1).bit_length() - 1) // 2)
         written: list[Stmt] = []
         while tile:
@@ -335,7 +368,8 @@ class LoopWriter:
             limit = limits[self.state.axis_of(part)]
             if isinstance(limit, Dim):
                 part_runs.append((part, None))
-                counts.append(ceildiv(limit, self.state.block(part)))
+                one = is_masked(self.state.axis_of(part)) in values
+                counts.append(1 if one else ceildiv(limit, self.state.block(part)))
             else:
                 each = runs(self.state, part, limits, self.short)
                 part_runs.append((part, each))

@@ -132,6 +132,40 @@ prim @sorted(a: int64[n, m]) -> out: int64[n, m] for n in 0..4096, m in 1..4096 
 """
 
 
+# Vectors of which only the first lanes exist: registers, joins of lanes, strides, bools, doubles.
+MASKED = """
+prim @masked(x: float32[n], y: float64[n], z: int8[n, 3]) \
+-> s: float32[2], t: float64[n, 2], b: bool[n], r: int8[n] for n in 0..99 {
+  registers acc: float32[16]
+  vectorize l in 16:
+    acc[l] = 1.0
+  registers last: float32[]
+  last[] = 0.5
+  for i.0 in (n + 15) // 16:
+    vectorize i.1 in min(16, n - 16 * i.0):
+      acc[i.1] max= x[16 * i.0 + i.1]
+    vectorize i.1 in min(16, n - 16 * i.0):
+      last[] += x[16 * i.0 + i.1]
+    vectorize i.1 in min(16, n - 16 * i.0):
+      t[16 * i.0 + i.1, 0] = y[16 * i.0 + i.1] * 2.0:float64
+    vectorize i.1 in min(16, n - 16 * i.0):
+      t[16 * i.0 + i.1, 1] = y[n - 16 * i.0 - i.1 - 1]
+    vectorize i.1 in min(16, n - 16 * i.0):
+      b[16 * i.0 + i.1] = x[16 * i.0 + i.1] > 0.0
+    vectorize i.1 in min(16, n - 16 * i.0):
+      r[16 * i.0 + i.1] = z[16 * i.0 + i.1, 1] + z[0, 2]
+    vectorize i.1 in min(16, n - 16 * i.0):
+      r[16 * i.0 + i.1] += z[16 * i.0 + i.1, 0]
+  registers total: float32[]
+  total[] = 0.0
+  vectorize l in 16:
+    total[] += acc[l]
+  s[0] = total[]
+  s[1] = last[]
+}
+"""
+
+
 def kernel_of(text: str, target: Target) -> Kernel:
     return emit_kernel(parse_nest(text), target, "k")
 
@@ -164,6 +198,10 @@ class TestEverySize:
     def test_strides_between_lanes(self, target):
         for sizes in ((0, 4), (4, 0), (4, 4), (5, 7), (9, 3), (13, 6)):
             check(TURNED, target, sizes)
+
+    def test_masked_lanes(self, target):
+        for n in (0, 1, 5, 16, 17, 31, 50):
+            check(MASKED, target, [n])
 
     def test_division_by_a_size(self, target):
         for sizes in ((0, 4), (4, 0), (3, 2), (5, 9)):
