@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ...ir.dims import IntExpr, as_int, bounds
-from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
-from ...ir.loop.decide import guarded_parts
-from ...ir.loop.expr import Const, Op, Read, walk
+from ...ir.loop.expr import Read, walk
 from ...ir.loop.kinds import Instruction, LoopKind, Scope
 from ...ir.loop.nest import (
     Accumulate,
@@ -34,8 +32,7 @@ from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
-from ..sorting import sort_symbol, sort_text
-from ..target import CACHE_LINE, Target
+from ..target import Target
 from .access import element_bytes, is_below, is_smooth, mentions, register_axis
 from .dots import emit_dot, store_interleaved
 from .memory import Env, Lanes, Place
@@ -44,8 +41,8 @@ from .scalars import literal
 from .tiles import TileSums, tile_sums
 from .together import joint_stores, store_together
 from .transpose import transpose
-from .values import ValueEmitter
 from .writer import FunctionWriter, Value
+from .writes import WriteEmitter
 
 __all__ = ["NestEmitter"]
 
@@ -59,7 +56,7 @@ class ParallelHook(Protocol):
     def write(self, outer: NestEmitter, loop: Loop) -> None: ...
 
 
-class NestEmitter(ValueEmitter):
+class NestEmitter(WriteEmitter):
     """Writes the body of one kernel function (or of one of its parallel loops)."""
 
     def __init__(
@@ -83,7 +80,6 @@ class NestEmitter(ValueEmitter):
         self.joining: dict[int, bool] = {}  # by the identity of a vector loop
         self.writes: dict[int, Sequence[Store | Accumulate | Sort]] = {}  # by that of a body
         self.joint: dict[int, dict[int, tuple[Loop, ...]]] = {}
-        self.borders: dict[int, list[Op]] = {}
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -305,12 +301,6 @@ class NestEmitter(ValueEmitter):
             registers.leave(self.w.depth)
         self.touch(written)
 
-    def touch(self, names: set[str]) -> None:
-        """Invalidates cached loads from these buffers, which may have changed."""
-        for name in names:
-            if name in self.places:
-                self.places[name].version += 1
-
     def vector_loop(self, stmt: Loop, env: Env) -> None:
         lanes = self.lanes_of(stmt)
         if lanes == 1:
@@ -479,139 +469,3 @@ class NestEmitter(ValueEmitter):
         )
         self.ranges = ranges
         self.touch(written)
-
-    # -- stores --------------------------------------------------------------------------------
-
-    def store(self, stmt: Store, env: Env, memo: dict[object, Value] | None = None) -> None:
-        value = self.value(stmt.value, env, None, memo)
-        if env.lanes is not None:
-            value = self.w.splat(value, env.lanes.lanes)
-        self.assign(stmt.buffer, stmt.indices, value, env, stmt.stream)
-
-    def accumulate(self, stmt: Accumulate, env: Env) -> None:
-        combiner = COMBINERS[stmt.combiner]
-        dtype = stmt.value.dtype
-        if self._adds_nothing(stmt, env):
-            return
-        old = self.current(stmt.buffer, stmt.indices, dtype, env)
-        value = stmt.value
-        if (
-            combiner.name == "sum"
-            and dtype.is_float
-            and isinstance(value, Op)
-            and value.name == "multiply"
-        ):
-            a, b = (self.value(arg, env) for arg in value.args)
-            new = self.scalars.multiply_add(a, b, old)
-        else:
-            new = self.scalars.combine(combiner.op, old, self.value(value, env), dtype)
-        if env.lanes is not None:
-            new = self.w.splat(new, env.lanes.lanes)
-        self.assign(stmt.buffer, stmt.indices, new, env)
-
-    def prefetch(self, stmt: Prefetch, env: Env) -> None:
-        """Prefetches the line of the first lane; the others are on it, or too many to prefetch.
-        Only the first of several vectors on a line prefetches it.
-        """
-        place = self.places.get(stmt.buffer)
-        if place is None:  # a packed copy that is small enough for registers
-            return
-        flat = self.memory.flat_index(place, stmt.indices)
-        stride = self.memory.lane_stride(flat, env)
-        offset = env.lanes.offset if env.lanes is not None else 0
-        if stride is not None and stride * offset * place.buffer.dtype.bytes % CACHE_LINE:
-            return
-        self.memory.prefetch(self.memory.address(place, flat, env))
-
-    def sort(self, stmt: Sort, env: Env) -> None:
-        """Call the function that sorts integers of this dtype, which becomes a part of the
-        module."""
-        place = self.places[stmt.buffer]
-        dtype = place.buffer.dtype
-        symbol = sort_symbol(dtype)
-        if symbol not in self.scalars.functions:
-            declarations, text = sort_text(dtype, self.target)
-            self.scalars.functions[symbol] = text
-            self.w.calls.update(declarations)
-        address = self.memory.address(place, self.memory.flat_index(place, stmt.indices), env)
-        self.w.line(f"call void @{symbol}({address}, {self.memory.index(stmt.count, env)})")
-        self.touch({stmt.buffer})
-
-    def _adds_nothing(self, stmt: Accumulate, env: Env) -> bool:
-        """True if every lane reads outside of a border, where the identity stands (or a zero that
-        is multiplied): a tap that is skipped."""
-        borders = self.borders.get(id(stmt))
-        if borders is None:
-            borders = self.borders[id(stmt)] = [
-                guarded
-                for guarded, neutral in guarded_parts(stmt.value, stmt.combiner)
-                if isinstance(guarded.args[2], Const) and guarded.args[2].value == neutral
-            ]
-        for guarded in borders:
-            sure = self.static.mask(guarded.args[0], env)
-            active = env.lanes.active if env.lanes is not None else 1
-            if sure is not None and not any(sure[:active]):
-                return True
-        return False
-
-    def current(self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env) -> Value:
-        """The value of an element (or of the lanes) before it is changed."""
-        mask = None if env.lanes is None or name in self.registers else env.lanes.mask
-        return self.read_place(name, indices, dtype, env, mask)
-
-    def assign(
-        self,
-        name: str,
-        indices: tuple[IntExpr, ...],
-        value: Value,
-        env: Env,
-        stream: bool = False,
-    ) -> None:
-        held = self.registers.get(name)
-        if held is not None:
-            at, moves = self.register_place(held, indices, env)
-            active = env.lanes.active if env.lanes is not None else 1
-            if env.lanes is not None and env.lanes.mask is not None and value.lanes > 1:
-                value = self._where_active(held, at, moves, value, env.lanes.mask)
-            if not moves and value.lanes > 1:  # the last lane's is there in the end
-                value, active = self.w.extract(value, active - 1), 1
-            held.write(self.w, at, value, active if moves else 1)
-            return
-        place = self.places[name]
-        flat = self.memory.flat_index(place, indices)
-        stride = self.memory.lane_stride(flat, env)
-        mask = env.lanes.mask if env.lanes is not None else None
-        if env.lanes is None or stride == 1:
-            active = env.lanes.active if env.lanes else 1
-            streamed = stream and self.memory.is_aligned(place, flat, env)
-            address = self.memory.address(place, flat, env)
-            self.memory.store(place, address, value, active, streamed, mask)
-            return
-        for lane in range(env.lanes.active):
-            address = self.memory.address(place, flat, env.lane(lane))
-            element = self.w.extract(value, lane)
-
-            def store(address: Value = address, element: Value = element) -> None:
-                self.memory.store(place, address, element, 1)
-
-            if mask is None:
-                store()
-            else:
-                self.w.branch(self.w.extract(mask, lane), store, None)
-
-    def _where_active(
-        self, held: Registers, at: int, moves: bool, value: Value, mask: Value
-    ) -> Value:
-        """Returns what registers hold after the lanes of a mask were set to a value: in each of
-        their lanes, or where all lanes are one element, in all."""
-        if moves:
-            old = held.read_written(self.w, at, value.lanes)
-            return value if old is None else self.w.select(mask, value, old)
-        one = held.read(self.w, at) if held.written.get(at // held.lanes) else None
-        for lane in range(value.lanes):
-            element = self.w.extract(value, lane)
-            one = (
-                element if one is None else self.w.select(self.w.extract(mask, lane), element, one)
-            )
-        assert one is not None
-        return self.w.splat(one, value.lanes)
