@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from .ir.dataclass import dataclass
 from .ir.dims import LARGEST_SIZE, IntExpr, size
 from .ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from .other_kind import is_instance
 from .sizes import refuse_unmet, request_sizes, solve, unified, unmet, with_shapes
 from .tracer import ArraySpec, Request, Traced
 from .tracer.sizes import GUARD
@@ -143,7 +144,9 @@ class Dynamic:
         Raises LoopwrightTypeError or LoopwrightValueError for sizes that do not fit it. Where
         sizes become symbolic by themselves, one that ``has_code`` stays as it is.
         """
-        if self.declared is not None and given.names == self.declared.names:
+        if self.declared is not None:
+            if not self._is_declared(given):
+                return given  # for which there is no code
             return self._case(replace(self.declared, values=self._solved(self.declared, given)))
         if self.axes:
             request = unified(self.name, with_shapes(given, self._shapes(given)))
@@ -181,6 +184,14 @@ class Dynamic:
                     kind.static.add(axis)
             kind.symbolic = {a: n for a, n in kind.symbolic.items() if a not in kind.static}
         return True
+
+    def _is_declared(self, given: Request) -> bool:
+        """True if a call is one of the module, but for the values of its symbolic sizes."""
+        wanted = self.declared
+        assert wanted is not None
+        if (given.names, given.structures) != (wanted.names, wanted.structures):
+            return False
+        return all(map(is_instance, wanted.leaves, given.leaves))
 
     def is_automatic(self, request: Request) -> bool:
         """True if axes of a request have become symbolic by themselves."""

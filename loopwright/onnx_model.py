@@ -27,9 +27,10 @@ def from_onnx(
 
     Returns a compiled module, which is called with arrays by position, or with ``run`` by name;
     ``inputs`` and ``outputs`` are the names. ``shapes`` gives the sizes of inputs that the model
-    leaves open, ``{"image": (1, 3, 224, 224)}``; ``constants`` gives values of inputs that are not
-    to be arguments, such as the shape that a model asks for. ``options`` are those of
-    ``lw.compile``. Compiling happens at the first call, or at ``lower()``.
+    leaves open, ``{"image": (1, 3, 224, 224)}``; a name in the place of a number, ``("n", 3, 224,
+    224)``, is a symbolic size, and the code is for all of its values. ``constants`` gives values of
+    inputs that are not to be arguments, such as the shape that a model asks for. ``options`` are
+    those of ``lw.compile``. Compiling happens at the first call, or at ``lower()``.
 
     Operators have the meaning of the ONNX standard for the opsets that the model names, 7 to the
     newest. Raises UnsupportedError, which lists all operators and attributes of the model that are

@@ -9,7 +9,7 @@ from .ir.errors import LoopwrightTypeError
 from .tracer import ArraySpec, Request, Traced
 from .tracer.arguments import LeafSpec
 
-__all__ = ["refuse_other_kind"]
+__all__ = ["is_instance", "refuse_other_kind"]
 
 
 def refuse_other_kind(traced: Traced, given: Request) -> None:
@@ -26,14 +26,14 @@ def refuse_other_kind(traced: Traced, given: Request) -> None:
             notes=(f"compiled for {wanted}", f"called with  {given}"),
         )
     for path, old, new in zip(wanted.paths, wanted.leaves, given.leaves):
-        if old != new and not _is_instance(old, new):
+        if old != new and not is_instance(old, new):
             raise _mismatch(traced.name, path, old, new)
     from .sizes import refuse_unmet, solve  # loaded when they are first needed
 
     refuse_unmet(traced, solve(traced.name, wanted, given))
 
 
-def _is_instance(wanted: LeafSpec, given: LeafSpec) -> bool:
+def is_instance(wanted: LeafSpec, given: LeafSpec) -> bool:
     """True if ``given`` is ``wanted`` with numbers for its symbolic sizes."""
     if not isinstance(wanted, ArraySpec) or not isinstance(given, ArraySpec):
         return False

@@ -49,6 +49,18 @@ def test_open_sizes_are_asked_for() -> None:
     assert lw.from_onnx(_layer("batch"), shapes={"x/in 1": (2, 8)})(X)[0].shape == (2, 4)
 
 
+def test_names_of_sizes_make_one_model_for_all() -> None:
+    f = lw.from_onnx(_layer("batch"), shapes={"x/in 1": ("batch", 8)})
+    for rows in (2, 0, 1, 9):
+        x = np.ones((rows, 8), np.float32)
+        np.testing.assert_allclose(f(x)[0], x @ W, rtol=1e-5)
+    assert f.cache_info().currsize == 1
+    with pytest.raises(lw.LoopwrightTypeError, match="but this code was compiled for"):
+        f(np.ones((2, 9), np.float32))
+    with pytest.raises(lw.LoopwrightValueError, match="not ints or names"):
+        lw.from_onnx(_layer("batch"), shapes={"x/in 1": (2.5, 8)})
+
+
 def test_an_error_names_the_node_and_its_operands() -> None:
     with pytest.raises(lw.LoopwrightTypeError) as caught:
         lw.from_onnx(_layer(weight=W.T))

@@ -10,13 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
+from ....ir.dims import IntExpr, size_symbols, typical
 from ....ir.dtype import Array, dtype_of
-from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ....ir.errors import (
+    LoopwrightError,
+    LoopwrightTypeError,
+    LoopwrightValueError,
+    UnsupportedError,
+)
 from ....ir.graph.nodes import Atom, Module
+from ....ir.graph.requirements import collecting
 from ....ir.graph.types import TensorType
 from ...emitting import lift
 from ...proxy import Proxy
-from ...specs import Spec
+from ...specs import Spec, size_of
 from ...trace import Trace, tracing
 from .places import Places
 from .reader import Model, read_model
@@ -43,7 +50,8 @@ def convert(
 ) -> tuple[Module, str]:
     """Returns the module of a model, and the model's name.
 
-    ``shapes`` gives sizes of inputs by name, where the model leaves them open. ``constants`` gives
+    ``shapes`` gives sizes of inputs by name, where the model leaves them open: numbers, or names of
+    symbolic sizes. ``constants`` gives
     values of inputs, which are none of the module's then. Results of ``main`` have the names of the
     model's outputs.
     """
@@ -54,7 +62,9 @@ def convert(
     places = Places(model.file, model.graph, model.functions.values())
     trace = Trace(Path(model.file).stem)
     trace.names = {}
-    with tracing(trace):
+    sizes = size_symbols(*(size for type in types.values() for size in type.shape))
+    trace.sizes = {size.name: typical(size.expr) for size in sizes.values()}
+    with tracing(trace), collecting() as required:
         walk = Walk(model, trace, places)
         names: dict[str, Value] = dict(given)
         for name, type in types.items():
@@ -63,7 +73,8 @@ def convert(
         outputs = tuple(each.name for each in model.graph.output)
         results = [_result(model, *each) for each in zip(outputs, values, strict=True)]
     result = results[0] if len(results) == 1 else trace.builder.make_tuple(results)
-    main = trace.builder.function(result, attrs={"outputs": outputs})
+    attrs = {"outputs": outputs}
+    main = trace.builder.function(result, attrs=attrs, requirements=required)
     return Module({"main": main}), trace.name
 
 
@@ -142,7 +153,7 @@ def _dtype(model: Model, each: ValueInfoProto, kind: TypeProto.Tensor) -> Any:
         ) from None
 
 
-def _shape(each: ValueInfoProto, kind: TypeProto.Tensor, given: Any) -> tuple[int, ...] | None:
+def _shape(each: ValueInfoProto, kind: TypeProto.Tensor, given: Any) -> tuple[IntExpr, ...] | None:
     """Returns the shape of an input; None if the model and ``given`` leave a size open."""
     declared = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
     if given is None:
@@ -150,8 +161,12 @@ def _shape(each: ValueInfoProto, kind: TypeProto.Tensor, given: Any) -> tuple[in
             return None
         return tuple(size for size in declared if size is not None)
     sizes = tuple(given.shape) if isinstance(given, Spec) else tuple(given)
-    if not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise LoopwrightValueError(f"the sizes of input {each.name!r} are {sizes}, not ints")
+    try:
+        sizes = tuple(map(size_of, sizes))
+    except LoopwrightError:
+        raise LoopwrightValueError(
+            f"the sizes of input {each.name!r} are {sizes}, not ints or names"
+        ) from None
     fits = len(sizes) == len(declared) and all(
         old in (None, -1, new) for old, new in zip(declared, sizes)
     )
