@@ -310,11 +310,13 @@ def is_reshape_a_view(
     shape: Sequence[IntExpr], strides: Strides, to: Sequence[IntExpr]
 ) -> tuple[bool | None, Strides]:
     """Returns whether NumPy's reshape is a view (None: not known), and its strides."""
-    if strides is None:
-        ones = [s for s in shape if s != 1] == [s for s in to if s != 1]
-        return (True if ones else None), None
-    if not all(isinstance(size, int) for size in to):
-        return None, None
+    if strides is None or not all(isinstance(size, int) for size in (*shape, *to)):
+        if [s for s in shape if s != 1] != [s for s in to if s != 1]:
+            return None, None
+        if strides is None:
+            return True, None
+        kept = (step for size, step in zip(shape, strides, strict=True) if size != 1)
+        return True, tuple(1 if size == 1 else next(kept) for size in to)
     sizes, wanted = [int(str(s)) for s in shape], [int(str(s)) for s in to]
     result = reshaped_strides(sizes, strides, wanted)
     return (True, result) if result is not None else (False, dense_strides(to))
