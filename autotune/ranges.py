@@ -16,7 +16,7 @@ from math import prod
 from typing import TypeAlias
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import TYPICAL_SIZE, IntExpr, Symbol, product, size, typical
+from ..ir.dims import TYPICAL_SIZE, Dim, IntExpr, Symbol, product, size, typical
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.steps import Schedule, Step
 from .space.analysis import prim_bytes, prim_flops
@@ -78,7 +78,7 @@ def specialised(prim: PrimFunc, point: Point) -> PrimFunc:
 def fitted(schedule: Schedule, prim: PrimFunc) -> Schedule:
     """Returns a schedule of a kernel at other sizes, with outermost factors that cover the axes of
     ``prim``: 1 for symbolic extents, where the factor says nothing. So schedules that differ in
-    them alone are equal."""
+    them alone are equal. Symbolic axes are not cut: where the pieces end depends on the sizes."""
     extents = {a.name: a.extent for s in prim.stages for a in (*s.axes, *s.reduce_axes)}
 
     def step_for(step: Step) -> Step:
@@ -89,7 +89,12 @@ def fitted(schedule: Schedule, prim: PrimFunc) -> Schedule:
         outer = max(1, -(-extent // prod(inner))) if isinstance(extent, int) else 1
         return Step("split", (axis, (outer, *inner)))
 
-    return Schedule(tuple(map(step_for, schedule.steps)))
+    kept = (
+        step
+        for step in schedule.steps
+        if step.name != "cut" or not isinstance(extents.get(step.args[0]), Dim)
+    )
+    return Schedule(tuple(map(step_for, kept)))
 
 
 def in_range(prim: PrimFunc, values: Sequence[int]) -> bool:

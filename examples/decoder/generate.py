@@ -65,6 +65,7 @@ class Decoder:
             return tokens
 
         self.model = model
-        self.prompt = lw.compile(prompt, **options)
+        length = lw.Dim("length", min=1, max=context)
+        self.prompt = lw.compile(prompt, dynamic={"tokens": {0: length}}, **options)
         self.token = lw.compile(token, **options)
         self.answer = lw.compile(answer, **options)

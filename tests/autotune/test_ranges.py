@@ -23,7 +23,7 @@ from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.cases import Cases, on_one_thread
-from loopwright.ir.schedule.steps import Schedule, split, vectorize
+from loopwright.ir.schedule.steps import Schedule, cut, split, vectorize
 
 TARGET = Target("x86-64-v3", "some CPU", 2, 32768, 1 << 20, 1 << 25)
 KEY = target_key(TARGET, 1)
@@ -153,6 +153,9 @@ def test_schedules_that_differ_in_the_size_alone_are_one() -> None:
     sixteen = Schedule.of(split("i", (16, 8)), split("j", (6, 16)))
     assert fitted(eight, prim) == fitted(sixteen, prim) != eight
     assert fitted(sixteen, prim.at({"n0": 16})) == eight
+    pieces = Schedule.of(cut("i", (1, 15)), cut("j", (1, 95)))
+    assert fitted(pieces, prim) == Schedule.of(cut("j", (1, 95)))
+    assert fitted(pieces, prim.at({"n0": 16})) == pieces
 
 
 def test_cases_are_learnt_from_the_records_of_each_point() -> None:

@@ -113,7 +113,9 @@ def test_scores_are_those_of_numpy_token_by_token(case: tuple[Decoder, Any]) -> 
             scores = decoder.token(np.array([token]), len(tokens), cache)
             tokens.append(token)
         np.testing.assert_allclose(scores, reference(tokens), rtol=1e-4, atol=1e-4)
-    assert decoder.token.cache_info().misses == 1
+    assert decoder.token.cache_info().misses == decoder.prompt.cache_info().misses == 1
+    with pytest.raises(lw.LoopwrightError, match="length"):
+        decoder.prompt(np.zeros(21, np.int64), cache)
 
 
 def test_an_answer_is_what_its_tokens_are_one_by_one(case: tuple[Decoder, Any]) -> None:
