@@ -31,11 +31,12 @@ from ..measure.measurer import NativeMeasurer, Workers
 from ..measure.transport import Frame, read_frame, write_frame
 from ..priority import Throttle, processor_seconds, yield_to_others
 from ..protocols import Candidate, Measurer
+from ..ranges import evenly_weighted
 from ..request import TuneRequest
 from ..select import Chosen, Origin, choose_schedule
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task
-from ..workload import kernel_symbol
+from ..workload import kernel_symbol, workload_of
 from .background import BackgroundJob, Winner
 from .native_tuning import suggested_rows
 from .program_tuner import ProgramResult, tune_program
@@ -88,11 +89,14 @@ def _tune(job: BackgroundJob, write: int) -> None:
     log = TuningLog(job.log)
     log.check_writable()
     settings = patient(DEFAULT_SETTINGS)
-    tasks = [task_of(prim, job.target, job.threads, weight) for prim, weight, _ in job.kernels]
-    running = {
-        task.workload.hash: schedule_key(tuple(schedule))
-        for task, (_, _, schedule) in zip(tasks, job.kernels)
-    }
+    # A kernel with symbolic sizes is tuned at a few of them.
+    tasks = [
+        replace(task, importance=importance)
+        for prim, weight, _ in job.kernels
+        for point, importance in (evenly_weighted(prim) if prim.sizes else [({}, 1.0)])
+        for task in [task_of(prim, job.target, job.threads, weight, point=point)]
+    ]
+    running = {workload_of(prim).hash: schedule_key(data) for prim, _, data in job.kernels}
     with Workers(job.threads, settings, beside=job.threads) as workers:
         throttle = Throttle(job.processors, lambda: processor_seconds(w.pid for w in workers.all))
         measurers = {
@@ -101,7 +105,7 @@ def _tune(job: BackgroundJob, write: int) -> None:
         }
         try:
             for _ in _rounds(job, tasks, measurers, log, throttle, settings):
-                winners = _winners(job, tasks, log, running)
+                winners = _winners(job, log, running)
                 running.update({w.workload: _key(w.chosen) for w in winners})
                 write_frame(write, Frame({}, pickle.dumps(winners)))
         finally:
@@ -145,25 +149,23 @@ def _rounds(
         number += 1
 
 
-def _winners(
-    job: BackgroundJob, tasks: Sequence[Task], log: TuningLog, running: Mapping[str, str]
-) -> list[Winner]:
+def _winners(job: BackgroundJob, log: TuningLog, running: Mapping[str, str]) -> list[Winner]:
     """Kernels whose best schedule is not the one that runs."""
     log.refresh()
     winners: list[Winner] = []
-    for task in tasks:
-        chosen = choose_schedule(task.prim, job.target, job.threads, [log])
-        if chosen.origin != Origin.EXACT or _key(chosen) == running[task.workload.hash]:
+    for prim, _, _ in job.kernels:
+        workload = workload_of(prim).hash
+        chosen = choose_schedule(prim, job.target, job.threads, [log])
+        if chosen.origin != Origin.EXACT or _key(chosen) == running[workload]:
             continue
-        symbol = kernel_symbol(task.workload.hash)
-        kernel = compile_kernel(task.prim, chosen.schedule, job.target, symbol)
+        kernel = compile_kernel(prim, chosen.schedule, job.target, kernel_symbol(workload))
         code = object_code(kernel.code, job.target)
-        winners.append(Winner(task.workload.hash, chosen, kernel, code))
+        winners.append(Winner(workload, chosen, kernel, code))
     return winners
 
 
 def _key(chosen: Chosen) -> str:
-    return schedule_key(tuple(chosen.schedule.to_json()))
+    return schedule_key(chosen.schedule.to_json())
 
 
 def _end_with_parent(read: int) -> None:

@@ -42,6 +42,7 @@ from ..background_options import Background
 from ..codegen.objects import remember_object
 from ..codegen.reuse import expected_calls
 from ..ir.dataclass import dataclass
+from ..ir.dims import typical
 from ..ir.loop.prim import PrimFunc
 from ..kernels import remember_kernel
 from ..pipeline import Built, rebuilt, session_log
@@ -249,7 +250,8 @@ class _Session:
             remember_kernel(winner.workload, winner.chosen, source.target, winner.kernel)
         with _short_slices():
             made = rebuilt(self.built, {w.workload: w.chosen for w in self._tried.values()})
-        made.call([np.zeros(s.shape, s.dtype) for s in made.inputs])  # warms up memory and code
+        # Warms up memory and code.
+        made.call([np.zeros([typical(n) for n in s.shape], s.dtype) for s in made.inputs])
         assert made.direct is not None and self.built.direct is not None
         self._next = made
         self._trial = Trial(self.built.direct, made.direct, self.built.call, self._decided)
@@ -285,6 +287,8 @@ class _Session:
         (workload,) = self._tried
         parts = self.built.parts
         name = next(n for n, p in parts.prims.items() if workload_of(p).hash == workload)
+        if parts.prims[name].sizes:  # calls of many sizes say nothing about one
+            return
         program = f"{self.job.name}, whole calls while it served"
         samples = [(took,) for took in seconds]
         decision = decision_between((self.built, self._next), name, samples, 0, program)

@@ -36,6 +36,7 @@ examples:
   loopwright tune net.py:predict --budget 60s --log net.jsonl
   loopwright tune net.py:predict --arg 'x=f32[1,3,224,224]' --budget 5m --log net.jsonl
   loopwright tune net.py:predict --trials 200 --threads 1 --log net.jsonl
+  loopwright tune net.py:predict --arg 'x=f32[n,784]' --weights 1:0.8,128:0.2 --log net.jsonl
   loopwright tune net.py:predict --list                  what there is to tune, and what it costs
   loopwright tune net.py:predict --log net.jsonl --runner dask://head:8786
   loopwright tune --replay net.jsonl                     the last run again, nothing is measured
@@ -54,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_function_arguments(parser, optional=True)
     parser.add_argument("--budget", default=None, metavar="TIME", help="how long (60s)")
     parser.add_argument("--trials", type=int, metavar="N", help="at most so many candidates")
+    parser.add_argument(
+        "--weights",
+        metavar="SIZE:SHARE,...",
+        help="sizes to tune a function with symbolic sizes at, and how often each is met; several "
+        "sizes as 8x128 (a few of the range, which all count alike)",
+    )
     parser.add_argument("--log", metavar="FILE", help="append to this log (else LOOPWRIGHT_LOG)")
     parser.add_argument(
         "--resume",
@@ -109,6 +116,7 @@ def _run(args: argparse.Namespace) -> int:
             limits = parse_budget(budget)
         except ValueError as error:
             raise UsageError(f"--budget: {error}") from error
+    weights = None if args.weights is None else _weights(args.weights)
     log = _log(args.log)
     user = load_function(args.function, args.arg, threads=args.threads)
     if not args.resume and log.exists():
@@ -125,10 +133,24 @@ def _run(args: argparse.Namespace) -> int:
         strategy=args.strategy,
         schedules=dict(_schedule(text) for text in args.schedule),
         runner=args.runner,
+        weights=weights,
         **user.kwargs,
     )
     print(report)
     return 0
+
+
+def _weights(text: str) -> dict[int | tuple[int, ...], float]:
+    """Returns the shares of sizes in ``1:0.8,128:0.2`` or ``8x128:1``."""
+    weights: dict[int | tuple[int, ...], float] = {}
+    for part in text.split(","):
+        sizes, _, share = part.partition(":")
+        try:
+            each = tuple(int(s) for s in sizes.split("x"))
+            weights[each if len(each) > 1 else each[0]] = float(share)
+        except ValueError:
+            raise UsageError(f"--weights {part}: a size and its share, as in 128:0.2") from None
+    return weights
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -35,7 +35,7 @@ from ..autotune.program.in_program import InProgram, RolledBack
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult, TaskResult
 from ..autotune.progress import make_progress
-from ..autotune.ranges import AtPoint, Weights
+from ..autotune.ranges import AtPoint, Weights, typical_point
 from ..autotune.request import TuneRequest
 from ..autotune.search.strategies import STRATEGIES
 from ..autotune.select import Chosen
@@ -262,7 +262,6 @@ class _Session:
 
         parts = first.parts
         if parts is not None:
-            self.weights = kernel_weights(parts.program, parts.prims, self.arguments)
             in_loops = {} if parts.program.sizes else bytes_in_loops(parts.program)
             for name, size in in_loops.items():
                 prim = parts.prims[name]
@@ -307,6 +306,8 @@ class _Session:
             if self.variants.hash_of(prim) not in current.workloads
         ]
         prims = [*current.prims, *contenders]
+        if self.arguments[0].values:
+            self.weigh(decided, contenders)
         tasks = self.tasks(prims, decided, profile)
         machine = known_machine(self.target)
         # A share of an estimated peak would say nothing.
@@ -326,6 +327,15 @@ class _Session:
         unsearched = ProgramResult((), self.plan.elapsed, self.limits, "budget")
         report = self.stages.run("the search", searched, unsearched)
         return replace(report, budget=self.limits)
+
+    def weigh(self, decided: Decided, contenders: Sequence[PrimFunc]) -> None:
+        """Finds the points at which the kernels are tuned; of contenders the typical one will do,
+        as it tells which choice is better."""
+        parts = self.build(decided.taken).parts
+        if parts is not None:
+            self.weights = kernel_weights(parts.program, parts.prims, self.arguments)
+        for prim in (p for p in contenders if p.sizes):
+            self.weights.setdefault(workload_of(prim).hash, [(typical_point(prim), 1.0)])
 
     def tasks(
         self, prims: Sequence[PrimFunc], decided: Decided, profile: Rounds | None
