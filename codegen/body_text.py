@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Protocol
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import IntExpr, as_int, substitute, typical
+from ..ir.dims import IntExpr, as_int, size_symbols, substitute, typical
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, regions, swap_groups
 from ..ir.program.nodes import (
@@ -31,6 +31,7 @@ from ..ir.program.nodes import (
     Program,
     Region,
     ScalarRange,
+    SetSize,
     Swap,
     While,
 )
@@ -123,6 +124,7 @@ class BodyWriter:
         self.values: dict[tuple[str, IntExpr], str] = {}
         self.declared: dict[str, tuple[int, int]] = {}
         self.sizes = SizeWriter(self.addresses, {})
+        self.set_sizes: dict[str, str] = {}  # the memory of those that instructions have set
         self.count = 0
         self.given: dict[str, str] = {}  # addresses of parameters by name
         self.results: list[str] = []
@@ -181,6 +183,8 @@ class BodyWriter:
                     self.copy(instr)
                 case Swap():
                     self.swap(instr)
+                case SetSize():
+                    self.set_size(instr)
                 case If():
                     self.branch(instr)
                 case While():
@@ -214,7 +218,32 @@ class BodyWriter:
 
     def size_arguments(self, sizes: Sequence[IntExpr]) -> list[str]:
         """The values of sizes as they are passed on."""
-        return [f"i64 {self.sizes.value(size)}" for size in sizes]
+        return [f"i64 {self.size(size)}" for size in sizes]
+
+    def set_size(self, instr: SetSize) -> None:
+        """Notes a size that data decides. What is not in its range would be an error of whoever
+        counts; it is limited, so that no memory is touched that is not there."""
+        name, count = self.fresh("set"), self.pointer(instr.count)
+        most = self.size(instr.most)
+        memory = self.set_sizes[instr.size.name] = self.alloca(f"size {instr.size}", "i64", 8)
+        self.lines += [
+            f"  %{name}.count = load i64, ptr {count}, align 8",
+            f"  %{name}.some = call i64 @llvm.smax.i64(i64 %{name}.count, i64 0)",
+            f"  %{name} = call i64 @llvm.smin.i64(i64 %{name}.some, i64 {most})",
+            f"  store i64 %{name}, ptr {memory}, align 8",
+        ]
+
+    def size(self, expr: IntExpr) -> str:
+        """The value of an expression over sizes, of which instructions may have set some."""
+        names = [name for name in size_symbols(expr) if name in self.set_sizes]
+        if not names:
+            return self.sizes.value(expr)
+        prefix = self.fresh("of")
+        values = dict(self.sizes.values)
+        for n, name in enumerate(names):
+            values[name] = f"%{prefix}.size{n}"
+            self.lines.append(f"  {values[name]} = load i64, ptr {self.set_sizes[name]}, align 8")
+        return SizeWriter(self.lines, values, prefix).value(expr)
 
     def assume(self, stated: ScalarRange) -> None:
         """Tells LLVM the range of a scalar."""
@@ -258,7 +287,7 @@ class BodyWriter:
         """A copy of one region."""
         place = self.places[copy.target]
         target, source = self.pointer(copy.target), self.pointer(copy.source)
-        size = nbytes = self.sizes.value(place.end - place.begin)
+        size = nbytes = self.size(place.end - place.begin)
         if any(begins_as_input(copy, u, self.places) for u in self.program.updates if u.in_place):
             same, size = self.fresh("same"), f"%{self.fresh('bytes')}"
             self.lines += [
@@ -284,7 +313,7 @@ class BodyWriter:
         elif function.arena != 0:
             frames = f"%{name}.frames"
             values = dict(zip(function.sizes, invoke.sizes, strict=True))
-            nbytes = self.sizes.value(substitute(function.arena, values))
+            nbytes = self.size(substitute(function.arena, values))
             self.lines += [
                 f"  {frames} = getelementptr i8, ptr %frames, i64 {nbytes}",
                 f"  %{name}.end.at = getelementptr ptr, ptr %state, i64 {FRAMES_END}",

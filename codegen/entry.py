@@ -28,9 +28,10 @@ from ..ir.program.analysis import (
     calls,
     fixed_regions,
     has_control_flow,
+    instructions,
     recursive_functions,
 )
-from ..ir.program.nodes import Instr, Invoke, Program, Region
+from ..ir.program.nodes import Instr, Invoke, Program, Region, SetSize
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_text import CLOCK, FRAMES_END, POLL_TEXT, STACK_END, BodyWriter, Interface
 from .inlining import Inlined
@@ -134,7 +135,7 @@ class EntryWriter(BodyWriter):
             f'declare void @"{symbol}"({", ".join(["ptr"] * pointers + ["i64"] * sizes)})'
             for symbol, (pointers, sizes) in declared.items()
         ]
-        if self.program.sizes:
+        if self.program.sizes or any(isinstance(i, SetSize) for i in instructions(self.program)):
             declarations += INTRINSICS
         declarations += [f'@"{site}" = external global i8' for site in self.sites.values()]
         if self.sites:

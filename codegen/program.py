@@ -12,7 +12,7 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array
 from ..ir.errors import InternalError
-from ..ir.program.analysis import calls, size_table
+from ..ir.program.analysis import calls, largest, size_table
 from ..ir.program.nodes import Program, Region
 from ..ir.progress_line import report
 from .entry import ENTRY, arena_bytes, entry_text
@@ -129,7 +129,7 @@ def link_program(
         raise InternalError(f"a constant of program @{program.name} has no value")
     updates = program.updates if update else ()
     numbers = {region.name: n for n, region in enumerate(program.inputs)}
-    results = program.outputs[: len(program.outputs) - len(updates)]
+    results = largest(program, program.outputs[: len(program.outputs) - len(updates)])
     return Executable(
         code.address(UPDATE_ENTRY if update else ENTRY),
         [_spec(r) for r in program.inputs],

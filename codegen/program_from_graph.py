@@ -49,6 +49,7 @@ from ..ir.program.nodes import (
     Operand,
     Program,
     Region,
+    SetSize,
     Update,
 )
 from ..ir.size_table import Shape, SizeCheck, solve
@@ -338,6 +339,11 @@ class _Conversion:
         name = getattr(call.op, "name", "")
         if isinstance(call.op, Operator) and call.op.traits & _FREE:
             return self.alias(var, args[0])
+        if isinstance(call.op, Operator) and Trait.SETS_SIZE in call.op.traits:
+            (count,) = args
+            symbol = next(iter(size_symbols(call.attrs["size"]).values()))
+            self.body.append(SetSize(symbol, count, call.attrs["most"], call.span))
+            return count
         if isinstance(call.op, Operator) and Trait.LIBRARY in call.op.traits:
             return self.library(var, call, args)
         if not isinstance(call.op, GlobalVar):

@@ -33,6 +33,7 @@ import numpy as np
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array, dtype_of
 from ..ir.errors import LoopwrightValueError
+from ..ir.program.analysis import largest
 from ..ir.program.nodes import Program
 from .entry import ENTRY, arena_bytes
 from .library_calls import LibraryCall, library_calls, linked_sites
@@ -93,7 +94,7 @@ def save_program(
         "threads": threads,
         "arena": arena_bytes(program),
         "inputs": [[r.dtype.name, list(r.shape)] for r in program.inputs],
-        "outputs": [[r.dtype.name, list(r.shape)] for r in program.outputs],
+        "outputs": [[r.dtype.name, list(r.shape)] for r in largest(program, program.outputs)],
         "constants": [[c.region.dtype.name, list(c.region.shape)] for c in program.constants],
         "libraries": [[symbol, *astuple(c)] for symbol, c in library_calls(program).items()],
         "kernels": [[symbol, kernel.name] for symbol, kernel in by_symbol.items()],

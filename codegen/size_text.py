@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from ..ir.dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, bounds
-from ..ir.program.analysis import size_table
+from ..ir.program.analysis import largest, size_table
 from ..ir.program.nodes import Program
 from ..ir.size_table import ADDRESSABLE_BYTES, axis_name
 
@@ -157,7 +157,7 @@ def sizes_text(program: Program, arenas: Sequence[IntExpr], results: int) -> str
         holds = writer.new(f"icmp {_PREDICATES[check.relation]} i64 {left}, {right}")
         refused.append(writer.new(f"xor i1 {holds}, true"))
     answers: list[IntExpr] = [*arenas, *(r.nbytes for r in program.inputs)]
-    for region in program.outputs[:results]:
+    for region in largest(program, program.outputs[:results]):
         answers += [region.nbytes, *region.shape]
     for nbytes in table.byte_counts:
         refused.append(writer.new(f"icmp uge i64 {writer.value(nbytes)}, {ADDRESSABLE_BYTES}"))

@@ -47,5 +47,8 @@ class Trait(Flag):
     """A library computes it, by a call that may raise: there is no tensor expression, and it is not
     moved to where it would not have been made."""
 
+    SETS_SIZE = auto()
+    """It gives a symbolic size its value, from there to the end of the block."""
+
     BYTES = auto()
     """The result is the operand's memory, read as elements of another dtype."""

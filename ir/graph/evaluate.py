@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import Dim, linear, size_symbols
+from ..dims import Dim, linear, size_symbols, symbols
 from ..dims import evaluate as evaluate_dim
 from ..errors import InternalError, LoopwrightTypeError
 from ..loop.prim import PrimFunc
+from ..traits import Trait
 from .nodes import (
     Atom,
     Binding,
@@ -156,6 +157,9 @@ class _Interpreter:
             if isinstance(value.op, GlobalVar | Var):
                 self._call(frame, value.op, args, var)
             else:
+                if Trait.SETS_SIZE in value.op.traits:
+                    (name,) = symbols(value.attrs["size"])
+                    frame.sizes[name] = int(np.asarray(args[0]))
                 frame.env[var] = _apply(value.op, args, value.attrs, var, frame.sizes)
         elif isinstance(value, Tuple):
             frame.env[var] = tuple(self._atom(frame, f) for f in value.fields)
@@ -180,7 +184,7 @@ class _Interpreter:
     def _inside(self, frame: _Frame, block: Block, done: Callable[[Value], None]) -> None:
         """Pushes a block that sees the variables of ``frame``."""
         todo = iter(block.bindings)
-        self.frames.append(_Frame(todo, block.result, frame.env, frame.sizes, done))
+        self.frames.append(_Frame(todo, block.result, frame.env, dict(frame.sizes), done))
 
     def _while(self, frame: _Frame, var: Var, loop: While) -> None:
         def check() -> None:

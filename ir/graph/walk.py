@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from itertools import count
+from typing import TypeAlias, TypeGuard
 
-from ..dims import IntExpr
+from ..dims import Dim, IntExpr, Symbol, size_symbols
 from ..errors import InternalError
+from ..traits import Trait
 from .builder import Builder
 from .nodes import (
     Atom,
@@ -30,7 +32,8 @@ from .nodes import (
     Var,
     While,
 )
-from .types import substitute_attr, substitute_type
+from .operator import Operator
+from .types import sizes_in, substitute_attr, substitute_type
 
 __all__ = [
     "Step",
@@ -48,6 +51,8 @@ __all__ = [
     "operands",
     "rewrite_blocks",
     "rewrite_function",
+    "setters",
+    "sizes_used",
     "use_counts",
     "with_nested_blocks",
     "with_sizes",
@@ -149,6 +154,9 @@ def copy_block(
     bindings: list[Binding] = []
     for binding in block.bindings:
         value = map_operands(binding.value, atom)
+        if _sets_size(value):
+            (old,) = size_symbols(value.attrs["size"]).values()
+            sizes = {**(sizes or {}), old.name: replace(old, name=_unused(old.name)).expr}
         if sizes and isinstance(value, Call):
             attrs = {k: substitute_attr(v, sizes) for k, v in value.attrs.items()}
             value = replace(value, attrs=attrs)
@@ -163,6 +171,20 @@ def copy_block(
         var = instead[binding.var] = copy(binding.var)
         bindings.append(Binding(var, value))
     return Block(tuple(bindings), atom(block.result))
+
+
+def _sets_size(value: Expr) -> TypeGuard[Call]:
+    if not isinstance(value, Call) or not isinstance(value.op, Operator):
+        return False
+    return Trait.SETS_SIZE in value.op.traits
+
+
+_numbers = count(1)
+
+
+def _unused(name: str) -> str:
+    """Returns a name for a copy of a size: each copy of a block sets its own."""
+    return f"{name.partition('.copy')[0]}.copy{next(_numbers)}"
 
 
 def with_sizes(function: Function, values: Mapping[str, IntExpr]) -> Function:
@@ -206,6 +228,32 @@ def _walk(scope: Function | Block) -> Iterator[tuple[tuple[Var, ...], tuple[Atom
             elif blocks := nested_blocks(value):
                 yield nested_params(value), ()
                 work += blocks
+
+
+def sizes_used(var: Var, value: Expr) -> dict[str, Symbol]:
+    """Returns the symbolic sizes in the type of a binding and in its attributes, by name."""
+    return size_symbols(*sizes_in(var.type), *_sizes_of_attrs(value))
+
+
+def _sizes_of_attrs(value: Expr) -> Iterator[IntExpr]:
+    if isinstance(value, Call):
+        work = list(value.attrs.values())
+        while work:
+            part = work.pop()
+            if isinstance(part, tuple):
+                work += part
+            elif isinstance(part, Dim):
+                yield part
+
+
+def setters(scope: Function | Block) -> dict[str, Var]:
+    """Returns the variables that give sizes their values (``set_size``), by the sizes' names."""
+    return {
+        name: binding.var
+        for binding in all_bindings(scope)
+        if _sets_size(binding.value)
+        for name in size_symbols(binding.value.attrs["size"])
+    }
 
 
 def free_variables(scope: Function | Block) -> set[Var]:

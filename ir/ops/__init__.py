@@ -17,6 +17,7 @@ samples ``sampling``. The declarations::
     library            call_library
     small_systems      solve_small, cholesky_small
     counting           count, true_places
+    set_size           set_size
     gather             nn.gather_nd, dynamic_slice
     search             nn.searchsorted
     sort               nn.sort, nn.argsort, nn.top_k_indices
@@ -58,6 +59,7 @@ from . import (  # noqa: F401  (each declares its operators)
     scan,
     scatter,
     search,
+    set_size,
     shape,
     small_systems,
     softmax,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..dataclass import dataclass
 from ..dim_proofs import prove
-from ..dims import IntExpr, substitute, typical
+from ..dims import Dim, IntExpr, Symbol, bounds, size_symbols, substitute, typical
 from ..size_table import SizeCheck, SizeTable
 from .nodes import (
     Access,
@@ -28,6 +28,7 @@ from .nodes import (
     Operand,
     Program,
     Region,
+    SetSize,
     Swap,
     Update,
     While,
@@ -38,6 +39,7 @@ from .nodes import (
 __all__ = [
     "Place",
     "accesses",
+    "at_most",
     "at_sizes",
     "calls",
     "each_scope",
@@ -46,6 +48,7 @@ __all__ = [
     "is_straight_without_copies",
     "instructions",
     "live_bytes",
+    "largest",
     "map_calls",
     "max_live_bytes",
     "merge",
@@ -54,6 +57,7 @@ __all__ = [
     "regions",
     "rename",
     "scopes",
+    "set_sizes",
     "size_table",
     "spans",
     "swap_groups",
@@ -205,6 +209,8 @@ def accesses(instr: Instr) -> Iterator[tuple[str, Access]]:
             if isinstance(extent, str):
                 yield extent, Access.IN
             yield index.name, Access.OUT
+        case SetSize(_, count):
+            yield count, Access.IN
         case _:
             pass
 
@@ -257,6 +263,8 @@ def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
             return Alias(region, new(source), offset)
         case Free(name):
             return Free(new(name))
+        case SetSize(_, count):
+            return replace(instr, count=new(count))
         case Swap(one, other):
             return Swap(new(one), new(other))
         case If(condition) | While(_, condition):
@@ -324,13 +332,41 @@ def size_table(program: Program, arena: IntExpr | None = None) -> SizeTable | No
     if not program.sizes:
         return None
     arena = program.arena if arena is None else arena
-    counts = [r.nbytes for r in (*program.inputs, *program.outputs)]
+    counts = [r.nbytes for r in (*program.inputs, *largest(program, program.outputs))]
     return SizeTable(
         program.sizes,
         tuple(r.shape for r in program.inputs),
         program.checks,
         (*counts, *(() if arena is None else (arena,))),
     )
+
+
+def set_sizes(program: Program) -> dict[str, IntExpr]:
+    """The sizes whose values data decides, at any depth, with what they are at most."""
+    return {i.size.name: i.most for i in walk(program.body) if isinstance(i, SetSize)}
+
+
+def at_most(expr: IntExpr, most: Mapping[str, IntExpr]) -> IntExpr:
+    """Returns an upper bound of an expression that has none of the sizes in ``most``."""
+    while most and any(name in most for name in size_symbols(expr)):
+        assert isinstance(expr, Dim)
+        grows = all(
+            isinstance(atom, Symbol) and atom.low is not None and atom.low >= 0 and coef > 0
+            for mono, coef in expr.terms
+            for atom in mono
+            if any(name in most for name in size_symbols(Dim(((mono, 1),))))
+        )
+        inside = None if grows else bounds(expr, {})
+        expr = substitute(expr, most) if inside is None else inside[1]
+    return expr
+
+
+def largest(program: Program, declared: Iterable[Region]) -> list[Region]:
+    """Regions as large as they may be: what memory for them is allocated."""
+    most = set_sizes(program)
+    if not most:
+        return list(declared)
+    return [replace(r, shape=tuple(at_most(s, most) for s in r.shape)) for r in declared]
 
 
 def at_sizes(program: Program, values: Mapping[str, IntExpr]) -> Program:
@@ -357,6 +393,8 @@ def at_sizes(program: Program, values: Mapping[str, IntExpr]) -> Program:
                 return replace(instr, region=region(declared), offset=at(offset))
             case Call() | Invoke():
                 return replace(instr, sizes=tuple(map(at, instr.sizes)))
+            case SetSize(_, _, most):
+                return replace(instr, most=at(most))
             case _:
                 return with_nested_bodies(instr, [body(b) for b in nested_bodies(instr)])
 

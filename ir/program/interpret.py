@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, as_int
+from ..dims import IntExpr, as_int, evaluate
 from ..dtype import Array
-from ..errors import InternalError
+from ..errors import InternalError, LoopwrightValueError
 from ..library.lookup import library_function
 from ..size_table import Misfit
 from ..window import dense_offset
-from .analysis import at_sizes, places, regions, scopes, size_table
+from .analysis import at_sizes, largest, places, regions, scopes, size_table
 from .nodes import (
     Access,
     Alias,
@@ -30,6 +30,7 @@ from .nodes import (
     Library,
     Program,
     Region,
+    SetSize,
     Swap,
     While,
 )
@@ -80,7 +81,7 @@ def interpret(
         if array.shape != region.shape or array.dtype != region.dtype.numpy:
             raise TypeError(f"{region} was given {array.dtype}{list(array.shape)}")
         memory[region.name] = _viewed(array) if update else _bytes(array)
-    for region in program.outputs:
+    for region in largest(program, program.outputs):
         memory[region.name] = _poisoned(_nbytes(region))
     updates = program.updates if update else ()
     shapes = {r.name: r for r in program.inputs}
@@ -115,7 +116,9 @@ class _Jump:
     counted: For | None = None
 
 
-_Step: TypeAlias = Alloc | Free | Alias | Call | Library | Copy | Swap | Invoke | For | _Jump
+_Step: TypeAlias = (
+    Alloc | Free | Alias | SetSize | Call | Library | Copy | Swap | Invoke | For | _Jump
+)
 
 
 class _Code:
@@ -189,15 +192,23 @@ class _Frame:
     memory: dict[str, Array]
     arena: Array
     extents: dict[str, int] = field(default_factory=dict[str, int])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
     next: int = 0
+
+    def at(self, expr: IntExpr) -> int:
+        """The value of an expression over the sizes that have been set."""
+        return evaluate(expr, self.sizes)
+
+    def nbytes(self, region: Region) -> int:
+        return self.at(region.nbytes)
 
     def bytes(self, name: str) -> Array:
         place = self.code.places[name]
-        return self.memory[place.root][place.begin : place.end]
+        return self.memory[place.root][self.at(place.begin) : self.at(place.end)]
 
     def array(self, name: str) -> Array:
         region = self.code.regions[name]
-        return self.bytes(name).view(region.dtype.numpy).reshape([as_int(s) for s in region.shape])
+        return self.bytes(name).view(region.dtype.numpy).reshape([self.at(s) for s in region.shape])
 
     def jumps(self, jump: _Jump) -> bool:
         if jump.unless is not None:
@@ -232,16 +243,24 @@ def _run(
                 if frame.jumps(step):
                     frame.next = target
             case Alloc(region, offset):
+                nbytes = frame.nbytes(region)
                 if offset is None:
-                    frame.memory[region.name] = _poisoned(_nbytes(region))
+                    frame.memory[region.name] = _poisoned(nbytes)
                 else:
                     begin = as_int(offset)
-                    frame.memory[region.name] = frame.arena[begin : begin + _nbytes(region)]
+                    frame.memory[region.name] = frame.arena[begin : begin + nbytes]
                     frame.memory[region.name][...] = _POISON
             case Free(name):
                 frame.memory.pop(name)[...] = _POISON
             case Alias():
                 pass
+            case SetSize(size, count, most):
+                value = int(frame.array(count))
+                if not 0 <= value <= frame.at(most):
+                    raise LoopwrightValueError(
+                        f"{size} is {value}, and at most {frame.at(most)}", span=step.span
+                    )
+                frame.sizes[size.name] = value
             case Copy(source, target):
                 frame.bytes(target)[...] = frame.bytes(source)
             case Swap(one, other):
@@ -258,7 +277,7 @@ def _run(
                         raise InternalError(f"%{stated.name} is {value}: {step}")
                 arrays = [frame.array(o.name) for o in operands]
                 extra = [] if workspace is None else [frame.array(workspace)]
-                kernels[kernel](*arrays, *extra, *step.sizes)
+                kernels[kernel](*arrays, *extra, *map(frame.at, step.sizes))
             case Library(function, operands, options):
                 arrays = [frame.array(o.name) for o in operands]
                 count = sum(o.access is Access.IN for o in operands)
@@ -266,6 +285,7 @@ def _run(
             case Invoke(function):
                 if len(frames) > deepest:
                     raise RecursionError(f"@{function} runs {deepest} times inside of itself")
+                step = replace(step, sizes=tuple(map(frame.at, step.sizes)))
                 frames.append(_invoked(frame, step, functions.code(step), constants))
 
 

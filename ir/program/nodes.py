@@ -9,9 +9,11 @@
     Require  ::= "requires" Int ("==" | "!=" | "<" | "<=") Int
     Region   ::= "%" name ":" dtype "[" Int, ... "]"          dense, row-major
     Int      ::= an expression over sizes, as in ``ir/dims.py``
-    Instr    ::= Alloc | Free | Call | Library | Copy | Alias | Swap | Invoke | If | While | For
+    Instr    ::= Alloc | Free | SetSize | Call | Library | Copy | Alias | Swap | Invoke
+               | If | While | For
     Alloc    ::= "%" name "= alloc" dtype "[" Int, ... "]" ["at" Int | "in registers"]
     Free     ::= "free %" name
+    SetSize  ::= "size" name "= %" name "at most" Int
     Call     ::= "call" ["inline"] "@" kernel "(" Operand, ... ")" ["sizes (" Int, ... ")"]
                      ["workspace %" name] ["where" Range, ...]
     Range    ::= "%" name "in" "[" INT "," INT "]"        both inclusive
@@ -39,6 +41,10 @@ of scalars that are stated with it.
 A program runs for all values of its sizes in their ranges. The shapes of its inputs determine them;
 what is required of them holds before anything runs. Kernels and functions have sizes of their own,
 whose values stand in their calls, in order.
+
+``size`` gives a size that data decides the value of an int64 scalar, from there to the end of its
+block; that a value is out of range is an error of the call. Memory of such sizes is allocated by
+their upper bounds, that of outputs, too.
 
 ``library`` calls a function of ``ir/library`` by its name; JSON's array of pairs has names and
 values of its options. It may raise, and then the program ends.
@@ -98,6 +104,7 @@ __all__ = [
     "Program",
     "Region",
     "ScalarRange",
+    "SetSize",
     "Swap",
     "Update",
     "While",
@@ -181,6 +188,19 @@ class Free:
 
     def __str__(self) -> str:
         return f"free %{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetSize:
+    """Gives ``size`` the value of the int64 scalar ``count``, which is from 0 to ``most``."""
+
+    size: Symbol
+    count: str
+    most: IntExpr
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"size {self.size} = %{self.count} at most {self.most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +346,9 @@ class For:
         return f"for {self.index} < {extent} {{\n{_indented(self.body)}}}"
 
 
-Instr: TypeAlias = Alloc | Free | Call | Library | Copy | Alias | Swap | Invoke | If | While | For
+Instr: TypeAlias = (
+    Alloc | Free | SetSize | Call | Library | Copy | Alias | Swap | Invoke | If | While | For
+)
 
 
 def nested_bodies(instr: Instr) -> tuple[tuple[Instr, ...], ...]:

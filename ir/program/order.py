@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..dims import typical
 from ..pass_context import optional
-from .analysis import accesses, has_control_flow, max_live_bytes, places, regions
+from .analysis import accesses, has_control_flow, max_live_bytes, places, regions, set_sizes
 from .lifetimes import place_lifetimes
 from .nodes import Alias, Alloc, Call, Copy, Program
 
@@ -60,7 +60,7 @@ def order_calls(program: Program) -> Program:
     Greedy: of the instructions whose operands are ready, the one that adds least to what is alive
     comes next. The new order is taken only if it needs less than the old one.
     """
-    if has_control_flow(program):
+    if has_control_flow(program) or set_sizes(program):
         return program
     while True:
         steps = [i for i in program.body if isinstance(i, Call | Copy)]

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from ..dims import Dim, IntExpr, Symbol, ceildiv, size, substitute, symbols
+from ..dims import Dim, IntExpr, Symbol, bounds, ceildiv, size, substitute, symbols
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES, DType
 from ..errors import ParseError
@@ -30,6 +30,7 @@ from .nodes import (
     Program,
     Region,
     ScalarRange,
+    SetSize,
     Swap,
     Update,
     While,
@@ -42,7 +43,7 @@ _TOKEN = re.compile(
     r'|(?P<token>"(?:[^"\\\n]|\\.)*"|[%@]?[\w.]+|//|[!=<]=|[-(){}\[\]:,=+<*%]|\n))'
 )
 
-_KEYWORDS = {"free", "call", "library", "invoke", "copy", "swap", "if", "while", "for"}
+_KEYWORDS = {"free", "call", "library", "invoke", "copy", "swap", "size", "if", "while", "for"}
 
 
 def parse_program(text: str) -> Program:
@@ -177,7 +178,9 @@ class _Parser:
             self.position += 1
         sizes = self.ranges()
         self.sizes = {s.name: size(s.name, s.low or 0, s.high or 0) for s in sizes}
-        behind, self.position = self.position, first
+        behind = self.position
+        self.find_set_sizes()
+        self.position = first
         inputs, outputs = self.params()
         self.position = max(self.position, behind)
         arena = None
@@ -215,6 +218,27 @@ class _Parser:
             sizes=sizes,
             checks=tuple(checks),
         )
+
+    def find_set_sizes(self) -> None:
+        """Declares the sizes that instructions set; the shapes of outputs may have them."""
+        while self.peek() and self.peek() != "function":
+            if self.take("size"):
+                self.set_size()
+            else:
+                self.position += 1
+
+    def set_size(self) -> SetSize:
+        name = self.word(r"[A-Za-z_][\w.]*", "the name of a size")
+        self.expect("=")
+        count = self.name()
+        self.expect("at")
+        self.expect("most")
+        most = self.int_expr()
+        inside = bounds(most, {})
+        assert inside is not None
+        size = Symbol(name, 0, max(0, inside[1]))
+        self.sizes[name] = size.expr
+        return SetSize(size, count, most)
 
     def update(self) -> Update:
         target = self.name()
@@ -296,6 +320,8 @@ class _Parser:
                 return self.copy()
             case "swap":
                 return self.swap()
+            case "size":
+                return self.set_size()
             case "if":
                 condition, then = self.name(), self.block()
                 return If(condition, then, self.block() if self.take("else") else ())

@@ -11,7 +11,14 @@ from ..dataclass import dataclass
 from ..dim_proofs import prove
 from ..dims import IntExpr, as_int, bounds, ceildiv, int_max, substitute, typical
 from ..dtype import UINT8
-from .analysis import max_live_bytes, recursive_functions, regions, walk
+from .analysis import (
+    largest,
+    max_live_bytes,
+    recursive_functions,
+    regions,
+    set_sizes,
+    walk,
+)
 from .lifetimes import place_lifetimes
 from .nodes import (
     Alloc,
@@ -241,12 +248,13 @@ def _with_offsets(body: Sequence[Instr], offsets: Mapping[str, IntExpr]) -> tupl
 def _blocks(program: Program) -> list[_Block]:
     began: dict[str, tuple[int, Alloc]] = {}
     blocks: list[_Block] = []
+    data = bool(set_sizes(program))
     for i, instr in enumerate(walk(program.body)):
         if isinstance(instr, Alloc) and not instr.in_registers:
             began[instr.region.name] = i, instr
         elif isinstance(instr, Free) and instr.name in began:
             begin, alloc = began[instr.name]
-            size = alloc.region.nbytes
+            size = largest(program, [alloc.region])[0].nbytes if data else alloc.region.nbytes
             if isinstance(size, int):
                 size = ceildiv(size, ARENA_ALIGNMENT) * ARENA_ALIGNMENT
             blocks.append(_Block(instr.name, size, begin, i))

@@ -10,7 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ..dim_proofs import prove
-from ..dims import IntExpr, evaluate, int_max, int_min, mod, size_symbols, typical
+from ..dims import (
+    IntExpr,
+    Symbol,
+    bounds,
+    evaluate,
+    int_max,
+    int_min,
+    mod,
+    size_symbols,
+    typical,
+)
 from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError, LoopwrightError
 from ..library.lookup import library_function
@@ -20,8 +30,10 @@ from .analysis import (
     accesses,
     at_sizes,
     fixed_regions,
+    largest,
     recursive_functions,
     scopes,
+    set_sizes,
     swap_groups,
     walk,
 )
@@ -39,6 +51,7 @@ from .nodes import (
     Library,
     Program,
     Region,
+    SetSize,
     Swap,
     Update,
     While,
@@ -111,6 +124,8 @@ class _Verifier:
         self.loop = 0
         self.home: dict[str, int] = {}
         self.swapped = swap_groups(program)
+        self.known: set[Symbol] = set(program.sizes)  # here
+        self.has_set_sizes = bool(set_sizes(program))
 
     def wrong(self, message: str) -> InternalError:
         if self.instr is None:
@@ -122,8 +137,11 @@ class _Verifier:
     def run(self) -> None:
         program = self.program
         self.check_sizes(*(check.left - check.right for check in program.checks))
+        # Outputs may have sizes that are set later.
+        self.known |= {i.size for i in program.body if isinstance(i, SetSize)}
         for region in fixed_regions(program):
             self.declare(region, Place(region.name, 0, region.nbytes))
+        self.known = set(program.sizes)
         for region in (*program.inputs, *(c.region for c in program.constants)):
             self.written[region.name] = _added((), 0, region.nbytes)
             self.read_only.add(region.name)
@@ -183,7 +201,7 @@ class _Verifier:
     def check_sizes(self, *exprs: IntExpr) -> None:
         """Expressions are over the sizes of the program."""
         for name, size in size_symbols(*exprs).items():
-            if size not in self.program.sizes:
+            if size not in self.known:
                 raise self.wrong(f"the size {name} is not declared")
 
     def declare(self, region: Region, place: Place) -> None:
@@ -203,7 +221,8 @@ class _Verifier:
 
     def body(self, instrs: Sequence[Instr]) -> None:
         """Checks the instructions of a block. What it declares is unknown after it."""
-        places, block = dict(self.places), self.block
+        places, block, known = dict(self.places), self.block, self.known
+        self.known = set(known)
         self.blocks += 1
         self.block = self.blocks
         for self.instr in instrs:
@@ -213,7 +232,7 @@ class _Verifier:
         if left:
             self.instr = None
             raise self.wrong(f"%{min(left)} is never freed")
-        self.places, self.block = places, block
+        self.places, self.block, self.known = places, block, known
 
     def step(self, instr: Instr) -> None:
         # What is swapped has to be freed at once: any of it may be in the memory of the other.
@@ -230,6 +249,8 @@ class _Verifier:
                 self.alias(instr)
             case Swap():
                 self.swap(instr)
+            case SetSize():
+                self.set_size(instr)
             case If():
                 self.branches(instr)
             case While() | For():
@@ -256,6 +277,7 @@ class _Verifier:
         elif (offset is None) != (arena is None):
             raise self.wrong(f"%{region.name} is {'not ' if offset is None else ''}planned")
         if offset is not None and arena is not None:
+            region = self.largest(region)
             self.check_sizes(offset, arena)
             if mod(offset, ARENA_ALIGNMENT) != 0:
                 raise self.wrong(f"%{region.name} is not aligned to {ARENA_ALIGNMENT} bytes")
@@ -266,12 +288,27 @@ class _Verifier:
                 if begin is None:
                     continue
                 before = _at_most(offset + region.nbytes, begin)
-                if not before and not _at_most(begin + other.region.nbytes, offset):
+                end = begin + self.largest(other.region).nbytes
+                if not before and not _at_most(end, offset):
                     raise self.wrong(f"%{region.name} shares bytes with %{other.region.name}")
         self.live[region.name] = instr
         self.home[region.name] = self.block
         self.freed.discard(region.name)
         self.written[region.name] = ()
+
+    def largest(self, region: Region) -> Region:
+        """A region with the memory that is allocated for it."""
+        return largest(self.program, [region])[0] if self.has_set_sizes else region
+
+    def set_size(self, instr: SetSize) -> None:
+        self.check_scalar(instr.count, INT64, "size")
+        self.check_sizes(instr.most)
+        size, inside = instr.size, bounds(instr.most, {})
+        if any(size.name == other.name for other in self.known):
+            raise self.wrong(f"the size {size.name} is declared twice")
+        if size.low != 0 or size.high is None or inside is None or size.high < inside[1]:
+            raise self.wrong(f"{instr.most} may be beyond the range of {size.name}")
+        self.known.add(size)
 
     def free(self, instr: Free) -> None:
         self.find(instr.name)

@@ -23,7 +23,7 @@ from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var
 from ..operator import Operator, Pattern
 from ..types import TensorType
-from ..walk import all_uses
+from ..walk import all_bindings, all_uses, nested_blocks, setters, sizes_used
 
 __all__ = [
     "EXIT",
@@ -86,12 +86,25 @@ class Node:
 
 @dataclass(slots=True)
 class Graph:
-    """``nodes`` in the order of the program, ``of_var`` the node that binds a variable."""
+    """``nodes`` in the order of the program, ``of_var`` the node that binds a variable, ``setters``
+    the variables that set sizes, by their names."""
 
     nodes: list[Node]
     of_var: dict[Var, int]
     views: dict[Var, Binding]
     limits: GraphLimits = DEFAULT_LIMITS
+    setters: Mapping[str, Var] = field(default_factory=dict)
+
+    def setting(self, binding: Binding) -> set[int]:
+        """Returns the nodes that set the sizes of a binding and of what is nested in it."""
+        nested = [b for block in nested_blocks(binding.value) for b in all_bindings(block)]
+        setters = [
+            self.setters[name]
+            for b in (binding, *nested)
+            for name in sizes_used(b.var, b.value)
+            if name in self.setters
+        ]
+        return {self.of_var[v] for v in setters if v in self.of_var and v is not binding.var}
 
     def resolve(self, atom: Atom | None) -> tuple[Atom | None, tuple[Binding, ...]]:
         """The root of ``atom`` and the index maps from it to ``atom``, first applied first."""
@@ -123,7 +136,7 @@ def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
     escaping = _escaping(block)
     uses = _uses_in_contractions(block)
     widened, picked = _widened_factors(block, uses), _picked_factors(block, uses)
-    graph = Graph([], {}, {}, limits)
+    graph = Graph([], {}, {}, limits, setters(block))
     depth: dict[Var, int] = {}
     for binding in block.bindings:
         var, op = binding.var, _operator(binding)
@@ -163,6 +176,10 @@ def _add_node(graph: Graph, binding: Binding, op: Operator | None, escapes: bool
         node.sources = sorted(
             {graph.of_var[a] for a in all_uses(binding.value) if a in graph.of_var}
         )
+    if graph.setters:
+        read = [binding, *(view for edge in node.edges for view in edge.chain)]
+        set_before = set[int]().union(*map(graph.setting, read))
+        node.sources = sorted(set_before.union(node.sources))
     for source in node.sources:
         graph.nodes[source].users.append(index)
     graph.nodes.append(node)

@@ -59,6 +59,8 @@ from ..walk import (
     map_functions,
     nested_blocks,
     operands,
+    setters,
+    sizes_used,
     with_nested_blocks,
 )
 
@@ -98,6 +100,7 @@ class _Liveness:
         self.fields: dict[Var, set[int]] = {}
         self._carried: dict[Var, tuple[Var, int]] = {}  # to its loop and place
         self._work: list[tuple[Var, int | None]] = []
+        self._setters = setters(function)
         for binding in all_bindings(function):
             value = self.values[binding.var] = binding.value
             if isinstance(value, While | For):
@@ -129,6 +132,8 @@ class _Liveness:
             return
         value = self.values.get(var)
         is_new = not self.is_live(var)
+        if is_new and self._setters and value is not None:
+            self._use(self._setters[n] for n in sizes_used(var, value) if n in self._setters)
         if part is None or not isinstance(value, Var | If | While | For):
             self.whole.add(var)
         else:

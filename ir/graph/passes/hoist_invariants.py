@@ -56,7 +56,15 @@ from ..nodes import (
 )
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import copy_block, map_functions, operands, rewrite_function, with_nested_blocks
+from ..walk import (
+    copy_block,
+    map_functions,
+    operands,
+    rewrite_function,
+    setters,
+    sizes_used,
+    with_nested_blocks,
+)
 from ..work import block_work, elements, work
 from .eliminate_dead_code import without_dead_code
 
@@ -110,12 +118,15 @@ def _blocks(loop: While | For) -> tuple[Block, ...]:
 def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Binding], list[Var]]:
     """Returns the bindings to move, in order, and those of their variables that are worth it; the
     others are computed in both places, if the loop needs them."""
+    set_inside = setters(block)
     cost: dict[Var, float] = {}  # of the variables that do not change: instructions per element
     worth: list[Var] = []
     for binding in block.bindings:
         value, var = binding.value, binding.var
         used = [a for a in operands(value) if isinstance(a, Var)]
         if any(a in inside and a not in cost for a in used) or not _can_move(value):
+            continue
+        if set_inside and not set_inside.keys().isdisjoint(sizes_used(var, value)):
             continue
         before = sum(cost.get(a, 0.0) for a in used)
         cost[var] = before
@@ -141,7 +152,9 @@ def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Bind
 def _can_move(value: Expr) -> bool:
     """True for operators, which end."""
     return isinstance(value, Tuple | TupleGetItem) or (
-        isinstance(value, Call) and isinstance(value.op, Operator)
+        isinstance(value, Call)
+        and isinstance(value.op, Operator)
+        and Trait.SETS_SIZE not in value.op.traits
     )
 
 
