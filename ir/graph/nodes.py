@@ -24,7 +24,7 @@ Match, constructors and references are to join ``Expr`` later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import Symbol, size_symbols
+from ..dims import IntExpr, Symbol, size_symbols
 from ..dtype import dtype_of
 from ..loop.prim import PrimFunc
 from ..span import Span
 from .operator import Operator
 from .requirements import Requirement
-from .types import FuncType, TensorType, Type, sizes_in
+from .types import FuncType, TensorType, Type, sizes_in, sizes_in_attr
 
 if TYPE_CHECKING:
     from ..schedule.steps import Schedule
@@ -175,6 +175,22 @@ class Block:
         return text_of(self)
 
 
+def _sizes_of(block: Block) -> Iterator[IntExpr]:
+    """Yields the sizes in types and attributes of a block, at any depth."""
+    for binding in block.bindings:
+        value = binding.value
+        if isinstance(value, Call):
+            yield from (s for attr in value.attrs.values() for s in sizes_in_attr(attr))
+        elif isinstance(value, If):
+            yield from (s for inner in (value.then, value.orelse) for s in _sizes_of(inner))
+        elif isinstance(value, While):
+            yield from (s for inner in (value.condition, value.body) for s in _sizes_of(inner))
+        elif isinstance(value, For | Function):
+            yield from _sizes_of(value.body)
+        yield from sizes_in(binding.var.type)
+    yield from sizes_in(block.result.type)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
     """``attrs`` say what passes need to know, such as ``{"primitive": True}`` of a fused group.
@@ -188,10 +204,11 @@ class Function:
 
     @property
     def sizes(self) -> dict[str, Symbol]:
-        """The symbolic sizes of its parameters, requirements and result by name, in this order."""
+        """The symbolic sizes in it by name, in order of appearance: in the types of parameters,
+        in requirements, then in types and attributes of the body."""
         required = [side for r in self.requirements for side in (r.left, r.right)]
         params = [size for p in self.params for size in sizes_in(p.type)]
-        return size_symbols(*params, *required, *sizes_in(self.body.result.type))
+        return size_symbols(*params, *required, *_sizes_of(self.body))
 
     @property
     def type(self) -> FuncType:

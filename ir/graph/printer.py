@@ -36,10 +36,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import LARGEST_SIZE, size_symbols
+from ..dims import LARGEST_SIZE
 from ..dtype import dtype_of
 from ..span import Span
-from ..traits import Trait
 from .nodes import (
     Atom,
     Block,
@@ -58,7 +57,6 @@ from .nodes import (
     text_of,
 )
 from .operator import Operator
-from .walk import all_bindings
 
 __all__ = ["as_text", "constants_of", "scalar_text", "span_text", "value_text"]
 
@@ -318,14 +316,7 @@ class _Printer:
 
 def _ranges(function: Function) -> str:
     """Returns the ranges of a function's symbolic sizes that are not the default."""
-    set_inside = [
-        b.value.attrs["size"]
-        for b in all_bindings(function)
-        if isinstance(b.value, Call) and isinstance(b.value.op, Operator)
-        if Trait.SETS_SIZE in b.value.op.traits
-    ]
-    sizes = [*(function.sizes | size_symbols(*set_inside)).values()]
-    sizes = [s for s in sizes if s.range != (0, LARGEST_SIZE)]
+    sizes = [s for s in function.sizes.values() if s.range != (0, LARGEST_SIZE)]
     inside = ", ".join(f"{s.name} in {s.low}..{s.high}" for s in sizes)
     return f"[{inside}]" if inside else ""
 

@@ -30,6 +30,7 @@ __all__ = [
     "bind_sizes",
     "instantiate",
     "sizes_in",
+    "sizes_in_attr",
     "substitute_attr",
     "substitute_type",
 ]
@@ -102,6 +103,15 @@ def substitute_type(type: Type, values: Mapping[str, IntExpr]) -> Type:
         return TupleType(tuple(substitute_type(f, values) for f in type.fields))
     params = tuple(substitute_type(p, values) for p in type.params)
     return FuncType(params, substitute_type(type.result, values))
+
+
+def sizes_in_attr(value: Any) -> Iterator[Dim]:
+    """Yields the symbolic sizes in an attribute's value."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from sizes_in_attr(part)
+    elif isinstance(value, Dim):
+        yield value
 
 
 def substitute_attr(value: Any, values: Mapping[str, IntExpr]) -> Any:

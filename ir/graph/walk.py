@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeAlias, TypeGuard
 
-from ..dims import Dim, IntExpr, Symbol, size_symbols
+from ..dims import IntExpr, Symbol, size_symbols
 from ..errors import InternalError
 from ..traits import Trait
 from .builder import Builder
@@ -33,7 +33,7 @@ from .nodes import (
     While,
 )
 from .operator import Operator
-from .types import sizes_in, substitute_attr, substitute_type
+from .types import bind_sizes, sizes_in, sizes_in_attr, substitute_attr, substitute_type
 
 __all__ = [
     "Step",
@@ -52,6 +52,7 @@ __all__ = [
     "rewrite_blocks",
     "rewrite_function",
     "setters",
+    "sizes_of_call",
     "sizes_used",
     "use_counts",
     "with_nested_blocks",
@@ -196,6 +197,12 @@ def with_sizes(function: Function, values: Mapping[str, IntExpr]) -> Function:
     return replace(function, params=params, body=body, requirements=needed)
 
 
+def sizes_of_call(function: Function, args: Sequence[Atom]) -> tuple[IntExpr, ...]:
+    """Returns what the ``sizes`` of a function are in a call of it, in their order."""
+    values = bind_sizes([p.type for p in function.params], [a.type for a in args]) or {}
+    return tuple(values.get(s.name, s.expr) for s in function.sizes.values())
+
+
 def all_bindings(scope: Function | Block) -> Iterator[Binding]:
     """Returns the bindings at any depth; those of nested blocks follow the one they are in."""
     block = scope.body if isinstance(scope, Function) else scope
@@ -232,18 +239,8 @@ def _walk(scope: Function | Block) -> Iterator[tuple[tuple[Var, ...], tuple[Atom
 
 def sizes_used(var: Var, value: Expr) -> dict[str, Symbol]:
     """Returns the symbolic sizes in the type of a binding and in its attributes, by name."""
-    return size_symbols(*sizes_in(var.type), *_sizes_of_attrs(value))
-
-
-def _sizes_of_attrs(value: Expr) -> Iterator[IntExpr]:
-    if isinstance(value, Call):
-        work = list(value.attrs.values())
-        while work:
-            part = work.pop()
-            if isinstance(part, tuple):
-                work += part
-            elif isinstance(part, Dim):
-                yield part
+    attrs = value.attrs.values() if isinstance(value, Call) else ()
+    return size_symbols(*sizes_in(var.type), *(s for attr in attrs for s in sizes_in_attr(attr)))
 
 
 def setters(scope: Function | Block) -> dict[str, Var]:

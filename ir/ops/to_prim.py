@@ -9,14 +9,16 @@ composed into the expressions that use it. Names are canonical (``x0 x1 .. t0 ..
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, symbol
+from ..dims import IntExpr, Symbol, symbol
 from ..dtype import dtype_of
 from ..errors import InternalError
 from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
 from ..graph.operator import Operator, Pattern
 from ..graph.types import TensorType
+from ..graph.walk import with_sizes
 from ..loop.expr import Expr, IndexLike, const
 from ..loop.hoist_factors import hoist_factors
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
@@ -46,18 +48,33 @@ def group_to_prim(
     ``constant`` holds the positions of parameters that are known at compile time, ``causal`` the
     positions of causal masks and their offsets (those of ``np.tri``).
 
-    Raises InternalError if an operator in the group is not a primitive.
+    The PrimFunc's ``sizes`` stand for those of ``group``, in this order. Raises InternalError if an
+    operator in the group is not a primitive.
     """
+    group, order = _with_plain_sizes(group)
     lowering = _Lowering(group, frozenset(constant))
     if any(_operator(call).pattern == Pattern.OPAQUE for _, call in lowering.calls):
-        return lowering.procedure(name)
+        made = lowering.procedure(name)
+        return replace(made, size_order=order) if order else made
     if lowering.contractions > 1:
         for position, offset in (causal or {}).items():
             lowering.mask(position, offset)
     prim = lowering.prim(name)
+    if order:
+        prim = replace(prim, size_order=order)
     if lowering.contractions > 1:
         prim = hoist_factors(prim)
     return canonical_prim(prim)
+
+
+def _with_plain_sizes(group: Function) -> tuple[Function, tuple[Symbol, ...]]:
+    """Returns a group whose sizes have names that no axis has, and these sizes in order."""
+    sizes = group.sizes
+    if not sizes:
+        return group, ()
+    plain = {s.name: Symbol(f"n{n}", s.low, s.high) for n, s in enumerate(sizes.values())}
+    values: dict[str, IntExpr] = {name: plain[name].expr for name in sizes}
+    return with_sizes(group, values), tuple(plain.values())
 
 
 @dataclass(slots=True)

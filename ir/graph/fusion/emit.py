@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
+from ...dims import Symbol
 from ...loop.symmetry import symmetric_axes
 from ...ops.to_prim import group_to_prim
 from ..builder import Builder
@@ -15,8 +16,8 @@ from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, T
 from ..operator import Pattern
 from ..printer import as_text, constants_of
 from ..structural import atom_key
-from ..types import TupleType
-from ..walk import map_operands
+from ..types import TupleType, bind_sizes
+from ..walk import map_operands, with_sizes
 from .graph import Edge, Graph, Groups, Node, is_big_constant, operator_of
 from .rules import MOST_OPERATORS
 
@@ -36,7 +37,7 @@ class GroupTable:
 
     def add(self, function: Function, operators: Sequence[str]) -> GlobalVar:
         """Returns the global variable under which ``function`` is called."""
-        plain = _anonymous(function)
+        plain = _anonymous(_with_plain_sizes(function))
         # Constants of one element and some axes print by name, so the text leaves their value out.
         values = sorted((name, atom_key(Constant(v))) for name, v in constants_of(plain).items())
         text = (as_text(plain, spans=False), tuple(values))
@@ -52,6 +53,18 @@ class GroupTable:
         self.functions[name] = function
         self._by_text[text] = GlobalVar(name, function.type)
         return self._by_text[text]
+
+
+def _with_plain_sizes(function: Function) -> Function:
+    """``function`` with its sizes named by their order, if a call's operands say what they are."""
+    sizes = function.sizes
+    if not sizes:
+        return function
+    given = tuple(p.type for p in function.params)
+    if sizes.keys() - (bind_sizes(given, given) or {}).keys():
+        return function
+    plain = (Symbol(f"n{n}", s.low, s.high).expr for n, s in enumerate(sizes.values()))
+    return with_sizes(function, dict(zip(sizes, plain)))
 
 
 def _group_name(operators: Sequence[str]) -> str:
