@@ -34,6 +34,7 @@ from ..ir.graph.nodes import (
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType, TupleType, Type
+from ..ir.graph.walk import sizes_of_call
 from ..ir.loop.prim import Buffer
 from ..ir.program import nodes as program_nodes
 from ..ir.program.analysis import scopes, spans
@@ -371,7 +372,8 @@ class _Conversion:
         sizes: dict[str, IntExpr] = {}
         if kernel is not None and kernel.sizes:
             shapes = [self.regions[n].shape for n in (*args, *(region.name for region in made))]
-            sizes = _bound(name, kernel.sizes, [k.buffer.shape for k in kernel.operands], shapes)
+            params = [k.buffer.shape for k in kernel.operands]
+            sizes = _bound(name, kernel.sizes, params, shapes, self.inherited(call, kernel.sizes))
         workspace = None
         if kernel is not None and kernel.workspace_bytes != 0:
             size = TensorType((substitute(kernel.workspace_bytes, sizes),), UINT8)
@@ -384,6 +386,14 @@ class _Conversion:
         )
         self.body.append(Call(name, operands, workspace, call.span, sizes=tuple(sizes.values())))
         return results
+
+    def inherited(self, call: GraphCall, sizes: Sequence[Symbol]) -> dict[str, IntExpr]:
+        """What those sizes of a kernel are that may be in none of its operands."""
+        group = self.module.functions.get(getattr(call.op, "name", ""))
+        if not isinstance(group, Function) or len(group.sizes) != len(sizes):
+            return {}
+        values = sizes_of_call(group, call.args)
+        return {size.name: value for size, value in zip(sizes, values, strict=True)}
 
     def library(self, var: Var, call: GraphCall, args: Sequence[str]) -> Names:
         """The call of a library function."""
@@ -474,15 +484,16 @@ def _bound(
     sizes: Sequence[Symbol],
     params: Sequence[Shape],
     args: Sequence[Shape],
+    inherited: Mapping[str, IntExpr] | None = None,
 ) -> dict[str, IntExpr]:
     """Returns the values of a callee's sizes, from the shapes of its parameters and of what they
-    are given, which have as many elements."""
+    are given, which have as many elements; ``inherited`` are those of the caller."""
     equations: list[tuple[IntExpr, IntExpr]] = []
     for param, arg in zip(params, args, strict=True):
         if len(param) == len(arg):
             equations += zip(param, arg, strict=True)
         equations.append((product(param), product(arg)))
-    values = solve([size.name for size in sizes], equations)
+    values = {**(inherited or {}), **solve([size.name for size in sizes], equations)}
     missing = [size.name for size in sizes if size.name not in values]
     if missing:
         raise InternalError(f"@{callee}: its operands do not determine the size {missing[0]}")

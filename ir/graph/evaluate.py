@@ -112,6 +112,7 @@ class _Interpreter:
         closure: Closure,
         args: Sequence[Value],
         done: Callable[[Value], None] | None,
+        around: Mapping[str, int] | None = None,
         *,
         checked: bool = False,
     ) -> None:
@@ -123,6 +124,7 @@ class _Interpreter:
             )
         for param, arg in zip(function.params, args, strict=True):
             _read_sizes(param.type, arg, sizes)
+        sizes = {**(around or {}), **sizes}  # those that no operand has are the caller's
         for param, arg in zip(function.params, args, strict=True):
             if checked and not (_fits(param.type, arg, sizes) and _in_range(param.type, sizes)):
                 raise LoopwrightTypeError(
@@ -230,7 +232,7 @@ class _Interpreter:
                 return
         closure = self._atom(frame, op)
         assert isinstance(closure, Closure)
-        self._enter(closure, args, partial(frame.env.__setitem__, var))
+        self._enter(closure, args, partial(frame.env.__setitem__, var), frame.sizes)
 
 
 def _apply(
