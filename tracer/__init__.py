@@ -96,6 +96,7 @@ def _load_more() -> None:
         order_statistics,
         padding,
         polynomials,
+        sized,
         statistics,
         ufunc_methods,
     )

@@ -10,6 +10,7 @@ import numpy as np
 from ..ir.dims import as_int
 from ..ir.dtype import BOOL, INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
+from ..ir.graph.requirements import require
 from .arguments import any_traced
 from .dispatch import FUNCTIONS, implements, method, views
 from .elementwise import where
@@ -214,12 +215,13 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Proxy
 def _compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Proxy:
     if isinstance(condition, Proxy) and not isinstance(a, Proxy):
         condition, a = a, condition  # of the method
-    if any_traced((condition,)):
-        raise LoopwrightTypeError(
-            "np.compress by a traced condition gives a shape that depends on values",
-            hint="np.where(condition, x, 0), which keeps the shape",
-        )
     x, axis = _along(a, axis)
+    if any_traced((condition,)):
+        places = np.flatnonzero(condition)
+        held = lift(condition)
+        if not require(held.shape[0], "<=", x.shape[axis], "np.compress: the condition"):
+            raise LoopwrightIndexError(f"{held.type.short} along axis {axis} of {x.type.short}")
+        return emit("take", x, places, axis=axis, mode="clip")
     places = np.flatnonzero(condition)
     if places.size and places[-1] >= as_int(x.shape[axis]):
         raise LoopwrightIndexError(
@@ -230,11 +232,7 @@ def _compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) 
 
 @implements(np.extract)
 def _extract(condition: Any, arr: Any) -> Proxy:
-    return (
-        _compress(np.ravel(condition), flattened(arr))
-        if not any_traced((condition,))
-        else (_compress(condition, arr))
-    )
+    return _compress(np.ravel(condition), flattened(arr))
 
 
 @implements(np.place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import size_symbols, typical
+from ..ir.dims import IntExpr, evaluate, linear, size_symbols, symbols, typical
 from ..ir.errors import LoopwrightError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.printer import as_text
-from ..ir.graph.requirements import collecting
+from ..ir.graph.requirements import Requirement, collecting
+from ..ir.graph.types import TensorType
 from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
@@ -69,6 +71,37 @@ class Written:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """A result that data decides the ``shape`` of: ``main`` gives memory of the most elements that
+    it may have. ``counts`` are the numbers of the results that are the sizes' values, by name."""
+
+    output: int
+    shape: tuple[IntExpr, ...]
+    counts: tuple[tuple[str, int], ...]
+
+    def trimmed(self, arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """The elements that are there, in the same memory."""
+        values = {name: int(arrays[count]) for name, count in self.counts}
+        array = arrays[self.output]
+        names = {name for size in self.shape for name in symbols(size)} - values.keys()
+        assert not names or array.ndim == len(self.shape)
+        for size, length in zip(self.shape, array.shape, strict=True):
+            if symbols(size) & names and not symbols(size) & values.keys():
+                values.update(_solved(size, length))
+        shape = tuple(evaluate(size, values) for size in self.shape)
+        return array.reshape(-1)[: math.prod(shape)].reshape(shape)
+
+
+def _solved(size: IntExpr, length: int) -> dict[str, int]:
+    """The value of a size that is alone in a linear expression."""
+    plain = linear(size)
+    if plain is None or len(plain[0]) != 1:
+        return {}
+    ((name, factor),) = plain[0].items()
+    return {name: (length - plain[1]) // factor}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Traced:
     """A traced function: its module, and the layout of arguments and results.
@@ -79,7 +112,7 @@ class Traced:
     for the next array, ``Integer`` for its element. ``dense`` are the operands that have to be in C
     order (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is
     what has to be true of Python ints among the arguments, ``bounds`` of indices, whose ends are
-    the last results of ``main``. ``watch`` are the variables from outside that it has read.
+    the last results of ``main``. ``trims`` are the results whose sizes data decides. ``watch`` are the variables from outside that it has read.
     """
 
     name: str
@@ -95,6 +128,7 @@ class Traced:
     fits: tuple[Fits, ...] = ()
     bounds: tuple[Bounds, ...] = ()
     watch: Watch | None = None
+    trims: tuple[Trim, ...] = ()
 
     def as_text(self, *, spans: bool = True) -> str:
         """The graph IR as text; with ``spans``, each line names the user's line it came from."""
@@ -106,7 +140,7 @@ class Traced:
     @property
     def returns_one_array(self) -> bool:
         """True if the result is an array, not a container."""
-        alone = not self.written and not self.bounds
+        alone = not (self.written or self.bounds or self.trims)
         return self.outputs == (None,) and self.structure == _ONE and alone
 
     @property
@@ -134,7 +168,7 @@ class Traced:
         """The last results of ``main`` where they are new values of arguments: the number of the
         result, of the operand, and the part of it as (begin, step, size) by axis. There are none if
         bounds of indices are known only when all is computed: nothing is written before."""
-        if self.bounds:
+        if self.bounds or self.trims:
             return ()
         return tuple((p.output, w.operand, p.window) for w in self.written for p in w.pieces)
 
@@ -146,13 +180,15 @@ class Traced:
     @property
     def is_checked(self) -> bool:
         """True if calls have to look at their arguments: see ``write_back.check``."""
-        return self.depends_on_memory or bool(self.fits or self.bounds)
+        return self.depends_on_memory or bool(self.fits or self.bounds or self.trims)
 
     def result(self, arrays: list[np.ndarray[Any, Any]], leaves: Sequence[Any] = ()) -> Any:
         """Returns the function's result, given the arrays that ``main`` computed and the leaves of
         the arguments."""
         if self.returns_one_array:
             return arrays[0]
+        for trim in self.trims:
+            arrays[trim.output] = trim.trimmed(arrays)
         rest = iter(arrays)
         leaves_of_result: list[Any] = []
         for kind in self.outputs:
@@ -167,6 +203,8 @@ class Traced:
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """Returns ``result`` as generated code, for calls that come often."""
+        if self.trims:
+            return self.result
         constants = [(k.value,) if isinstance(k, Fixed) else None for k in self.outputs]
         integers = {n for n, k in enumerate(self.outputs) if isinstance(k, Integer)}
         return writer(self.structure, constants, integers)
@@ -279,8 +317,11 @@ def _traced(
         structure, outputs, atoms = _results(run, outcome, definition_of(function))
         paths = [request.paths[p] for p in parameters]
         written = _written(run, arrays, atoms, paths)
+        trims = _trims(run, atoms)
         atoms += [end for b in run.bounds for end in (b.least, b.greatest)]
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
+    if run.data_sizes:
+        _check_data_sizes(run, required)
     module = run.module(run.builder.function(result, requirements=required))
     memory = run.memory
     if memory.changed or run.nests:
@@ -307,7 +348,38 @@ def _traced(
         tuple(run.numbers.fits),
         tuple(run.bounds),
         Watch(function, run.captures()),
+        trims,
     )
+
+
+def _trims(run: Trace, atoms: list[Atom]) -> tuple[Trim, ...]:
+    """Returns the results whose sizes data decides, and appends these sizes to ``atoms``."""
+    trims: list[Trim] = []
+    numbers: dict[str, int] = {}
+    for output, atom in enumerate(list(atoms)) if run.data_sizes else ():
+        assert isinstance(atom.type, TensorType)
+        counts: list[tuple[str, int]] = []
+        for name in size_symbols(*atom.type.shape):
+            if name in run.data_sizes:
+                if name not in numbers:
+                    numbers[name] = len(atoms)
+                    atoms.append(run.data_sizes[name].atom)
+                counts.append((name, numbers[name]))
+        if counts:
+            trims.append(Trim(output, atom.type.shape, tuple(counts)))
+    return tuple(trims)
+
+
+def _check_data_sizes(run: Trace, required: Sequence[Requirement]) -> None:
+    """Refuses requirements of sizes that are known only when the function runs."""
+    for needed in required:
+        if any(name in run.data_sizes for name in needed.names):
+            raise LoopwrightTypeError(
+                f"{needed.message or 'sizes'}: that {needed} is not known before the function "
+                "runs, as data decides these sizes",
+                span=needed.span,
+                source=caret_lines(needed.span) if needed.span is not None else (),
+            )
 
 
 def _argument(

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import Dim, IntExpr, as_int
+from ..ir.dims import Dim, IntExpr, as_int, ceildiv, product
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from . import misuse
-from .dispatch import METHODS, implements, method, views
+from .dispatch import METHODS, implementation_of, implements, method, views
 from .emitting import emit, lift, one_array
 from .fits import Bounds
 from .places import Place, Window, as_dim, read_place
@@ -40,8 +40,12 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
         return METHODS["getitem.mask"](x, mask)
     if misuse.is_augmented() and (chosen := masked_part(x, key)) is not None:
         return METHODS["getitem.mask"](*chosen[:2])
+    if mask is not None and isinstance(mask, Proxy):
+        return _masked(x, mask)
     items = _expanded(x, _listed(key))
     arrays = [i for i, item in enumerate(items) if _is_array(item)]
+    if any(map(_is_chosen, items)):
+        x, items = _with_data_sizes(x, items)
     if any(map(_is_chosen, items)):
         if not arrays:
             view = _chosen_view(x, items)
@@ -94,6 +98,81 @@ def _chosen_view(x: Proxy, items: list[Any]) -> Proxy:
     if strides is not None:
         strides = tuple(strides[n] * w.step for n, w in place.windows)
     return Proxy(atom, x.owner, alias=View(sliced, "", {}, place=place, strides=strides))
+
+
+def _masked(x: Proxy, mask: Proxy) -> Proxy:
+    """The elements at which a traced mask holds: their number is a size that data decides."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise misuse.mask_shape(str(mask.shape), x.type.short)
+    places = _late("places.true")(reshape(mask, (product(mask.shape),)))
+    rows = reshape(x, (product(mask.shape), *x.shape[mask.ndim :]))
+    return emit("take", rows, places, axis=0, mode="clip")
+
+
+def _with_data_sizes(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
+    """Applies the slices with traced bounds of which it is not known how many elements they have:
+    that is a size that data decides. The other items stay to be applied."""
+    kept = [item for item in items if item is not None]
+    if len(kept) != x.ndim:
+        return x, items
+    cut: set[int] = set()
+    for axis, item in enumerate(kept):
+        if isinstance(item, slice) and _is_chosen(item) and _count(item) is None:
+            x = _cut(x, axis, item)
+            cut.add(id(item))
+    return x, [slice(None) if id(item) in cut else item for item in items]
+
+
+def _late(name: str) -> Any:
+    """A function of a module that is loaded when it is first needed."""
+    implementation = implementation_of(name, METHODS)
+    assert implementation is not None
+    return implementation
+
+
+def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
+    """``x[begin:end:step]`` along an axis, with bounds that NumPy's rules limit to it."""
+    length = x.shape[axis]
+    step = 1 if part.step is None else _bound(part.step)
+    if not isinstance(step, int) or step < 1:
+        raise LoopwrightValueError(f"a slice with traced bounds and the step {step}")
+    whole = lift(length, INT64)
+
+    def limited(bound: Any, otherwise: Any) -> Any:
+        if bound is None:
+            return otherwise
+        if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
+            raise misuse.index_of(bound.type.short)
+        at = lift(bound, INT64)
+        at = emit("where", emit("less", at, lift(0, INT64)), emit("add", at, whole), at)
+        return emit("minimum", emit("maximum", at, lift(0, INT64)), whole)
+
+    begin = limited(part.start, None) if part.start != 0 else None  # type: ignore[comparison-overlap]
+    end = limited(part.stop, whole)
+    count = end if begin is None else emit("subtract", end, begin)
+    if step > 1:
+        more = emit("add", count, lift(step - 1, INT64))
+        count = emit("floor_divide", more, lift(step, INT64))
+    count = emit("maximum", count, lift(0, INT64))
+    number = _late("size.data")(count, ceildiv(length, step))
+    if begin is not None:
+        attrs = {"axes": (axis,), "sizes": (number,), "strides": (step,)}
+        return emit("dynamic_slice", x, begin, **attrs)
+    last = (number - 1) * step + 1 if step > 1 else number
+    ends = tuple(last if n == axis else size for n, size in enumerate(x.shape))
+    steps = tuple(step if n == axis else 1 for n in range(x.ndim))
+    return emit("strided_slice", x, begin=(0,) * x.ndim, end=ends, strides=steps)
+
+
+def _count(part: slice) -> int | None:
+    """The number of places between the bounds of a slice, if it is known."""
+    start, stop = part.start, part.stop
+    step = 1 if part.step is None else _bound(part.step)
+    if not isinstance(start, Proxy) or stop is None or not isinstance(step, int) or step < 1:
+        return None
+    ends = [b.atom if isinstance(b, Proxy) else _bound(b) for b in (start, stop)]
+    count = as_dim(start.owner, ends[1]) - as_dim(start.owner, ends[0])
+    return count if isinstance(count, int) else None
 
 
 def _with_windows(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:

@@ -1,4 +1,4 @@
-"""Functions whose results would have a size that values decide, with that size as an argument.
+"""Functions whose results have a size that values decide, and the same with that size as an argument.
 
 ``size`` is how many entries the results have. If there are fewer, ``fill_value`` stands behind
 them; if there are more, the first are kept. On plain NumPy arrays they run as they stand.
@@ -10,16 +10,38 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim, IntExpr, bounds
+from ..ir.dims import size as symbolic
+from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .arguments import any_traced
+from .dispatch import implements, method
 from .emitting import emit, lift
 from .parameters import checked
+from .trace import active
 
-__all__ = ["argwhere", "flatnonzero", "nonzero", "unique"]
+__all__ = ["argwhere", "data_size", "flatnonzero", "nonzero", "unique"]
 
 
-def _places(mask: Any, size: Any, fill: int) -> Any:
-    """The first places of True in a mask of one axis."""
+@method("size.data")
+def data_size(count: Any, most: IntExpr) -> Dim:
+    """Returns the symbolic size that a traced int64 scalar is, from 0 to ``most``."""
+    trace = active()
+    inside = bounds(most, {})
+    assert trace is not None and inside is not None
+    name = f"s{len(trace.data_sizes)}.data"
+    symbol = symbolic(name, 0, max(0, inside[1]))
+    trace.data_sizes[name] = emit("set_size", lift(count, INT64), size=symbol, most=most)
+    return symbol
+
+
+@method("places.true")
+def _places(mask: Any, size: Any = None, fill: int = 0) -> Any:
+    """The first places of True in a mask of one axis; all of them if ``size`` is None."""
+    if size is None:
+        held = lift(mask)
+        count = emit("sum", lift(held, INT64), axis=(0,))
+        return emit("true_places", held, size=data_size(count, held.shape[0]), fill=fill)
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
         raise LoopwrightTypeError(f"size is a number that is known when tracing, not {size!r}")
     if size < 0:
@@ -39,8 +61,12 @@ def flatnonzero(a: Any, *, size: int, fill_value: int = 0) -> Any:
     >>> flatnonzero(np.array([0, 3, 0, 5]), size=3, fill_value=-1).tolist()
     [1, 3, -1]
     """
-    mask = np.reshape(a, (-1,)) != 0
-    return _places(mask, size, fill_value)
+    return _flatnonzero(a, size, fill_value)
+
+
+@implements(np.flatnonzero)
+def _flatnonzero(a: Any, size: int | None = None, fill_value: int = 0) -> Any:
+    return _places(np.reshape(a, (-1,)) != 0, size, fill_value)
 
 
 @checked
@@ -52,6 +78,12 @@ def nonzero(a: Any, *, size: int, fill_value: int = 0) -> tuple[Any, ...]:
     >>> [i.tolist() for i in nonzero(np.array([[0, 3], [4, 0]]), size=3)]
     [[0, 1, 0], [1, 0, 0]]
     """
+    return _nonzero(a, size, fill_value)
+
+
+@implements(np.nonzero)
+@method("nonzero")
+def _nonzero(a: Any, size: int | None = None, fill_value: int = 0) -> tuple[Any, ...]:
     shape = np.shape(a)
     if not shape:
         raise LoopwrightValueError("nonzero of an array without axes", hint="np.atleast_1d(x)")
@@ -59,8 +91,8 @@ def nonzero(a: Any, *, size: int, fill_value: int = 0) -> tuple[Any, ...]:
     indices: list[Any] = []
     step = 1
     for length in reversed(shape):
-        index = place // step % length if length else place * 0
-        indices.append(np.where(place < 0, fill_value, index))
+        index = place // step % length if length != 0 else place * 0
+        indices.append(index if size is None else np.where(place < 0, fill_value, index))
         step *= length
     return tuple(reversed(indices))
 
@@ -74,7 +106,12 @@ def argwhere(a: Any, *, size: int, fill_value: int = 0) -> Any:
     >>> argwhere(np.array([[0, 3], [4, 0]]), size=3, fill_value=-1).tolist()
     [[0, 1], [1, 0], [-1, -1]]
     """
-    return np.stack(nonzero(a, size=size, fill_value=fill_value), axis=-1)
+    return _argwhere(a, size, fill_value)
+
+
+@implements(np.argwhere)
+def _argwhere(a: Any, size: int | None = None, fill_value: int = 0) -> Any:
+    return np.stack(_nonzero(a, size, fill_value), axis=-1)
 
 
 @checked
@@ -100,6 +137,24 @@ def unique(
     >>> values.tolist(), counts.tolist()
     ([1, 2, 3, 1], [1, 1, 2, 0])
     """
+    return _unique(
+        ar, return_index, return_inverse, return_counts, None, equal_nan, size, fill_value
+    )
+
+
+@implements(np.unique)
+def _unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    if axis is not None and np.ndim(ar) != 1:
+        raise LoopwrightTypeError("np.unique along an axis", hint="np.unique(x)")
     flat: Any = np.reshape(ar, (-1,))
     length = np.size(flat)
     if length == 0:
@@ -113,7 +168,7 @@ def unique(
     is_first = np.concatenate([np.ones(1, bool), differs])
     place = _places(is_first, size, -1)
     missing = place < 0
-    chosen = np.where(missing, 0, place)
+    chosen = place if size is None else np.where(missing, 0, place)
     values = ordered[chosen]
     if fill_value is not None:
         values = np.where(missing, fill_value, values).astype(flat.dtype)

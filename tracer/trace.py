@@ -65,6 +65,7 @@ class Trace:
         self.indexed_sizes = False  # Python or NumPy asked for the value of one
         self.check_index = check_index
         self.bounds: list[Bounds] = []
+        self.data_sizes: dict[str, Proxy] = {}  # that values decide: the scalars they come from
         self.receives = False  # one of NumPy's arrays was to take a traced argument
         self.writes_numpys = False  # one was to be written, with traced values or indices
         self.makes_arrays = False  # NumPy's functions make traced arrays
