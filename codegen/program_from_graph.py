@@ -392,7 +392,7 @@ class _Conversion:
         group = self.module.functions.get(getattr(call.op, "name", ""))
         if not isinstance(group, Function) or len(group.sizes) != len(sizes):
             return {}
-        values = sizes_of_call(group, call.args)
+        values = sizes_of_call(group, call.args, call.attrs)
         return {size.name: value for size, value in zip(sizes, values, strict=True)}
 
     def library(self, var: Var, call: GraphCall, args: Sequence[str]) -> Names:

@@ -312,7 +312,7 @@ def typical(expr: IntExpr) -> int:
     """
     if not isinstance(expr, Dim):
         return expr
-    values: dict[str, int] = {}
+    values = dict.fromkeys(symbols(expr), 0)  # loops have whole tiles at first
     for name, atom in size_symbols(expr).items():
         assert atom.low is not None and atom.high is not None
         values[name] = max(atom.low, min(atom.high, TYPICAL_SIZE))

@@ -112,7 +112,8 @@ class Traced:
     for the next array, ``Integer`` for its element. ``dense`` are the operands that have to be in C
     order (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is
     what has to be true of Python ints among the arguments, ``bounds`` of indices, whose ends are
-    the last results of ``main``. ``trims`` are the results whose sizes data decides. ``watch`` are the variables from outside that it has read.
+    the last results of ``main``. ``trims`` are the results whose sizes data decides. ``watch`` are
+    the variables from outside that it has read.
     """
 
     name: str
@@ -363,7 +364,7 @@ def _trims(run: Trace, atoms: list[Atom]) -> tuple[Trim, ...]:
             if name in run.data_sizes:
                 if name not in numbers:
                     numbers[name] = len(atoms)
-                    atoms.append(run.data_sizes[name].atom)
+                    atoms.append(run.data_sizes[name])
                 counts.append((name, numbers[name]))
         if counts:
             trims.append(Trim(output, atom.type.shape, tuple(counts)))

@@ -147,14 +147,19 @@ def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
         at = emit("where", emit("less", at, lift(0, INT64)), emit("add", at, whole), at)
         return emit("minimum", emit("maximum", at, lift(0, INT64)), whole)
 
-    begin = limited(part.start, None) if part.start != 0 else None  # type: ignore[comparison-overlap]
-    end = limited(part.stop, whole)
-    count = end if begin is None else emit("subtract", end, begin)
-    if step > 1:
-        more = emit("add", count, lift(step - 1, INT64))
-        count = emit("floor_divide", more, lift(step, INT64))
-    count = emit("maximum", count, lift(0, INT64))
-    number = _late("size.data")(count, ceildiv(length, step))
+    begin = None if isinstance(part.start, int) and part.start == 0 else limited(part.start, None)
+
+    def count() -> Proxy:
+        end = limited(part.stop, whole)
+        number = end if begin is None else emit("subtract", end, begin)
+        if step > 1:
+            more = emit("add", number, lift(step - 1, INT64))
+            number = emit("floor_divide", more, lift(step, INT64))
+        return emit("maximum", number, lift(0, INT64))
+
+    ends = (part.start, part.stop)
+    key = (*(as_dim(x.owner, b.atom) if isinstance(b, Proxy) else b for b in ends), step, length)
+    number = _late("size.data")(key, count, ceildiv(length, step))
     if begin is not None:
         attrs = {"axes": (axis,), "sizes": (number,), "strides": (step,)}
         return emit("dynamic_slice", x, begin, **attrs)

@@ -1,4 +1,4 @@
-"""Functions whose results have a size that values decide, and the same with that size as an argument.
+"""Functions whose results have a size that values decide; or that size as an argument.
 
 ``size`` is how many entries the results have. If there are fewer, ``fill_value`` stands behind
 them; if there are more, the first are kept. On plain NumPy arrays they run as they stand.
@@ -6,6 +6,7 @@ them; if there are more, the first are kept. On plain NumPy arrays they run as t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,19 @@ __all__ = ["argwhere", "data_size", "flatnonzero", "nonzero", "unique"]
 
 
 @method("size.data")
-def data_size(count: Any, most: IntExpr) -> Dim:
-    """Returns the symbolic size that a traced int64 scalar is, from 0 to ``most``."""
+def data_size(key: Hashable, count: Callable[[], Any], most: IntExpr) -> Dim:
+    """Returns the symbolic size, from 0 to ``most``, that the traced scalar ``count()`` is; the same
+    as another one with an equal ``key`` in the scope."""
     trace = active()
     inside = bounds(most, {})
     assert trace is not None and inside is not None
-    name = f"s{len(trace.data_sizes)}.data"
-    symbol = symbolic(name, 0, max(0, inside[1]))
-    trace.data_sizes[name] = emit("set_size", lift(count, INT64), size=symbol, most=most)
+    key = trace.scope, key, most
+    symbol = trace.known_sizes.get(key)
+    if symbol is None:
+        name = f"s{len(trace.data_sizes)}.data"
+        symbol = trace.known_sizes[key] = symbolic(name, 0, max(0, inside[1]))
+        value = emit("set_size", lift(count(), INT64), size=symbol, most=most)
+        trace.data_sizes[name] = value.atom
     return symbol
 
 
@@ -40,8 +46,10 @@ def _places(mask: Any, size: Any = None, fill: int = 0) -> Any:
     """The first places of True in a mask of one axis; all of them if ``size`` is None."""
     if size is None:
         held = lift(mask)
-        count = emit("sum", lift(held, INT64), axis=(0,))
-        return emit("true_places", held, size=data_size(count, held.shape[0]), fill=fill)
+        number = data_size(
+            held.atom, lambda: emit("sum", lift(held, INT64), axis=(0,)), held.shape[0]
+        )
+        return emit("true_places", held, size=number, fill=fill)
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
         raise LoopwrightTypeError(f"size is a number that is known when tracing, not {size!r}")
     if size < 0:

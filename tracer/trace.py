@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim
 from ..ir.dtype import DType, dtype_of
 from ..ir.errors import LoopwrightTypeError
 from ..ir.graph.builder import Builder
@@ -65,7 +66,8 @@ class Trace:
         self.indexed_sizes = False  # Python or NumPy asked for the value of one
         self.check_index = check_index
         self.bounds: list[Bounds] = []
-        self.data_sizes: dict[str, Proxy] = {}  # that values decide: the scalars they come from
+        self.data_sizes: dict[str, Atom] = {}  # that values decide: the scalars they come from
+        self.known_sizes: dict[Hashable, Dim] = {}  # by scope, value and most
         self.receives = False  # one of NumPy's arrays was to take a traced argument
         self.writes_numpys = False  # one was to be written, with traced values or indices
         self.makes_arrays = False  # NumPy's functions make traced arrays

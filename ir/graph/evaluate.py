@@ -37,7 +37,7 @@ from .nodes import (
 )
 from .operator import Operator
 from .types import TensorType, TupleType, Type, sizes_in
-from .walk import free_variables
+from .walk import free_sizes, free_variables
 
 __all__ = ["Value", "evaluate"]
 
@@ -157,7 +157,7 @@ class _Interpreter:
         if isinstance(value, Call):
             args = [self._atom(frame, a) for a in value.args]
             if isinstance(value.op, GlobalVar | Var):
-                self._call(frame, value.op, args, var)
+                self._call(frame, value.op, args, value.attrs, var)
             else:
                 if Trait.SETS_SIZE in value.op.traits:
                     (name,) = symbols(value.attrs["size"])
@@ -222,7 +222,14 @@ class _Interpreter:
 
         iterate(tuple(self._atom(frame, a) for a in loop.initial))
 
-    def _call(self, frame: _Frame, op: GlobalVar | Var, args: list[Value], var: Var) -> None:
+    def _call(
+        self,
+        frame: _Frame,
+        op: GlobalVar | Var,
+        args: list[Value],
+        attrs: Mapping[str, Any],
+        var: Var,
+    ) -> None:
         if isinstance(op, GlobalVar):
             callee = self.module.functions[op.name]
             if not isinstance(callee, Function):
@@ -232,7 +239,15 @@ class _Interpreter:
                 return
         closure = self._atom(frame, op)
         assert isinstance(closure, Closure)
-        self._enter(closure, args, partial(frame.env.__setitem__, var), frame.sizes)
+        around = (
+            {
+                size.name: evaluate_dim(value, frame.sizes)
+                for size, value in zip(free_sizes(closure.function), attrs["sizes"], strict=True)
+            }
+            if "sizes" in attrs
+            else {}
+        )
+        self._enter(closure, args, partial(frame.env.__setitem__, var), around)
 
 
 def _apply(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from ..dims import IntExpr, Symbol, size_symbols
 from ..errors import InternalError
@@ -42,6 +42,7 @@ __all__ = [
     "called_by",
     "copy_block",
     "count_bindings",
+    "free_sizes",
     "free_variables",
     "global_variables",
     "map_functions",
@@ -197,9 +198,21 @@ def with_sizes(function: Function, values: Mapping[str, IntExpr]) -> Function:
     return replace(function, params=params, body=body, requirements=needed)
 
 
-def sizes_of_call(function: Function, args: Sequence[Atom]) -> tuple[IntExpr, ...]:
+def free_sizes(function: Function) -> list[Symbol]:
+    """Returns the sizes of a group that the types of its parameters don't determine: a call has
+    their values as the attribute ``sizes``."""
+    given = tuple(p.type for p in function.params)
+    bound = bind_sizes(given, given) or {}
+    return [size for name, size in function.sizes.items() if name not in bound]
+
+
+def sizes_of_call(
+    function: Function, args: Sequence[Atom], attrs: Mapping[str, Any]
+) -> tuple[IntExpr, ...]:
     """Returns what the ``sizes`` of a function are in a call of it, in their order."""
     values = bind_sizes([p.type for p in function.params], [a.type for a in args]) or {}
+    if "sizes" in attrs:
+        values |= {s.name: v for s, v in zip(free_sizes(function), attrs["sizes"], strict=True)}
     return tuple(values.get(s.name, s.expr) for s in function.sizes.values())
 
 

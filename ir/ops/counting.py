@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import as_int, symbol
+from ..dim_proofs import prove
+from ..dims import Dim, IntExpr, as_int, symbol
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern
@@ -28,7 +29,7 @@ PART_SIZE = 1 << 14  # elements of a part from which it is worth a thread
 COUNTER_BYTES = 1 << 15  # of the counters of a part; more counters are not interleaved
 
 
-def _for(var: str, extent: int, *body: Stmt) -> Loop:
+def _for(var: str, extent: IntExpr, *body: Stmt) -> Loop:
     return Loop(LoopKind.FOR, var, extent, body)
 
 
@@ -101,7 +102,7 @@ def _count(out: TensorType, x: Tensor, *, bins: int = attr("how many numbers are
 def _places_rule(mask: TensorType, size: Any, fill: Any) -> TensorType:
     if mask.rank != 1 or not mask.dtype.is_bool:
         raise LoopwrightTypeError(f"one axis of bools has places, not {mask.short}")
-    if not isinstance(size, int) or size < 0:
+    if isinstance(size, bool) or not isinstance(size, int | Dim) or prove(size, "<", 0):
         raise LoopwrightValueError(f"{size} places; the number is 0 or more")
     return TensorType((size,), INT64)
 
@@ -149,11 +150,11 @@ def _true_places(
             Accumulate("next", (0,), "sum", const(1, INT64)),
         )
         stmts: list[Stmt] = [_for("z", size, Store(name, (z,), const(fill, INT64)))]
-        if as_int(mask.shape[0]):
+        if mask.shape[0] != 0:
             stmts += [
                 Alloc(Buffer("next", (1,), INT64), Scope.REGISTERS),
                 Store("next", (0,), const(0, INT64)),
-                _for("n", as_int(mask.shape[0]), If(mask(n), kept)),
+                _for("n", mask.shape[0], If(mask(n), kept)),
             ]
         return stmts
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dim_proofs import prove
 from ..dims import as_int
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
@@ -106,7 +107,8 @@ def _slice_rule(
     shape = list(x.shape)
     for axis, size, stride in zip(axes, sizes, strides, strict=True):
         whole = shape[axis]
-        if size < 0 or stride < 1 or (isinstance(whole, int) and (size - 1) * stride >= whole):
+        fits = stride >= 1 and prove(size, "<", 0) is not True
+        if not fits or prove((size - 1) * stride, ">=", whole) is True:
             raise LoopwrightValueError(f"{size} elements by {stride} of axis {axis} of {x.short}")
         shape[axis] = size
     return TensorType(tuple(shape), x.dtype)
@@ -163,7 +165,7 @@ def _dynamic_slice(
     """
     first: dict[int, IndexLike] = {}
     for axis, start, size, stride in zip(axes, starts, sizes, strides, strict=True):
-        last = x.shape[axis] - (size - 1) * stride - 1 if size else 0
+        last = x.shape[axis] - (size - 1) * stride - 1 if size != 0 else 0
         counted = op("maximum", counted_from_end(start(), x.shape[axis]), index(0))
         first[axis] = op("minimum", counted, index(last))
 

@@ -17,7 +17,7 @@ from ..operator import Pattern
 from ..printer import as_text, constants_of
 from ..structural import atom_key
 from ..types import TupleType, bind_sizes
-from ..walk import map_operands, with_sizes
+from ..walk import free_sizes, map_operands, with_sizes
 from .graph import Edge, Graph, Groups, Node, is_big_constant, operator_of
 from .rules import MOST_OPERATORS
 
@@ -120,7 +120,8 @@ def _emit_group(
     # What the group is about: index maps are named only where nothing else is in it.
     working = [n.op.name for n in nodes if n.op.cost and n.pattern != 2] or body.names
     target = table.add(function, working)
-    call = Call(target, tuple(body.arguments), {}, span)
+    free = tuple(size.expr for size in free_sizes(function))
+    call = Call(target, tuple(body.arguments), {"sizes": free} if free else {}, span)
     if len(outputs) == 1:
         builder.bindings.append(Binding(graph.nodes[outputs[0]].binding.var, call))
         return
