@@ -10,7 +10,7 @@ from numpy._core import umath as _umath  # pyright: ignore
 
 from ..ir.dtype import BOOL, INT64, UINT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .dispatch import by_element, implements, method, views
+from .dispatch import by_element, implementation_of, implements, method, views
 from .emitting import (
     common_dtype,
     copied,
@@ -41,9 +41,11 @@ def full_like(x: Any, value: Any, dtype: DType) -> Proxy:
 @by_element
 def where(condition: Any, x: Any = None, y: Any = None) -> Proxy:
     """``x`` where the condition holds, ``y`` elsewhere."""
+    if x is None and y is None and (nonzero := implementation_of(np.nonzero)) is not None:
+        return nonzero(condition)
     if x is None or y is None:
         raise LoopwrightTypeError(
-            "np.where(condition) gives a shape that depends on values",
+            "np.where takes two values besides the condition, or none",
             hint="np.where(condition, a, b)",
         )
     return one_array(emit("where", lift(condition, BOOL), *_chosen(x, y)))

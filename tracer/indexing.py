@@ -42,6 +42,12 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
         return METHODS["getitem.mask"](*chosen[:2])
     if mask is not None and isinstance(mask, Proxy):
         return _masked(x, mask)
+    if isinstance(key, tuple) and not any(map(is_number, key)):
+        part = masked_part(x, key)
+        if part is not None:
+            taken = _masked(*part[:2])
+            first = taken.ndim - 1 - part[2]
+            return transpose(taken, (*range(1, first + 1), 0, *range(first + 1, taken.ndim)))
     items = _expanded(x, _listed(key))
     arrays = [i for i, item in enumerate(items) if _is_array(item)]
     if any(map(_is_chosen, items)):

@@ -442,14 +442,10 @@ _KEEPS = "np.where(condition, a, b); which keeps the shape"
 _PRINT = "x; print it to see its type, return it to see its values"
 
 FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
-    "argwhere": ("", "lw.argwhere(x, size=4)"),
     "array2string": ("", _PRINT),
     "array_repr": ("", _PRINT),
     "array_str": ("", _PRINT),
-    "flatnonzero": ("", "lw.flatnonzero(x, size=4)"),
-    "nonzero": ("", "lw.nonzero(x, size=4)"),
     "save": ("", "x; save what the compiled function returns"),
-    "unique": ("", "lw.unique(x, size=4)"),
 }
 """A use of each name after ``np.`` and an expression with the same result; a test runs both. If
 there is none, the use is empty and the expression only has to run. A remark may follow a
@@ -463,7 +459,6 @@ METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "gelu": ("", "lw.nn.gelu(x)"),
     "log": ("", "np.log(x)"),
     "log_softmax": ("", "lw.nn.log_softmax(x)"),
-    "nonzero": ("", "lw.nonzero(x, size=4)"),
     "norm": ("", "np.linalg.norm(x)"),
     "numpy": ("", "x; it already behaves as a NumPy array"),
     "permute": ("", "x.transpose(1, 0)"),

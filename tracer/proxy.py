@@ -133,7 +133,7 @@ class Proxy(_Operators):
     @property
     def _is_seen_by_user(self) -> bool:
         owner = self.owner
-        return bool(owner.sizes) and owner.span is None and active() is owner
+        return bool(owner.sizes or owner.data_sizes) and owner.span is None and active() is owner
 
     @shape.setter
     def shape(self, value: object) -> None:

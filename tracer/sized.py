@@ -26,8 +26,8 @@ __all__ = ["argwhere", "data_size", "flatnonzero", "nonzero", "unique"]
 
 @method("size.data")
 def data_size(key: Hashable, count: Callable[[], Any], most: IntExpr) -> Dim:
-    """Returns the symbolic size, from 0 to ``most``, that the traced scalar ``count()`` is; the same
-    as another one with an equal ``key`` in the scope."""
+    """Returns the symbolic size, from 0 to ``most``, that the traced scalar ``count()`` is; it is
+    the same as another one with an equal ``key`` in the scope."""
     trace = active()
     inside = bounds(most, {})
     assert trace is not None and inside is not None

@@ -83,7 +83,7 @@ class Size:
 
     def __index__(self) -> int:
         trace = self.owner
-        if active() is trace:
+        if active() is trace and size_symbols(self.expr).keys() <= trace.sizes.keys():
             trace.needs.sizes |= {*size_symbols(self.expr)}
             trace.indexed_sizes = True
         raise located(_needs_value(self.expr), trace)

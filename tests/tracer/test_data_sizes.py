@@ -1,0 +1,146 @@
+"""Sizes that data decides: slices with traced bounds, masks, ``nonzero``, ``unique``; compiled, and
+by the interpreters of all levels, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright.ir.errors import LoopwrightError
+from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.parser import parse_module
+from loopwright.ir.graph.verify import verify
+from numpy_uses import assert_same, interpreted
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((8, 5)).astype(np.float32)
+V = RNG.integers(0, 4, 12)
+
+SLICES: dict[str, Callable[..., Any]] = {
+    "prefix": lambda x, a, b: x[:b],
+    "suffix": lambda x, a, b: x[a:] * 2,
+    "window": lambda x, a, b: x[a:b].sum(0),
+    "steps": lambda x, a, b: np.exp(x[a:b:2]),
+    "columns": lambda x, a, b: x[:, :b],
+    "product": lambda x, a, b: x[:b].T @ x[:b],
+    "size": lambda x, a, b: x[:b].sum() / (x[:b].shape[0] + 1),
+    "several": lambda x, a, b: (x[:b], x[:b].mean() if b else 0 * x.sum(), x[:, a:]),
+}
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "mask": lambda x, v: x[x > 0],
+    "no element": lambda x, v: x[x > 100],
+    "rows": lambda x, v: x[x[:, 0] > 0] + 1,
+    "columns": lambda x, v: x[:, x[0] > 0],
+    "sum": lambda x, v: x[x > 0].sum(),
+    "mean": lambda x, v: x[x > 0].mean(),
+    "where": lambda x, v: np.where(x > 0),
+    "nonzero": lambda x, v: np.nonzero(v > 1),
+    "method": lambda x, v: (v > 1).nonzero(),
+    "flatnonzero": lambda x, v: v[np.flatnonzero(v > 1)],
+    "argwhere": lambda x, v: np.argwhere(x > 0),
+    "unique": lambda x, v: np.unique(v),
+    "unique with all": lambda x, v: np.unique(
+        v, return_index=True, return_inverse=True, return_counts=True
+    ),
+    "compress": lambda x, v: np.compress(x[:, 0] > 0, x, axis=0),
+    "extract": lambda x, v: np.extract(x > 0, x),
+    "mask of a mask": lambda x, v: (lambda w: w[w < 3])(v[v > 0]),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_slices_with_traced_bounds(name: str) -> None:
+    function = SLICES[name]
+    compiled = lw.compile(function)
+    for a, b in [(0, 8), (2, 7), (3, 3), (5, 2), (-3, 99), (-99, -2), (0, 0)]:
+        if name == "several" and b == 0:
+            continue
+        with np.errstate(all="ignore"):
+            assert_same(compiled(X, a, b), function(X, a, b))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_whose_results_have_sizes_that_data_decides(name: str) -> None:
+    function = FUNCTIONS[name]
+    compiled = lw.compile(function)
+    for _ in range(2):
+        x = RNG.standard_normal(X.shape).astype(np.float32)
+        v = RNG.integers(0, 4, V.shape)
+        assert_same(compiled(x, v), function(x, v))
+    assert_same(interpreted(function, [X, V]), function(X, V))
+
+
+def test_the_programs_interpreter_agrees() -> None:
+    lowered = lw.compile(lambda x, t: (x[:t] * 2, x[:t].sum())).lower(X, 3)
+    doubled, total = lowered(X, 3)
+    assert_same(doubled, X[:3] * 2)
+    assert_same(total, X[:3].sum())
+    text = lowered.as_text("program")
+    assert "size s0.data = %" in text and " at most 8" in text
+
+
+def test_a_cache_in_a_loop() -> None:
+    """Each iteration reads what the ones before have written, in one native call."""
+
+    def decode(cache, query, steps):
+        def body(carry):
+            t, cache, total = carry
+            keys = cache[: t + 1]
+            weights = np.exp((keys * query).sum(-1))
+            out = (weights[:, None] * keys).sum(0) / weights.sum()
+            cache = cache + 0
+            cache[t] = out
+            return t + 1, cache, total + out
+
+        begin = (0, cache, np.zeros_like(query))
+        return lw.while_loop(lambda carry: carry[0] < steps, body, begin)
+
+    cache = RNG.standard_normal((32, 8)).astype(np.float32)
+    query = RNG.standard_normal(8).astype(np.float32)
+    assert_same(lw.compile(decode)(cache, query, 20), decode(cache, query, 20))
+
+
+def test_a_branch_has_a_size_of_its_own() -> None:
+    def f(x, t):
+        return lw.cond(t > 3, lambda: x[:t].sum(0), lambda: x[t:].sum(0))
+
+    compiled = lw.compile(f)
+    for t in (0, 3, 4, 8):
+        assert_same(compiled(X, t), f(X, t))
+
+
+def test_with_a_symbolic_axis() -> None:
+    compiled = lw.compile(lambda x: x[x > 0], dynamic={"x": {0: lw.Dim("n", max=64)}})
+    for n in (0, 1, 7, 64):
+        x = RNG.standard_normal(n).astype(np.float32)
+        assert_same(compiled(x), x[x > 0])
+
+
+def test_sizes_that_may_differ_are_refused() -> None:
+    with pytest.raises(LoopwrightError, match="is not known before the function runs"):
+        lw.compile(lambda x, v: x[:, 0][x[:, 0] > 0] + v[:8][v[:8] > 1])(X, V)
+
+
+def test_a_size_that_data_decides_has_no_value_while_tracing() -> None:
+    with pytest.raises(LoopwrightError, match="Python needs an int here"):
+        lw.compile(lambda x: sum(x[x > 0][i] for i in range(x[x > 0].shape[0])))(X)
+    with pytest.raises(LoopwrightError, match="known only when the code runs"):
+        lw.compile(lambda x: x if x[x > 0].shape[0] > 3 else -x)(X)
+
+
+def test_graph_text() -> None:
+    text = """def @main[s in 0..8](
+  %x: Tensor[(8), float32],
+  %t: Tensor[(), int64]
+) -> Tensor[(s), float32] {
+  %n = set_size(%t, size=s, most=8);
+  %y = strided_slice(%x, begin=[0], end=[s], strides=[1]);
+  exp(%y)
+}"""
+    module = verify(parse_module(text))
+    assert str(parse_module(str(module))) == str(module)
+    assert_same(evaluate(module, X[:, 0], np.array(3)), np.exp(X[:3, 0]))
