@@ -454,7 +454,7 @@ def run(
     if trace.span is not None:  # called by one of our own functions
         return function(*args, **(kwargs or {}))
     trace.span = trace.here()
-    if trace.sizes and has_sizes((args, kwargs)):
+    if (trace.sizes or trace.data_sizes) and has_sizes((args, kwargs)):
         operands = function in BY_ELEMENT
         args, kwargs = expressions(args, operands), expressions(kwargs, operands)
     try:
