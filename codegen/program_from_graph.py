@@ -388,7 +388,7 @@ class _Conversion:
         return results
 
     def inherited(self, call: GraphCall, sizes: Sequence[Symbol]) -> dict[str, IntExpr]:
-        """What those sizes of a kernel are that may be in none of its operands."""
+        """Returns those sizes of a kernel that may be in none of its operands."""
         group = self.module.functions.get(getattr(call.op, "name", ""))
         if not isinstance(group, Function) or len(group.sizes) != len(sizes):
             return {}

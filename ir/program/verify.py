@@ -124,7 +124,7 @@ class _Verifier:
         self.loop = 0
         self.home: dict[str, int] = {}
         self.swapped = swap_groups(program)
-        self.known: set[Symbol] = set(program.sizes)  # here
+        self.declared: set[Symbol] = set(program.sizes)  # here
         self.has_set_sizes = bool(set_sizes(program))
 
     def wrong(self, message: str) -> InternalError:
@@ -138,10 +138,10 @@ class _Verifier:
         program = self.program
         self.check_sizes(*(check.left - check.right for check in program.checks))
         # Outputs may have sizes that are set later.
-        self.known |= {i.size for i in program.body if isinstance(i, SetSize)}
+        self.declared |= {i.size for i in program.body if isinstance(i, SetSize)}
         for region in fixed_regions(program):
             self.declare(region, Place(region.name, 0, region.nbytes))
-        self.known = set(program.sizes)
+        self.declared = set(program.sizes)
         for region in (*program.inputs, *(c.region for c in program.constants)):
             self.written[region.name] = _added((), 0, region.nbytes)
             self.read_only.add(region.name)
@@ -201,7 +201,7 @@ class _Verifier:
     def check_sizes(self, *exprs: IntExpr) -> None:
         """Expressions are over the sizes of the program."""
         for name, size in size_symbols(*exprs).items():
-            if size not in self.known:
+            if size not in self.declared:
                 raise self.wrong(f"the size {name} is not declared")
 
     def declare(self, region: Region, place: Place) -> None:
@@ -221,8 +221,8 @@ class _Verifier:
 
     def body(self, instrs: Sequence[Instr]) -> None:
         """Checks the instructions of a block. What it declares is unknown after it."""
-        places, block, known = dict(self.places), self.block, self.known
-        self.known = set(known)
+        places, block, around = dict(self.places), self.block, self.declared
+        self.declared = set(around)
         self.blocks += 1
         self.block = self.blocks
         for self.instr in instrs:
@@ -232,7 +232,7 @@ class _Verifier:
         if left:
             self.instr = None
             raise self.wrong(f"%{min(left)} is never freed")
-        self.places, self.block, self.known = places, block, known
+        self.places, self.block, self.declared = places, block, around
 
     def step(self, instr: Instr) -> None:
         # What is swapped has to be freed at once: any of it may be in the memory of the other.
@@ -304,11 +304,11 @@ class _Verifier:
         self.check_scalar(instr.count, INT64, "size")
         self.check_sizes(instr.most)
         size, inside = instr.size, bounds(instr.most, {})
-        if any(size.name == other.name for other in self.known):
+        if any(size.name == other.name for other in self.declared):
             raise self.wrong(f"the size {size.name} is declared twice")
         if size.low != 0 or size.high is None or inside is None or size.high < inside[1]:
             raise self.wrong(f"{instr.most} may be beyond the range of {size.name}")
-        self.known.add(size)
+        self.declared.add(size)
 
     def free(self, instr: Free) -> None:
         self.find(instr.name)
