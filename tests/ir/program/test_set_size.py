@@ -10,8 +10,8 @@ from loopwright.ir.program.parser import parse_program
 from loopwright.ir.program.planner import plan_memory
 from loopwright.ir.program.verify import verify
 
-TEXT = """program @f(@in %x: float32[n, 4], @in %count: int64[], @out %y: float32[s]) for n in 0..64 {
-  size s = %count at most n
+TEXT = """program @f(@in %x: float32[n, 4], @in %c: int64[], @out %y: float32[s]) for n in 0..64 {
+  size s = %c at most n
   %a = alloc float32[s, 4]
   call @double(@in %x, @out %a) sizes (n, s)
   call @sum(@in %a, @out %y) sizes (s)
