@@ -14,7 +14,9 @@ limit is an expression of the loop's variable::
       unroll i.1 in 4: s[8 * (n // 8) + i.1]
     for i.0.rest in n % 4: s[4 * (n // 4) + i.0.rest]
 
-What is left of lanes runs in masked ones: ``vectorize i.1 in min(16, n % 64 - 16 * i.0.rest)``.
+Tiles of five rows or more share so much that a rest takes one pass: rows that do not exist read the
+last one (see ``clamp``). What is left of lanes runs in masked ones:
+``vectorize i.1 in min(16, n % 64 - 16 * i.0.rest)``.
 In a parallel or fused loop a firm one has a further iteration for what is left.
 """
 
@@ -35,6 +37,7 @@ from ..dims import (
     bounds,
     ceildiv,
     floordiv,
+    int_max,
     int_min,
     mod,
     product,
@@ -46,11 +49,14 @@ from ..loop.cases import pieces
 from ..loop.expr import index, op
 from ..loop.kinds import LoopKind
 from ..loop.nest import If, Let, Loop, Stmt
+from .clamp import clamped
 from .limits import LIMITS
 from .state import State
 
 __all__ = ["Body", "Limits", "LoopWriter", "Values", "is_masked"]
 
+LEAST_CLAMPED = 5  # rows of tiles that may lack some; rests of shorter tiles run row by row
+MOST_ADDRESSES = 8  # of rows, in registers at once
 MASKED_LANES = 16  # of the vectors of a rest: those of float32 in 64 bytes
 
 Limits = Mapping[str, IntExpr]  # how much of an axis is left inside the loops so far
@@ -279,12 +285,11 @@ class LoopWriter:
             raise ScheduleError(f"vectorize: {name} has {limit} iterations, which are not constant")
         kind = LoopKind.FOR if kind == LoopKind.UNROLL else kind
         split = kind == LoopKind.FOR and name in self.firm and not _divides(block, limit)
-        count = floordiv(limit, block) if split else ceildiv(limit, block)
+        count = self.wholes(name, limit) if split else ceildiv(limit, block)
         written: list[Stmt] = []
         if self.may_run(name, count):
             if split:
-                inside = {**values, name: symbol(name)}
-                inner = body(inside, {**limits, axis: block})
+                inner = self.whole(name, values, limits, body)
             else:
                 inner = self.iteration(name, values, limits, body)
             written.append(Loop(kind, name, count, tuple(inner)))
@@ -320,12 +325,73 @@ class LoopWriter:
         if not even and name not in self.firm:
             left = resolve(int_min(block, limit - number * block), self.ranges)
             return body(inside, {**limits, axis: left})
-        whole = body(inside, {**limits, axis: block})
         if even:
-            return whole
+            return body(inside, {**limits, axis: block})
+        whole = self.whole(name, values, limits, body)
         rest = self.rest(name, values, limits, body)
-        is_whole = op("less", index(number), index(floordiv(limit, block)))
+        is_whole = op("less", index(number), index(self.wholes(name, limit)))
         return [If(is_whole, tuple(whole), tuple(rest))]
+
+    def row_tile(self, name: str) -> int:
+        """Returns the rows of the short tile of a firm loop whose tiles may have rows that do not
+        exist; 0 for other loops."""
+        state, axis = self.state, self.state.axis_of(name)
+        inner = state.loops_of_axis(axis)[-1]
+        block = state.block(name)
+        lanes = [n for n, loop in enumerate(state.order) if self.lanes_of(loop)]
+        place = next((n for n, loop in enumerate(state.order) if inner in state.parts(loop)), 0)
+        reduced = any(a.name == axis for s in state.prim.stages for a in s.reduce_axes)
+        other = state.panels or state.skips or state.mirrors or state.tensorized or state.cuts
+        if block < LEAST_CLAMPED or reduced or other or state.peels or axis not in state.splits:
+            return 0
+        if state.splits[axis][-1] != block:
+            return 0
+        if state.kinds.get(inner) != LoopKind.UNROLL or min(lanes, default=place) < place:
+            return 0
+        return 1 << (block - 1).bit_length() - 1
+
+    def lanes_of(self, loop: str) -> bool:
+        return self.state.kinds.get(loop) == LoopKind.VECTORIZE
+
+    def wholes(self, name: str, limit: IntExpr) -> IntExpr:
+        """Returns the iterations of a firm loop that are not rests; the last may lack rows."""
+        block, tile = self.state.block(name), self.row_tile(name)
+        return floordiv(limit + max(0, block - tile - 1 if self.lacks_rows(name) else 0), block)
+
+    def lacks_rows(self, name: str) -> bool:
+        """True if the last whole tile may have rows that do not exist: each row has an address of
+        its own then, which takes a register."""
+        return self.row_tile(name) > 0 and self.state.block(name) <= MOST_ADDRESSES
+
+    def whole(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
+        """Returns the body of an iteration that is not a rest."""
+        axis, block = self.state.axis_of(name), self.state.block(name)
+        inner = body({**values, name: symbol(name)}, {**limits, axis: block})
+        if not self.lacks_rows(name):
+            return inner
+        left = limits[axis] - symbol(name) * block
+        return clamped(inner, self.state.loops_of_axis(axis)[-1], left)
+
+    def short_tiles(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
+        """Returns the loops over rows behind whole tiles: of at least two rows, and of one."""
+        axis, block, var = self.state.axis_of(name), self.state.block(name), f"{name}.rest"
+        limit, start = limits[axis], values.get(_start_of(axis), 0)
+        number, tile = self.wholes(name, limit), self.row_tile(name)
+        left = int_max(0, limit - number * block)
+        count = floordiv(left + tile - 2, tile)
+        tiles = [(tile, count, 0), (1, int_max(0, left - count * tile), count * tile)]
+        written: list[Stmt] = []
+        for rows, times, done in tiles:
+            if not self.may_run(var, times):
+                continue
+            place = start + done + symbol(var) * rows
+            inside = {**values, name: number, _start_of(axis): place}
+            inner = body(inside, {**limits, axis: rows})
+            if rows > 1:
+                valid = left - symbol(var) * rows
+                inner = clamped(inner, self.state.loops_of_axis(axis)[-1], valid)
+            written.append(Loop(LoopKind.FOR, var, times, tuple(inner)))
+        return written
 
     def rest(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
         """Returns the loops over what is left of an axis behind whole blocks."""
@@ -341,6 +407,8 @@ class LoopWriter:
             lanes = resolve(int_min(MASKED_LANES, left - symbol(var) * MASKED_LANES), self.ranges)
             inner = body(inside, {**limits, axis: lanes})
             return [Loop(LoopKind.FOR, var, count, tuple(inner))]
+        if self.row_tile(name):
+            return self.short_tiles(name, values, limits, body)
         done, tile = number * block, 1 << 2 * (((block - 1).bit_length() - 1) // 2)
         written: list[Stmt] = []
         while tile:

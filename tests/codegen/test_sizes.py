@@ -12,10 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import interpret_kernel
-from loopwright.codegen.kernel import Kernel, emit_kernel
+from loopwright.codegen.kernel import Kernel, compile_kernel, emit_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dims import evaluate
-from loopwright.ir.loop.parser import parse_nest
+from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.parser import parse_nest, parse_prim
+from loopwright.ir.schedule.steps import (
+    Schedule,
+    cache_write,
+    compute_at,
+    reorder,
+    split,
+    unroll,
+    vectorize,
+)
 from page_borders import run_at_page_borders
 
 Array = np.ndarray[Any, Any]
@@ -225,3 +235,34 @@ def test_workspace_is_an_expression():
         assert evaluate(kernel.workspace_bytes, {"n": n, "m": m}) == expected
         at = kernel.at({"n": n, "m": m})
         assert (at.workspace_bytes, at.size_values, at.sizes) == (expected, (n, m), ())
+
+
+MATRICES = """
+prim @f(x: float32[n, 20], w: float32[20, m]) -> out: float32[n, m] for n in 0..99, m in 0..99 {
+  t[i, j]: float32[n, m] = sum(k: 20) x[i, k] * w[k, j]
+  out[i, j] = t[i, j] + x[i, 0]
+}"""
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_tiles_that_lack_rows_and_lanes(isa):
+    target = HOST.with_isa(isa)
+    steps = (
+        split("i", (9, 6)),
+        split("j", (9, 24)),
+        reorder("i.0", "j.0", "k", "i.1", "j.1"),
+        cache_write("t", "registers", "j.0"),
+        compute_at("out", "j.0"),
+        unroll("i.1"),
+        vectorize("j.1"),
+    )
+    prim = parse_prim(MATRICES)
+    kernel = compile_kernel(prim, Schedule.of(*steps), target)
+    rng = np.random.default_rng(7)
+    for n, m in ((0, 3), (3, 0), (1, 1), (2, 30), (5, 7), (6, 24), (11, 41), (16, 25)):
+        inputs = {
+            "x": rng.integers(-9, 9, (n, 20)).astype(np.float32),
+            "w": rng.integers(-9, 9, (20, m)).astype(np.float32),
+        }
+        found = run_at_page_borders(kernel.at({"n": n, "m": m}), target, inputs, False)
+        np.testing.assert_array_equal(found[0], evaluate_prim(prim, inputs)["out"])

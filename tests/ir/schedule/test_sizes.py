@@ -215,3 +215,38 @@ def test_steps_that_say_why_not(step):
     square = PRODUCT.replace("w[k, j]", "x[j, k]").replace("[n, m]", "[n, n]").replace("m]", "n]")
     with pytest.raises(ScheduleError, match=f"step 0, {step.name}"):
         apply_schedule(parse_prim(square), Schedule.of(step))
+
+
+class TestRowsThatDoNotExist:
+    """Tiles of many rows run a rest in one pass: missing rows read the last one."""
+
+    STEPS = (
+        split("i", (9, 8)),
+        split("j", (9, 4)),
+        reorder("i.0", "j.0", "k", "i.1", "j.1"),
+        cache_write("out", "registers", "j.0"),
+        unroll("i.1"),
+        vectorize("j.1"),
+    )
+
+    def test_every_number_of_rows(self):
+        sizes = [(n, 5) for n in range(18)] + [(3, 1), (13, 4), (90, 99)]
+        check(PRODUCT, Schedule.of(*self.STEPS), *sizes)
+
+    def test_in_parallel(self):
+        shared = (fuse("i.0", "j.0"), parallel("i.0*j.0"))
+        check(PRODUCT, Schedule.of(*self.STEPS, *shared), *[(n, 6) for n in range(10)])
+
+    def test_text(self):
+        text = str(apply_schedule(parse_prim(PRODUCT), Schedule.of(*self.STEPS)))
+        assert "for i.0 in ((n + 3) // 8):" in text
+        assert "x[8 * i.0 + min(-8 * i.0 + n - 1, i.1), k]" in text
+        assert "if index(i.1) < index(-8 * i.0 + n):" in text
+
+    def test_what_is_reduced_is_not_clamped(self):
+        steps = (split("k", (9, 8)), unroll("k.1"))
+        total = (
+            "prim @s(x: float32[n]) -> out: float32[] for n in 0..99 {\n  out[] = sum(k: n) x[k]\n}"
+        )
+        assert "min(" not in str(apply_schedule(parse_prim(total), Schedule.of(*steps)))
+        check(total, Schedule.of(*steps), *[(n,) for n in range(18)])
