@@ -7,6 +7,6 @@
     borders      primitives for the edges of images          packing, panels   packed operands
     tensorize    loops that a machine instruction runs
     version1     steps that old schedules implied, frozen
-    tree, apply  the decisions written as a loop nest
+    tree, loops, apply  the decisions written as a loop nest      clamp   tiles that lack rows
     procedures   steps on the loops of procedures, where iterations are independent
 """
