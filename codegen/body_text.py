@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Protocol
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import IntExpr, as_int, size_symbols, substitute, typical
+from ..ir.dims import Dim, IntExpr, as_int, size_symbols, substitute, typical
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, regions, swap_groups
 from ..ir.program.nodes import (
@@ -275,9 +275,19 @@ class BodyWriter:
                 f"  %{name}.{n} = getelementptr ptr, ptr {block}, i64 {n}",
                 f"  store ptr {pointer}, ptr %{name}.{n}, align 8",
             ]
-        site = self.sites[id(library)]
+        site = f'ptr @"{self.sites[id(library)]}"'
+        call = f"call i32 @lw_library({site}, ptr {block})"
+        axes = [size for o in library.operands for size in self.regions[o.name].shape]
+        if any(isinstance(size, Dim) for size in axes):
+            shapes = self.alloca(f"axes of {len(axes)}", f"[{len(axes)} x i64]", 8)
+            for n, size in enumerate(axes):
+                self.lines += [
+                    f"  %{name}.axis{n} = getelementptr i64, ptr {shapes}, i64 {n}",
+                    f"  store i64 {self.sizes.value(size)}, ptr %{name}.axis{n}, align 8",
+                ]
+            call = f"call i32 @lw_library_sized({site}, ptr {block}, ptr {shapes})"
         self.lines += [
-            f'  %{name} = call i32 @lw_library(ptr @"{site}", ptr {block})',
+            f"  %{name} = {call}",
             f"  %{name}.fine = icmp eq i32 %{name}, 0",
             f"  br i1 %{name}.fine, label %{name}.go, label %{self.failure(RAISED)}",
             f"{name}.go:",

@@ -43,7 +43,7 @@ from .runtime.status import POLL_NANOSECONDS
 from .size_text import INTRINSICS, sizes_text
 from .update_entry import update_arena, update_text
 
-__all__ = ["ENTRY", "EntryWriter", "arena_bytes", "entry_text"]
+__all__ = ["ENTRY", "EntryWriter", "arena_bytes", "entry_text", "sizes_of_call"]
 
 ENTRY = "lw.entry"
 """The symbol of every entry."""
@@ -67,15 +67,15 @@ def entry_text(
     text = EntryWriter(program, symbols, costs, inlined).text()
     if program.updates:
         text += update_text(program, ENTRY, has_control_flow(program))
-    if program.sizes:
-        text += call_sizes_text(program)
-    return text
+    return text + sizes_of_call(program)
 
 
-def call_sizes_text(program: Program) -> str:
-    """The LLVM text of the function that checks a call's sizes, with the intrinsics it needs."""
+def sizes_of_call(program: Program) -> str:
+    """The LLVM text of the function that finds and checks a call's sizes, if there are any."""
+    if not program.sizes:
+        return ""
     arenas = [arena_bytes(program), arena_bytes(program, update=True)]
-    return sizes_text(program, arenas, len(program.outputs) - len(program.updates))
+    return sizes_text(program, arenas)
 
 
 def arena_bytes(program: Program, update: bool = False) -> IntExpr:
@@ -140,6 +140,7 @@ class EntryWriter(BodyWriter):
         declarations += [f'@"{site}" = external global i8' for site in self.sites.values()]
         if self.sites:
             declarations.append("declare i32 @lw_library(ptr, ptr)")
+            declarations.append("declare i32 @lw_library_sized(ptr, ptr, ptr)")
         if self.polls or any(f.polls for f in functions):
             declarations.append(POLL_TEXT)
         if any(call.ranges for call in calls(self.program)):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir.dataclass import dataclass
+from ..ir.dims import IntExpr
 from ..ir.dtype import DTYPES
 from ..ir.graph.printer import span_text
 from ..ir.library.lookup import library_function
@@ -29,7 +30,7 @@ class LibraryCall:
 
     function: str
     options: Options
-    operands: tuple[tuple[str, tuple[int, ...], bool], ...]
+    operands: tuple[tuple[str, tuple[IntExpr, ...], bool], ...]
     place: str
 
 

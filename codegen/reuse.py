@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ..ir.dims import typical
 from ..ir.program.analysis import Place, places, scopes
 from ..ir.program.nodes import Call, For, Instr, Program, While, nested_bodies
 
@@ -65,7 +66,7 @@ def bytes_in_loops(program: Program) -> dict[str, int]:
             inside = [*_calls(cycle)]
             touched = {place_of[o.name].root: place_of[o.name] for c in inside for o in c.operands}
             size = sum(place.end - place.begin for place in touched.values())
-            innermost |= {id(call): (call.kernel, size) for call in inside}
+            innermost |= {id(call): (call.kernel, typical(size)) for call in inside}
         for kernel, size in innermost.values():
             least[kernel] = min(size, least.get(kernel, size))
     return least
@@ -96,7 +97,8 @@ def _of_cycle(calls: Sequence[Call], place_of: Mapping[str, Place]) -> dict[int,
         spots = [place_of[o.name] for o in call.operands]
         touched.append({s.root: 0 for s in spots})
         for spot in spots:
-            touched[-1][spot.root] = max(touched[-1][spot.root], spot.end - spot.begin)
+            size = typical(spot.end - spot.begin)
+            touched[-1][spot.root] = max(touched[-1][spot.root], size)
     return {
         id(call): [
             _distance(touched, n, place_of[o.name].root, 1 if o.access.writes else -1)

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import mmap
 import os
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -31,10 +29,13 @@ from typing import Any
 import numpy as np
 
 from ..ir.dataclass import dataclass
+from ..ir.dims import IntExpr, Symbol, as_int, substitute, symbols
+from ..ir.dims_parser import parse_dim
 from ..ir.dtype import Array, dtype_of
-from ..ir.errors import LoopwrightValueError
+from ..ir.errors import LoopwrightValueError, ParseError
 from ..ir.program.analysis import largest
 from ..ir.program.nodes import Program
+from ..ir.size_table import SizeCheck, SizeTable
 from .entry import ENTRY, arena_bytes
 from .library_calls import LibraryCall, library_calls, linked_sites
 from .llvm.link import load_object
@@ -47,9 +48,10 @@ from .runtime.blas import numpy_blas
 from .runtime.buffers import ArraySpec
 from .runtime.call_text import IN_PAGE, PAGED_BYTES
 from .runtime.executable import Executable
+from .size_text import SIZES
 from .target import FEATURES, ISA_LEVELS, Target
 
-__all__ = ["SavedProgram", "load_program", "save_program"]
+__all__ = ["FileSizes", "SavedProgram", "load_program", "save_program", "written_size"]
 
 MAGIC = b"LWPROG3\n"
 START = len(MAGIC) + 8 + 32
@@ -68,6 +70,41 @@ class SavedProgram:
     target: Target
     text: str
     extra: Mapping[str, Any]
+
+
+class FileSizes:
+    """The symbolic sizes of a program, and numbers and expressions in them as a file has them."""
+
+    def __init__(self, rows: Sequence[Any] = ()) -> None:
+        self.symbols = tuple(Symbol(str(n), _size(low), _size(high)) for n, low, high in rows)
+        self.exprs = {s.name: s.expr for s in self.symbols}
+
+    def value(self, written: Any) -> IntExpr:
+        """The number or expression; raises ValueError or ParseError if it is none."""
+        if not isinstance(written, str):
+            return _size(written)
+        expr = parse_dim(written)
+        if not symbols(expr) <= self.exprs.keys():
+            raise ValueError(f"{written!r} is not a size")
+        return substitute(expr, self.exprs)
+
+    def table(
+        self,
+        inputs: Sequence[ArraySpec],
+        outputs: Sequence[ArraySpec],
+        arena: IntExpr,
+        head: Mapping[str, Any],
+    ) -> SizeTable | None:
+        """How arguments determine the sizes, None if there are none."""
+        checks = tuple(
+            SizeCheck(self.value(left), str(relation), self.value(right), str(message))
+            for left, relation, right, message in head.get("checks", ())
+        )
+        if not self.symbols:
+            return None
+        shapes, results = (tuple(s.shape for s in specs) for specs in (inputs, outputs))
+        counts = (*(spec.nbytes for spec in (*inputs, *outputs)), arena)
+        return SizeTable(self.symbols, shapes, results, checks, counts)
 
 
 def save_program(
@@ -92,11 +129,21 @@ def save_program(
     head = {
         "target": {"isa": target.isa, "features": sorted(target.features)},
         "threads": threads,
-        "arena": arena_bytes(program),
-        "inputs": [[r.dtype.name, list(r.shape)] for r in program.inputs],
-        "outputs": [[r.dtype.name, list(r.shape)] for r in largest(program, program.outputs)],
+        "arena": written_size(arena_bytes(program)),
+        "sizes": [[s.name, s.low, s.high] for s in program.sizes],
+        "checks": [
+            [written_size(c.left), c.relation, written_size(c.right), c.message]
+            for c in program.checks
+        ],
+        "inputs": [[r.dtype.name, [*map(written_size, r.shape)]] for r in program.inputs],
+        "outputs": [
+            [r.dtype.name, [*map(written_size, r.shape)]] for r in largest(program, program.outputs)
+        ],
         "constants": [[c.region.dtype.name, list(c.region.shape)] for c in program.constants],
-        "libraries": [[symbol, *astuple(c)] for symbol, c in library_calls(program).items()],
+        "libraries": [
+            [symbol, c.function, c.options, [_operand(*o) for o in c.operands], c.place]
+            for symbol, c in library_calls(program).items()
+        ],
         "kernels": [[symbol, kernel.name] for symbol, kernel in by_symbol.items()],
         "text": str(program),
         "extra": extra,
@@ -139,10 +186,22 @@ def load_program(path: Path, threads: int | None = None) -> SavedProgram:
         target = _target(path, head["target"])
         sections = _sections(path, head["sections"], data[base:])
         return _linked(head, sections, target, threads)
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, struct.error) as error:
+    except (
+        *(KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError),
+        *(struct.error, ParseError),
+    ) as error:
         if isinstance(error, LoopwrightValueError):
             raise
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def written_size(size: IntExpr) -> int | str:
+    """A size as a file has it."""
+    return size if isinstance(size, int) else str(size)
+
+
+def _operand(dtype: str, shape: Sequence[IntExpr], written: bool) -> list[Any]:
+    return [dtype, [*map(written_size, shape)], written]
 
 
 def _bytes(content: bytes | Array) -> memoryview:
@@ -240,30 +299,36 @@ def _linked(
     loaded = [load_object(code, symbols) for code in codes]
     places = {s: code.address(name) for (s, name), code in zip(names, loaded, strict=True)}
     places |= status.called_symbols(bytes(entry))
-    sites, kept = linked_sites({str(row[0]): _library_call(row) for row in head["libraries"]})
+    sizes = FileSizes(head.get("sizes", ()))
+    calls = {str(row[0]): _library_call(row, sizes) for row in head["libraries"]}
+    sites, kept = linked_sites(calls)
     code = load_object(bytes(entry), {**places, **sites})
-    specs = [_spec(row) for row in head["constants"]]
+    specs = [_spec(row, FileSizes()) for row in head["constants"]]
     constants = [
         (np.frombuffer(section, spec.dtype) if section.nbytes else np.empty(0, spec.dtype)).reshape(
-            spec.shape
+            [as_int(size) for size in spec.shape]
         )
         for section, spec in zip(rest[len(names) :], specs, strict=True)
     ]
+    inputs, outputs = ([_spec(row, sizes) for row in head[name]] for name in ("inputs", "outputs"))
+    arena = sizes.value(head["arena"])
     executable = Executable(
         code.address(ENTRY),
-        [_spec(row) for row in head["inputs"]],
-        [_spec(row) for row in head["outputs"]],
+        inputs,
+        outputs,
         constants,
-        _size(head["arena"]),
+        0 if sizes.symbols else as_int(arena),
         owner=(code, *loaded, *kept),
         threads=head["threads"] if threads is None else threads,
+        sizes=sizes.table(inputs, outputs, arena, head),
+        solver=code.address(SIZES) if sizes.symbols else 0,
     )
     return SavedProgram(executable, target, str(head["text"]), head["extra"])
 
 
-def _library_call(row: Any) -> LibraryCall:
+def _library_call(row: Any, sizes: FileSizes) -> LibraryCall:
     _, function, options, operands, place = row
-    types = tuple((str(d), tuple(map(_size, shape)), bool(w)) for d, shape, w in operands)
+    types = tuple((str(d), tuple(map(sizes.value, shape)), bool(w)) for d, shape, w in operands)
     return LibraryCall(str(function), tuple((str(k), _tuples(v)) for k, v in options), types, place)
 
 
@@ -271,10 +336,11 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _spec(row: Any) -> ArraySpec:
+def _spec(row: Any, sizes: FileSizes) -> ArraySpec:
     dtype, shape = row
-    spec = ArraySpec(tuple(map(_size, shape)), dtype_of(dtype).numpy)
-    _size(math.prod(spec.shape) * spec.dtype.itemsize)
+    spec = ArraySpec(tuple(map(sizes.value, shape)), dtype_of(dtype).numpy)
+    if isinstance(spec.nbytes, int):
+        _size(spec.nbytes)
     return spec
 
 

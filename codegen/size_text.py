@@ -6,7 +6,7 @@
 
 ``axes`` has the sizes of all axes of all arguments. The function writes the program's sizes and the
 ``answers``: the bytes of the arena, those of the arena with updates, the bytes of each input, and
-for each result its bytes and its shape. All numbers are int64. What might overflow is checked.
+for each output its bytes and its shape. All numbers are int64. What might overflow is checked.
 """
 
 from __future__ import annotations
@@ -125,14 +125,14 @@ class SizeWriter:
 _PREDICATES = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle"}
 
 
-def sizes_text(program: Program, arenas: Sequence[IntExpr], results: int) -> str:
+def sizes_text(program: Program, arenas: Sequence[IntExpr]) -> str:
     """The LLVM text of the function for a program with sizes: ``arenas`` are the bytes of its arena
-    without and with updates, and the first ``results`` outputs are results."""
+    without and with updates."""
     table = size_table(program, arenas[-1])
     assert table is not None
     lines: list[str] = []
     axes: dict[str, str] = {}
-    for n, shape in enumerate(table.shapes):
+    for n, shape in enumerate(table.inputs):
         for axis, _ in enumerate(shape):
             at = f"%axis{len(axes)}"
             lines.append(f"  {at}.p = getelementptr i64, ptr %axes, i64 {len(axes)}")
@@ -148,7 +148,7 @@ def sizes_text(program: Program, arenas: Sequence[IntExpr], results: int) -> str
         lines.append(f"  %size{n}.p = getelementptr i64, ptr %sizes, i64 {n}")
         lines.append(f"  store i64 {value}, ptr %size{n}.p, align 8")
     writer = SizeWriter(lines, sizes, "size", refused)
-    for n, shape in enumerate(table.shapes):
+    for n, shape in enumerate(table.inputs):
         for axis, expected in enumerate(shape):
             given = axes[axis_name(n, axis)]
             refused.append(writer.new(f"icmp ne i64 {given}, {writer.value(expected)}"))
@@ -157,7 +157,7 @@ def sizes_text(program: Program, arenas: Sequence[IntExpr], results: int) -> str
         holds = writer.new(f"icmp {_PREDICATES[check.relation]} i64 {left}, {right}")
         refused.append(writer.new(f"xor i1 {holds}, true"))
     answers: list[IntExpr] = [*arenas, *(r.nbytes for r in program.inputs)]
-    for region in largest(program, program.outputs[:results]):
+    for region in largest(program, program.outputs):
         answers += [region.nbytes, *region.shape]
     for nbytes in table.byte_counts:
         refused.append(writer.new(f"icmp uge i64 {writer.value(nbytes)}, {ADDRESSABLE_BYTES}"))

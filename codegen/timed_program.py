@@ -26,7 +26,7 @@ from ..ir.dtype import Array
 from ..ir.program.analysis import instructions
 from ..ir.program.nodes import Call, For, If, Instr, Invoke, Library, Program, While, nested_bodies
 from .body_text import BodyWriter
-from .entry import EntryWriter
+from .entry import EntryWriter, sizes_of_call
 from .inlining import Inlined, expected_costs
 from .llvm.clock import CLOCK_TEXT
 from .llvm.link import LoadedObject, load_object
@@ -234,14 +234,15 @@ class _Counter:
 
 
 def _text(program: Program, kernels: Mapping[str, KernelText], meter: _Clock | _Counter) -> str:
-    """Returns an entry with a meter. The arrays for what it sees follow the constants."""
+    """Returns an entry with a meter. The arrays for what it sees follow the constants; sizes are
+    behind them."""
     costs, inlined = expected_costs(program, kernels), Inlined.of(program, kernels)
-    writer = EntryWriter(program, called_symbols(program, kernels), costs, inlined)
+    writer = EntryWriter(program, called_symbols(program, kernels), costs, inlined, more=2)
     writer.meter = meter
     for n, name in enumerate(("times", "events")):
         pointer = writer.argument(f"the {name}", len(writer.slots) + n)
         writer.addresses.append(f"  store ptr {pointer}, ptr @{name}")
-    return writer.text() + CLOCK_TEXT + meter.helpers
+    return writer.text() + sizes_of_call(program) + CLOCK_TEXT + meter.helpers
 
 
 _ARRAYS = """

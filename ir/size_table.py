@@ -148,14 +148,15 @@ def axis_name(array: int, axis: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SizeTable:
-    """The sizes of a program, the ``shapes`` of its arguments in them, and what has to hold.
+    """The sizes of a program, the shapes of its ``inputs`` and ``outputs``, and what has to hold.
 
     ``solution`` has each size in terms of the axes of the arguments. Each of ``byte_counts`` has to
     be less than ``ADDRESSABLE_BYTES``.
     """
 
     sizes: tuple[Symbol, ...]
-    shapes: tuple[Shape, ...]
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...] = ()
     checks: tuple[SizeCheck, ...] = ()
     byte_counts: tuple[IntExpr, ...] = ()
 
@@ -164,7 +165,7 @@ class SizeTable:
         """Raises UnsupportedError if the arguments' shapes do not determine a size."""
         axes = [
             (expr, symbol(axis_name(n, a)))
-            for n, shape in enumerate(self.shapes)
+            for n, shape in enumerate(self.inputs)
             for a, expr in enumerate(shape)
         ]
         solution = solve([s.name for s in self.sizes], axes)
@@ -182,7 +183,7 @@ class SizeTable:
         values: dict[str, int] = {}
         for size, expr in zip(self.sizes, self.solution.values(), strict=True):
             values[size.name] = evaluate(expr, given)
-        for n, shape in enumerate(self.shapes):
+        for n, shape in enumerate(self.inputs):
             for axis, expected in enumerate(shape):
                 got = shapes[n][axis]
                 if isinstance(expected, int) and expected != got:
@@ -193,7 +194,7 @@ class SizeTable:
                 read = min(symbols(expr)).removeprefix("d").split("_") if symbols(expr) else ()
                 array, axis = map(int, read) if read else (None, None)
                 return Misfit(values, array, axis, size=size)
-        for n, shape in enumerate(self.shapes):
+        for n, shape in enumerate(self.inputs):
             for axis, expected in enumerate(shape):
                 if evaluate(expected, values) != shapes[n][axis]:
                     return Misfit(values, n, axis, expected, shapes[n][axis])

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .codegen.saved_program import load_program, save_program
+from .codegen.saved_program import FileSizes, load_program, save_program, written_size
+from .ir.dims import Dim
 from .ir.dtype import DTYPES
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .ir.graph.nodes import Module
@@ -54,11 +55,13 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
     main = traced.module.main
     count = sum(1 for output in traced.outputs if output is None)
     request = traced.request
+    parts = built.parts
     extra = {
         "name": traced.name,
         "parameters": [[n, _kind(traced.signature, n)] for n in request.names],
         "static": sorted(static),
         "arguments": [_written(s, traced.name) for s in request.structures],
+        "sizes": [[s.name, s.low, s.high] for s in parts.program.sizes],
         "leaves": [_leaf(leaf, traced.name) for leaf in request.leaves],
         "operands": list(traced.parameters),
         "result": _written(traced.structure, traced.name),
@@ -66,7 +69,6 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
         "inputs": [param.name for param in main.params],
         "outputs": list(main.attrs.get("outputs", map(str, range(count)))),
     }
-    parts = built.parts
     threads = built.source.threads
     save_program(Path(path), parts.program, parts.kernels, parts.target, threads, extra)
 
@@ -158,7 +160,9 @@ class SavedFunction:
             )
         arrays = [to_array(feeds[name]) for name in self.inputs]
         for name, spec, array in zip(self.inputs, self.specs, arrays, strict=True):
-            if (array.shape, array.dtype) != (spec.shape, spec.dtype):
+            sizes = [(s, n) for s, n in zip(spec.shape, array.shape) if not isinstance(s, Dim)]
+            same = array.ndim == len(spec.shape) and all(s == n for s, n in sizes)
+            if not same or array.dtype != spec.dtype:
                 raise LoopwrightTypeError(
                     f"{name} of {self.name} is {array.dtype}{list(array.shape)}, but it was saved "
                     f"for {spec}"
@@ -208,7 +212,7 @@ def _leaf(leaf: LeafSpec, name: str) -> list[Any]:
     if isinstance(leaf, Static):
         return _value(leaf, name)
     weak = None if leaf.weak is None else leaf.weak.__name__
-    return ["array", leaf.type.dtype.name, list(leaf.type.shape), weak]
+    return ["array", leaf.type.dtype.name, [*map(written_size, leaf.type.shape)], weak]
 
 
 def _value(fixed: Any, name: str) -> list[Any]:
@@ -225,10 +229,11 @@ def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Name
     """Returns what a file says about the calls of its function."""
     kinds = list(inspect._ParameterKind)  # pyright: ignore[reportPrivateUsage]
     parameters = [inspect.Parameter(name, kinds[kind]) for name, kind in extra["parameters"]]
+    sizes = FileSizes(extra.get("sizes", ()))
     request = Request(
         tuple(parameter.name for parameter in parameters),
         tuple(map(_structure, extra["arguments"])),
-        tuple(_leaf_of(row) for row in extra["leaves"]),
+        tuple(_leaf_of(row, sizes) for row in extra["leaves"]),
     )
     outputs = tuple(
         None if row is None else Fixed(_VALUES[row[0]](row[1])) for row in extra["fixed"]
@@ -246,9 +251,9 @@ def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Name
     return traced, frozenset(extra["static"]), *names
 
 
-def _leaf_of(row: Sequence[Any]) -> LeafSpec:
+def _leaf_of(row: Sequence[Any], sizes: FileSizes) -> LeafSpec:
     if row[0] != "array":
         return Static(_VALUES[row[0]], _VALUES[row[0]](row[1]))
     _, dtype, shape, weak = row
     weaks: dict[Any, Any] = {None: None, "int": int, "float": float, "complex": complex}
-    return ArraySpec(TensorType(tuple(map(int, shape)), DTYPES[dtype]), weaks[weak])
+    return ArraySpec(TensorType(tuple(map(sizes.value, shape)), DTYPES[dtype]), weaks[weak])

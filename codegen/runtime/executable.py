@@ -197,8 +197,8 @@ class Executable:
     def _layout(self, sizes: SizeTable) -> _Layout:
         begin = 2 + self._operands + len(self.constants)
         axes = begin + len(sizes.sizes)
-        answers = axes + sum(len(shape) for shape in sizes.shapes)
-        count = 2 + len(self.inputs) + sum(1 + len(spec.shape) for spec in self.outputs)
+        answers = axes + sum(len(shape) for shape in sizes.inputs)
+        count = 2 + len(sizes.inputs) + sum(1 + len(shape) for shape in sizes.outputs)
         # A program with updates has two sizes of its arena.
         return _Layout(begin, axes, answers, int(bool(self._written)), answers + count - begin)
 

@@ -7,6 +7,9 @@ array of int64::
     site   0 callable   1 operands   2 their specs
     spec   0 dtype object   1 rank   2 sizes   3 flags of the array
 
+Where shapes are symbolic, ``i32 @lw_library_sized(ptr site, ptr pointers, ptr shapes)`` takes the
+sizes of all axes, one operand after the other, instead of those of the site.
+
 The arrays are views of memory that is used again, so a callable that keeps one is an error.
 """
 
@@ -14,12 +17,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ...ir.dataclass import dataclass
+from ...ir.dims import as_int
 from .buffers import ArraySpec
 from .call_text import RAISED
 from .native_call import available, load_forever
@@ -44,7 +50,7 @@ _PYTHON_SYMBOLS = (
     "Py_IncRef",
 )
 
-_TEXT = f"""
+_HEAD = f"""
 %Site = type {{ ptr, i64, ptr }}
 %Spec = type {{ ptr, i64, ptr, i64 }}
 
@@ -59,7 +65,9 @@ declare void @PyErr_SetString(ptr, ptr)
 declare void @PyGILState_Release(i32)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
+"""
 
+_CALL = f"""
 define i32 @lw_library(ptr %site, ptr %pointers) {{
 entry:
   %state = call i32 @PyGILState_Ensure()
@@ -135,6 +143,30 @@ out:
 """
 
 
+# The same with the shapes of the call.
+_SIZED_CALL = (
+    _CALL.replace(
+        "@lw_library(ptr %site, ptr %pointers)",
+        "@lw_library_sized(ptr %site, ptr %pointers, ptr %shapes)",
+    )
+    .replace(
+        "  br label %next\nnext:\n",
+        "  br label %next\nnext:\n  %sizes = phi ptr [ %shapes, %entry ], [ %sizes.next, %made ]\n",
+        1,
+    )
+    .replace(
+        "  %sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2\n"
+        "  %sizes = load ptr, ptr %sizes.p\n",
+        "",
+    )
+    .replace(
+        "  %n.next = add i64 %n, 1\n",
+        "  %n.next = add i64 %n, 1\n  %sizes.next = getelementptr i64, ptr %sizes, i32 %rank\n",
+    )
+)
+_TEXT = _HEAD + _CALL + _SIZED_CALL
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Site:
     """A place in a program that calls ``call``; ``address`` is what native code is handed. It must
@@ -151,7 +183,7 @@ def make_site(call: Callable[..., None], operands: Sequence[tuple[ArraySpec, boo
     specs = np.zeros((max(1, len(operands)), 4), np.int64)
     kept: list[object] = [call, specs]
     for row, (spec, written) in zip(specs, operands):
-        sizes = np.array(spec.shape, np.int64)
+        sizes = np.array([s if isinstance(s, int) else -1 for s in spec.shape], np.int64)
         dtype = np.dtype(spec.dtype.type)  # the one object that arrays of that dtype refer to
         kept += [dtype, sizes]
         flags = _DENSE | _WRITEABLE * written
@@ -171,21 +203,38 @@ def symbols() -> Mapping[str, int]:
     """Returns the function that entries call, and its address."""
     if available():
         code = load_forever(_TEXT, "calls of libraries", _PYTHON_SYMBOLS)
-        return {"lw_library": code.address("lw_library")}
-    return {"lw_library": ctypes.cast(_portable, ctypes.c_void_p).value or 0}
+        return {name: code.address(name) for name in ("lw_library", "lw_library_sized")}
+    ways = {"lw_library": _portable, "lw_library_sized": _portable_sized}
+    return {name: ctypes.cast(way, ctypes.c_void_p).value or 0 for name, way in ways.items()}
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
 def _portable(address: int, pointers: Sequence[int]) -> int:
     """The same for interpreters whose calls go through ctypes."""
-    site = _sites[address]
+    shapes = [tuple(map(as_int, spec.shape)) for spec, _ in _sites[address].operands]
+    return _called(_sites[address], pointers, shapes)
+
+
+@ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_int64)
+)
+def _portable_sized(address: int, pointers: Sequence[int], sizes: Sequence[int]) -> int:
+    """The same with the shapes of the call."""
+    shapes: list[tuple[int, ...]] = []
+    begin = 0
+    for spec, _ in _sites[address].operands:
+        shapes.append(tuple(sizes[begin : begin + len(spec.shape)]))
+        begin += len(spec.shape)
+    return _called(_sites[address], pointers, shapes)
+
+
+def _called(site: Site, pointers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> int:
     try:
-        arrays = [
-            np.frombuffer(
-                memoryview((ctypes.c_char * spec.nbytes).from_address(pointers[n])), spec.dtype
-            ).reshape(spec.shape)
-            for n, (spec, _) in enumerate(site.operands)
-        ]
+        arrays: list[np.ndarray[Any, Any]] = []
+        for n, ((spec, _), shape) in enumerate(zip(site.operands, shapes, strict=True)):
+            nbytes = math.prod(shape) * spec.dtype.itemsize
+            memory = memoryview((ctypes.c_char * nbytes).from_address(pointers[n]))
+            arrays.append(np.frombuffer(memory, spec.dtype).reshape(shape))
         for array, (_, written) in zip(arrays, site.operands):
             array.flags.writeable = written
         site.call(*arrays)

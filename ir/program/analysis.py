@@ -332,10 +332,12 @@ def size_table(program: Program, arena: IntExpr | None = None) -> SizeTable | No
     if not program.sizes:
         return None
     arena = program.arena if arena is None else arena
-    counts = [r.nbytes for r in (*program.inputs, *largest(program, program.outputs))]
+    outputs = largest(program, program.outputs)
+    counts = [r.nbytes for r in (*program.inputs, *outputs)]
     return SizeTable(
         program.sizes,
         tuple(r.shape for r in program.inputs),
+        tuple(r.shape for r in outputs),
         program.checks,
         (*counts, *(() if arena is None else (arena,))),
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import loopwright as lw
 import numpy as np
+import pytest
 
 Array = np.ndarray[Any, Any]
 SIZES = (0, 1, 2, 7, 8, 33, 100)
@@ -58,3 +60,34 @@ def test_sizes_may_be_expressions() -> None:
     for n in (0, 1, 5, 40):
         x, y = rng.random((n, 16), np.float32), rng.random((2 * n + 1, 16), np.float32)
         _check(program, gram, x, y)
+
+
+def test_a_saved_program_serves_all_sizes(tmp_path: Path) -> None:
+    lw.compile(classify).lower(lw.f32["n", 30]).save(tmp_path / "classify.lw")
+    loaded = lw.load(tmp_path / "classify.lw")
+    for n in SIZES:
+        _check(loaded, classify, rng.random((n, 30), np.float32))
+    with pytest.raises(lw.LoopwrightTypeError, match="was compiled for float32"):
+        loaded(np.zeros((3, 31), np.float32))
+
+
+def test_rows_of_an_argument_are_updated() -> None:
+    def shift(x: Any, d: Any) -> None:
+        x[1:] = x[:-1] + d[1:]
+
+    program = lw.compile(shift).lower(lw.f32["n", 7], lw.f32["n", 7]).compile()
+    for n in (1, 2, 33, 1000):
+        x, d = rng.random((n, 7), np.float32), rng.random((n, 7), np.float32)
+        wanted = x.copy()
+        shift(wanted, d)
+        program(x, d)
+        np.testing.assert_allclose(x, wanted, rtol=1e-6)
+
+
+def test_libraries_are_called_with_the_shapes_of_the_call() -> None:
+    def inverse(a: Any) -> Any:
+        return (np.linalg.inv(a + np.eye(4, dtype=np.float32) * 5),)
+
+    program = lw.compile(inverse).lower(lw.f32["n", 4, 4]).compile()
+    for n in SIZES:
+        _check(program, inverse, rng.random((n, 4, 4), np.float32))
