@@ -4,7 +4,7 @@
 
     call             from Python to a compiled function of no work and back, beside NumPy's add;
                      with a list of 20 arrays, with 8 and 20 in nested dicts, with 20 in and out;
-                     and of a method whose object has two arrays
+                     of a method whose object has two arrays; and with three symbolic sizes
     fork and join    a parallel loop of one iteration per thread, while the workers spin
     wake             the same after a pause in which they have gone to sleep
     alone            the same of no work, for which the pool does not wake them
@@ -74,6 +74,11 @@ done:
 """
 SHORT, LONG = 5_000, 500_000  # nanoseconds of an iteration
 
+
+def _three_sizes(a: Any, b: Any) -> Any:
+    return a + 1, b + 1
+
+
 Row = tuple[str, float, str]
 
 
@@ -125,6 +130,11 @@ def _calls(rounds: int) -> Iterator[Row]:
     for _ in range(2):
         layer(x)
     yield "call of a method", _each(lambda: layer(x), rounds) * 1e6, "us"
+    sized = lw.compile(_three_sizes, dynamic={"a": ("n", "m"), "b": ("m", "k")})
+    a = np.ones((2, 2), np.float32)
+    for _ in range(2):
+        sized(a, a)
+    yield "call with three sizes", _each(lambda: sized(a, a), rounds) * 1e6, "us"
     yield "numpy.add", _each(lambda: np.add(x, x), rounds) * 1e6, "us"
 
 

@@ -95,7 +95,7 @@ class FileSizes:
         arena: IntExpr,
         head: Mapping[str, Any],
     ) -> SizeTable | None:
-        """How arguments determine the sizes, None if there are none."""
+        """Returns how arguments determine the sizes, None if there are none."""
         checks = tuple(
             SizeCheck(self.value(left), str(relation), self.value(right), str(message))
             for left, relation, right, message in head.get("checks", ())

@@ -26,7 +26,7 @@ from math import ceil, prod
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, linear, symbols
+from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, linear, symbols, typical
 from ..ir.loop.expr import Const, Expr, Index, Op, Read, index_value, walk
 from ..ir.loop.kinds import LoopKind, Scope
 from ..ir.loop.nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Stmt, Store, statements
@@ -324,15 +324,16 @@ class _Model:
             return self.body(part.parts, free).times(part.share)
         everything = free | {loop.var}
         alone = loop.kind == LoopKind.PARALLEL and self.threads > 1
-        shares = min(self.threads, loop.extent) if alone else 1
+        extent = typical(loop.extent)
+        shares = max(1, min(self.threads, extent)) if alone else 1
         if self.capacity:
             fits = self._touched(part.parts, free, {}) <= self.capacity
         else:
             fits = loop.kind in (LoopKind.UNROLL, LoopKind.VECTORIZE)
         if fits:
-            narrowed = {loop.var: (0, -(-loop.extent // shares) - 1)} if shares > 1 else {}
+            narrowed = {loop.var: (0, -(-extent // shares) - 1)} if shares > 1 else {}
             return self._once(part.parts, everything, narrowed).times(shares)
-        return self.body(part.parts, free).times(loop.extent)
+        return self.body(part.parts, free).times(extent)
 
     def _touched(self, parts: Sequence[_Part], free: frozenset[str], narrowed: Ranges) -> float:
         return sum(self._size(group, inner, narrowed) for group, inner in _by_buffer(parts, free))

@@ -40,6 +40,7 @@ __all__ = [
     "Place",
     "accesses",
     "at_most",
+    "at_numbers",
     "at_sizes",
     "calls",
     "each_scope",
@@ -417,3 +418,16 @@ def at_sizes(program: Program, values: Mapping[str, IntExpr]) -> Program:
             for c in program.checks
         ),
     )
+
+
+def at_numbers(program: Program, values: Mapping[str, int] | None = None) -> Program:
+    """Returns a program for values of its sizes, typical ones if there are none, and its functions
+    for typical ones: for reports."""
+
+    def fixed(scope: Program, given: Mapping[str, int]) -> Program:
+        by_data = [i.size for i in walk(scope.body) if isinstance(i, SetSize)]
+        sizes = (*scope.sizes, *by_data)
+        return at_sizes(scope, {s.name: given.get(s.name, typical(s.expr)) for s in sizes})
+
+    functions = tuple(fixed(f, {}) for f in program.functions)
+    return replace(fixed(program, values or {}), functions=functions)

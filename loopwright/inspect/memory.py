@@ -17,11 +17,19 @@ import numpy as np
 
 from ..codegen.update_entry import update_arena
 from ..ir.dataclass import dataclass
+from ..ir.dims import as_int, typical
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.nodes import Constant, Module
 from ..ir.graph.weights import map_constants
-from ..ir.program.analysis import accesses, live_bytes, places, recursive_functions, walk
+from ..ir.program.analysis import (
+    accesses,
+    at_numbers,
+    live_bytes,
+    places,
+    recursive_functions,
+    walk,
+)
 from ..ir.program.nodes import Alloc, Call, Free, Program
 from ..ir.program.planner import lower_bound
 from ..pipeline import Built
@@ -100,25 +108,27 @@ class Memory:
 
 
 def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory:
-    """Returns the memory of a build whose compiled function also holds ``modules``.
+    """Returns the memory of a build whose compiled function also holds ``modules``, for typical
+    sizes where they are symbolic.
 
     Raises UnsupportedError for a build that does not say what it is made of.
     """
     if built.parts is None:
         raise UnsupportedError("this build does not say what it is made of")
-    program = built.parts.program
+    program = at_numbers(built.parts.program)
+    sizes = ", ".join(f"{s.name} = {typical(s.expr)}" for s in built.parts.program.sizes)
     source = () if built.source is None else (built.source.module, built.source.lowered)
     packed = _memories(c.value for c in program.constants if c.value is not None)
     originals = _memories(value for m in (*source, *modules) for value in _constants(m))
     calls = [i for i, instr in enumerate(walk(program.body)) if isinstance(instr, Call)]
     live = live_bytes(program)
     return Memory(
-        name=name,
+        name=f"{name} for {sizes}" if sizes else name,
         weights=sum(packed.values()),
         originals=sum(size for owner, size in originals.items() if owner not in packed),
-        arguments=sum(region.nbytes for region in program.inputs),
-        results=sum(region.nbytes for region in program.outputs),
-        arena=(program.scratch) if built.update is None else update_arena(program),
+        arguments=sum(as_int(region.nbytes) for region in program.inputs),
+        results=sum(as_int(region.nbytes) for region in program.outputs),
+        arena=as_int(program.scratch if built.update is None else update_arena(program)),
         lower_bound=lower_bound(program),
         buffers=tuple(_buffers(program, calls)),
         live=tuple(live[i] for i in calls),
@@ -168,14 +178,14 @@ def _buffers(program: Program, calls: Sequence[int]) -> Iterator[Buffer]:
             first = min(bisect_left(calls, index), max(len(calls) - 1, 0))
             last = bisect_left(calls, freed[region.name]) - 1
             kernel = writer.get(region.name, "")
-            offset = instr.offset or 0
-            yield Buffer(region.name, region.nbytes, offset, first, max(first, last), kernel)
+            offset, nbytes = as_int(instr.offset or 0), as_int(region.nbytes)
+            yield Buffer(region.name, nbytes, offset, first, max(first, last), kernel)
 
 
 def _frames(program: Program) -> Iterator[Frame]:
     recursive = recursive_functions(program)
     for function in program.functions:
-        yield Frame(function.name, function.scratch, function.name in recursive)
+        yield Frame(function.name, as_int(function.scratch), function.name in recursive)
 
 
 def _text(memory: Memory) -> str:
