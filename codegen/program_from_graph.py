@@ -6,14 +6,14 @@ It is in ``codegen`` because it imports both the graph and the program IR, which
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..ir.derived import derived, interned
-from ..ir.dims import IntExpr, Symbol, product, size_symbols, substitute
+from ..ir.dims import IntExpr, Symbol, product, substitute
 from ..ir.dtype import UINT8, Array, DType, dtype_of
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
@@ -413,15 +413,9 @@ class _Conversion:
         read = [Operand(Access.IN, n) for a in call.args for n in _flat(self.value(a))]
         results = self.allocated(var.name, var.type)
         written = [Operand(Access.OUT, n) for n in _flat(results)]
-        sizes: dict[str, IntExpr] = {}
-        if size_params := _sizes_of(callee):
-            params = [t.shape for p in callee.params for t in _tensors(p.type)]
-            shapes = [self.regions[o.name].shape for o in read]
-            sizes = _bound(name, size_params, params, shapes)
+        sizes = sizes_of_call(callee, call.args, call.attrs)
         self.body.append(
-            program_nodes.Invoke(
-                name, (*read, *written), None, call.span, sizes=tuple(sizes.values())
-            )
+            program_nodes.Invoke(name, (*read, *written), None, call.span, sizes=sizes)
         )
         return results
 
@@ -442,7 +436,7 @@ class _Conversion:
             tuple(outputs),
             (),
             tuple(self.body),
-            sizes=_sizes_of(function),
+            sizes=tuple(function.sizes.values()),
             checks=checks,
         )
 
@@ -463,20 +457,6 @@ class _Conversion:
                 "a constant"
             )
         return self.constant(value, f"{name}.packed", operand.pack)
-
-
-def _tensors(type: Type) -> Iterator[TensorType]:
-    """The types of a value's arrays."""
-    if isinstance(type, TensorType):
-        yield type
-    for field in type.fields if isinstance(type, TupleType) else ():
-        yield from _tensors(field)
-
-
-def _sizes_of(function: Function) -> tuple[Symbol, ...]:
-    """The symbolic sizes of a function's parameters."""
-    shapes = (t.shape for p in function.params for t in _tensors(p.type))
-    return tuple(size_symbols(*(size for shape in shapes for size in shape)).values())
 
 
 def _bound(

@@ -82,7 +82,7 @@ def check(traced: Traced, leaves: Sequence[Any]) -> None:
         refused = ""
         if not target.flags.writeable:
             refused = "output array is read-only"
-        elif _overlaps_itself(target):
+        elif target.size and _overlaps_itself(target):  # of no elements, strides are 0
             refused = "output array has elements that share memory"
         if refused:
             raise _located(LoopwrightValueError(refused), traced, written, "a .copy() of it")
