@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..ir.derived import derived, interned
-from ..ir.dims import IntExpr, Symbol, product, substitute
+from ..ir.dims import IntExpr, Symbol, product, size_symbols, substitute
 from ..ir.dtype import UINT8, Array, DType, dtype_of
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
@@ -33,7 +33,7 @@ from ..ir.graph.nodes import (
 )
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
-from ..ir.graph.types import TensorType, TupleType, Type
+from ..ir.graph.types import TensorType, TupleType, Type, sizes_in
 from ..ir.graph.walk import sizes_of_call
 from ..ir.loop.prim import Buffer
 from ..ir.program import nodes as program_nodes
@@ -413,7 +413,9 @@ class _Conversion:
         read = [Operand(Access.IN, n) for a in call.args for n in _flat(self.value(a))]
         results = self.allocated(var.name, var.type)
         written = [Operand(Access.OUT, n) for n in _flat(results)]
-        sizes = sizes_of_call(callee, call.args, call.attrs)
+        values = sizes_of_call(callee, call.args, call.attrs)
+        given = zip(callee.sizes.values(), values, strict=True)
+        sizes = tuple(value for size, value in given if size in _sizes_of(callee))
         self.body.append(
             program_nodes.Invoke(name, (*read, *written), None, call.span, sizes=sizes)
         )
@@ -436,7 +438,7 @@ class _Conversion:
             tuple(outputs),
             (),
             tuple(self.body),
-            sizes=tuple(function.sizes.values()),
+            sizes=_sizes_of(function),
             checks=checks,
         )
 
@@ -457,6 +459,12 @@ class _Conversion:
                 "a constant"
             )
         return self.constant(value, f"{name}.packed", operand.pack)
+
+
+def _sizes_of(function: Function) -> tuple[Symbol, ...]:
+    """The symbolic sizes of a function's parameters; data decides others."""
+    sizes = size_symbols(*(size for p in function.params for size in sizes_in(p.type)))
+    return tuple(sizes.values())
 
 
 def _bound(
