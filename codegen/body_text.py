@@ -213,12 +213,8 @@ class BodyWriter:
             self.assume(stated)
         pointers = [self.pointer(o.name) for o in call.operands]
         pointers.append("null" if call.workspace is None else self.workspace(call))
-        given = [f"ptr {p}" for p in pointers] + self.size_arguments(call.sizes)
+        given = [f"ptr {p}" for p in pointers] + [f"i64 {self.size(s)}" for s in call.sizes]
         self.lines.append(f"  call void {symbol}({', '.join(given)})")
-
-    def size_arguments(self, sizes: Sequence[IntExpr]) -> list[str]:
-        """The values of sizes as they are passed on."""
-        return [f"i64 {self.size(size)}" for size in sizes]
 
     def set_size(self, instr: SetSize) -> None:
         """Notes a size that data decides. What is not in its range would be an error of whoever
@@ -267,31 +263,29 @@ class BodyWriter:
 
     def library(self, library: Library) -> None:
         """The call of a library function, and a way out if it raises."""
-        name, count = self.fresh("library"), len(library.operands)
-        block = self.alloca(f"operands of {count}", f"[{count} x ptr]", 8)
-        for n, operand in enumerate(library.operands):
-            pointer = self.pointer(operand.name)
-            self.lines += [
-                f"  %{name}.{n} = getelementptr ptr, ptr {block}, i64 {n}",
-                f"  store ptr {pointer}, ptr %{name}.{n}, align 8",
-            ]
-        site = f'ptr @"{self.sites[id(library)]}"'
-        call = f"call i32 @lw_library({site}, ptr {block})"
+        name, site = self.fresh("library"), f'ptr @"{self.sites[id(library)]}"'
+        block = self.row(name, "ptr", [self.pointer(o.name) for o in library.operands])
+        call = f"@lw_library({site}, ptr {block})"
         axes = [size for o in library.operands for size in self.regions[o.name].shape]
         if any(isinstance(size, Dim) for size in axes):
-            shapes = self.alloca(f"axes of {len(axes)}", f"[{len(axes)} x i64]", 8)
-            for n, size in enumerate(axes):
-                self.lines += [
-                    f"  %{name}.axis{n} = getelementptr i64, ptr {shapes}, i64 {n}",
-                    f"  store i64 {self.sizes.value(size)}, ptr %{name}.axis{n}, align 8",
-                ]
-            call = f"call i32 @lw_library_sized({site}, ptr {block}, ptr {shapes})"
+            shapes = self.row(f"{name}.axis", "i64", [self.size(size) for size in axes])
+            call = f"@lw_library_sized({site}, ptr {block}, ptr {shapes})"
         self.lines += [
-            f"  %{name} = {call}",
+            f"  %{name} = call i32 {call}",
             f"  %{name}.fine = icmp eq i32 %{name}, 0",
             f"  br i1 %{name}.fine, label %{name}.go, label %{self.failure(RAISED)}",
             f"{name}.go:",
         ]
+
+    def row(self, name: str, type: str, values: Sequence[str]) -> str:
+        """The address of values one after the other, of 8 bytes each."""
+        block = self.alloca(f"{len(values)} x {type}", f"[{len(values)} x {type}]", 8)
+        for n, value in enumerate(values):
+            self.lines += [
+                f"  %{name}.{n} = getelementptr {type}, ptr {block}, i64 {n}",
+                f"  store {type} {value}, ptr %{name}.{n}, align 8",
+            ]
+        return block
 
     def copy(self, copy: Copy) -> None:
         """A copy of one region."""
@@ -344,7 +338,7 @@ class BodyWriter:
                 value = f"%{self.fresh('value')}"
                 self.lines.append(f"  {value} = load {type}, ptr {pointer}")
                 values.append(f"{type} {value}")
-        values += self.size_arguments(invoke.sizes)
+        values += [f"i64 {self.size(s)}" for s in invoke.sizes]
         self.lines.append(
             f"  %{name} = call {function.result_type} @{function.symbol}({', '.join(values)})"
         )
