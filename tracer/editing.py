@@ -210,11 +210,13 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Proxy
     return made
 
 
-@implements(np.compress)
 @method("compress")
+def _compress_method(x: Proxy, condition: Any, axis: int | None = None, out: Any = None) -> Proxy:
+    return _compress(condition, x, axis, out)
+
+
+@implements(np.compress)
 def _compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Proxy:
-    if isinstance(condition, Proxy) and not isinstance(a, Proxy):
-        condition, a = a, condition  # of the method
     x, axis = _along(a, axis)
     if any_traced((condition,)):
         places = np.flatnonzero(condition)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim, IntExpr, bounds
+from ..ir.dims import IntExpr, bounds
 from ..ir.dims import size as symbolic
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
@@ -25,12 +25,14 @@ __all__ = ["argwhere", "data_size", "flatnonzero", "nonzero", "unique"]
 
 
 @method("size.data")
-def data_size(key: Hashable, count: Callable[[], Any], most: IntExpr) -> Dim:
+def data_size(key: Hashable, count: Callable[[], Any], most: IntExpr) -> IntExpr:
     """Returns the symbolic size, from 0 to ``most``, that the traced scalar ``count()`` is; it is
     the same as another one with an equal ``key`` in the scope."""
     trace = active()
     inside = bounds(most, {})
     assert trace is not None and inside is not None
+    if most == 0:
+        return 0
     key = trace.scope, key, most
     symbol = trace.known_sizes.get(key)
     if symbol is None:
@@ -165,6 +167,12 @@ def _unique(
         raise LoopwrightTypeError("np.unique along an axis", hint="np.unique(x)")
     flat: Any = np.reshape(ar, (-1,))
     length = np.size(flat)
+    if length == 0 and size is None:
+        wanted = [True, return_index, return_inverse, return_counts]
+        none = np.zeros(0, np.int64)
+        empty = [flat, none, np.zeros(np.shape(ar), np.int64), none]
+        results = [part for part, needed in zip(empty, wanted, strict=True) if needed]
+        return tuple(results) if len(results) > 1 else flat
     if length == 0:
         raise LoopwrightValueError("the distinct elements of an array that has none")
     needs_order = return_index or return_inverse

@@ -59,7 +59,7 @@ _DOC = """A symbolic size gets the value of a scalar.
 The operand is an int64 scalar from 0 to ``most``, and so is the result. LoopwrightTypeError for
 another operand, LoopwrightValueError where the range of the size is another one.
 
-    fn [s in 0..8] (%count: Tensor[(), int64]) -> Tensor[(), int64] {
+    fn[s in 0..8](%count: Tensor[(), int64]) -> Tensor[(), int64] {
       set_size(%count, size=s, most=8)
     }
 """
