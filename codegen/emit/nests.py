@@ -303,6 +303,9 @@ class NestEmitter(WriteEmitter):
 
     def vector_loop(self, stmt: Loop, env: Env) -> None:
         lanes = self.lanes_of(stmt)
+        if lanes == 1 and not isinstance(stmt.extent, int):
+            self.serial_loop(stmt, env)
+            return
         if lanes == 1:
             for i in range(stmt.trips):
                 self.body(stmt.body, env.bind(stmt.var, i))
