@@ -104,6 +104,22 @@ def test_a_cache_in_a_loop() -> None:
     assert_same(lw.compile(decode)(cache, query, 20), decode(cache, query, 20))
 
 
+def test_attention_over_a_prefix_of_a_cache_copies_nothing() -> None:
+    def attention(cache, query, t):
+        keys = cache[:, : t + 1]
+        scores = np.einsum("hd,htd->ht", query, keys)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        return np.einsum("ht,htd->hd", weights, keys)
+
+    cache = RNG.standard_normal((3, 40, 8)).astype(np.float32)
+    query = RNG.standard_normal((3, 8)).astype(np.float32)
+    compiled = lw.compile(attention)
+    for t in (0, 1, 17, 39, 99):
+        assert_same(compiled(cache, query, t), attention(cache, query, t))
+    assert "copy" not in compiled.lower(cache, query, 0).as_text("program")
+
+
 def test_a_branch_has_a_size_of_its_own() -> None:
     def f(x, t):
         return lw.cond(t > 3, lambda: x[:t].sum(0), lambda: x[t:].sum(0))
