@@ -186,15 +186,18 @@ def attend(q: Any, k: Any, v: Any, start: Any, cache: Any) -> Any:
     (2, groups, context, head); the result is (new positions, heads * head).
     """
     heads, count, head = q.shape
-    groups, context = k.shape[0], cache.shape[2]
+    groups = k.shape[0]
     cache[0, :, start : start + count] = k
     cache[1, :, start : start + count] = v
-    keys, values = cache
+    keys, values = cache[:, :, : start + count]
+    end = keys.shape[1]  # a size, which data may decide
     q = q.reshape(groups, -1, head)
-    scores = (q @ keys.swapaxes(1, 2)).reshape(groups, -1, count, context) / np.float32(head**0.5)
-    seen = np.arange(context) <= start + np.arange(count)[:, None]
-    weights = lw.nn.softmax(np.where(seen, scores, np.float32(-np.inf)))
-    found = (weights.reshape(groups, -1, context) @ values).reshape(heads, count, head)
+    scores = (q @ keys.swapaxes(1, 2)).reshape(groups, -1, count, end) / np.float32(head**0.5)
+    if type(count) is not int or count > 1:  # a single new position sees all there are
+        seen = np.arange(end) <= start + np.arange(count)[:, None]
+        scores = np.where(seen, scores, np.float32(-np.inf))
+    weights = lw.nn.softmax(scores)
+    found = (weights.reshape(groups, -1, end) @ values).reshape(heads, count, head)
     return found.swapaxes(0, 1).reshape(count, -1)
 
 
