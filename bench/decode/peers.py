@@ -52,11 +52,11 @@ def expected(position: int) -> Array:
 
 @dataclass(slots=True)
 class State:
-    """A call at one position, and how many tokens it computes; ``requests`` counts how often memory
-    was asked for."""
+    """A call at one position, and how many tokens it computes (0: one, whose scores it returns);
+    ``requests`` counts how often memory was asked for."""
 
     call: Callable[[], Any]
-    tokens: int = 1
+    tokens: int = 0
     requests: Callable[[], int] | None = None
 
 
@@ -80,7 +80,7 @@ def _ours(threads: int, answer: bool = False) -> Callable[[int], State]:
     def at(position: int) -> State:
         layers = filled_cache(position)
         if not answer:
-            return State(lambda: decoder.token(token, position, layers), 1, fresh_requests)
+            return State(lambda: decoder.token(token, position, layers), 0, fresh_requests)
         scores = np.zeros(SIZES.words, np.float32)
         scores[TOKEN] = 1
         count = min(ANSWER, SIZES.context - position)
