@@ -82,7 +82,8 @@ def fitted(schedule: Schedule, prim: PrimFunc) -> Schedule:
     extents = {a.name: a.extent for s in prim.stages for a in (*s.axes, *s.reduce_axes)}
 
     def step_for(step: Step) -> Step:
-        extent = extents.get(step.args[0]) if step.name == "split" else None
+        name = str(step.args[0]) if step.name == "split" else ""
+        extent = extents.get(name, extents.get(name.rpartition(".")[2]))  # ``stage.axis``: its own
         if extent is None:
             return step
         axis, (_, *inner) = step.args

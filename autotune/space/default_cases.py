@@ -10,14 +10,16 @@ one thread for sizes of too little work to be shared.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import prod
 
 from ...codegen.target import Target
-from ...ir.dims import bounds
+from ...ir.dims import as_int, bounds
 from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.cases import Cases, on_one_thread
 from ...ir.schedule.steps import Schedule
-from ..ranges import decided_by, fitted, specialised, typical_point, value_at
+from ..ranges import decided_by, fitted, point_of, specialised, typical_point, value_at
 from .rules.base import fused_depth, least_repeats
+from .settings import SKETCHES
 from .space import ScheduleSpace, default_choices, is_legal
 from .tiling import Choices
 from .variant import Variant
@@ -58,7 +60,10 @@ def _offers(
     if tiling is not None and whole is not None and "parallel" in tiling.knobs:
         # Work grows with the sizes; it is shared from where that pays.
         at_most = int(value_at(prim, typical_point(prim)) * least_repeats(tiling))
-        depth = choices["parallel"] or fused_depth(tiling, choices)
+        most = fitted(variant.schedule({**choices, "parallel": tiling.knobs["parallel"][-1]}), prim)
+        depth = max(
+            choices["parallel"] or fused_depth(tiling, choices), _least_depth(prim, target, most)
+        )
         shared = fitted(variant.schedule({**choices, "parallel": depth}), prim)
         if depth and at_most < whole[1] and is_legal(prim, shared, target):
             if at_most <= whole[0]:
@@ -66,3 +71,22 @@ def _offers(
             else:
                 yield Cases(decided_by(prim), ((at_most, on_one_thread(shared)),), shared)
     yield schedule
+
+
+def _least_depth(prim: PrimFunc, target: Target, schedule: Schedule) -> int:
+    """Returns how many of the loops that a schedule fuses give every thread a few iterations at the
+    least sizes: a batch of one image has to be shared as well."""
+    fused = next((step.args[0] for step in schedule.steps if step.name == "fuse"), ())
+    least = specialised(prim, point_of(prim, 1))
+    extents = {a.name: as_int(a.extent) for s in least.stages for a in s.axes}
+    tiles = {s.args[0]: s.args[1][1:] for s in schedule.steps if s.name == "split"}
+    total = 1
+    for depth, loop in enumerate(fused, 1):
+        axis, _, part = loop.partition(".")
+        if axis not in extents:
+            return 0
+        inner = tiles.get(axis, ())
+        total *= inner[int(part) - 1] if part not in ("", "0") else -(-extents[axis] // prod(inner))
+        if total >= SKETCHES.iterations_per_core * target.cores:
+            return depth
+    return len(fused)

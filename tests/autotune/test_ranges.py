@@ -181,3 +181,16 @@ def test_cases_are_learnt_from_the_records_of_each_point() -> None:
     # Under another range the same records tell of near shapes only.
     other = choose_schedule(dense("n0 in 0..5000"), TARGET, 1, [log])
     assert other.origin != Origin.EXACT
+
+
+def test_a_batch_of_one_is_shared_among_threads_as_well() -> None:
+    batch = parse_prim(
+        """prim @mm(x0: float32[n0, 64, 64], x1: float32[64, 96] const) -> out: float32[n0, 64, 96] for n0 in 1..64 {
+  out[i, j, l] = sum(k: 64) x0[i, j, k] * x1[k, l]
+}""",  # noqa: E501 - one header
+        "<test>",
+    )
+    schedule, _ = default_cases(batch, TARGET)
+    large = schedule.otherwise if isinstance(schedule, Cases) else schedule
+    shared = next(step.args[0] for step in large.steps if step.name == "parallel")
+    assert len(shared.split("*")) >= 2 and "i" in shared
