@@ -17,7 +17,8 @@ schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile pro
 Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
 what ``f.lower(...).save`` wrote. ``cond``, ``switch``, ``while_loop``, ``fori_loop``, ``scan``,
 ``map`` and ``function`` are control flow on values; ``at`` changes elements of copies. ``extern``
-lets compiled functions call others that are not. ``random`` makes random numbers from keys.
+lets compiled functions call others that are not; ``prim`` functions are written as tensor
+expressions, with ``te``. ``random`` makes random numbers from keys.
 """
 
 import importlib
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from .onnx_model import from_onnx
     from .saved import SavedFunction, load
     from .torch_model import from_torch
-    from .tracer import nn
+    from .tracer import nn, te
     from .tracer.control import (
         cond,
         fori_loop,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         while_loop,
     )
     from .tracer.extern import extern
+    from .tracer.prim import prim
     from .tracer.sized import argwhere, flatnonzero, nonzero, unique
     from .tracer.specs import bf16
     from .tracer.updating import at
@@ -132,6 +134,7 @@ __all__ = [
     "nonzero",
     "parse",
     "parse_spec",
+    "prim",
     "random",
     "register_pytree",
     "scan",
@@ -139,6 +142,7 @@ __all__ = [
     "sketch_rule",
     "switch",
     "symbol",
+    "te",
     "u16",
     "u32",
     "u64",
@@ -170,11 +174,13 @@ _LATE = {
     "nn": (".tracer.nn", ""),
     "nonzero": (".tracer.sized", "nonzero"),
     "parse": (".module", "parse"),
+    "prim": (".tracer.prim", "prim"),
     "random": (".random", ""),
     "scan": (".tracer.control", "scan"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
     "switch": (".tracer.control", "switch"),
+    "te": (".tracer.te", ""),
     "unique": (".tracer.sized", "unique"),
     "while_loop": (".tracer.control", "while_loop"),
     "xp": (".xp", ""),

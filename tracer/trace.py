@@ -17,7 +17,9 @@ from ..ir.errors import LoopwrightTypeError
 from ..ir.graph.builder import Builder
 from ..ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ..ir.graph.types import TensorType
+from ..ir.loop.prim import PrimFunc
 from ..ir.ops import get
+from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from .fits import Bounds, Numbers
 from .frozen import Borrowed
@@ -50,7 +52,8 @@ class Trace:
         self._homes: dict[Var, Scope] = {}  # the scope of each variable that is not one of main's
         self._versions = itertools.count(1)
         self.main = self.scope = Scope(None, self._homes, function=False)
-        self.functions: dict[str, Function] = {}
+        self.functions: dict[str, Function | PrimFunc] = {}
+        self.schedules: dict[str, Schedule] = {}  # of the PrimFuncs among them
         self.callees: dict[Hashable, Any] = {}  # of lw.function, by kind of arguments
         self.calling: list[Any] = []  # those that are being traced
         self._function_names = {"main"}
@@ -124,7 +127,7 @@ class Trace:
 
     def module(self, main: Function) -> Module:
         """Returns ``main`` and the functions that it calls."""
-        called: dict[str, Function] = {"main": main}
+        called: dict[str, Function | PrimFunc] = {"main": main}
         if not self.functions:
             return Module(called)
         from ..ir.graph.walk import global_variables  # loaded when it is first needed
@@ -133,9 +136,9 @@ class Trace:
         while work:
             for name in global_variables(work.pop()):
                 if name not in called:
-                    called[name] = self.functions[name]
-                    work.append(called[name])
-        return Module(called)
+                    called[name] = function = self.functions[name]
+                    work += [function] if isinstance(function, Function) else []
+        return Module(called, {n: s for n, s in self.schedules.items() if n in called})
 
     def visible(self, atom: Atom) -> Atom:
         """Returns what ``atom`` is called in this scope: in a function, one from outside of it is

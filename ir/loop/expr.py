@@ -55,6 +55,7 @@ __all__ = [
     "rewrite",
     "select",
     "statement_text",
+    "substitute_index",
     "substitute_indices",
     "walk",
     "within",

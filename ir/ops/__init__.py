@@ -15,6 +15,7 @@ samples ``sampling``. The declarations::
     complex            bitcast, complex, real, imag, conj
     activation         nn.relu, nn.gelu, nn.silu, ...
     library            call_library
+    stage              stage.map, stage.reduce, stage.contract
     small_systems      solve_small, cholesky_small
     counting           count, true_places
     set_size           set_size
@@ -64,6 +65,7 @@ from . import (  # noqa: F401  (each declares its operators)
     small_systems,
     softmax,
     sort,
+    stage,
     suppress,
     update,
     winograd,
