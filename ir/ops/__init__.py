@@ -15,7 +15,7 @@ samples ``sampling``. The declarations::
     complex            bitcast, complex, real, imag, conj
     activation         nn.relu, nn.gelu, nn.silu, ...
     library            call_library
-    stage              stage.map, stage.reduce, stage.contract
+    stage              stage.map, stage.reduce
     small_systems      solve_small, cholesky_small
     counting           count, true_places
     set_size           set_size

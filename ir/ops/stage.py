@@ -21,12 +21,10 @@ from ..loop.expr import (
     Expr,
     Index,
     IndexLike,
-    Op,
     Read,
     rebuilt_indices,
     rewrite,
     substitute_index,
-    walk,
 )
 from ..loop.prim import PrimFunc
 from ..loop.tensor import Tensor, index_expr
@@ -58,14 +56,7 @@ def _stage_of(body: str, sizes: Sequence[Any]) -> PrimFunc:
 
 def operator_of(prim: PrimFunc) -> str:
     """Returns the name of the operator whose pattern is that of a PrimFunc of one stage."""
-    (stage,) = prim.stages
-    if stage.combiner is None:
-        return "stage.map"
-    value = stage.expr
-    product = isinstance(value, Op) and value.name == "multiply"
-    read = {node.buffer for node in walk(value) if isinstance(node, Read)}
-    contracts = stage.combiner == "sum" and product and len(read) > 1
-    return "stage.contract" if contracts else "stage.reduce"
+    return "stage.map" if prim.stages[0].combiner is None else "stage.reduce"
 
 
 def _rule(*operands: TensorType, body: str, sizes: Any) -> TensorType:
@@ -127,47 +118,18 @@ def _meaning(out: TensorType, *operands: Tensor, body: str, sizes: Any) -> Eleme
     return Reduce(stage.combiner, tuple(a.at(values).extent for a in stage.reduce_axes), element)
 
 
-_ROWS = "x0: float32[n0, n1]"
-_RANGES = "for n0 in 0..99, n1 in 0..99"
-_EXAMPLES = {
-    "stage.map": (
-        Pattern.INJECTIVE,
-        "Returns the values that a map gives.",
-        f"({_ROWS}) -> out: float32[n1, n0] {_RANGES} {{ out[i, j] = x0[j, i] * 2.0 }}",
-        "(3, 2)",
-    ),
-    "stage.reduce": (
-        Pattern.REDUCTION,
-        "Returns the values that a reduction gives.",
-        f"({_ROWS}) -> out: float32[n0] {_RANGES} {{ out[i] = max(k: n1) x0[i, k] }}",
-        "(2,)",
-    ),
-    "stage.contract": (
-        Pattern.CONTRACTION,
-        "Returns the sums of products that a reduction gives.",
-        f"({_ROWS}, x1: float32[n1]) -> out: float32[n0] {_RANGES} "
-        "{ out[i] = sum(k: n1) x0[i, k] * x1[k] }",
-        "(2,)",
-    ),
-}
-
-
-def _declare(name: str, pattern: Pattern, summary: str, body: str, shape: str) -> None:
-    both = pattern == Pattern.CONTRACTION
-    more, operands = (", %y: Tensor[(3,), float32]", "%x, %y") if both else ("", "%x")
-
+def _declare(name: str, pattern: Pattern, summary: str, stage: str, result: str, body: str) -> None:
     def samples(rng: np.random.Generator) -> list[Sample]:
-        vectors = [floats(rng, (3,))] if both else []
-        attrs = {"body": body, "sizes": (5, 3)}
-        return [Sample((floats(rng, (5, 3)), *vectors), attrs)]
+        return [Sample((floats(rng, (5, 3)),), {"body": body, "sizes": (5, 3)})]
 
     doc = f"""{summary}
 
 ``body`` is a PrimFunc of one stage in the text of a workload, its parameters are the operands, and
-``sizes`` are the values of its symbolic sizes. Written by ``lw.prim``.
+``sizes`` are the values of its symbolic sizes. ``lw.prim`` writes such calls. LoopwrightTypeError
+for operands of other types.
 
-    fn (%x: Tensor[(2, 3), float32]{more}) -> Tensor[{shape}, float32] {{
-      {name}({operands}, body="{body}", sizes=[2, 3])
+    fn (%x: Tensor[(4), float32]) -> Tensor[{result}, float32] {{
+      {name}(%x, body="(x0: float32[4]) -> {stage}")
     }}
 """
 
@@ -177,8 +139,28 @@ def _declare(name: str, pattern: Pattern, summary: str, body: str, shape: str) -
         return _meaning(out, *operands, body=body, sizes=sizes)
 
     meaning.__doc__ = doc
-    primitive(name, pattern, rule=_rule, reference=_reference, samples=samples, dtypes=ANY)(meaning)
+    declared = primitive(
+        name, pattern, rule=_rule, reference=_reference, samples=samples, dtypes=ANY
+    )
+    declared(meaning)
 
 
-for _name, _example in _EXAMPLES.items():
-    _declare(_name, *_example)
+_ROWS = "(x0: float32[n0, n1]) -> out: float32"
+_RANGES = "for n0 in 0..99, n1 in 0..99"
+
+_declare(
+    "stage.map",
+    Pattern.INJECTIVE,
+    "The values that a stage maps its operands to.",
+    "out: float32[4] { out[i] = x0[3 - i] * 2.0 }",
+    "(4)",
+    f"{_ROWS}[n1, n0] {_RANGES} {{ out[i, j] = x0[j, i] * 2.0 }}",
+)
+_declare(
+    "stage.reduce",
+    Pattern.REDUCTION,
+    "The values that a stage reduces its operands to.",
+    "out: float32[] { out[] = max(k: 4) x0[k] }",
+    "()",
+    f"{_ROWS}[n0] {_RANGES} {{ out[i] = max(k: n1) x0[i, k] }}",
+)

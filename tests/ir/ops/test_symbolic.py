@@ -11,8 +11,8 @@ from loopwright.ir.ops import Pattern, all_operators
 from operators import Evaluated, array_type, assert_agree, operator_prim, samples_of
 
 OPERATORS = all_operators()
-# Operators without operands, and one whose result must name the symbols itself.
-WITHOUT_SYMBOLS = {"full", "iota", "arange", "broadcast_to"}
+# Operators without operands, and those whose attributes must name the symbols.
+WITHOUT_SYMBOLS = {"full", "iota", "arange", "broadcast_to", "stage.map", "stage.reduce"}
 # Loops of statements have constant extents.
 WITHOUT_SYMBOLS |= {name for name, op in OPERATORS.items() if op.pattern == Pattern.OPAQUE}
 
