@@ -11,7 +11,7 @@ import linecache
 import random
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import loopwright as lw
@@ -31,14 +31,15 @@ _files = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class SizedProgram:
-    """``def f(x0, ...)`` with the axes of its arguments as expressions over ``n``, ``m``, ``k``;
-    ``guards`` counts the comparisons of sizes in it."""
+    """``def f(x0, ...)`` with the axes of its arguments as expressions over ``n``, ``m``, ``k``,
+    which are at least ``least``; ``guards`` counts the comparisons of sizes in it."""
 
     arguments: tuple[tuple[str, ...], ...]
     dtypes: tuple[str, ...]
     lines: tuple[str, ...]
     result: str
     guards: int
+    least: int
 
     def __str__(self) -> str:
         names = ", ".join(f"x{n}" for n in range(len(self.arguments)))
@@ -58,9 +59,12 @@ class SizedProgram:
         return scope["f"]
 
     @property
-    def dynamic(self) -> dict[str, dict[int, str]]:
+    def dynamic(self) -> dict[str, dict[int, Any]]:
+        dims = {name: lw.Dim(name, min=self.least) for name in NAMES}
         return {
-            f"x{n}": {axis: size for axis, size in enumerate(sizes) if not size.isdigit()}
+            f"x{n}": {
+                axis: eval(size, {}, dims) for axis, size in enumerate(sizes) if not size.isdigit()
+            }
             for n, sizes in enumerate(self.arguments)
         }
 
@@ -78,13 +82,14 @@ class _Draft:
 
     rng: random.Random
     values: dict[str, list[Any]]
+    trials: int
     lines: list[str] = field(default_factory=list)
     guards: int = 0
 
     def add(self, text: str) -> bool:
         """Adds a variable with the value of an expression, if it has one at all sizes."""
         results: list[Any] = []
-        for trial in range(len(TRIED)):
+        for trial in range(self.trials):
             scope = {name: values[trial] for name, values in self.values.items()}
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -119,18 +124,21 @@ def draw_sized(seed: int) -> SizedProgram:
     plain = {s for a in arguments for s in a}
     dtype = rng.choice(("float32", "float64"))
     dtypes = [dtype if rng.random() < 0.9 else "int64" for _ in arguments]
-    program = SizedProgram(tuple(arguments), tuple(dtypes), (), "x0", 0)
+    least = rng.randrange(2)
+    tried = [sizes for sizes in TRIED if min(sizes) >= least]
+    program = SizedProgram(tuple(arguments), tuple(dtypes), (), "x0", 0, least)
     assert plain >= {*names}
     generator = np.random.default_rng(seed)
-    tried = [program.arrays(dict(zip(NAMES, sizes)), generator) for sizes in TRIED]
-    draft = _Draft(rng, {f"x{n}": [t[n] for t in tried] for n in range(len(arguments))})
+    drawn = [program.arrays(dict(zip(NAMES, sizes)), generator) for sizes in tried]
+    values = {f"x{n}": [arrays[n] for arrays in drawn] for n in range(len(arguments))}
+    draft = _Draft(rng, values, len(tried))
     for _ in range(40):
         if len(draft.lines) >= OPERATIONS:
             break
         rng.choice(_KINDS)(draft)
     used = [n for n in draft.values if n[0] == "v"][-2:] or ["x0 + 1"]
     result = used[0] if len(used) == 1 else f"({', '.join(used)})"
-    return SizedProgram(program.arguments, program.dtypes, tuple(draft.lines), result, draft.guards)
+    return replace(program, lines=tuple(draft.lines), result=result, guards=draft.guards)
 
 
 def _size(rng: random.Random, names: Sequence[str]) -> str:
@@ -170,14 +178,13 @@ def _reduce(draft: _Draft) -> None:
     x = draft.pick()
     keep = draft.rng.random() < 0.5
     function = draft.rng.choice(("sum", "max", "sum", "prod"))
-    initial = ", initial=-2.0" if function == "max" else ""
     if draft.rank(x):
-        draft.add(f"np.{function}({x}, axis={_axis(draft, x)}, keepdims={keep}{initial})")
+        draft.add(f"np.{function}({x}, axis={_axis(draft, x)}, keepdims={keep})")
 
 
 def _softmax(draft: _Draft) -> None:
     x = draft.pick()
-    if draft.rank(x) and draft.add(f"np.exp({x} - {x}.max(axis=-1, keepdims=True, initial=-9))"):
+    if draft.rank(x) and draft.add(f"np.exp({x} - {x}.max(axis=-1, keepdims=True))"):
         y = [*draft.values][-1]
         draft.add(f"{y} / {y}.sum(axis=-1, keepdims=True)")
 
@@ -272,8 +279,8 @@ _KINDS = (
 )
 
 
-def _drawn_sizes(rng: random.Random) -> Sizes:
-    return {name: rng.choice(DRAWN) for name in NAMES}
+def _drawn_sizes(rng: random.Random, least: int) -> Sizes:
+    return {name: rng.choice(DRAWN[least:]) for name in NAMES}
 
 
 def failure(program: SizedProgram, seed: int, calls: int = 6) -> str:
@@ -282,8 +289,9 @@ def failure(program: SizedProgram, seed: int, calls: int = 6) -> str:
     rng, generator = random.Random(seed), np.random.default_rng(seed)
     function = program.function()
     compiled = lw.compile(function, dynamic=program.dynamic)
-    drawn = [_drawn_sizes(rng) for _ in range(calls - 2)]
-    for sizes in (*drawn, dict(zip(NAMES, (0, 1, 0))), dict(zip(NAMES, (1, 1, 1)))):
+    low = program.least
+    drawn = [_drawn_sizes(rng, low) for _ in range(calls - 2)]
+    for sizes in (*drawn, dict(zip(NAMES, (low, 1, low))), dict.fromkeys(NAMES, 1)):
         arrays = program.arrays(sizes, generator)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
