@@ -263,7 +263,8 @@ def _guard(draft: _Draft) -> None:
     if draft.guards < 2 and draft.rank(x):
         s = f"{x}.shape[{_axis(draft, x)}]"
         test = draft.rng.choice((f"{s} > 8", f"{s} % 2 == 0", f"{s} == {x}.size", f"3 <= {s} < 20"))
-        draft.guards += draft.add(f"({x} + 1 if {test} else {x} * 2)")
+        if draft.add(f"({x} + 1 if {test} else {x} * 2)"):
+            draft.guards += 1 + test.startswith("3 <=")
 
 
 def _scan(draft: _Draft) -> None:
