@@ -13,17 +13,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from .codegen.saved_program import FileSizes, load_program, save_program, written_size
 from .ir.dims import Dim
 from .ir.dtype import DTYPES
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .ir.graph.nodes import Module
+from .ir.graph.nodes import Block, Constant, Function, Module
+from .ir.graph.requirements import RELATIONS, Requirement
 from .ir.graph.types import TensorType
+from .ir.span import Span
 from .other_kind import refuse_other_kind
+from .sizes import request_sizes, with_shapes
 from .threads import check_threads
 from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
 from .tracer.arguments import LeafSpec, Static
-from .tracer.function import Fixed
+from .tracer.function import Fixed, Integer
 from .tracer.pytree import LEAF, Leaf, Node, Structure
 from .user_errors import for_user
 
@@ -53,7 +58,7 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
             hint="return new arrays, and take arrays in the place of Python numbers",
         )
     main = traced.module.main
-    count = sum(1 for output in traced.outputs if output is None)
+    count = sum(1 for output in traced.outputs if output is None or isinstance(output, Integer))
     request = traced.request
     parts = built.parts
     extra = {
@@ -61,11 +66,12 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
         "parameters": [[n, _kind(traced.signature, n)] for n in request.names],
         "static": sorted(static),
         "arguments": [_written(s, traced.name) for s in request.structures],
-        "sizes": [[s.name, s.low, s.high] for s in parts.program.sizes],
+        "sizes": [[s.name, s.low, s.high] for s in request_sizes(request).values()],
         "leaves": [_leaf(leaf, traced.name) for leaf in request.leaves],
         "operands": list(traced.parameters),
         "result": _written(traced.structure, traced.name),
-        "fixed": [None if o is None else _value(o, traced.name) for o in traced.outputs],
+        "fixed": [_output(o, traced.name) for o in traced.outputs],
+        "requirements": [_requirement(r) for r in main.requirements],
         "inputs": [param.name for param in main.params],
         "outputs": list(main.attrs.get("outputs", map(str, range(count)))),
     }
@@ -167,6 +173,12 @@ class SavedFunction:
                     f"{name} of {self.name} is {array.dtype}{list(array.shape)}, but it was saved "
                     f"for {spec}"
                 )
+        if request_sizes(self.traced.request):
+            shapes = {
+                place: array.shape
+                for place, array in zip(self.traced.parameters, arrays, strict=True)
+            }
+            refuse_other_kind(self.traced, with_shapes(self.traced.request, shapes))
         return dict(zip(self.outputs, self._executable(arrays), strict=True))
 
     def as_text(self, level: str = "program") -> str:
@@ -215,6 +227,19 @@ def _leaf(leaf: LeafSpec, name: str) -> list[Any]:
     return ["array", leaf.type.dtype.name, [*map(written_size, leaf.type.shape)], weak]
 
 
+def _output(output: Any, name: str) -> list[Any] | None:
+    """Returns a leaf of the result as a file has it: None for the next array."""
+    if output is None:
+        return None
+    return ["size", None] if isinstance(output, Integer) else _value(output, name)
+
+
+def _requirement(wanted: Requirement) -> list[Any]:
+    place = None if wanted.span is None else [wanted.span.file, wanted.span.line]
+    pair = written_size(wanted.left), written_size(wanted.right)
+    return [pair[0], wanted.relation, pair[1], wanted.message, place]
+
+
 def _value(fixed: Any, name: str) -> list[Any]:
     kind = type(fixed.value).__name__
     if _VALUES.get(kind) is not type(fixed.value):
@@ -235,13 +260,13 @@ def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Name
         tuple(map(_structure, extra["arguments"])),
         tuple(_leaf_of(row, sizes) for row in extra["leaves"]),
     )
-    outputs = tuple(
-        None if row is None else Fixed(_VALUES[row[0]](row[1])) for row in extra["fixed"]
-    )
+    outputs = tuple(map(_output_of, extra["fixed"]))
+    required = tuple(_requirement_of(row, sizes) for row in extra.get("requirements", ()))
+    main = Function((), Block((), Constant(np.zeros(()))), {}, None, required)
     traced = Traced(
         str(extra["name"]),
         inspect.Signature(parameters),
-        Module({}),
+        Module({"main": main}),
         request,
         tuple(extra["operands"]),
         _structure(extra["result"]),
@@ -249,6 +274,20 @@ def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Name
     )
     names = tuple(map(str, extra["inputs"])), tuple(map(str, extra["outputs"]))
     return traced, frozenset(extra["static"]), *names
+
+
+def _output_of(row: Sequence[Any] | None) -> Fixed | Integer | None:
+    if row is None:
+        return None
+    return Integer() if row[0] == "size" else Fixed(_VALUES[row[0]](row[1]))
+
+
+def _requirement_of(row: Sequence[Any], sizes: FileSizes) -> Requirement:
+    left, relation, right, message, place = row
+    if relation not in RELATIONS:
+        raise ValueError(f"no relation: {relation!r}")
+    span = None if place is None else Span(str(place[0]), int(place[1]))
+    return Requirement(sizes.value(left), relation, sizes.value(right), str(message), span)
 
 
 def _leaf_of(row: Sequence[Any], sizes: FileSizes) -> LeafSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import loopwright as lw
@@ -129,6 +130,26 @@ def test_a_size_that_is_not_as_required_is_refused() -> None:
         "  n : axis 0 of argument x, float32[n]",
         "  m : axis 0 of argument y, float32[m]",
     ]
+
+
+def test_a_file_keeps_what_sizes_have_to_be(tmp_path: Path) -> None:
+    def f(x: Any) -> Any:
+        return (x + 1 if x.shape[0] > 2 else x), x.shape[0]
+
+    n = lw.Dim("n", min=1, max=64)
+    lw.compile(f).lower(lw.f32[n, 4]).save(tmp_path / "f.lw")
+    loaded = lw.load(tmp_path / "f.lw")
+    result, size = loaded(ones(64, 4))
+    assert result.shape == (64, 4) and type(size) is int and size == 64
+    assert loaded.run({"x": ones(5, 4)})["0"].shape == (5, 4)
+    for given, line in (
+        (2, "f was traced for other sizes: 2 < n decided a branch, and n = 2"),
+        (65, "axis 0 of argument x of f is 65, and n is at most 64"),
+    ):
+        for call in (loaded, lambda x: loaded.run({"x": x})):
+            with pytest.raises(lw.LoopwrightValueError) as error:
+                call(ones(given, 4))
+            assert lines(error)[0] == line
 
 
 def test_code_for_one_branch_refuses_sizes_for_the_other() -> None:

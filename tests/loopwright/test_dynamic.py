@@ -111,6 +111,13 @@ def test_sizes_out_of_their_range_are_refused(f: Any, size: int, text: str) -> N
     assert message(error) == text
 
 
+def test_sizes_at_their_limits_are_taken() -> None:
+    for f, sizes in ((LIMITED, (2, 64)), (EIGHTS, (0, 8, 64))):
+        for size in sizes:
+            assert f(ones(size)).tolist() == [2] * size
+        assert f.cache_info().currsize == 1
+
+
 @pytest.mark.parametrize(
     ("dynamic", "text"),
     [
