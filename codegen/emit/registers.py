@@ -88,13 +88,13 @@ class Registers:
             start += count
         return wide
 
-    def read_written(self, w: FunctionWriter, at: int, lanes: int) -> Value | None:
-        """The same, of lanes that are all used; None if some of them have no value yet."""
-        for number, lane, count in self._pieces(at, lanes):
+    def read_written(self, w: FunctionWriter, at: int, lanes: int, active: int) -> Value | None:
+        """The same; None if some of these elements have no value yet."""
+        for number, lane, count in self._pieces(at, active):
             wanted = _bits(lane, count)
             if self.written.get(number, 0) & wanted != wanted:
                 return None
-        return self.read(w, at, lanes, lanes)
+        return self.read(w, at, lanes, active)
 
     def _vector(self, w: FunctionWriter, number: int, lane: int, count: int) -> Value:
         """A vector of which ``count`` lanes from ``lane`` on are read."""

@@ -12,7 +12,7 @@ from ...ir.loop.nest import Accumulate, Prefetch, Sort, Store
 from ...ir.loop.scalar import COMBINERS
 from ..sorting import sort_symbol, sort_text
 from ..target import CACHE_LINE, Target
-from .memory import Env, Place
+from .memory import Env, Lanes, Place
 from .registers import Registers
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
@@ -129,7 +129,7 @@ class WriteEmitter(ValueEmitter):
             at, moves = self.register_place(held, indices, env)
             active = env.lanes.active if env.lanes is not None else 1
             if env.lanes is not None and env.lanes.mask is not None and value.lanes > 1:
-                value = self._where_active(held, at, moves, value, env.lanes.mask)
+                value = self._where_active(held, at, moves, value, env.lanes)
             if not moves and value.lanes > 1:  # the last lane's is there in the end
                 value, active = self.w.extract(value, active - 1), 1
             held.write(self.w, at, value, active if moves else 1)
@@ -157,12 +157,14 @@ class WriteEmitter(ValueEmitter):
                 self.w.branch(self.w.extract(mask, lane), store, None)
 
     def _where_active(
-        self, held: Registers, at: int, moves: bool, value: Value, mask: Value
+        self, held: Registers, at: int, moves: bool, value: Value, lanes: Lanes
     ) -> Value:
         """Returns what registers hold after the lanes of a mask were set to a value: in each of
         their lanes, or where all lanes are one element, in all."""
+        mask = lanes.mask
+        assert mask is not None
         if moves:
-            old = held.read_written(self.w, at, value.lanes)
+            old = held.read_written(self.w, at, value.lanes, lanes.active)
             return value if old is None else self.w.select(mask, value, old)
         one = held.read(self.w, at) if held.written.get(at // held.lanes) else None
         for lane in range(value.lanes):

@@ -245,11 +245,12 @@ prim @f(x: float32[n, 20], w: float32[20, m]) -> out: float32[n, m] for n in 0..
 
 
 @pytest.mark.parametrize("isa", LEVELS)
-def test_tiles_that_lack_rows_and_lanes(isa):
+@pytest.mark.parametrize("width", [16, 24])
+def test_tiles_that_lack_rows_and_lanes(isa, width):
     target = HOST.with_isa(isa)
     steps = (
         split("i", (9, 6)),
-        split("j", (9, 24)),
+        split("j", (9, width)),
         reorder("i.0", "j.0", "k", "i.1", "j.1"),
         cache_write("t", "registers", "j.0"),
         compute_at("out", "j.0"),
