@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import IntExpr, bounds
+from ..ir.dims import Dim, IntExpr, bounds
 from ..ir.dims import size as symbolic
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
@@ -94,16 +94,17 @@ def nonzero(a: Any, *, size: int, fill_value: int = 0) -> tuple[Any, ...]:
 @implements(np.nonzero)
 @method("nonzero")
 def _nonzero(a: Any, size: int | None = None, fill_value: int = 0) -> tuple[Any, ...]:
-    shape = np.shape(a)
+    shape = lift(a).shape if any_traced((a,)) else np.shape(a)
     if not shape:
         raise LoopwrightValueError("nonzero of an array without axes", hint="np.atleast_1d(x)")
     place = _places(np.reshape(a, (-1,)) != 0, size, -1)
     indices: list[Any] = []
-    step = 1
+    step: Any = 1
     for length in reversed(shape):
-        index = place // step % length if length != 0 else place * 0
+        around = lift(length, INT64) if isinstance(length, Dim) else length
+        index = place // step % around if length != 0 else place * 0
         indices.append(index if size is None else np.where(place < 0, fill_value, index))
-        step *= length
+        step = step * around
     return tuple(reversed(indices))
 
 

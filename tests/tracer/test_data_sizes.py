@@ -136,6 +136,16 @@ def test_with_a_symbolic_axis() -> None:
         assert_same(compiled(x), x[x > 0])
 
 
+def test_nonzero_of_symbolic_axes() -> None:
+    def f(x):
+        return x[x > 0].sum(), np.nonzero(x), np.argwhere(x > 0)
+
+    compiled = lw.compile(f, dynamic={"x": {0: "n", 1: "m"}})
+    for shape in ((3, 4), (1, 5), (6, 2)):
+        x = RNG.integers(-2, 3, shape).astype(np.float32)
+        assert_same(compiled(x), f(x))
+
+
 def test_sizes_that_may_differ_are_refused() -> None:
     with pytest.raises(LoopwrightError, match="is not known before the function runs"):
         lw.compile(lambda x, v: x[:, 0][x[:, 0] > 0] + v[:8][v[:8] > 1])(X, V)
