@@ -189,15 +189,18 @@ def _best_way(
 
 def threshold(low: int, high: int, before: tuple[float, float], after: tuple[float, float]) -> int:
     """Returns the greatest size of the lower case between two measured sizes: where the times of
-    its schedule and that of the upper one cross, if times grow like powers of the size.
+    its schedule and that of the upper one cross, if each is a line over the size.
 
     ``before`` and ``after`` are the seconds of the two schedules at ``low`` and at ``high``.
 
     >>> threshold(16, 256, (1.0, 2.0), (10.0, 5.0)), threshold(1, 16, (1.0, 2.0), (10.0, 5.0))
-    (64, 1)
+    (56, 1)
     """
     if low <= 1:  # a single row is a case of its own
         return low
-    gain, loss = math.log(before[1] / before[0]), math.log(after[0] / after[1])
-    share = gain / (gain + loss) if 0 < gain < math.inf and 0 < loss < math.inf else 0.5
-    return min(high - 1, max(low, int(low * (high / low) ** share + 1e-9)))
+    gain, loss = before[1] - before[0], after[0] - after[1]
+    if 0 < gain < math.inf and 0 < loss < math.inf:
+        at_most = low + gain / (gain + loss) * (high - low)
+    else:  # not both were measured at both sizes
+        at_most = math.sqrt(low * high)
+    return min(high - 1, max(low, int(at_most + 1e-9)))

@@ -128,7 +128,8 @@ def test_cases_pack_constants_alike_and_weigh_points() -> None:
 
 def test_the_border_of_two_cases_is_where_their_times_cross() -> None:
     assert threshold(1, 16, (1.0, 2.0), (10.0, 5.0)) == 1
-    assert threshold(16, 256, (1.0, 2.0), (10.0, 5.0)) == 64
+    assert threshold(16, 256, (1.0, 2.0), (10.0, 5.0)) == 56
+    assert threshold(16, 256, (1.0, math.inf), (10.0, 5.0)) == 64
     assert threshold(16, 256, (1.0, 1.01), (10.0, 1.0)) == 16
     assert threshold(16, 17, (1.0, 9.0), (1.0, 1.0)) == 16
 
@@ -172,9 +173,9 @@ def test_cases_are_learnt_from_the_records_of_each_point() -> None:
     learnt = cases_from_logs(prim, workload_of(prim).hash, [log], KEY)
     assert learnt is not None and isinstance(learnt.schedule, Cases)
     assert learnt.sketch == "rows/1, rows/4, rows/8"
-    # One row is a case of its own; between 16 and 2048 the times cross at 181 rows.
+    # One row is a case of its own; between 16 and 2048 the times cross at 29 rows.
     ends = [(interval.low, interval.high) for interval in learnt.schedule.intervals()]
-    assert ends == [(0, 0), (1, 1), (2, 181), (182, 4096)]
+    assert ends == [(0, 0), (1, 1), (2, 29), (30, 4096)]
     assert [learnt.schedule.pick(n) for n in (1, 2, 300)] == [ways[1], ways[4], ways[8]]
     chosen = choose_schedule(prim, TARGET, 1, [log])
     assert (chosen.schedule, chosen.origin) == (learnt.schedule, Origin.EXACT)
