@@ -166,3 +166,47 @@ def test_bins_hold_little_more_than_what_they_are_taken_for():
     assert sizes == sorted(set(sizes))
     assert sizes[-1] == 1 << 47
     assert all(b <= 1.125 * a + 64 for a, b in pairwise(sizes))
+
+
+CONTROL = """
+program @main(@in %x: float32[n, m], @in %t: int64[], @out %out: float32[n, m])
+    for n in 0..40960, m in 0..40960 {
+  %c = alloc float32[n, m]
+  copy @in %x, @out %c
+  for %i: int64[] < %t {
+    %a = alloc float32[m * n]
+    invoke @twice(@in %c, @out %a) sizes (m * n) on stack
+    copy @in %a, @out %c
+    free %a
+  }
+  invoke @twice(@in %c, @out %out) sizes (n * m) on stack
+  free %c
+}
+function program @twice(@in %a: float32[k], @out %b: float32[k]) for k in 0..4611686018427387904 {
+  %s = alloc float32[k]
+  call @add(@in %a, @in %a, @out %s) sizes (k)
+  %r = alloc float32[k]
+  call @add(@in %s, @in %a, @out %r) sizes (k)
+  call @add(@in %r, @in %s, @out %b) sizes (k)
+  free %s
+  free %r
+}
+""".replace(
+    "invoke @twice(@in %c, @out %a)",
+    "%v = alias %c as float32[m * n]\n    invoke @twice(@in %v, @out %a)",
+).replace(
+    "invoke @twice(@in %c, @out %out)",
+    "%w = alias %c as float32[m * n]\n  %o = alias %out as float32[m * n]\n"
+    "  invoke @twice(@in %w, @out %o)",
+)
+
+
+def test_loops_and_functions_have_sizes():
+    program, executable = _compiled(CONTROL)
+    assert "frame %twice.frame" in str(program)
+    for n, m in [(0, 3), (1, 1), (7, 5), (100, 300)]:
+        for t in (0, 1, 3):
+            arrays = [np.ones((n, m), np.float32), np.array(t)]
+            (result,) = executable.call(*arrays)
+            np.testing.assert_array_equal(result, interpret(program, arrays, MEANING)[0])
+            assert (result == 5.0 ** (t + 1)).all()

@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loopwright.ir.dims import int_max, size, size_symbols
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.program import (
     Access,
@@ -18,6 +19,7 @@ from loopwright.ir.program import (
     parse_program,
     verify,
 )
+from loopwright.ir.program.analysis import at_sizes
 from loopwright.ir.program.interpret import interpret
 from loopwright.ir.program.lifetimes import place_lifetimes
 from loopwright.ir.program.planner import PAGE, PAGED_BYTES, lower_bound, plan_memory
@@ -34,11 +36,15 @@ def _in_place(call, read, written):
     return call.kernel.startswith("map")
 
 
+N, M = size("n", 0, 1 << 20), size("m", 1, 1 << 20)
+SIZES = [0, 1, 3, 16, 17, 100]
+SYMBOLIC = [0, 3, 5000, N, 4 * N, N + 1, M, N * M, 16 * M * M, (N + M) // 3, int_max(N, M)]
+
+
 @st.composite
-def programs(draw):
+def programs(draw, sizes=SIZES, shapes=((16,), (3,))):
     """Straight-line programs as the graph gives them: a buffer per value, results copied out."""
-    sizes = [0, 1, 3, 16, 17, 100]
-    values = [Region("x0", (16,), FLOAT32), Region("x1", (3,), FLOAT32)]
+    values = [Region(f"x{n}", shape, FLOAT32) for n, shape in enumerate(shapes)]
     inputs = tuple(values)
     body, kernels = [], {}
     for n in range(draw(st.integers(0, 14))):
@@ -62,7 +68,8 @@ def programs(draw):
     outputs = tuple(Region(f"y{i}", r.shape, FLOAT32) for i, r in enumerate(results))
     body += [Copy(r.name, y.name) for r, y in zip(results, outputs)]
     body += [Free(i.region.name) for i in body if isinstance(i, Alloc)]
-    return Program("f", inputs, outputs, (), tuple(body)), kernels
+    symbols = tuple(size_symbols(*(s for shape in shapes for s in shape)).values())
+    return Program("f", inputs, outputs, (), tuple(body), sizes=symbols), kernels
 
 
 @settings(max_examples=150)
@@ -75,6 +82,21 @@ def test_passes_keep_the_results(drawn):
     after = verify(optimise(program, _in_place))
     assert parse_program(str(after)) == after
     assert optimise(after, _in_place) is after
+    for got, wanted in zip(interpret(after, arrays, kernels), expected):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@settings(max_examples=30)
+@given(programs(SYMBOLIC, ((N,), (M, 2))), st.integers(0, 40), st.integers(1, 40))
+def test_passes_keep_the_results_at_all_sizes(drawn, n, m):
+    program, kernels = drawn
+    arrays = [np.arange(n, dtype=np.float32), np.ones((m, 2), np.float32)]
+    verify(program)
+    expected = interpret(program, arrays, kernels)
+    after = verify(optimise(program, _in_place))
+    assert parse_program(str(after)) == after
+    for values in ({"n": n, "m": m}, {"n": 0, "m": 1}, {"n": 3001, "m": 5003}):
+        verify(at_sizes(after, values))
     for got, wanted in zip(interpret(after, arrays, kernels), expected):
         np.testing.assert_array_equal(got, wanted)
 
