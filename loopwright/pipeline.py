@@ -38,7 +38,6 @@ from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
 from .config import Config
 from .ir.dataclass import dataclass
-from .ir.dims import Dim
 from .ir.dtype import Array
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.choices import Choices
@@ -47,8 +46,7 @@ from .ir.graph.nodes import Constant, Function, Module
 from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
 from .ir.graph.pipeline import GRAPH, default_pipeline
 from .ir.graph.printer import as_text
-from .ir.graph.types import TensorType
-from .ir.graph.walk import all_bindings, called_by, nested_blocks
+from .ir.graph.walk import called_by, nested_blocks
 from .ir.loop.nest import Store, statements
 from .ir.loop.prim import PrimFunc
 from .ir.loop.simplify_prim import canonical_names, names_by_place
@@ -85,7 +83,6 @@ __all__ = [
     "lower_module",
     "preferences_of",
     "rebuilt",
-    "refuse_symbolic",
     "session_log",
 ]
 
@@ -191,25 +188,6 @@ def lower_module(
     """
     context = passes or PassContext()
     return context.run(module, default_pipeline(preferences, choices), GRAPH)
-
-
-def refuse_symbolic(module: Module) -> None:
-    """Raises UnsupportedError if a size in ``module``'s main or in a function it reaches is
-    symbolic: it is not tuned."""
-    called = [module.functions[name] for name in {n: None for n, _ in called_by(module)}]
-    functions = [module.main, *(f for f in called if isinstance(f, Function))]
-    places = [(f"argument {p.name}", p.type, p.span) for f in functions for p in f.params]
-    places += [("a result", b.var.type, b.var.span) for f in functions for b in all_bindings(f)]
-    for what, type, span in places:
-        if not isinstance(type, TensorType):
-            continue
-        size = next((s for s in type.shape if isinstance(s, Dim)), None)
-        if size is not None:
-            raise UnsupportedError(
-                f"{what} is {type.short}: code is made for sizes that are known, not for {size}",
-                span=span,
-                hint="an array or lw.f32[64, 784], one compile per shape; f.trace(...) takes both",
-            )
 
 
 def preferences_of(precision: Precision | None, target: Target) -> Preferences:
