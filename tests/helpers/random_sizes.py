@@ -306,23 +306,22 @@ def failure(program: SizedProgram, seed: int, calls: int = 6) -> str:
             return f"refused: {error.message}"
         except Exception as error:
             return f"{type(error).__name__} at {sizes}: {error}"
-        message = _difference(got, want)
+        message = _difference(got, want, 1e-4 if "float32" in program.dtypes else 1e-10)
         if message:
             return f"wrong at {sizes}: {message}"
     made = compiled.cache_info().currsize
     return "" if made <= 2**program.guards else f"wrong: compiled {made} times"
 
 
-def _difference(got: Any, want: Any) -> str:
+def _difference(got: Any, want: Any, relative: float) -> str:
     pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
     for one, right in pairs:
         if one.shape != right.shape or one.dtype != right.dtype:
             return f"{one.dtype}{list(one.shape)} instead of {right.dtype}{list(right.shape)}"
         wide = right.astype(np.float64)
         scale = np.max(np.abs(wide), initial=1.0, where=np.isfinite(wide))
-        tolerance = (1e-4 if right.dtype == np.float32 else 1e-10) * scale
         off = np.abs(one.astype(np.float64) - wide)
-        same = (off <= tolerance) | (np.isnan(one) & np.isnan(wide)) | (one == wide)
+        same = (off <= relative * scale) | (np.isnan(one) & np.isnan(wide)) | (one == wide)
         if not np.all(same):
             return f"off by {np.max(off[~same])} of {scale}"
     return ""
