@@ -8,6 +8,7 @@ does the one that ships with the package (``warm``): that one is asked before an
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -43,7 +44,14 @@ def _xgboost() -> Any:
 def _load_meanwhile() -> None:
     """Load the library, which takes a second, while candidates are built and measured."""
     if "xgboost" not in sys.modules:
-        threading.Thread(target=_xgboost, name="loading xgboost").start()
+        threading.Thread(target=_load_quietly, name="loading xgboost").start()
+
+
+def _load_quietly() -> None:
+    """Loads the library. A process that ends meanwhile makes the import fail, which nobody needs
+    to hear of."""
+    with contextlib.suppress(RuntimeError):
+        _xgboost()
 
 
 def has_xgboost() -> bool:
