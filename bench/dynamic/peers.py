@@ -73,7 +73,13 @@ class _Ours(Runner):
         if program.function is None:
             from .torch_side import exported
 
-            return lw.from_onnx(exported(program), **options)
+            if self.specialised:
+                raise NotImplementedError("a model of ONNX is imported with its symbolic sizes")
+            shape = list(program.input(program.timed[0]).shape)
+            for axis, size in axes.items():
+                shape[axis] = size
+            del options["dynamic"]
+            return lw.from_onnx(exported(program), shapes={"x": tuple(shape)}, **options)
         weights, compute = weights_of(program.name), program.function
 
         def function(x):
@@ -84,7 +90,8 @@ class _Ours(Runner):
     @property
     def compiles(self) -> int:  # type: ignore[override]
         """The number of different codes so far."""
-        return self.function.cache_info().misses
+        program = self.job.program
+        return 1 if program.function is None else self.function.cache_info().misses
 
     def call(self, x: Array) -> Call:  # type: ignore[override]
         if self.job.budget and (self.specialised or not self.tuning):
