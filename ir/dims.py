@@ -191,7 +191,19 @@ class Dim:
         return mod(other, self)
 
     def __bool__(self) -> bool:
-        raise TypeError(f"the size {self} is symbolic, so its truth is not known here")
+        raise SymbolicSizeError(f"the size {self} is symbolic, so its truth is not known here")
+
+    def __lt__(self, other: IntExpr) -> bool:
+        return _is_positive(other - self)
+
+    def __le__(self, other: IntExpr) -> bool:
+        return _is_positive(other - self + 1)
+
+    def __gt__(self, other: IntExpr) -> bool:
+        return _is_positive(self - other)
+
+    def __ge__(self, other: IntExpr) -> bool:
+        return _is_positive(self - other + 1)
 
     def __str__(self) -> str:
         text = ""
@@ -213,6 +225,14 @@ class Dim:
 
 
 IntExpr: TypeAlias = int | Dim
+
+
+def _is_positive(expr: IntExpr) -> bool:
+    """True or False if that is known for all sizes, else SymbolicSizeError."""
+    inside = bounds(expr, {})
+    if inside is None or inside[0] <= 0 < inside[1]:
+        raise SymbolicSizeError(f"0 < {expr} is not known: sizes are symbolic")
+    return inside[0] > 0
 
 
 def _atomic(expr: IntExpr) -> str:
@@ -310,22 +330,16 @@ def typical(expr: IntExpr) -> int:
     >>> typical(2 * size("n", 1, 4096)), typical(size("n", 1, 8)), typical(7)
     (256, 8, 7)
     """
-    if not isinstance(expr, Dim):
-        return expr
     values = dict.fromkeys(symbols(expr), 0)  # loops have whole tiles at first
     for name, atom in size_symbols(expr).items():
-        assert atom.low is not None and atom.high is not None
-        values[name] = max(atom.low, min(atom.high, TYPICAL_SIZE))
+        values[name] = max(atom.low or 0, min(atom.high or 0, TYPICAL_SIZE))
     return evaluate(expr, values)
 
 
 def as_int(expr: IntExpr) -> int:
-    """Returns the value of a constant expression; raises TypeError for a symbolic one."""
+    """Returns the value of a constant expression; raises SymbolicSizeError for a symbolic one."""
     if isinstance(expr, Dim):
-        raise SymbolicSizeError(
-            f"the size {expr} is symbolic; a constant is needed here",
-            hint="dynamic=False or numbers instead of names of sizes: one compile for each size",
-        )
+        raise SymbolicSizeError(f"the size {expr} is symbolic; a constant is needed here")
     return int(expr)
 
 

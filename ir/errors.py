@@ -7,6 +7,8 @@ the subclass here that also carries where the mistake stands and a way out. A mi
 
 from __future__ import annotations
 
+from typing import Any
+
 from .span import Span
 
 __all__ = [
@@ -97,6 +99,10 @@ class UnsupportedError(LoopwrightError, NotImplementedError):
 
 class SymbolicSizeError(UnsupportedError, TypeError):
     """A constant is needed in the place of a symbolic size."""
+
+    def __init__(self, message: str, **parts: Any) -> None:
+        hint = "dynamic=False or numbers instead of names of sizes: one compile for each size"
+        super().__init__(message, **{"hint": hint, **parts})
 
 
 class ParseError(LoopwrightError, ValueError):

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import as_int
-from ..ir.dtype import FLOAT64
+from ..ir.dims import Dim, as_int
+from ..ir.dtype import FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import greater, require
+from .creation import number
 from .dispatch import FUNCTIONS, implements
 from .editing import counted, part
 from .elementwise import where
@@ -45,15 +47,17 @@ def _gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> 
 
 
 def _slope(x: Proxy, axis: int, step: Any, edge_order: int) -> Proxy:
-    size = as_int(x.shape[axis])
-    if size < edge_order + 1:
-        raise LoopwrightValueError(
-            "Shape of array too small to calculate a numerical gradient, at least "
-            "(edge_order + 1) elements are required."
-        )
+    size = x.shape[axis]
+    message = (
+        "Shape of array too small to calculate a numerical gradient, at least "
+        "(edge_order + 1) elements are required."
+    )
+    if not require(edge_order + 1, "<=", size, message):
+        raise LoopwrightValueError(message)
     places = lift(step)
     if places.ndim:
-        if places.ndim != 1 or as_int(places.shape[0]) != size:
+        message = "gradient: distances as long as their axis"
+        if places.ndim != 1 or not require(places.shape[0], "==", size, message):
             raise LoopwrightValueError("distances must be scalars or 1d, as long as their axis")
         return _uneven_slope(x, axis, _column(lift(np.diff(places)), axis, x.ndim), edge_order)
     y = [part(x, axis, n, n + 1) for n in range(edge_order + 1)]
@@ -68,7 +72,7 @@ def _slope(x: Proxy, axis: int, step: Any, edge_order: int) -> Proxy:
 
 
 def _uneven_slope(x: Proxy, axis: int, gaps: Proxy, edge_order: int) -> Proxy:
-    size = as_int(x.shape[axis])
+    size = x.shape[axis]
     left, right = part(gaps, axis, 0, size - 2), part(gaps, axis, 1)
     both = left + right
     inner = (
@@ -78,8 +82,8 @@ def _uneven_slope(x: Proxy, axis: int, gaps: Proxy, edge_order: int) -> Proxy:
     )
     ends: list[Any] = []
     for at_end in (False, True):
-        order = range(size - 1, -1, -1) if at_end else range(size)
-        y = [part(x, axis, n, n + 1) for n in order[: edge_order + 1]]
+        order = [size - 1 - n if at_end else n for n in range(edge_order + 1)]
+        y = [part(x, axis, n, n + 1) for n in order]
         step = [part(gaps, axis, n - at_end, n - at_end + 1) for n in order[:edge_order]]
         if edge_order == 1:
             slope = (y[1] - y[0]) / step[0]
@@ -92,7 +96,7 @@ def _uneven_slope(x: Proxy, axis: int, gaps: Proxy, edge_order: int) -> Proxy:
 
 
 def _joined(x: Proxy, axis: int, *parts: Any) -> Proxy:
-    cast = [lift(p, x.type.dtype) for p in parts if as_int(p.shape[axis])]
+    cast = [lift(p, x.type.dtype) for p in parts if p.shape[axis] != 0]
     return emit("concatenate", *cast, axis=axis)
 
 
@@ -105,15 +109,14 @@ def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         places = lift(x)
         gaps = np.diff(places, axis=axis if places.ndim > 1 else -1)
         gaps = _column(gaps, axis, values.ndim) if places.ndim == 1 else gaps
-    size = as_int(values.shape[axis])
-    sums = part(values, axis, 1) + part(values, axis, 0, max(size - 1, 0))
+    sums = part(values, axis, 1) + part(values, axis, 0, greater(values.shape[axis] - 1, 0))
     return np.sum(gaps * sums / 2.0, axis)
 
 
 @implements(np.ediff1d)
 def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Proxy:
     x = flattened(ary)
-    parts: list[Any] = [np.diff(x)] if as_int(x.size) else [x]
+    parts: list[Any] = [np.diff(x)] if x.size != 0 else [x]
     for ends, where_to in ((to_begin, 0), (to_end, 2)):
         if ends is None:
             continue
@@ -148,25 +151,27 @@ def _interp(
 ) -> Any:
     """``np.interp``: a binary search for the interval, then its line."""
     at, places, values = lift(x, FLOAT64), lift(xp, FLOAT64), lift(fp, FLOAT64)
-    if places.ndim != 1 or values.shape != places.shape or not as_int(places.size):
-        raise LoopwrightValueError(
-            f"interp: xp and fp are vectors of one length, not {places.type.short} and "
-            f"{values.type.short}"
-        )
+    message = (
+        f"interp: xp and fp are vectors of one length, not {places.type.short} and "
+        f"{values.type.short}"
+    )
+    fits = places.ndim == values.ndim == 1 and require(1, "<=", places.size, message)
+    if not fits or not require(places.size, "==", values.size, message):
+        raise LoopwrightValueError(message)
     if period is not None:
         raise UnsupportedError(
             "np.interp: period= is not supported",
             hint="np.interp(x % period, xp, fp), with xp and fp a period longer on both sides",
         )
-    last = as_int(places.size) - 1
+    last = places.size - 1
 
-    def read(array: Proxy, place: Proxy) -> Proxy:
+    def read(array: Proxy, place: Any) -> Proxy:
         return emit("take", array, place, axis=0, mode="clip")
 
-    below = emit("nn.searchsorted", places, at, right=True) - 1
-    below = emit("clip", below, a_min=0, a_max=max(last - 1, 0))
+    below: Any = emit("nn.searchsorted", places, at, right=True) - 1
+    below = np.minimum(np.maximum(below, 0), number(greater(last - 1, 0), INT64))
     start, height = read(places, below), read(values, below)
-    if last:
+    if last != 0:
         above = below + 1
         end, end_height = read(places, above), read(values, above)
         slope = (end_height - height) / (end - start)
@@ -181,21 +186,21 @@ def _interp(
         made = broadcast_to(height, at.shape)
     made = where(at < places[0], values[0] if left is None else left, made)
     made = where(at > places[-1], values[-1] if right is None else right, made)
-    result = where(np.isnan(at), at, made) if last else made
+    result = where(np.isnan(at), at, made) if last != 0 else made
     return lift(result, FLOAT64) if at.ndim else Proxy(result.atom, result.owner)
 
 
 def windows(x: Proxy, count: int, axis: int) -> Proxy:
     """The slices of ``count`` neighbours along an axis; the neighbours are the last axis."""
     x = moveaxis(x, axis, -1)
-    size = as_int(x.shape[-1]) - count + 1
+    size = greater(x.shape[-1] - count + 1, 0)
     places = counted(size, 0, 2) + counted(count, 1, 2)
     return moveaxis(emit("take", x, places, axis=x.ndim - 1, mode="clip"), -2, axis)
 
 
 def _correlation(long: Proxy, short: Proxy, mode: Any) -> Proxy:
     """``sum(long[n + k] * short[k])`` for the offsets ``n`` of a mode; ``short`` is not longer."""
-    size, count = as_int(long.size), as_int(short.size)
+    size, count = long.size, as_int(short.size)
     mode = {0: "valid", 1: "same", 2: "full"}.get(mode, mode)
     if mode not in ("valid", "same", "full"):
         raise LoopwrightValueError(f"mode must be one of 'valid', 'same' and 'full', not {mode!r}")
@@ -217,7 +222,7 @@ def _correlation(long: Proxy, short: Proxy, mode: Any) -> Proxy:
 @implements(np.convolve)
 def _convolve(a: Any, v: Any, mode: Any = "full") -> Proxy:
     x, y = _signals(a, v)
-    if as_int(y.size) > as_int(x.size):
+    if _is_longer(y, x):
         x, y = y, x
     return _correlation(x, y[::-1], mode)
 
@@ -225,13 +230,22 @@ def _convolve(a: Any, v: Any, mode: Any = "full") -> Proxy:
 @implements(np.correlate)
 def _correlate(a: Any, v: Any, mode: Any = "valid") -> Proxy:
     x, y = _signals(a, v)
-    if as_int(y.size) > as_int(x.size):
+    if _is_longer(y, x):
         return _correlation(y, x, mode)[::-1]
     return _correlation(x, y, mode)
 
 
 def _signals(a: Any, v: Any) -> list[Proxy]:
     signals = [reshape(x, x.shape or (1,)) for x in common_strong(a, v)]
-    if any(x.ndim != 1 or not as_int(x.size) for x in signals):
-        raise LoopwrightValueError("both operands are vectors that are not empty")
+    message = "both operands are vectors that are not empty"
+    if any(x.ndim != 1 or not require(1, "<=", x.size, message) for x in signals):
+        raise LoopwrightValueError(message)
     return signals
+
+
+def _is_longer(x: Proxy, y: Proxy) -> bool:
+    """True if the first of two signals has more elements. Where that depends on symbolic sizes, the
+    one whose size is known is required to be the shorter one."""
+    if isinstance(x.size, Dim) and isinstance(y.size, int):
+        return not _is_longer(y, x)
+    return not require(x.size, "<=", y.size, "the longer one of two signals is known")

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim, ceildiv
+from ..ir.dims import Dim, IntExpr, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
+from ..ir.errors import UnsupportedError
+from ..ir.graph.requirements import greater
 from .dispatch import by_element, implements, views
 from .emitting import common, copied, dtype_argument, emit, kind_of, lift, one_array, read_only_view
 from .proxy import Proxy, is_number, run
@@ -27,6 +29,7 @@ __all__ = [
     "eye",
     "full",
     "linspace",
+    "number",
     "ones",
     "while_tracing",
     "zeros",
@@ -61,6 +64,13 @@ def _filled(shape: Any, value: Any, dtype: DType) -> Proxy:
     return one_array(made)
 
 
+def number(value: IntExpr, dtype: DType) -> Proxy:
+    """Returns an int or a symbolic size as a scalar of the graph."""
+    if isinstance(value, Dim):
+        return emit("full", shape=(), fill_value=value, dtype=str(dtype))
+    return lift(value, dtype)
+
+
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
     """Returns an array of ``shape`` filled with ``fill_value``; sizes may be symbolic."""
     target = dtype_argument(_default(fill_value) if dtype is None else dtype)
@@ -88,13 +98,16 @@ def _arange(
     """``start, start + step, ...`` below ``stop``; ``n`` may be symbolic in ``arange(n)``."""
     if stop is None:
         start, stop = 0, start
-    if isinstance(stop, Dim):
+    if any(isinstance(v, Dim) for v in (start, stop, step)):
+        if not isinstance(step, int) or step == 0:
+            raise UnsupportedError(f"arange from {start} to {stop} by {step}", hint="an int step")
         target = INT64 if dtype is None else dtype_argument(dtype)
-        length = ceildiv(size(stop - start), size(step))
+        distance = size(stop) - size(start)
+        length = greater(ceildiv(distance, step) if step > 0 else ceildiv(-distance, -step), 0)
         count = emit("iota", shape=(length,), axis=0, dtype=str(target))
         if start == 0 and step == 1:
             return count
-        return emit("add", emit("multiply", count, lift(step, target)), lift(start, target))
+        return emit("add", emit("multiply", count, lift(step, target)), number(start, target))
     target = dtype_argument(np.arange(start, stop, step).dtype if dtype is None else dtype)
     return emit("arange", start=start, stop=stop, step=step, dtype=str(target))
 
@@ -103,6 +116,11 @@ def _eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
 ) -> Proxy:
     """Ones on the ``k``-th diagonal of a matrix of zeros."""
+    sizes = n_rows, n_rows if n_cols is None else n_cols
+    if any(isinstance(s, Dim) for s in (*sizes, k)):
+        rows, columns = (emit("iota", shape=sizes, axis=n, dtype="int64") for n in (0, 1))
+        ones = emit("equal", emit("add", rows, number(k, INT64)), columns)
+        return lift(ones, FLOAT64 if dtype is None else dtype_argument(dtype))
     return lift(np.eye(n_rows, n_cols, k, np.float64 if dtype is None else dtype))
 
 
@@ -117,6 +135,12 @@ def _linspace(
     endpoint: bool = True,
 ) -> Proxy:
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
+    if isinstance(num, Dim):
+        whole = emit("iota", shape=(num,), axis=0, dtype=str(FLOAT64))
+        steps = emit("divide", whole, number(greater(num - endpoint, 1), FLOAT64))
+        low, high = lift(start, FLOAT64), lift(stop, FLOAT64)
+        result = low + steps * (high - low)
+        return result if dtype is None else lift(result, dtype_argument(dtype))
     if not isinstance(start, Proxy) and not isinstance(stop, Proxy):
         return lift(np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
     first, last = common(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import as_int
+from ..ir.dims import IntExpr, as_int
 from ..ir.dtype import BOOL, INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.requirements import require
@@ -31,7 +31,7 @@ def part(x: Proxy, axis: int, begin: Any = None, end: Any = None, step: int = 1)
     return x[(slice(None),) * axis + (slice(begin, end, step),)]
 
 
-def counted(size: int, axis: int = 0, rank: int = 1) -> Proxy:
+def counted(size: IntExpr, axis: int = 0, rank: int = 1) -> Proxy:
     """Returns 0, 1, ... along an axis of an array of ``rank`` axes, int64, not as a constant."""
     shape = tuple(size if n == axis else 1 for n in range(rank))
     return emit("iota", shape=shape, axis=axis, dtype=str(INT64))

@@ -306,7 +306,7 @@ def _traced(
     trees, args, kwargs = _call(signature, request, leaves)
     for name in ending.extra if ending is not None else ():
         del kwargs[name]
-    with tracing(run), collecting() as required:
+    with tracing(run), collecting(demands=True) as required:
         outcome = function(*args, **kwargs)
         if isinstance(outcome, Iterator):  # the body of a generator runs when it is asked
             outcome = Items.of(outcome)

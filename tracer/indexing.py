@@ -16,6 +16,7 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr, as_int, ceildiv, product
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
+from ..ir.graph.requirements import greater, lesser, require
 from . import misuse
 from .dispatch import METHODS, implementation_of, implements, method, views
 from .emitting import emit, lift, one_array
@@ -389,9 +390,19 @@ def _basic(x: Proxy, items: list[Any]) -> tuple[Proxy, dict[int, int]]:
 
 
 def _position(index: IntExpr, length: IntExpr, axis: int) -> IntExpr:
-    if isinstance(index, int) and isinstance(length, int) and not -length <= index < length:
-        raise LoopwrightIndexError(f"index {index} is outside of axis {axis}, which has {length}")
-    return index + length if isinstance(index, int) and index < 0 else index
+    message = f"index {index} is outside of axis {axis}, which has {length}"
+    place = index + length if _is_negative(index, "an index") else index
+    if not (require(0, "<=", place, message) and require(place, "<", length, message)):
+        raise LoopwrightIndexError(message)
+    return place
+
+
+def _is_negative(place: IntExpr, what: str) -> bool:
+    """True if a place counts from the end. Of a symbolic one whose sign is open, it is required
+    that it does not."""
+    if isinstance(place, int):
+        return place < 0
+    return not require(0, "<=", place, f"{what} {place} that is negative counts from the end")
 
 
 def _slice(part: slice, length: IntExpr) -> tuple[IntExpr, IntExpr, int, bool]:
@@ -421,18 +432,22 @@ def _bound(value: Any) -> Any:
 def _symbolic_slice(
     start: IntExpr | None, stop: IntExpr | None, step: int, length: IntExpr
 ) -> tuple[IntExpr, IntExpr, int, bool]:
-    """As ``_slice`` with symbolic sizes; the bounds are assumed to lie inside of the axis."""
-    if step < 0:
-        if start is not None or stop is not None or step != -1:
-            raise LoopwrightValueError(
-                f"a slice with step {step} of a symbolic axis", hint="x[::-1]"
-            )
-        return 0, length, 1, True
-    begin = 0 if start is None else start
-    end = length if stop is None else stop
-    begin = begin + length if isinstance(begin, int) and begin < 0 else begin
-    end = end + length if isinstance(end, int) and end < 0 else end
-    return begin, end, step, False
+    """As ``_slice`` with symbolic sizes. The end is as many steps behind the begin as there are
+    elements; where there are none, the begin may lie outside of the axis."""
+
+    def counted(place: IntExpr) -> IntExpr:
+        return place + length if _is_negative(place, "a bound") else place
+
+    if step > 0:
+        begin = 0 if start is None else greater(counted(start), 0)
+        end = length if stop is None else greater(lesser(counted(stop), length), 0)
+        size = greater(ceildiv(end - begin, step), 0)
+        return begin, begin + size * step, step, False
+    first = length - 1 if start is None else lesser(counted(start), length - 1)
+    last = -1 if stop is None else greater(lesser(counted(stop), length - 1), -1)
+    size = greater(ceildiv(first - last, -step), 0)
+    begin = first + (size - 1) * step
+    return begin, begin - size * step, -step, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,12 +491,12 @@ def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
 
 def _checked(index: Any, length: IntExpr, axis: int) -> Any:
     """Returns an index array; one whose values are known must lie inside of its axis."""
-    if is_array(index) and isinstance(length, int) and index.size:
-        worst = index.min() if index.min() < -length else index.max()
-        if not -length <= worst < length:
-            raise LoopwrightIndexError(
-                f"index {worst} is outside of axis {axis}, which has {length}"
-            )
+    if is_array(index) and index.size:
+        for worst in (int(index.min()), int(index.max())):
+            message = f"index {worst} is outside of axis {axis}, which has {length}"
+            inside = require(worst, "<", length, message)
+            if not (inside and require(-worst, "<=", length, message)):
+                raise LoopwrightIndexError(message)
     if isinstance(index, Proxy) and isinstance(length, int):
         _ask_for_bounds(index, length, axis)
     return index

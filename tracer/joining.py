@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim, as_int, int_max
+from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import greater, lesser, require
 from .arguments import any_traced
 from .dispatch import UNSET, implements, method, views
 from .emitting import common_strong, emit, emit_many, lift
@@ -99,21 +101,26 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
     axis = normalise_axis(axis, x.ndim)
     if isinstance(indices_or_sections, int | np.integer):
         count = int(indices_or_sections)
-        if count <= 0 or (isinstance(x.shape[axis], int) and as_int(x.shape[axis]) % count):
+        if count <= 0 or (isinstance(x.shape[axis], int) and x.shape[axis] % count):
             raise LoopwrightValueError(
                 f"split: axis {axis} of {x.type.short} does not divide into {count} equal parts",
                 hint=f"np.array_split(x, {count}, axis={axis})" if count > 0 else None,
             )
         parts = emit_many("split", x, indices_or_sections=count, axis=axis)
         return _as_views(x, parts, axis)
-    length = as_int(x.shape[axis])
-    points = [
-        min(p if p >= 0 else max(p + length, 0), length) for p in map(int, indices_or_sections)
-    ]
-    if points == sorted(points):
+    length = x.shape[axis]
+    points = [_cut(size(p), length) for p in indices_or_sections]
+    message = f"split: the indices {tuple(map(str, points))} do not ascend"
+    if all(require(a, "<=", b, message) for a, b in pairwise(points)):
         parts = emit_many("split", x, indices_or_sections=tuple(points), axis=axis)
         return _as_views(x, parts, axis)
-    raise LoopwrightValueError(f"split: the indices {tuple(points)} do not ascend")
+    raise LoopwrightValueError(message)
+
+
+def _cut(place: IntExpr, length: IntExpr) -> IntExpr:
+    """Returns where a slice of an axis ends."""
+    negative = isinstance(place, int) and place < 0
+    return lesser(greater(place + length, 0) if negative else place, length)
 
 
 def _as_views(x: Proxy, parts: list[Proxy], axis: int) -> list[Proxy]:
@@ -138,9 +145,9 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Prox
     count = int(indices_or_sections)
     if count <= 0:
         raise LoopwrightValueError(f"array_split: into {count} parts")
-    length = as_int(x.shape[normalise_axis(axis, x.ndim)])
-    each, more = divmod(length, count)
-    points = [i * each + min(i, more) for i in range(1, count)]
+    length = x.shape[normalise_axis(axis, x.ndim)]
+    each, more = length // count, length % count
+    points = [i * each + lesser(i, more) for i in range(1, count)]
     return _split(x, points, axis)
 
 
@@ -176,7 +183,11 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Proxy:
     shifts, axes = shifts * (count // len(shifts)), axes * (count // len(axes))
     for step, each in zip(shifts, axes, strict=True):
         position = normalise_axis(each, x.ndim)
-        length = as_int(x.shape[position])
+        length = x.shape[position]
+        if isinstance(length, Dim):
+            places = emit("iota", shape=(length,), axis=0, dtype="int64") - step
+            x = emit("take", x, places, axis=position, mode="wrap")
+            continue
         by = int(step) % length if length else 0
         if by:
             head, tail = _split(x, [length - by], position)
@@ -230,7 +241,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
         length = x.shape[axis]
         whole = [slice(None)] * x.ndim
         ahead, behind = whole.copy(), whole.copy()
-        ahead[axis], behind[axis] = slice(1, None), slice(None, int_max(length - 1, 0))
+        ahead[axis], behind[axis] = slice(1, None), slice(None, greater(length - 1, 0))
         name = "not_equal" if x.type.dtype.is_bool else "subtract"
         x = emit(name, x[tuple(ahead)], x[tuple(behind)])
     return x

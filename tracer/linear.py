@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import as_int, product
+from ..ir.dims import Dim, product
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from .creation import eye
 from .dispatch import METHODS, UFUNCS, implements, method, views
 from .emitting import common_strong, dtype_argument, emit, lift, promoted, read_only_view, to_float
 from .proxy import Proxy
@@ -221,7 +222,9 @@ def _read_diagonal(x: Proxy, offset: int, axis1: int, axis2: int) -> Proxy:
     first, second = normalise_axis(axis1, x.ndim), normalise_axis(axis2, x.ndim)
     rest = [i for i in range(x.ndim) if i not in (first, second)]
     moved = transpose(x, (*rest, first, second))
-    rows, columns = as_int(x.shape[first]), as_int(x.shape[second])
+    rows, columns = x.shape[first], x.shape[second]
+    if isinstance(rows, Dim) or isinstance(columns, Dim):
+        return emit("diagonal", x, offset=offset, axis1=first, axis2=second)
     positions = np.arange(rows) * columns + np.arange(rows) + offset
     inside = (np.arange(rows) + offset >= 0) & (np.arange(rows) + offset < columns)
     merged = reshape(moved, (*moved.shape[:-2], rows * columns))
@@ -242,8 +245,8 @@ def _diag(v: Any, k: int = 0) -> Proxy:
         return _diagonal(x, k)
     if x.ndim != 1:
         raise LoopwrightTypeError(f"np.diag takes one or two axes, not {x.type.short}")
-    size = as_int(x.shape[0]) + abs(k)
-    mask = np.eye(size, k=k, dtype=bool)
+    size = x.shape[0] + abs(k)
+    mask = eye(size, k=k, dtype=bool)
     before, after = (k, 0) if k >= 0 else (0, -k)
     wide = emit("nn.pad", x, pad_width=((before, after),), pad_value=0, mode="constant")
     zero = lift(0, x.type.dtype)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import product
+from ..ir.dims import Dim, product
+from ..ir.dtype import FLOAT64
 from ..ir.errors import LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import require
 from .dispatch import UNSET, implements
-from .emitting import lift
+from .emitting import emit, lift
 from .proxy import Proxy
 from .reductions import Axis, axes_of
 
@@ -60,8 +62,9 @@ def _ordered(x: Any, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple
     others = tuple(n for n in range(x.ndim) if n not in axes)
     kept: tuple[int, ...] = tuple(x.shape[n] for n in others)
     size: Any = product(x.shape[n] for n in axes)
-    if size == 0 and not may_be_empty:
-        raise LoopwrightValueError(f"{x.type.short} has no quantiles along axis {axis}")
+    message = f"{x.type.short} has no quantiles along axis {axis}"
+    if not require(1, "<=", size, message) and not may_be_empty:
+        raise LoopwrightValueError(message)
     if size == 0:
         dtype = x.dtype if x.type.dtype.is_float else np.float64
         return lift(np.full((*kept, 1), np.nan, dtype)), kept
@@ -82,7 +85,10 @@ def _at(ordered: Any, places: Any, kept: tuple[int, ...]) -> Any:
 def _count(ordered: Any, ignores_nan: bool) -> Any:
     """The number of elements of each row that count."""
     if not ignores_nan or ordered.dtype.kind != "f":
-        return ordered.shape[-1]
+        count = ordered.type.shape[-1]
+        if not isinstance(count, Dim):
+            return count
+        return emit("full", shape=ordered.type.shape[:-1], fill_value=count, dtype=str(FLOAT64))
     return np.sum(~np.isnan(ordered), axis=-1).astype(np.float64)
 
 
@@ -138,9 +144,8 @@ def _quantile(percent: bool, ignores_nan: bool) -> Callable[..., Any]:
         before = low.astype(np.int64)
         result = _at(ordered, before, kept)
         if method not in _CHOOSING:
-            after = np.minimum(before + 1, ordered.shape[-1] - 1)
-            if isinstance(count, Proxy):
-                after = np.minimum(after, last.astype(np.int64))
+            last = last.astype(np.int64) if isinstance(count, Proxy) else last
+            after = np.minimum(before + 1, last)
             result = _between(result, _at(ordered, after, kept), place - low, dtype)
         result = np.reshape(result, (*shape, *kept))
         return _finished(result, x, ordered, axis, keepdims, ignores_nan)

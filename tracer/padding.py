@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..ir.dims import as_int
+from ..ir.dims import Dim, as_int
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import lesser, require
 from .calculus import windows
 from .dispatch import implements, views
 from .editing import chosen, counted, part
@@ -70,13 +71,13 @@ def _per_side(value: Any, rank: int) -> list[Any]:
 
 def _padded(x: Proxy, axis: int, before: int, after: int, mode: str, settings: Any) -> Proxy:
     """``x`` with elements before and after an axis."""
-    size = as_int(x.shape[axis])
-    if not size and mode not in ("constant", "empty"):
+    size = x.shape[axis]
+    if mode not in ("constant", "empty") and not require(1, "<=", size, "pad: an empty axis"):
         raise LoopwrightValueError(
             f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
         )
     if mode in ("edge", "reflect", "symmetric", "wrap"):
-        return chosen(x, axis, np.pad(np.arange(size), (before, after), mode))  # type: ignore[call-overload]
+        return chosen(x, axis, np.pad(np.arange(as_int(size)), (before, after), mode))  # type: ignore[call-overload]
     ends: list[Proxy] = []
     for count, setting, edge in ((before, settings[0], 0), (after, settings[1], -1)):
         shape = tuple(count if n == axis else s for n, s in enumerate(x.shape))
@@ -91,7 +92,7 @@ def _padded(x: Proxy, axis: int, before: int, after: int, mode: str, settings: A
 
 def _ramp(x: Proxy, axis: int, count: int, end: Any, edge: int) -> Proxy:
     """Numbers from ``end`` up to, but without, the element at an edge."""
-    size = as_int(x.shape[axis])
+    size = x.shape[axis]
     border: Any = part(x, axis, size - 1, size) if edge else part(x, axis, 0, 1)
     steps: Any = np.arange(count) if not edge else np.arange(count - 1, -1, -1)
     steps = steps.reshape([-1 if n == axis else 1 for n in range(x.ndim)]) / max(count, 1)
@@ -101,8 +102,8 @@ def _ramp(x: Proxy, axis: int, count: int, end: Any, edge: int) -> Proxy:
 
 def _statistic(x: Proxy, axis: int, mode: str, length: Any, edge: int) -> Proxy:
     """The maximum, mean, median or minimum of the elements next to an edge."""
-    size = as_int(x.shape[axis])
-    count = size if length is None else min(int(length), size)
+    size = x.shape[axis]
+    count = size if length is None else lesser(int(length), size)
     near = part(x, axis, size - count, size) if edge else part(x, axis, 0, count)
     functions: Any = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
     value = functions[mode](near, axis=axis, keepdims=True)
@@ -117,6 +118,9 @@ def _pad_pairs(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
             both = (width, width) if isinstance(width, int) else width
             pairs[normalise_axis(axis, rank)] = (int(both[0]), int(both[1]))
         return tuple(pairs)
+    given = pad_width if isinstance(pad_width, tuple | list) else (pad_width, pad_width)
+    if any(isinstance(w, Dim) for pair in given for w in listed(pair)):
+        return _symbolic_pairs(given, rank)
     try:
         wide = np.broadcast_to(np.asarray(pad_width), (rank, 2))
     except ValueError:
@@ -126,6 +130,21 @@ def _pad_pairs(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
     if (wide < 0).any():
         raise LoopwrightValueError(f"np.pad: the widths must not be negative: {pad_width!r}")
     return tuple((int(a), int(b)) for a, b in wide)
+
+
+def _symbolic_pairs(given: Any, rank: int) -> Any:
+    """Widths some of which are symbolic, as a pair for each axis."""
+    pairs = [given] if not any(isinstance(p, tuple | list) for p in given) else [*given]
+    pairs = pairs * rank if len(pairs) == 1 else pairs
+    if len(pairs) != rank or any(len(listed(p)) not in (1, 2) for p in pairs):
+        raise LoopwrightValueError(
+            f"np.pad: {given!r} is not a pair (before, after) for each of {rank} axes"
+        )
+    sides = [(listed(p)[0], listed(p)[-1]) for p in pairs]
+    for width in (w for pair in sides for w in pair):
+        if not require(0, "<=", width, message := f"np.pad: the width {width} is negative"):
+            raise LoopwrightValueError(message)
+    return tuple(sides)
 
 
 @implements(sliding_window_view)
@@ -146,8 +165,9 @@ def _sliding_window_view(
     def read() -> Proxy:
         made = array
         for each, size in zip(axes, sizes, strict=True):
-            if not 0 <= size <= as_int(made.shape[each]):
-                raise LoopwrightValueError("window shape cannot be larger than input array shape")
+            message = "window shape cannot be larger than input array shape"
+            if size < 0 or not require(size, "<=", made.shape[each], message):
+                raise LoopwrightValueError(message)
             made = windows(made, size, each)
         return made
 

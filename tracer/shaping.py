@@ -10,6 +10,7 @@ import numpy as np
 from ..ir.dims import Atom, Dim, IntExpr, floordiv, product
 from ..ir.dims_parser import parse_dim
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import require
 from .dispatch import implements, in_c_order, method, views
 from .emitting import copied, emit, lift, read_only_view
 from .proxy import Proxy
@@ -233,7 +234,8 @@ def _squeeze(a: Any, axis: Any = None) -> Proxy:
     x = lift(a)
     axes = axes_of(axis, x.ndim)
     if axes is None:
-        axes = tuple(i for i, s in enumerate(x.shape) if isinstance(s, int) and s == 1)
+        message = f"squeeze: {x.type.short} loses the axes of size 1"
+        axes = tuple(i for i, s in enumerate(x.shape) if not require(s, "!=", 1, message))
     return emit("squeeze", x, axis=axes) if axes else x
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import as_int
+from ..ir.dims import Dim
 from ..ir.dtype import FLOAT64
 from ..ir.errors import LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import greater, require
+from .creation import number
 from .dispatch import FUNCTIONS, UNSET, implements
 from .elementwise import where
 from .emitting import common, dtype_argument, emit, lift
@@ -43,11 +45,15 @@ def _cov(
         x = x.T
     if y is not None:
         other = lift(atleast_2d(y), dtype_argument(dtype))
-        x = FUNCTIONS[np.concatenate]([x, other.T if not rowvar and other.shape[0] != 1 else other])
+        message = "cov: a vector, or as many rows"
+        transposed = not rowvar and require(other.shape[0], "!=", 1, message)
+        x = FUNCTIONS[np.concatenate]([x, other.T if transposed else other])
     ddof = (0 if bias else 1) if ddof is None else ddof
-    count = as_int(x.shape[1])
+    count = x.shape[1]
     if fweights is None and aweights is None:
         product = _products(x, None, np.mean(x, 1, keepdims=True))
+        if isinstance(count, Dim):
+            return np.squeeze(product / number(greater(count - ddof, 0), x.type.dtype))
         return np.squeeze(product / max(count - ddof, 0) if count > ddof else product * math.nan)
     weights = [lift(w, FLOAT64) for w in (fweights, aweights) if w is not None]
     weight = weights[0] if len(weights) == 1 else weights[0] * weights[1]

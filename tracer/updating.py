@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import IntExpr
+from ..ir.dims import IntExpr, as_int
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, UnsupportedError
 from .arguments import any_traced
 from .dispatch import METHODS, UFUNCS, implements, method
@@ -127,7 +127,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 @implements(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     target = writable(a, "np.fill_diagonal")
-    shape: Any = target.shape
+    shape: Any = tuple(as_int(s) for s in target.shape)
     if target.ndim < 2:
         raise LoopwrightIndexError("array must be at least 2-d")
     if target.ndim > 2 and len(set(shape)) != 1:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, bounds, evaluate, size_symbols, substitute
+from ..dims import IntExpr, evaluate, int_max, int_min, size_symbols, substitute
 from ..span import Span
 
 __all__ = [
@@ -23,7 +23,10 @@ __all__ = [
     "Requirement",
     "assuming",
     "collecting",
-    "is_collecting",
+    "demand",
+    "greater",
+    "is_data_size",
+    "lesser",
     "locate",
     "require",
 ]
@@ -53,16 +56,11 @@ class Requirement:
     @property
     def decided(self) -> bool | None:
         """True or False if the ranges of the sizes prove it for all values, else None."""
-        inside = bounds(self.right - self.left, {})
-        if inside is None:
-            return None
-        low, high = inside
-        if self.relation in ("==", "!="):
-            equal = None if low <= 0 <= high else False
-            equal = True if low == high == 0 else equal
-            return equal if self.relation == "==" or equal is None else not equal
-        least = 1 if self.relation == "<" else 0
-        return True if low >= least else False if high < least else None
+        if isinstance(self.left, int) and isinstance(self.right, int):
+            return self.holds({})
+        from ..dim_proofs import prove  # loaded when it is first needed
+
+        return prove(self.left, self.relation, self.right)
 
     def holds(self, values: Mapping[str, int]) -> bool:
         """True if the relation holds for these values of all its sizes."""
@@ -90,10 +88,49 @@ class Requirement:
         return tuple(size_symbols(self.left, self.right))
 
 
+def is_data_size(size: IntExpr) -> bool:
+    """True for a size that data decides: its symbols are named so (see ``tracer/sized.py``)."""
+    return any(name.endswith(".data") for name in size_symbols(size))
+
+
+def demand(left: IntExpr, relation: str, right: IntExpr, message: str = "") -> bool:
+    """Returns False if the relation is proved to be false. What is open is noted while a function
+    is traced; passes, which see programs that were traced, take it for granted.
+
+    For what values must be, such as an axis that needs an element. Whether types fit is asked of
+    ``require``. Sizes that data decides can't be checked before the function runs.
+    """
+    noted = _collected.get()
+    if noted is not None and noted.demands and not is_data_size(right - left):
+        return require(left, relation, right, message)
+    return Requirement(left, relation, right).decided is not False
+
+
+def greater(left: IntExpr, right: IntExpr) -> IntExpr:
+    """Returns the greater of two sizes: one of them, where that is proved.
+
+    >>> from loopwright.ir.dims import size
+    >>> str(greater(size("n", 1) - 1, 0)), str(greater(size("n") - 1, 0))
+    ('n - 1', 'max(0, n - 1)')
+    """
+    if Requirement(right, "<=", left).decided:
+        return left
+    return right if Requirement(left, "<=", right).decided else int_max(left, right)
+
+
+def lesser(left: IntExpr, right: IntExpr) -> IntExpr:
+    """Returns the lesser of two sizes: one of them, where that is proved."""
+    if Requirement(left, "<=", right).decided:
+        return left
+    return right if Requirement(right, "<=", left).decided else int_min(left, right)
+
+
 class Noted(list[Requirement]):
-    """Requirements that grow; of the first ``located`` ones the place is known, if it ever is."""
+    """Requirements that grow; of the first ``located`` ones the place is known, if it ever is. With
+    ``demands``, these are noted as well."""
 
     located = 0
+    demands = False
 
 
 _collected: ContextVar[Noted | None] = ContextVar("requirements", default=None)
@@ -114,19 +151,16 @@ def assuming(requirements: Iterable[Requirement]) -> Generator[None, None, None]
 
 
 @contextmanager
-def collecting() -> Generator[Noted, None, None]:
-    """Notes in the body what is required and not proved; gives the list that grows."""
+def collecting(demands: bool = False) -> Generator[Noted, None, None]:
+    """Notes in the body what is required and not proved, and what is demanded if ``demands`` says
+    so; gives the list that grows."""
     noted = Noted()
+    noted.demands = demands
     token = _collected.set(noted)
     try:
         yield noted
     finally:
         _collected.reset(token)
-
-
-def is_collecting() -> bool:
-    """True where requirements are noted."""
-    return _collected.get() is not None
 
 
 def require(

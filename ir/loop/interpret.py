@@ -57,6 +57,8 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
             taken = stmt.then if _value(stmt.condition, env, arrays, {}) else stmt.orelse
             _run(taken, env, arrays)
         elif isinstance(stmt, Sort):
+            if evaluate(stmt.count, env) == 0:
+                continue
             for place in (stmt.indices, stmt.last):
                 at = _indices(place, env, arrays, {})
                 _check(arrays[stmt.buffer], at, stmt.buffer)

@@ -8,7 +8,7 @@ element. Accesses that depend on data (gathers, guards) are left to the interpre
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import chain
 from typing import NoReturn
 
@@ -299,7 +299,12 @@ class _NestVerifier:
             self.fail(stmt, f"one integer or more are sorted, not {stmt.count} {buffer.dtype}")
         if stmt.buffer not in self.written:
             self.fail(stmt, f"{stmt.buffer} is read before it is written")
-        for place in (stmt.indices, stmt.last):
+        places = stmt.indices, stmt.last
+        if not isinstance(stmt.count, int):  # it may be 0: the begin and the end of the row
+            *outer, last = stmt.last
+            places, (*sizes, size) = (stmt.indices, (*outer, last + 1)), buffer.shape
+            buffer = replace(buffer, shape=(*sizes, size + 1))
+        for place in places:
             for i in place:
                 self.check_variables(stmt, i, scope)
             problem = _outside(stmt.buffer, place, buffer, scope.ranges)

@@ -17,11 +17,12 @@ from ..dtype import INT64
 from ..errors import LoopwrightValueError
 from ..graph.limits import GraphLimits
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from .compose import F, Value
 from .declare import attr, composite
 from .reduce import KEEPDIMS, reduced_shape, reduction_rule
-from .rules import ANY, normalise_axes
+from .rules import ANY, normalise_axes, upper_bound
 from .sampling import SPECIAL_FLOATS, floats, ints, sample, truths
 
 __all__: list[str] = []
@@ -31,8 +32,9 @@ def _rule(x: TensorType, axis: Any, keepdims: bool) -> TensorType:
     if axis is not None and not isinstance(axis, int):
         raise LoopwrightValueError(f"takes one axis or None, not {axis}")
     result = reduction_rule(INT64)(x, axis, keepdims)
-    if any(x.shape[a] == 0 for a in normalise_axes(axis, x.rank)):
-        raise LoopwrightValueError(f"{x.short} has no element along axis {axis}")
+    message = f"{x.short} has no element along axis {axis}"
+    if not all(demand(1, "<=", x.shape[a], message) for a in normalise_axes(axis, x.rank)):
+        raise LoopwrightValueError(message)
     return result
 
 
@@ -55,7 +57,7 @@ def _first(extreme: str, x: Value, axis: int) -> Value:
     if x.dtype.is_float:
         holds = F.logical_or(holds, F.isnan(x))
     # A vector holds twice as many positions of four bytes as of eight.
-    narrow = isinstance(size, int) and size < 2**31
+    narrow = upper_bound(size) < 2**31
     positions = x.iota(line, axis, "int32" if narrow else "int64")
     first = F.min(F.where(holds, positions, size), axis=(axis,), keepdims=True)
     return F.cast(first, dtype="int64") if narrow else first

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr
-from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..dims import Dim, IntExpr
+from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor, index_add, index_div, index_mul
 from .compose import F, Value
 from .declare import Ints, Reduce, attr, composite, in_float64, primitive
-from .rules import Attrs
+from .rules import Attrs, require_equal
 from .sampling import floats, ints, sample
 from .window import (
     SPATIAL,
@@ -63,12 +63,18 @@ def check_channels(
     """Raises an error unless a kernel takes the channels of ``x``, in ``groups`` groups."""
     if not isinstance(groups, int) or groups < 1:
         raise LoopwrightValueError(f"groups {groups!r} is not a positive int")
+    if groups > 1 and any(isinstance(size, Dim) for size in (channels, inputs, out)):
+        raise UnsupportedError(
+            f"{groups} groups of symbolic channels, {x.short} and {w.short}",
+            hint="a known number of channels",
+        )
     if inputs * groups != channels:
-        raise LoopwrightTypeError(
+        error = LoopwrightTypeError(
             f"{x.short} has {channels} channels, the kernel {w.short} takes "
             f"{inputs * groups} ({groups} group{'s' * (groups > 1)} of {inputs})",
             hint=f"groups={channels}" if inputs == 1 and groups == 1 and channels == out else None,
         )
+        require_equal(inputs * groups, channels, error)
     if isinstance(out, int) and out % groups:
         raise LoopwrightTypeError(
             f"{out} output channels of {w.short} do not divide into {groups} groups"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dim_proofs import prove
-from ..dims import Dim, IntExpr, as_int, symbol
+from ..dims import Dim, IntExpr, symbol, typical
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern
@@ -71,10 +71,10 @@ def _count(out: TensorType, x: Tensor, *, bins: int = attr("how many numbers are
           count(%x, bins=9)
         }
     """
-    size = as_int(x.shape[0])
-    parts = PARTS if size >= PARTS * PART_SIZE and 4 * PARTS * bins <= size else 1
-    copies = INTERLEAVED if size >= INTERLEAVED and INTERLEAVED * bins * 8 <= COUNTER_BYTES else 1
-    each, rest = divmod(size, parts * copies)
+    size, usual = x.shape[0], typical(x.shape[0])
+    parts = PARTS if usual >= PARTS * PART_SIZE and 4 * PARTS * bins <= usual else 1
+    copies = INTERLEAVED if usual >= INTERLEAVED and INTERLEAVED * bins * 8 <= COUNTER_BYTES else 1
+    each, rest = size // (parts * copies), size % (parts * copies)
     n, p, c, b, f = (symbol(name) for name in "npcbf")
     counters = Buffer("counters", (parts, copies, bins), INT64)
 
@@ -85,13 +85,13 @@ def _count(out: TensorType, x: Tensor, *, bins: int = attr("how many numbers are
     def statements(name: str) -> Sequence[Stmt]:
         clear = Store("counters", (p, c, b), const(0, INT64))
         steps = [_for("c", copies, _for("b", bins, clear))]
-        if each:
+        if each != 0:
             neighbours = counted(p, c, (p * each + n) * copies + c)
             steps.append(_for("n", each, Loop(LoopKind.UNROLL, "c", copies, (neighbours,))))
         total = Accumulate(name, (b,), "sum", read("counters", (p, c, b), INT64))
         return [
             _for("p", parts, *steps),
-            *([_for("r", rest, counted(0, 0, symbol("r") + (size - rest)))] if rest else []),
+            *([_for("r", rest, counted(0, 0, symbol("r") + (size - rest)))] if rest != 0 else []),
             _for("b", bins, Store(name, (b,), const(0, INT64))),
             _for("p", parts, _for("c", copies, _for("b", bins, total))),
         ]

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr
+from ..dims import IntExpr, typical
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from .compose import F, Value
 from .declare import attr, composite, in_float64
-from .rules import ANY, broadcast_pair, same_dtype, shorts
+from .rules import ANY, joined_size, same_dtype, shorts
 from .sampling import floats, ints, sample, truths
 
 __all__: list[str] = []
@@ -60,13 +60,13 @@ def _sizes(equation: str, terms: Sequence[str], xs: Sequence[TensorType]) -> dic
     sizes: dict[str, IntExpr] = {}
     for letters, x in zip(terms, xs, strict=True):
         for letter, size in zip(letters, x.shape, strict=True):
-            joined = broadcast_pair(sizes.get(letter, 1), size)
-            if joined is None:
-                raise LoopwrightTypeError(
-                    f"{equation!r}: sizes of {letter} differ, {sizes[letter]} and {size}, "
-                    f"in {shorts(xs)}"
+
+            def refuse(left: IntExpr, right: IntExpr, letter: str = letter) -> LoopwrightTypeError:
+                return LoopwrightTypeError(
+                    f"{equation!r}: sizes of {letter} differ, {left} and {right}, in {shorts(xs)}"
                 )
-            sizes[letter] = joined
+
+            sizes[letter] = joined_size(sizes.get(letter, 1), size, refuse)
     return sizes
 
 
@@ -74,9 +74,9 @@ def _order(
     terms: Sequence[str], result: str, sizes: Mapping[str, IntExpr]
 ) -> list[tuple[int, ...]]:
     """Positions of the operands to join at each step; the joined one goes to the end."""
-    if len(terms) > 2 and all(isinstance(size, int) for size in sizes.values()):
+    if len(terms) > 2:
         unique = ["".join(dict.fromkeys(letters)) for letters in terms]
-        shapes = [tuple(int(str(sizes[c])) for c in letters) for letters in unique]
+        shapes = [tuple(typical(sizes[c]) for c in letters) for letters in unique]
         operands = [np.broadcast_to(np.empty(()), shape) for shape in shapes]
         path, _ = np.einsum_path(f"{','.join(unique)}->{result}", *operands, optimize="greedy")
         return [tuple(step) for step in path[1:]]

@@ -12,10 +12,12 @@ from ..dims import as_int
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, index, op
 from ..loop.tensor import Tensor, index_add, index_mul
 from .declare import Element, attr, primitive
+from .rules import require_shape
 from .sampling import floats, ints, sample, truths
 from .scatter import counted_from_end
 
@@ -36,11 +38,13 @@ def _gather_rule(x: TensorType, indices: TensorType, batch_dims: Any) -> TensorT
     depth = indices.shape[-1] if indices.rank else None
     if not isinstance(depth, int) or depth == 0 or batch_dims + depth > x.rank:
         raise LoopwrightTypeError(f"the last axis of {indices.short} is not a place in {x.short}")
-    if indices.shape[:batch_dims] != x.shape[:batch_dims]:
-        raise LoopwrightTypeError(f"{indices.short} and {x.short} differ in their batch axes")
+    error = LoopwrightTypeError(f"{indices.short} and {x.short} differ in their batch axes")
+    require_shape(indices.shape[:batch_dims], x.shape[:batch_dims], error)
     result = (*indices.shape[:-1], *x.shape[batch_dims + depth :])
-    if 0 in x.shape[batch_dims : batch_dims + depth] and 0 not in result:
-        raise LoopwrightValueError(f"nothing to gather from {x.short} by {indices.short}")
+    message = f"nothing to gather from {x.short} by {indices.short}"
+    taken = x.shape[batch_dims : batch_dims + depth] if 0 not in result else ()
+    if not all(demand(1, "<=", size, message) for size in taken):
+        raise LoopwrightValueError(message)
     return TensorType(result, x.dtype)
 
 

@@ -11,6 +11,7 @@ from ..dims import Dim, IntExpr, ceildiv, product
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand, is_data_size
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.reindex import delinearise
@@ -45,12 +46,10 @@ def _strided_slice_rule(x: TensorType, begin: Any, end: Any, strides: Any) -> Te
             )
         size = _sliced_size(first, last, stride)
         furthest = first + (size - 1) * stride
-        for at in (first, furthest) if size != 0 else ():
-            beyond = at - x.shape[axis]
-            if (isinstance(at, int) and at < 0) or (isinstance(beyond, int) and beyond >= 0):
-                raise LoopwrightValueError(
-                    f"{first}:{last}:{stride} leaves axis {axis} of {x.short}"
-                )
+        for at in (first, furthest) if isinstance(size, int) and size != 0 else ():
+            message = f"{first}:{last}:{stride} leaves axis {axis} of {x.short}"
+            if not (demand(0, "<=", at, message) and demand(at, "<", x.shape[axis], message)):
+                raise LoopwrightValueError(message)
         sizes.append(size)
     return TensorType(tuple(sizes), x.dtype)
 
@@ -93,8 +92,8 @@ def _strided_slice(
     """Every ``strides``-th element from ``begin`` up to, without, ``end`` on each axis.
 
     ``x`` of any shape and dtype. The bounds are those that ``slice.indices`` gives: not negative,
-    except that a negative stride that reaches index 0 ends at -1. Symbolic bounds are assumed to be
-    in range and in order. LoopwrightValueError for a bound outside the axis or a stride of 0.
+    except that a negative stride that reaches index 0 ends at -1. A symbolic number of elements is
+    assumed to fit. LoopwrightValueError for a bound outside the axis or a stride of 0.
 
         fn (%x: Tensor[(5, 6), float32]) -> Tensor[(3, 3), float32] {
           strided_slice(%x, begin=[1, 0], end=[4, 6], strides=[1, 2])
@@ -174,8 +173,12 @@ def _take_rule(x: TensorType, indices: TensorType, axis: Any, mode: Any) -> Tens
     else:
         axis = normalise_axis(axis, x.rank, x)
         size, shape = x.shape[axis], (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-    if size == 0 and product(shape) != 0:
-        raise LoopwrightValueError(f"nothing to take from {x.short} by {indices.short}")
+    message = f"nothing to take from {x.short} by {indices.short}"
+    # Where there are no indices, there may be no elements either: indices of the elements that a
+    # mask chooses are as many as these at most.
+    empty = product(shape) == 0 or size in shape or any(map(is_data_size, indices.shape))
+    if not empty and not demand(1, "<=", size, message):
+        raise LoopwrightValueError(message)
     return TensorType(shape, x.dtype)
 
 

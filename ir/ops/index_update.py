@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, symbol
+from ..dims import IntExpr, int_max, symbol
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Const, Expr, index
 from ..loop.kinds import LoopKind
@@ -79,10 +80,12 @@ def _rule(
         )
     for axis, first, stride, size in zip(rest, begin, strides, sizes):
         last = first + (size - 1) * stride
-        if first < 0 or stride < 1 or size < 0 or (size and not last < as_int(x.shape[axis])):
-            raise LoopwrightValueError(
-                f"{size} elements from {first} by {stride} leave axis {axis} of {x.short}"
-            )
+        message = f"{size} elements from {first} by {stride} leave axis {axis} of {x.short}"
+        inside = demand(0, "<=", first, message) and demand(0, "<=", size, message)
+        if size != 0 and inside:
+            inside = demand(last, "<", x.shape[axis], message)
+        if not inside or stride < 1:
+            raise LoopwrightValueError(message)
     places = _joined_shape([i.shape for i in indices[: len(axes)]])
     wanted = (*places, *(sizes or (x.shape[axis] for axis in rest)))
     if _joined_shape([value.shape, wanted]) != wanted:
@@ -233,7 +236,7 @@ def _index_update(
     rest = _rest(rank, axes)
     given, begins = indices[: len(axes)], indices[len(axes) :]
     places = _joined_shape([i.shape for i in given])
-    windows = [*zip(begin, strides, sizes)] or [(0, 1, as_int(x.shape[axis])) for axis in rest]
+    windows = [*zip(begin, strides, sizes)] or [(0, 1, x.shape[axis]) for axis in rest]
     outer: list[IntExpr] = [symbol(f"i{n}") for n in range(len(places))]
     inner: list[IntExpr] = [
         symbol(f"j{n}") if size != 1 else 0 for n, (_, _, size) in enumerate(windows)
@@ -247,24 +250,24 @@ def _index_update(
             where[axis] = (symbol(f"k{axis}") if axis in starts else first) + j * stride
         body: Stmt = join(reduction, name, tuple(where), broadcast_read(value, [*outer, *inner]))
         for n in reversed(range(len(rest))):
-            if as_int(windows[n][2]) != 1:
+            if windows[n][2] != 1:
                 body = Loop(LoopKind.FOR, f"j{n}", windows[n][2], (body,))
         for axis, each in reversed([*zip(axes, given, strict=True)]):
-            chosen = _place(broadcast_read(each, outer), as_int(x.shape[axis]))
-            body = At.of(f"k{axis}", as_int(x.shape[axis]), chosen, body)
+            chosen = _place(broadcast_read(each, outer), x.shape[axis])
+            body = At.of(f"k{axis}", x.shape[axis], chosen, body)
         for n in reversed(range(len(places))):
-            body = Loop(LoopKind.FOR, f"i{n}", as_int(places[n]), (body,))
+            body = Loop(LoopKind.FOR, f"i{n}", places[n], (body,))
         for axis, start in reversed([*zip(starts, begins, strict=True)]):
             _, stride, size = windows[rest.index(axis)]
-            chosen = _place(start(), as_int(x.shape[axis]))
-            fitting = as_int(x.shape[axis]) - (size - 1) * stride if size else 0
-            body = At.of(f"k{axis}", max(0, fitting), chosen, body)
+            chosen = _place(start(), x.shape[axis])
+            fitting = x.shape[axis] - (size - 1) * stride if size != 0 else 0
+            body = At.of(f"k{axis}", int_max(0, fitting), chosen, body)
         return [body]
 
     return Body(statements, begins_as=x)
 
 
-def _place(value: Expr, size: int) -> Expr:
+def _place(value: Expr, size: IntExpr) -> Expr:
     """Returns an index as int64, counted from the front."""
     if isinstance(value, Const):
         return index(int(value.value) + size if value.value < 0 else int(value.value))

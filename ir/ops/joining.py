@@ -6,15 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, floordiv, int_max
+from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import greater, lesser
 from ..graph.types import TensorType, TupleType
 from ..loop.expr import Expr, IndexLike, select
 from ..loop.tensor import Tensor, index_less, index_sub
 from .compose import F, Value
 from .declare import Element, attr, composite, primitive
-from .rules import ANY, as_axes, is_size, normalise_axis, same_dtype, shorts
+from .rules import (
+    ANY,
+    as_axes,
+    is_size,
+    normalise_axis,
+    require_equal,
+    require_shape,
+    same_dtype,
+    shorts,
+)
 from .sampling import floats, ints, sample, truths
 
 __all__: list[str] = []
@@ -30,9 +40,10 @@ def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
     for x in xs:
         for other, (a, b) in enumerate(zip(first.shape, x.shape, strict=True)):
             if other != axis and a != b:
-                raise LoopwrightTypeError(
+                error = LoopwrightTypeError(
                     f"operands {first.short} and {x.short} differ on axis {other}, {a} and {b}"
                 )
+                require_equal(a, b, error)
         total = total + x.shape[axis]
     return TensorType((*first.shape[:axis], total, *first.shape[axis + 1 :]), dtype)
 
@@ -88,10 +99,11 @@ def _stack_rule(*xs: TensorType, axis: Any) -> TensorType:
     first = xs[0]
     for x in xs:
         if x.shape != first.shape:
-            raise LoopwrightTypeError(
+            error = LoopwrightTypeError(
                 f"operands {first.short} and {x.short} differ in shape",
                 hint="concatenate joins operands that differ on one axis",
             )
+            require_shape(x.shape, first.shape, error)
     axis = normalise_axis(axis, first.rank + 1, first)
     return TensorType((*first.shape[:axis], len(xs), *first.shape[axis:]), dtype)
 
@@ -133,17 +145,15 @@ def _cuts(x: TensorType, parts: Any, axis: Any) -> tuple[int, list[tuple[IntExpr
             raise LoopwrightValueError(f"{parts} is not a number of parts")
         step = floordiv(size, parts)
         if step * parts != size:
-            raise LoopwrightTypeError(
+            error = LoopwrightTypeError(
                 f"axis {axis} of {x.short} does not divide into {parts} equal parts",
                 hint="give the indices at which to cut",
             )
+            require_equal(size % parts, 0, error)
         return axis, [(step * n, step * (n + 1)) for n in range(parts)]
     marks = [_cut(p, size) for p in as_axes(parts)]
     ends = zip([0, *marks], [*marks, size], strict=True)
-    return axis, [
-        (begin, end if isinstance(begin, Dim) or isinstance(end, Dim) else int_max(begin, end))
-        for begin, end in ends
-    ]
+    return axis, [(begin, greater(begin, end)) for begin, end in ends]
 
 
 def _cut(mark: Any, size: IntExpr) -> IntExpr:
@@ -151,7 +161,8 @@ def _cut(mark: Any, size: IntExpr) -> IntExpr:
     if not is_size(mark):
         raise LoopwrightValueError(f"{mark!r} is not an index")
     if isinstance(mark, Dim) or isinstance(size, Dim):
-        return mark if isinstance(mark, Dim) or mark >= 0 else size + mark
+        place = mark if isinstance(mark, Dim) or mark >= 0 else size + mark
+        return greater(lesser(place, size), 0)
     return slice(mark).indices(size)[1]
 
 

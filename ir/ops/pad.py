@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr
+from ..dims import IntExpr, int_max
 from ..dtype import BOOL
 from ..errors import LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, op, select
 from ..loop.tensor import (
@@ -43,7 +44,7 @@ def _reflected(at: IndexLike, size: IntExpr) -> IndexLike:
     """The index of a reflection, which has the period ``2 * size - 2``."""
     if size == 1:
         return 0
-    period = 2 * size - 2
+    period = int_max(1, 2 * size - 2)
     forward = index_mod(at, period)
     return index_min(forward, index_sub(period, forward))
 
@@ -71,8 +72,9 @@ def _pad_rule(x: TensorType, pad_width: Any, pad_value: Any, mode: Any) -> Tenso
                 f"width {min(pair)} on axis {axis} of {x.short} is negative",
                 hint="slice the operand",
             )
-        if mode != "constant" and x.shape[axis] == 0 and pair != (0, 0):
-            raise LoopwrightValueError(f"{mode} has nothing to repeat in {x.short}")
+        message = f"{mode} has nothing to repeat in {x.short}"
+        if mode != "constant" and pair != (0, 0) and not demand(1, "<=", x.shape[axis], message):
+            raise LoopwrightValueError(message)
         sizes.append(x.shape[axis] + before + after)
     return TensorType(tuple(sizes), x.dtype)
 

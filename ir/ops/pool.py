@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, as_int, ceildiv
+from ..dims import Dim, IntExpr, as_int, ceildiv, int_max
 from ..dtype import dtype_of
-from ..errors import LoopwrightValueError
+from ..errors import LoopwrightValueError, UnsupportedError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.scalar import COMBINERS
 from .compose import F, Value
@@ -73,12 +74,18 @@ class _Windows:
             size = x.shape[axis] + self.padding[n] + self.padding[n + rank]
             count = window_count(size, span, stride, x)
             if ceil_mode:
+                more = ceildiv(size - span, stride) + 1
                 late = count * stride - x.shape[axis] - self.padding[n]  # begin of one more window
+                if isinstance(more - count, Dim):
+                    raise UnsupportedError(
+                        f"ceil_mode for {x.short}: the number of windows is symbolic",
+                        hint="ceil_mode=False, with padding behind the image",
+                    )
                 if not isinstance(late, int) or late < 0:
-                    count = ceildiv(size - span, stride) + 1
+                    count = more
             shape[axis] = count
             reach = (count - 1) * stride + span - size
-            beyond.append(reach if isinstance(reach, Dim) else max(0, reach))
+            beyond.append(int_max(0, reach) if ceil_mode else 0)
         self.shape = tuple(shape)
         self.beyond: Padding = (*(0,) * rank, *beyond)
 
@@ -360,8 +367,9 @@ for _rank in SPATIAL:
 
 def _global_rule(x: TensorType, layout: str) -> TensorType:
     axes = spatial_axes(layout, x)
-    if any(x.shape[axis] == 0 for axis in axes):
-        raise LoopwrightValueError(f"{x.short} has no element to pool")
+    message = f"{x.short} has no element to pool"
+    if not all(demand(1, "<=", x.shape[axis], message) for axis in axes):
+        raise LoopwrightValueError(message)
     return TensorType(tuple(1 if a in axes else s for a, s in enumerate(x.shape)), x.dtype)
 
 

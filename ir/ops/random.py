@@ -19,14 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, symbol
+from ..dims import IntExpr, int_min, symbol
 from ..dtype import DTYPES, FLOAT64, INT32, INT64, UINT64, DType
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import cast, const, index, op, read
-from ..loop.kinds import LoopKind
-from ..loop.nest import At, Loop, Stmt, Store
+from ..loop.kinds import LoopKind, Scope
+from ..loop.nest import Alloc, At, Loop, Stmt, Store
+from ..loop.prim import Buffer
 from ..loop.scalar import SCALAR_OPS
 from ..loop.tensor import Tensor
 from .declare import Body, attr, primitive
@@ -406,10 +407,11 @@ def _random(
     per_counter = row.counts[out.dtype.bits]
     words = [key(n) for n in range(GENERATORS[generator].key_words)]
 
-    def block(name: str, number: IntExpr, count: int) -> list[Stmt]:
-        """The first ``count`` values of a block."""
+    def block(name: str, number: IntExpr, count: int, skipped: IntExpr = 0) -> list[Stmt]:
+        """The first ``count`` values of a block, which is stored as if ``skipped`` blocks were not
+        in front of it."""
         lane = symbol("r")
-        place = a.add(cast(index(number * LANES + lane), UINT32), start())
+        place = a.add(cast(index((number + skipped) * LANES + lane), UINT32), start())
         drawn = GENERATORS[generator].words(a, place, stream, words)
         values = row.values(a, drawn, out.dtype, *(p() for p in params))
         begin = number * (per_counter * LANES)
@@ -425,12 +427,23 @@ def _random(
         ]
 
     def statements(name: str) -> Sequence[Stmt]:
-        blocks, rest = divmod(as_int(out.shape[0]), per_counter * LANES)
+        each = per_counter * LANES
+        blocks, rest = out.shape[0] // each, out.shape[0] % each
         body: list[Stmt] = []
-        if blocks:
-            whole = block(name, symbol("b"), per_counter * LANES)
+        if blocks != 0:
+            whole = block(name, symbol("b"), each)
             body.append(Loop(LoopKind.FOR, "b", blocks, tuple(whole)))
-        return body + block(name, blocks, rest) if rest else body
+        if isinstance(rest, int):
+            return body + block(name, blocks, rest) if rest else body
+        # As many values of another block as there are elements left.
+        e, spare = symbol("e"), Buffer("spare", (each,), out.dtype)
+        kept = Store(name, (blocks * each + e,), read(spare.name, (e,), out.dtype))
+        stmts = (
+            Alloc(spare, Scope.STACK),
+            *block(spare.name, 0, each, blocks),
+            Loop(LoopKind.FOR, "e", rest, (kept,)),
+        )
+        return [*body, Loop(LoopKind.FOR, "s", int_min(rest, 1), stmts)]
 
     return Body(statements)
 
@@ -477,10 +490,10 @@ def _random_order(out: TensorType, words: Tensor) -> Body:
     (place,) = _integers(a, halves, INT64, const(0, INT64), number)
 
     def statements(name: str) -> Sequence[Stmt]:
-        size = as_int(out.shape[0])
+        size = out.shape[0]
         new = Store(name, (n,), index(n))
         move = Store(name, (n,), read(name, (place,), INT64))
         put = At.of("p", size, place, Store(name, (symbol("p"),), index(n)))
-        return [Loop(LoopKind.FOR, "n", size, (new, move, put))] if size else []
+        return [Loop(LoopKind.FOR, "n", size, (new, move, put))] if size != 0 else []
 
     return Body(statements)

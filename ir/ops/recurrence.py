@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, symbol
+from ..dims import Dim, IntExpr, as_int, symbol
 from ..dtype import INT64
-from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, read, select
@@ -23,6 +23,7 @@ from ..loop.nest import Accumulate, Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body, attr, primitive
+from .rules import require_shape
 from .sampling import floats, ints, sample
 
 __all__ = ["ACTIVATIONS", "GATES"]
@@ -112,6 +113,8 @@ def _rule(*operands: TensorType, cell: str, peepholes: bool, lengths: bool, **at
         raise LoopwrightTypeError(f"{gates.short} is not (steps, batch, gates)")
     steps, batch, width = gates.shape
     hidden = h.shape[1]
+    if isinstance(hidden, Dim):
+        raise UnsupportedError(f"a {cell} with a symbolic number of units, {h.short}")
     wanted: list[tuple[Any, tuple[IntExpr, ...]]] = [
         (gates, (steps, batch, GATES[cell] * hidden)),
         (r, (hidden, width)),
@@ -123,7 +126,9 @@ def _rule(*operands: TensorType, cell: str, peepholes: bool, lengths: bool, **at
     ]
     for operand, shape in wanted:
         if operand is not None and operand.shape != shape:
-            raise LoopwrightTypeError(f"{operand.short} of a {cell} has the shape {shape}")
+            text = ", ".join(map(str, shape))
+            error = LoopwrightTypeError(f"{operand.short} of a {cell} has the shape ({text})")
+            require_shape(operand.shape, shape, error)
     floats_of = [t for t in (gates, r, bias, h, c, peep) if t is not None]
     if any(t.dtype != gates.dtype or not t.dtype.is_float for t in floats_of):
         raise LoopwrightTypeError(f"the operands of a {cell} are of one float dtype")
@@ -300,8 +305,8 @@ def _recurrence(
           recurrence(%gates, %r, %bias, %h, cell="rnn", activations=["tanh"])
         }
     """
-    steps, batch, width = (as_int(s) for s in gates.shape)
-    size, dtype = as_int(h.shape[1]), gates.dtype
+    steps, batch = gates.shape[:2]
+    width, size, dtype = as_int(gates.shape[2]), as_int(h.shape[1]), gates.dtype
     c, peep, sizes = _operands(cell, peepholes, lengths, more)
     functions = _functions(_Arithmetic(), activations, alphas, betas)
     step = _Cell(_Arithmetic(), clip, functions, input_forget)
@@ -318,8 +323,13 @@ def _recurrence(
         """``product[b, first + j] = sum(k) source[b, k] * r[k, first + j] + bias``, where several
         rows of a batch share what they read of ``r``."""
         stmts: list[Stmt] = []
-        for begin in range(0, batch, _BATCH_TILE):
-            rows = min(_BATCH_TILE, batch - begin)
+        # Whole tiles of a batch whose size is known; of another one, row by row.
+        tiles: list[tuple[IntExpr, int]] = [(symbol("a"), 1)]
+        if isinstance(batch, int):
+            tiles = [
+                (begin, min(_BATCH_TILE, batch - begin)) for begin in range(0, batch, _BATCH_TILE)
+            ]
+        for begin, rows in tiles:
             total = Buffer("total", (rows,), dtype)
 
             def each_row(*body: Stmt, rows: int = rows) -> Stmt:
@@ -335,7 +345,7 @@ def _recurrence(
                 each_row(Store("product", at, read("total", (i,), dtype))),
             )
             stmts.append(Loop(LoopKind.FOR, "j", columns, body))
-        return stmts
+        return stmts if isinstance(batch, int) else [Loop(LoopKind.FOR, "a", batch, tuple(stmts))]
 
     def over_units(*body: Stmt) -> Stmt:
         return Loop(LoopKind.FOR, "b", batch, (Loop(LoopKind.FOR, "j", size, body),))
@@ -384,7 +394,11 @@ def _recurrence(
             for state, value in zip(states, first, strict=True)
         ]
         end = [over_units(Store(name, (steps + n, b, j), old[n])) for n in range(len(states))]
-        return [*begin, Loop(LoopKind.FOR, "t", steps, tuple(body)), *end] if steps else begin + end
+        return (
+            [*begin, Loop(LoopKind.FOR, "t", steps, tuple(body)), *end]
+            if steps != 0
+            else begin + end
+        )
 
     workspace = (*states, product, *([scaled] if masked else []))
     return Body(statements, workspace)

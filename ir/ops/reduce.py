@@ -16,6 +16,7 @@ from ..dims import IntExpr, int_max, product
 from ..dtype import DType
 from ..errors import LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Tensor
@@ -58,8 +59,10 @@ def reduction_rule(
     def rule(x: TensorType, axis: Any, keepdims: bool, **attrs: Any) -> TensorType:
         axes = normalise_axes(axis, x.rank, x)
         shape = tuple(reduced_shape(x.shape, axes, keepdims))
-        if needs_element and any(x.shape[a] == 0 for a in axes):
-            raise LoopwrightValueError(f"{x.short} has no element along axis {axis}")
+        message = f"{x.short} has no element along axis {axis}"
+        for a in axes if needs_element else ():
+            if not demand(1, "<=", x.shape[a], message):
+                raise LoopwrightValueError(message)
         return TensorType(shape, dtype or (x.dtype.part if to_part else x.dtype))
 
     return rule

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dims import Dim, IntExpr
+from ..dims import LARGEST_SIZE, Dim, IntExpr, bounds
 from ..dtype import DTYPES, DType, promote
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.requirements import require
@@ -42,6 +42,7 @@ __all__ = [
     "shorts",
     "sizes_of",
     "tensors",
+    "upper_bound",
 ]
 
 Attrs: TypeAlias = Mapping[str, Any]
@@ -254,3 +255,9 @@ def dtype_attr(value: Any) -> DType:
             f"dtype {value!r} is not supported; the dtypes are {', '.join(DTYPES)}"
         )
     return dtype
+
+
+def upper_bound(size: IntExpr) -> int:
+    """Returns an upper bound of a size."""
+    inside = bounds(size, {})
+    return LARGEST_SIZE if inside is None else inside[1]

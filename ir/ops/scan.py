@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, product, symbol
+from ..dims import Dim, IntExpr, as_int, int_max, int_min, product, symbol, typical
 from ..dtype import dtype_of
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
@@ -179,15 +179,17 @@ class _Scan:
     def __init__(self, x: Tensor, combiner: str, exclusive: bool, reverse: bool) -> None:
         self.x, self.combiner = x, combiner
         self.exclusive, self.reverse = exclusive, reverse
-        self.rows, self.size, self.columns = (as_int(s) for s in x.shape)
+        self.rows, self.size, self.columns = x.shape
         self.neutral = const(COMBINERS[combiner].identity(x.dtype), x.dtype)
 
     def statements(self, out: str) -> list[Stmt]:
         if 0 in (self.rows, self.size, self.columns):
             return []
-        if self.columns > 1:
+        if self.columns != 1:
             return self.by_columns(out)
-        if 2 * self.rows >= SQUARE_SIDE:
+        if isinstance(self.size, Dim):
+            return [loop("i", self.rows, *self.total(), *self.one_by_one(out, 0))]
+        if 2 * typical(self.rows) >= SQUARE_SIDE:
             return self.by_rows(out)
         long = self.size // (SQUARE_SIDE * ROW_PIECE) * SQUARE_SIDE * ROW_PIECE
         if long and not self.reverse:
@@ -207,12 +209,15 @@ class _Scan:
         )
         start = self.neutral if self.exclusive else self.x(*first)
         stmts = [loop("j", self.columns, Store(out, first, start))]
-        if self.size > 1:
+        if isinstance(self.size, Dim):  # there may be no row
+            stmts = [loop("f", int_min(self.size, 1), *stmts)]
+        if self.size != 1:
             step = (
                 Store(out, here, read(out, before, self.x.dtype)),
                 Accumulate(out, here, self.combiner, self.x(*(before if self.exclusive else here))),
             )
-            stmts.append(loop("k", self.size - 1, loop("j", self.columns, *step)))
+            rest = int_max(0, self.size - 1)
+            stmts.append(loop("k", rest, loop("j", self.columns, *step)))
         return [loop("i", self.rows, *stmts)]
 
     def total(self) -> tuple[Stmt, Stmt]:
@@ -221,26 +226,31 @@ class _Scan:
             Store("total", (0,), self.neutral),
         )
 
-    def one_by_one(self, out: str, begin: int) -> list[Stmt]:
-        """The rest of row ``i`` behind the first ``begin`` steps, whose sum is the total."""
-        here = (symbol("i"), self.place(symbol("k") + begin), 0)
+    def one_by_one(self, out: str, begin: int, first_row: IntExpr = 0) -> list[Stmt]:
+        """The rest of row ``first_row + i`` behind the first ``begin`` steps, whose sum is the
+        total."""
+        here = (symbol("i") + first_row, self.place(symbol("k") + begin), 0)
         add = Accumulate("total", (0,), self.combiner, self.x(*here))
         keep = Store(out, here, read("total", (0,), self.x.dtype))
         rest = self.size - begin
-        return [loop("k", rest, *((keep, add) if self.exclusive else (add, keep)))] if rest else []
+        steps = (keep, add) if self.exclusive else (add, keep)
+        return [loop("k", rest, *steps)] if rest != 0 else []
 
     def by_rows(self, out: str) -> list[Stmt]:
-        groups, rest = divmod(self.rows, SQUARE_SIDE)
+        groups, rest = self.rows // SQUARE_SIDE, self.rows % SQUARE_SIDE
         stmts: list[Stmt] = []
-        if groups:
+        if groups != 0:
             stmts.append(
                 loop("g", groups, *self.group(out, symbol("g") * SQUARE_SIDE, SQUARE_SIDE))
             )
+        if isinstance(rest, Dim):
+            first = groups * SQUARE_SIDE
+            return [*stmts, loop("i", rest, *self.total(), *self.one_by_one(out, 0, first))]
         return stmts + (self.group(out, groups * SQUARE_SIDE, rest) if rest else [])
 
     def group(self, out: str, begin: IntExpr, rows: int) -> list[Stmt]:
         """Scans ``rows`` rows from ``begin`` on in lanes."""
-        squares, rest = divmod(self.size, SQUARE_SIDE)
+        squares, rest = divmod(as_int(self.size), SQUARE_SIDE)
 
         def place(k: IntExpr) -> tuple[IntExpr, IntExpr, IntExpr]:
             return (begin + symbol("v"), k, 0)
@@ -329,7 +339,7 @@ class _Scan:
         return [loop("i", self.rows, *self.total(), blocks, *self.one_by_one(out, long))]
 
 
-def loop(var: str, extent: int, *body: Stmt) -> Loop:
+def loop(var: str, extent: IntExpr, *body: Stmt) -> Loop:
     """Returns a serial loop."""
     return Loop(LoopKind.FOR, var, extent, body)
 

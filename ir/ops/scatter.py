@@ -11,6 +11,7 @@ from ..dims import IntExpr, as_int, product, symbol
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, select
 from ..loop.kinds import LoopKind
@@ -18,7 +19,7 @@ from ..loop.nest import Accumulate, At, Loop, Stmt, Store
 from ..loop.tensor import Tensor
 from .compose import F, Value
 from .declare import Body, attr, composite, primitive
-from .rules import ANY, normalise_axis
+from .rules import ANY, normalise_axis, require_shape
 from .sampling import floats, ints, sample, truths
 
 __all__ = ["REDUCTIONS", "copied", "counted_from_end", "join", "loops", "scattered"]
@@ -37,7 +38,7 @@ def loops(prefix: str, shape: Sequence[IntExpr], *body: Stmt) -> tuple[Stmt, ...
     i0
     """
     for n in reversed(range(len(shape))):
-        body = (Loop(LoopKind.FOR, f"{prefix}{n}", as_int(shape[n]), body),)
+        body = (Loop(LoopKind.FOR, f"{prefix}{n}", shape[n], body),)
     return body
 
 
@@ -76,15 +77,18 @@ def _elements_rule(
     x: TensorType, indices: TensorType, updates: TensorType, axis: Any, reduction: Any
 ) -> TensorType:
     _check(x, indices, updates, reduction)
-    if indices.shape != updates.shape or indices.rank != x.rank or x.rank == 0:
-        raise LoopwrightTypeError(
-            f"indices {indices.short}, updates {updates.short} and {x.short} do not fit: the first "
-            "two have one shape, and all the same rank"
-        )
+    error = LoopwrightTypeError(
+        f"indices {indices.short}, updates {updates.short} and {x.short} do not fit: the first "
+        "two have one shape, and all the same rank"
+    )
+    if indices.rank != x.rank or x.rank == 0:
+        raise error
+    require_shape(indices.shape, updates.shape, error)
     axis = normalise_axis(axis, x.rank, x)
     for n, (size, whole) in enumerate(zip(indices.shape, x.shape, strict=True)):
-        if n != axis and isinstance(size, int) and isinstance(whole, int) and size > whole:
-            raise LoopwrightValueError(f"{indices.short} is longer than {x.short} on axis {n}")
+        message = f"{indices.short} is longer than {x.short} on axis {n}"
+        if n != axis and not demand(size, "<=", whole, message):
+            raise LoopwrightValueError(message)
     return x
 
 
@@ -166,7 +170,7 @@ def _scatter_elements(
         place = tuple(symbol("k") if n == axis else i for n, i in enumerate(at))
         store = join(reduction, name, place, updates(*at))
         chosen = counted_from_end(indices(*at), x.shape[axis])
-        here = At.of("k", as_int(x.shape[axis]), chosen, store)
+        here = At.of("k", x.shape[axis], chosen, store)
         return [*copied(name, x), *loops("i", indices.shape, here)]
 
     return Body(statements)
@@ -184,8 +188,10 @@ def _rows_rule(
 ) -> TensorType:
     _check(x, indices, updates, reduction)
     count, rank = indices.shape if indices.rank == 2 else (None, 0)
-    if rank != x.rank - 1 or updates.shape != (count, x.shape[-1]):
-        raise LoopwrightTypeError(f"{x.short}, {indices.short} and {updates.short} do not fit")
+    error = LoopwrightTypeError(f"{x.short}, {indices.short} and {updates.short} do not fit")
+    if count is None or rank != x.rank - 1:
+        raise error
+    require_shape(updates.shape, (count, x.shape[-1]), error)
     return x
 
 
@@ -231,12 +237,12 @@ def _scatter_rows(
     def statements(name: str) -> Sequence[Stmt]:
         place = (*(symbol(f"k{n}") for n in range(as_int(rank))), j)
         row: Stmt = Loop(
-            LoopKind.FOR, "j", as_int(x.shape[-1]), (join(reduction, name, place, updates(m, j)),)
+            LoopKind.FOR, "j", x.shape[-1], (join(reduction, name, place, updates(m, j)),)
         )
         for n in reversed(range(as_int(rank))):
             chosen = counted_from_end(indices(m, n), x.shape[n])
-            row = At.of(f"k{n}", as_int(x.shape[n]), chosen, row)
-        return [*copied(name, x), Loop(LoopKind.FOR, "m", as_int(count), (row,))]
+            row = At.of(f"k{n}", x.shape[n], chosen, row)
+        return [*copied(name, x), Loop(LoopKind.FOR, "m", count, (row,))]
 
     return Body(statements)
 
@@ -249,10 +255,10 @@ def _nd_rule(x: TensorType, indices: TensorType, updates: TensorType, reduction:
             f"the last axis of {indices.short} is not a place in {x.short}: it holds one index for "
             "each of the first axes"
         )
-    if updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
-        raise LoopwrightTypeError(
-            f"updates of {updates.short} do not fit the places {indices.short} in {x.short}"
-        )
+    error = LoopwrightTypeError(
+        f"updates of {updates.short} do not fit the places {indices.short} in {x.short}"
+    )
+    require_shape(updates.shape, (*indices.shape[:-1], *x.shape[depth:]), error)
     return x
 
 

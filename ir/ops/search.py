@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, product, symbol
+from ..dims import Dim, IntExpr, as_int, int_min, product, symbol
 from ..dtype import INT32, INT64
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
-from ..loop.expr import Expr, IndexLike, cast, const, op, read, select
+from ..loop.expr import Expr, IndexLike, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .compose import F, Value
 from .declare import Body, Element, attr, composite, primitive
-from .rules import ANY, same_dtype
+from .rules import ANY, require_shape, same_dtype, upper_bound
 from .sampling import floats, ints, sample, truths
 
 __all__: list[str] = []
@@ -38,12 +38,13 @@ _RIGHT = attr("True for the place behind equal elements", False)
 
 def _rule(x: TensorType, values: TensorType, right: Any) -> TensorType:
     same_dtype([x, values])
-    if x.rank == 0 or (x.rank > 1 and x.shape[:-1] != values.shape[:-1]):
-        raise LoopwrightTypeError(
-            f"{x.short} holds rows to be searched for {values.short}: one row, or the same rows"
-        )
-    if not isinstance(x.shape[-1], int):
-        raise LoopwrightTypeError(f"the rows of {x.short} need a constant size to be searched")
+    error = LoopwrightTypeError(
+        f"{x.short} holds rows to be searched for {values.short}: one row, or the same rows"
+    )
+    if x.rank == 0:
+        raise error
+    if x.rank > 1:
+        require_shape(x.shape[:-1], values.shape[:-1], error)
     return TensorType(values.shape, INT64)
 
 
@@ -111,26 +112,27 @@ def _search_few(out: TensorType, x: Tensor, values: Tensor, *, right: bool = _RI
         }
     """
 
-    def before(element: Expr, value: Expr) -> Expr:
-        """True if the value goes behind the element."""
-        test = op("less_equal" if right else "less", element, value)
-        if not value.dtype.is_float:
-            return test
-        last = op("isnan", value)  # behind all numbers, and behind other nans on the right
-        if right:
-            return op("logical_or", test, last)
-        return op("logical_or", test, op("logical_and", last, op("equal", element, element)))
-
     size = as_int(x.shape[-1])
 
     def element(*i: IndexLike) -> Expr:
         row = i[:-1] if len(x.shape) > 1 else ()
         place: Expr = const(0, INT32)
         for n in range(size):
-            place = op("add", place, cast(before(x(*row, n), values(*i)), INT32))
+            place = op("add", place, cast(_goes_behind(x(*row, n), values(*i), right), INT32))
         return cast(place, INT64)
 
     return element
+
+
+def _goes_behind(element: Expr, value: Expr, right: bool) -> Expr:
+    """True if the value goes behind the element."""
+    test = op("less_equal" if right else "less", element, value)
+    if not value.dtype.is_float:
+        return test
+    last = op("isnan", value)  # behind all numbers, and behind other nans on the right
+    if right:
+        return op("logical_or", test, last)
+    return op("logical_or", test, op("logical_and", last, op("equal", element, element)))
 
 
 def _rows_rule(x: TensorType, values: TensorType, right: Any) -> TensorType:
@@ -168,13 +170,16 @@ class _Search:
 
     def __init__(self, x: Tensor, values: Tensor, right: bool) -> None:
         self.x, self.values, self.right = x, values, right
-        self.rows, self.size = (as_int(s) for s in x.shape)
-        self.count = as_int(values.shape[1])
+        self.rows, length = x.shape
+        self.length, self.count = length, values.shape[1]
+        self.size = length if isinstance(length, int) else 0
         self.power = 1 << self.size.bit_length() >> 1
 
     def statements(self, out: str) -> Sequence[Stmt]:
         if 0 in (self.rows, self.count):
             return []
+        if isinstance(self.length, Dim) or isinstance(self.count, Dim):
+            return self.one_by_one(out)
         blocks, rest = divmod(self.count, SEARCHED_AT_ONCE)
         body: list[Stmt] = []
         if blocks:
@@ -183,6 +188,23 @@ class _Search:
         if rest:
             body += self.block(out, blocks * SEARCHED_AT_ONCE, rest)
         return [Loop(LoopKind.FOR, "r", self.rows, tuple(body))]
+
+    def one_by_one(self, out: str) -> Sequence[Stmt]:
+        """The statements for symbolic sizes: one value after the other, by as many steps as the
+        longest row needs; a step that leaves the row is not taken."""
+        r, k = symbol("r"), symbol("k")
+        here, place = (r, k), read(out, (r, k), INT64)
+        last = index(self.length - 1)
+        steps: list[Stmt] = []
+        for power in reversed(range(upper_bound(self.length).bit_length())):
+            behind = self.behind(place, 1 << power)
+            element = self.x(r, op("minimum", behind, last))
+            inside = op("less_equal", behind, last)
+            test = op("logical_and", inside, _goes_behind(element, self.values(*here), self.right))
+            steps.append(self.taken(out, here, test, 1 << power))
+        some = Loop(LoopKind.FOR, "s", int_min(self.length, 1), tuple(steps))
+        each = Loop(LoopKind.FOR, "k", self.count, (Store(out, here, const(0, INT64)), some))
+        return [Loop(LoopKind.FOR, "r", self.rows, (each,))]
 
     def block(self, out: str, begin: IntExpr, count: int) -> list[Stmt]:
         """Searches for ``count`` values from ``begin`` on."""
@@ -279,8 +301,8 @@ def _searchsorted(x: Value, values: Value, *, right: bool = _RIGHT) -> Value:
           nn.searchsorted(%x, %values)
         }
     """
-    size = as_int(x.shape[-1])
-    if size <= COUNTED:
+    size = x.shape[-1]
+    if isinstance(size, int) and size <= COUNTED:
         return F.search_few(x, values, right=right)
     rows = product(x.shape[:-1])
     count = values.shape[-1] if x.rank > 1 else product(values.shape)

@@ -13,6 +13,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, floordiv, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern
+from ..graph.requirements import greater, lesser
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
 from ..loop.reindex import reshape_index
@@ -25,6 +26,7 @@ from .rules import (
     is_size,
     normalise_axes,
     normalise_axis,
+    require_equal,
     sizes_of,
 )
 from .sampling import floats, ints, sample, truths
@@ -56,7 +58,8 @@ def _reshape_rule(x: TensorType, newshape: Any) -> TensorType:
     if product(sizes) != x.size:
         text = ", ".join(map(str, asked))
         other = "does not divide them" if unknown else f"has {product(sizes)}"
-        raise LoopwrightTypeError(f"{x.short} has {x.size} elements, the shape ({text}) {other}")
+        error = LoopwrightTypeError(f"{x.short} has {x.size} elements, the shape ({text}) {other}")
+        require_equal(product(sizes), x.size, error)
     return TensorType(tuple(sizes), x.dtype)
 
 
@@ -153,11 +156,13 @@ def _transpose(
 def _broadcast_to_rule(x: TensorType, shape: Any) -> TensorType:
     shape = sizes_of(shape)
     front = len(shape) - x.rank
-    if front < 0 or any(
-        old != new and old != 1 for old, new in zip(x.shape, shape[max(front, 0) :], strict=True)
-    ):
-        text = ", ".join(map(str, shape))
-        raise LoopwrightTypeError(f"{x.short} does not broadcast to ({text})")
+    text = ", ".join(map(str, shape))
+    error = LoopwrightTypeError(f"{x.short} does not broadcast to ({text})")
+    if front < 0:
+        raise error
+    for old, new in zip(x.shape, shape[front:], strict=True):
+        if old not in (new, 1):
+            require_equal(old, new, error)
     return TensorType(shape, x.dtype)
 
 
@@ -246,7 +251,8 @@ def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
     gone = _squeezed(axis, x)
     for a in gone:
         if x.shape[a] != 1:
-            raise LoopwrightTypeError(f"axis {a} of {x.short} has size {x.shape[a]}, not 1")
+            error = LoopwrightTypeError(f"axis {a} of {x.short} has size {x.shape[a]}, not 1")
+            require_equal(x.shape[a], 1, error)
     return TensorType(tuple(s for a, s in enumerate(x.shape) if a not in gone), x.dtype)
 
 
@@ -294,10 +300,8 @@ def _diagonal_rule(x: TensorType, offset: int, axis1: Any, axis2: Any) -> Tensor
     rows, columns = x.shape[first], x.shape[second]
     if offset == 0 and rows == columns:
         size = rows
-    elif isinstance(rows, Dim) or isinstance(columns, Dim):
-        raise LoopwrightTypeError(f"its length is not known for {x.short}")
     else:
-        size = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+        size = greater(0, lesser(rows + min(offset, 0), columns - max(offset, 0)))
     rest = tuple(s for a, s in enumerate(x.shape) if a not in (first, second))
     return TensorType((*rest, size), x.dtype)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dims import as_int, symbol
+from ..dims import IntExpr, as_int, symbol
 from ..dtype import BOOL, FLOAT64
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
@@ -23,6 +23,7 @@ from ..loop.nest import Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body, primitive
+from .rules import require_shape
 from .sampling import floats, sample
 
 __all__ = ["MOST_EQUATIONS"]
@@ -51,7 +52,7 @@ class _Code:
 
         return apply
 
-    def body(self, rows: int, results: Sequence[Number]) -> Body:
+    def body(self, rows: IntExpr, results: Sequence[Number]) -> Body:
         """The meaning of an operator on a stack of ``rows``, given the numbers of one of them."""
 
         def statements(out: str) -> list[Stmt]:
@@ -145,8 +146,9 @@ def _reference(
 
 
 def _stack_of(x: TensorType) -> int:
-    size = as_int(x.shape[1]) if x.rank == 3 else 0
-    if x.rank != 3 or x.shape[1] != x.shape[2] or not 1 <= size <= MOST_EQUATIONS:
+    size = x.shape[1] if x.rank == 3 else 0
+    square = x.rank == 3 and x.shape[1] == x.shape[2] and isinstance(size, int)
+    if not (square and isinstance(size, int) and 1 <= size <= MOST_EQUATIONS):
         raise LoopwrightTypeError(
             f"a stack of square matrices of up to {MOST_EQUATIONS} rows, not {x.short}"
         )
@@ -157,8 +159,11 @@ def _stack_of(x: TensorType) -> int:
 
 def _solve_rule(a: TensorType, b: TensorType) -> TensorType:
     size = _stack_of(a)
-    if b.rank != 3 or b.shape[:2] != a.shape[:2] or b.dtype is not FLOAT64:
-        raise LoopwrightTypeError(f"right sides {b.short} of {a.short}")
+    error = LoopwrightTypeError(f"right sides {b.short} of {a.short}")
+    if b.rank != 3 or b.dtype is not FLOAT64:
+        raise error
+    require_shape(b.shape[:2], a.shape[:2], error)
+    as_int(b.shape[2])
     return TensorType((size * b.shape[2] + 2, a.shape[0]), FLOAT64)
 
 
@@ -195,7 +200,7 @@ def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
     """
     m, r = _Code(), symbol("r")
     entries = [_of_stack(x, lambda i, j, x=x: x(r, i, j)) for x in (a, b)]
-    return m.body(as_int(out.shape[1]), _solved(m, *entries))
+    return m.body(out.shape[1], _solved(m, *entries))
 
 
 @primitive(
@@ -220,4 +225,4 @@ def _cholesky_small(out: TensorType, a: Tensor) -> Body:
         }
     """
     m, r = _Code(), symbol("r")
-    return m.body(as_int(out.shape[1]), _factored(m, _of_stack(a, lambda i, j: a(r, i, j))))
+    return m.body(out.shape[1], _factored(m, _of_stack(a, lambda i, j: a(r, i, j))))

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, product, symbol
+from ..dims import IntExpr, product, symbol, typical
 from ..dtype import INT32, INT64, DType
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
@@ -26,7 +27,7 @@ from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .compose import F, Value
 from .declare import Body, attr, composite, primitive
-from .rules import ANY, normalise_axis
+from .rules import ANY, normalise_axis, upper_bound
 from .sampling import extremes, floats, ints, sample, specials, truths
 from .sort_keys import STACK_ROW_BYTES, element, in_vectors, key, key_type
 
@@ -86,16 +87,18 @@ class _Sort:
 
     def __init__(self, x: Tensor, descending: bool, positions: bool) -> None:
         self.x, self.descending, self.positions = x, descending, positions
-        self.rows, self.size = (as_int(s) for s in x.shape)
+        self.rows, self.size = x.shape
         self.kind = key_type(x.dtype)
         bits = self.kind.bits
-        self.counts_all = self.size <= SHORT_ROW
-        self.digit = WIDE_DIGIT if self.size >= LONG_ROW and bits > 8 else 8
+        constant = isinstance(self.size, int)
+        self.counts_all = constant and self.size <= SHORT_ROW
+        self.digit = WIDE_DIGIT if typical(self.size) >= LONG_ROW and bits > 8 else 8
         self.passes = 1 if self.counts_all else -(-bits // self.digit)
         between = self.passes - 1
         self.keys = [self.buffer(f"keys{n}", self.kind) for n in range(min(2, 1 + between))]
         self.places = [self.buffer(f"places{n}", INT32) for n in range(min(2, between) * positions)]
-        self.on_stack = self.size * max(self.kind.bytes, 4) <= STACK_ROW_BYTES
+        row = upper_bound(self.size) * max(self.kind.bytes, 4)
+        self.on_stack = constant and row <= STACK_ROW_BYTES
 
     def buffer(self, name: str, dtype: DType) -> Buffer:
         return Buffer(name, (self.rows, self.size), dtype)
@@ -265,8 +268,9 @@ def _argsort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING)
 
 def _top_rule(x: TensorType, k: Any, largest: Any) -> TensorType:
     size = _rows_rule(x, x.dtype).shape[1]
-    if not isinstance(k, int) or k < 0 or (isinstance(size, int) and k > size):
-        raise LoopwrightValueError(f"the first {k} of rows of {x.short}")
+    message = f"the first {k} of rows of {x.short}"
+    if not isinstance(k, int) or k < 0 or not demand(k, "<=", size, message):
+        raise LoopwrightValueError(message)
     return TensorType((x.shape[0], k), INT64)
 
 
@@ -313,7 +317,7 @@ class _Top:
 
     def __init__(self, x: Tensor, k: int, largest: bool) -> None:
         self.x, self.k, self.largest = x, k, largest
-        self.rows, self.size = (as_int(s) for s in x.shape)
+        self.rows, self.size = x.shape
         self.kind = key_type(x.dtype)
 
     def key(self, place: IntExpr) -> Expr:
@@ -329,15 +333,15 @@ class _Top:
         k = self.k
         if 0 in (self.rows, k):
             return []
-        chunks, rest = divmod(self.size - k, COMPARED_KEYS)
+        chunks, rest = (self.size - k) // COMPARED_KEYS, (self.size - k) % COMPARED_KEYS
         body: list[Stmt] = [
             Alloc(Buffer("best", (k,), self.kind), Scope.STACK),
             Alloc(Buffer("places", (k,), INT64), Scope.STACK),
             *self.first(),
         ]
-        if chunks:
+        if chunks != 0:
             body.append(Loop(LoopKind.FOR, "n", chunks, self.chunk()))
-        if rest:
+        if rest != 0:
             last = symbol("t") + (self.size - rest)
             body.append(Loop(LoopKind.FOR, "t", rest, self.inserted(last)))
         o = symbol("o")
@@ -509,8 +513,9 @@ def _argsort(
 def _first_rule(x: TensorType, k: Any, axis: Any, largest: Any) -> TensorType:
     axis = normalise_axis(axis, x.rank, x)
     size = x.shape[axis]
-    if not isinstance(k, int) or k < 0 or (isinstance(size, int) and k > size):
-        raise LoopwrightValueError(f"the first {k} of {size} elements of {x.short}")
+    message = f"the first {k} of {size} elements of {x.short}"
+    if not isinstance(k, int) or k < 0 or not demand(k, "<=", size, message):
+        raise LoopwrightValueError(message)
     return TensorType((*x.shape[:axis], k, *x.shape[axis + 1 :]), INT64)
 
 
@@ -545,7 +550,7 @@ def _top_k_indices(
           nn.top_k_indices(%x, k=4)
         }
     """
-    size = as_int(x.shape[axis % x.rank])
+    size = typical(x.shape[axis % x.rank])
 
     def first(rows: Value) -> Value:
         if few_first(k, size):

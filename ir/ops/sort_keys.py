@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dims import as_int, symbol
+from ..dims import symbol
 from ..dtype import DTYPES, DType
 from ..loop.expr import Expr, cast, const, op, read, select
 from ..loop.kinds import LoopKind, Scope
@@ -65,14 +65,14 @@ def element(made: Expr, dtype: DType, descending: bool) -> Expr:
 def in_vectors(x: Tensor, descending: bool) -> Body:
     """Returns the body that sorts elements of 16 bits or more in vectors: integers in the result,
     others by their keys, which have 32 bits or more."""
-    rows, size = (as_int(s) for s in x.shape)
+    rows, size = x.shape
     if 0 in (rows, size):
         return Body(lambda out: [])
     r, n, direct = symbol("r"), symbol("n"), x.dtype.is_integer and x.dtype.bits >= 32
     narrow = key_type(x.dtype)
     wide = DTYPES[f"uint{max(32, x.dtype.bits)}"]
     keys = Buffer("keys", (rows, size), wide)
-    on_stack = size * wide.bytes <= STACK_ROW_BYTES
+    on_stack = isinstance(size, int) and size * wide.bytes <= STACK_ROW_BYTES
 
     def inverted(value: Expr) -> Expr:
         return op("bitwise_not", value) if descending else value

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import as_int, symbol
+from ..dims import symbol
 from ..dtype import INT32, INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
@@ -19,7 +19,7 @@ from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .compose import F, Value
 from .declare import Body, attr, composite, primitive
-from .rules import same_dtype
+from .rules import require_shape, same_dtype
 from .sampling import floats, sample
 
 __all__: list[str] = []
@@ -86,7 +86,7 @@ def _keep_boxes(
           keep_boxes(%boxes, most=8)
         }
     """
-    rows, size = (as_int(s) for s in boxes.shape[:2])
+    rows, size = boxes.shape[:2]
     dtype = boxes.dtype
     r, i, j = symbol("r"), symbol("i"), symbol("j")
     # Columns of the corners, the area, and 1 while a box is left: all contiguous along the boxes.
@@ -155,8 +155,8 @@ def _rule(
 ) -> TensorType:
     same_dtype([boxes, scores])
     result = _sorted_rule(boxes, most, overlap)
-    if scores.shape != boxes.shape[:2]:
-        raise LoopwrightTypeError(f"one score for each box: {scores.short} for {boxes.short}")
+    error = LoopwrightTypeError(f"one score for each box: {scores.short} for {boxes.short}")
+    require_shape(scores.shape, boxes.shape[:2], error)
     return result
 
 
@@ -207,7 +207,7 @@ def _non_max_suppression(
           nn.non_max_suppression(%boxes, %scores, most=8)
         }
     """
-    rows, size = (as_int(s) for s in scores.shape)
+    rows, size = scores.shape
     first, second = (
         F.strided_slice(boxes, begin=(0, 0, n), end=(rows, size, n + 2), strides=(1, 1, 1))
         for n in (0, 2)

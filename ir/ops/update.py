@@ -10,6 +10,7 @@ from ..dims import IntExpr
 from ..dtype import BOOL
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, select
 from ..loop.tensor import Tensor, index_div, index_less, index_mod, index_sub, index_within
@@ -36,12 +37,11 @@ def _strided_set_rule(x: TensorType, value: TensorType, begin: Any, strides: Any
             raise LoopwrightValueError(
                 f"begin {first} and stride {stride} on axis {axis} are no slice"
             )
-        beyond = first + (size - 1) * stride - x.shape[axis]
-        low = isinstance(first, int) and first < 0
-        if size != 0 and (low or (isinstance(beyond, int) and beyond >= 0)):
-            raise LoopwrightTypeError(
-                f"{value.short} from {first} by {stride} leaves axis {axis} of {x.short}"
-            )
+        message = f"{value.short} from {first} by {stride} leaves axis {axis} of {x.short}"
+        last = first + (size - 1) * stride
+        fits = size == 0 or demand(0, "<=", first, message)
+        if not fits or (size != 0 and not demand(last, "<", x.shape[axis], message)):
+            raise LoopwrightTypeError(message)
     return x
 
 

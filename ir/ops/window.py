@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightValueError
+from ..graph.requirements import demand
 from ..graph.types import TensorType
 from .declare import attr
 from .rules import is_size
@@ -118,9 +119,10 @@ def window_span(size: int, dilation: int) -> int:
 
 def window_count(size: IntExpr, window: int, stride: int, x: TensorType) -> IntExpr:
     """Returns the number of windows that span ``window`` elements and fit in ``size``."""
-    if isinstance(size, int) and size < window:
+    message = f"a window of {window} does not fit into {size} elements of {x.short}"
+    if not demand(window, "<=", size, message):
         raise LoopwrightValueError(
-            f"a window of {window} does not fit into {size} elements of {x.short}",
+            message,
             hint="more padding, or a smaller window or dilation",
         )
     return floordiv(size - window, stride) + 1

@@ -75,7 +75,7 @@ def leaf_type(value: Any) -> LeafType | Fixed:
     """Returns the type of a leaf. LoopwrightTypeError for an array of a dtype that the language
     does not have."""
     if type(value) is Proxy:
-        return LeafType(value.shape, value.type.dtype, value.weak, not value.is_scalar)
+        return LeafType(value.type.shape, value.type.dtype, value.weak, not value.is_scalar)
     number = _NUMBERS.get(type(value))
     if number is not None:
         return LeafType((), dtype_of(number), type(value), array=False)

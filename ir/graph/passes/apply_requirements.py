@@ -23,16 +23,23 @@ After::
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from ...dims import (
+    Atom as SizeAtom,
+)
+from ...dims import (
     Dim,
+    FloorDiv,
     IntExpr,
+    Max,
+    Min,
     Mod,
     Symbol,
     bounds,
-    ceildiv,
-    floordiv,
+    of_atom,
+    product,
     size,
     size_symbols,
     substitute,
@@ -130,37 +137,63 @@ def _equal(zero: Dim, sizes: dict[str, Symbol]) -> dict[str, IntExpr] | None:
     """Solves ``zero == 0`` for one of the sizes, or for a multiple that a remainder of 0 says it
     is."""
     for name, unknown in sizes.items():
-        alone: IntExpr = Dim((((unknown,), 1),))
-        coefficient = next((c for atoms, c in zero.terms if atoms == (unknown,)), 0)
-        rest = zero - coefficient * alone
+        coefficient, rest = _linear(zero, unknown)
         if abs(coefficient) != 1 or name in symbols(rest):
             continue
         value = -rest * coefficient
         narrower = _within(value, unknown)
         return {**narrower, name: substitute(value, narrower)}
-    remainder = next(
-        (a for atoms, c in zero.terms for a in atoms if isinstance(a, Mod) and abs(c) == 1), None
-    )
-    if remainder is None or not isinstance(remainder.right, int) or len(zero.terms) > 2:
-        return None
-    rest = next((c for atoms, c in zero.terms if not atoms), 0)
-    sign = next(c for atoms, c in zero.terms if atoms)
-    return _multiple(remainder.left, remainder.right, -rest * sign)
+    for atoms, coefficient in zero.terms:
+        atom = atoms[-1] if atoms else None
+        if isinstance(atom, FloorDiv) and _is_remainder(zero, atoms, coefficient):
+            assert isinstance(atom.right, int)
+            return _multiple(atom.left, atom.right, 0)
+        if len(atoms) != 1 or abs(coefficient) != 1:
+            continue
+        value = (coefficient * of_atom(atoms[0]) - zero) * coefficient  # of the atom
+        step: dict[str, IntExpr] | None = None
+        if isinstance(atom, Mod) and isinstance(atom.right, int) and isinstance(value, int):
+            step = _multiple(atom.left, atom.right, value)
+        elif isinstance(atom, Min | Max) and value in (atom.left, atom.right):
+            other = atom.right if value == atom.left else atom.left
+            step = _narrowed(other - value if isinstance(atom, Min) else value - other)
+        if step is not None:
+            return step
+    return None
+
+
+def _is_remainder(zero: Dim, atoms: tuple[SizeAtom, ...], coefficient: int) -> bool:
+    """True if ``zero`` is ``factor * (left - right * (left // right))`` for the quotient that is
+    the last of the atoms of one of its terms."""
+    *others, quotient = atoms
+    assert isinstance(quotient, FloorDiv)
+    if not isinstance(quotient.right, int) or coefficient % quotient.right:
+        return False
+    factor = product(of_atom(atom) for atom in others) * -(coefficient // quotient.right)
+    return zero == factor * (quotient.left - quotient.right * of_atom(quotient))
 
 
 def _multiple(value: IntExpr, divisor: int, remainder: int) -> dict[str, IntExpr] | None:
-    """Solves ``value % divisor == remainder`` where the value is a size and a constant."""
+    """Solves ``value % divisor == remainder`` where the value is linear in one size."""
     sizes = size_symbols(value)
     if len(sizes) != 1 or not isinstance(value, Dim):
         return None
     ((name, unknown),) = sizes.items()
-    more = value - Dim((((unknown,), 1),))
-    if isinstance(more, Dim) or unknown.low is None or unknown.high is None:
+    factor, more = _linear(value, unknown)
+    common = math.gcd(factor, divisor)
+    if isinstance(more, Dim) or (remainder - more) % common or unknown.low is None:
         return None
-    shift = (remainder - more) % divisor
-    low, high = ceildiv(unknown.low - shift, divisor), floordiv(unknown.high - shift, divisor)
-    assert isinstance(low, int) and isinstance(high, int)
-    return {name: divisor * size(name, low, high) + shift} if low <= high else None
+    assert unknown.high is not None
+    step = divisor // common
+    shift = (remainder - more) // common * pow(factor // common, -1, step) % step
+    low, high = -(-(unknown.low - shift) // step), (unknown.high - shift) // step
+    return {name: step * size(name, low, high) + shift} if low <= high else None
+
+
+def _linear(value: Dim, unknown: Symbol) -> tuple[int, IntExpr]:
+    """Returns the coefficient of a size, and the other terms."""
+    coefficient = next((c for atoms, c in value.terms if atoms == (unknown,)), 0)
+    return coefficient, value - coefficient * unknown.expr
 
 
 def _within(value: IntExpr, unknown: Symbol) -> dict[str, IntExpr]:
@@ -177,8 +210,7 @@ def _narrowed(positive: IntExpr) -> dict[str, IntExpr] | None:
     if len(sizes) != 1 or not isinstance(positive, Dim):
         return None
     ((name, unknown),) = sizes.items()
-    coefficient = next((c for atoms, c in positive.terms if atoms == (unknown,)), 0)
-    rest = positive - coefficient * Dim((((unknown,), 1),))
+    coefficient, rest = _linear(positive, unknown)
     if not coefficient or isinstance(rest, Dim) or unknown.low is None or unknown.high is None:
         return None
     low, high = unknown.low, unknown.high

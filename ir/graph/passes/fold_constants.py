@@ -166,7 +166,7 @@ class _Folder:
             return None
         arrays = [a.value for a in call.args if isinstance(a, Constant)]
         size = _bytes(var.type)
-        if len(arrays) != len(call.args) or not 0 <= size <= MOST_FOLDED:
+        if len(arrays) != len(call.args) or not 0 <= size <= MOST_FOLDED or function.sizes:
             return None
         inner = [b.value for b in function.body.bindings if isinstance(b.value, Call)]
         if any(_is_symbolic(value) for each in inner for value in each.attrs.values()):
