@@ -149,7 +149,7 @@ def learnt_cases(
     (equal ones). ``layouts`` says how a schedule packs constants. None if there is no choice.
 
     >>> learnt_cases([{"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 3.99}, {"a": 9.0, "b": 6.0}])[0]
-    ('a', 'b', 'b')
+    ('a', 'a', 'b')
     """
     shares = [w / sum(weights) for w in weights] if weights else [1 / len(times)] * len(times)
     best = [min(seconds.values(), default=math.inf) for seconds in times]

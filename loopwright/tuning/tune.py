@@ -35,7 +35,7 @@ from ..autotune.program.in_program import InProgram, RolledBack
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult, TaskResult
 from ..autotune.progress import make_progress
-from ..autotune.ranges import AtPoint, Weights, typical_point
+from ..autotune.ranges import AtPoint, Weights
 from ..autotune.request import TuneRequest
 from ..autotune.search.strategies import STRATEGIES
 from ..autotune.select import Chosen
@@ -300,14 +300,17 @@ class _Session:
     ) -> ProgramResult:
         """Tunes the kernels, and those that would be used if a close choice were made otherwise."""
         current = self.variants.of(decided.taken)
+        symbolic = bool(self.arguments[0].values)  # then the kernels that are used are enough
         contenders = [
             prim
-            for prim in (decided.contenders if self.plan.close_choices else ())
+            for prim in (decided.contenders if self.plan.close_choices and not symbolic else ())
             if self.variants.hash_of(prim) not in current.workloads
         ]
         prims = [*current.prims, *contenders]
-        if self.arguments[0].values:
-            self.weigh(decided, contenders)
+        if symbolic:
+            parts = self.build(decided.taken).parts
+            assert parts is not None
+            self.weights = kernel_weights(parts.program, parts.prims, self.arguments)
         tasks = self.tasks(prims, decided, profile)
         machine = known_machine(self.target)
         # A share of an estimated peak would say nothing.
@@ -327,15 +330,6 @@ class _Session:
         unsearched = ProgramResult((), self.plan.elapsed, self.limits, "budget")
         report = self.stages.run("the search", searched, unsearched)
         return replace(report, budget=self.limits)
-
-    def weigh(self, decided: Decided, contenders: Sequence[PrimFunc]) -> None:
-        """Finds the points at which the kernels are tuned; of contenders the typical one will do,
-        as it tells which choice is better."""
-        parts = self.build(decided.taken).parts
-        if parts is not None:
-            self.weights = kernel_weights(parts.program, parts.prims, self.arguments)
-        for prim in (p for p in contenders if p.sizes):
-            self.weights.setdefault(workload_of(prim).hash, [(typical_point(prim), 1.0)])
 
     def tasks(
         self, prims: Sequence[PrimFunc], decided: Decided, profile: Rounds | None

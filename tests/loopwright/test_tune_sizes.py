@@ -17,7 +17,7 @@ W = np.linspace(-1, 1, 32 * 48, dtype=np.float32).reshape(32, 48)
 
 
 def layer(x: Any) -> Any:
-    return np.maximum(x @ W, 0)
+    return x @ W
 
 
 def dynamic(**options: Any) -> Any:
