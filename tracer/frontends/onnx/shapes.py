@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
+from ....ir.dims import LARGEST_SIZE, Dim, IntExpr, ceildiv, int_max, int_min, product
 from ....ir.dtype import Array
 from ....ir.errors import LoopwrightValueError
-from .table import Node, Value, converter, known, known_ints
+from ....ir.graph.requirements import require
+from ...creation import arange, full
+from ...shaping import broadcast_shapes
+from .sizes import array_of_sizes
+from .table import Node, Value, converter, is_sizes, known, known_ints, known_sizes
 from .tensors import numpy_dtype
 
 __all__ = ["checked_shape"]
@@ -19,9 +25,17 @@ MOST_MADE_ELEMENTS = 1 << 27
 """Elements of an array that a model describes by its shape alone. More are no model's."""
 
 
-def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Returns a shape of which an array can be made. Raises LoopwrightValueError for others."""
-    if any(size < 0 for size in shape) or math.prod(shape) > MOST_MADE_ELEMENTS:
+def checked_shape(shape: Sequence[IntExpr]) -> tuple[Any, ...]:
+    """Returns a shape of which an array can be made. Raises LoopwrightValueError for others; that
+    symbolic sizes are not negative becomes a requirement."""
+    numbers = [size for size in shape if isinstance(size, int)]
+    message = "the size of an array"
+    others = [require(0, "<=", size, message) for size in shape if isinstance(size, Dim)]
+    if (
+        any(size < 0 for size in numbers)
+        or math.prod(numbers) > MOST_MADE_ELEMENTS
+        or not all(others)
+    ):
         raise LoopwrightValueError(f"an array of shape {tuple(shape)} is asked for")
     return tuple(shape)
 
@@ -49,25 +63,28 @@ def _constant(
     return np.array(ints, np.int64)
 
 
-@converter("ConstantOfShape", since=9)
+@converter("ConstantOfShape", since=9, sizes=("shape",))
 def _constant_of_shape(shape: Value, *, value: Array | None = None) -> Value:
     element = np.zeros(1, np.float32) if value is None else value
-    sizes = checked_shape(known_ints(shape, "shape"))
-    return np.full(sizes, element.reshape(()), element.dtype)
+    sizes = checked_shape(known_sizes(shape, "shape"))
+    return full(sizes, element.reshape(())[()], element.dtype)
 
 
 @converter("Shape", since=1)
 def _shape(x: Value, *, start: int = 0, end: int | None = None) -> Value:
-    return np.array(x.shape, np.int64)[start:end]
+    return array_of_sizes(x.shape)[start:end]
 
 
 @converter("Size", since=1)
 def _size(x: Value) -> Value:
-    return np.array(math.prod(x.shape), np.int64)
+    return array_of_sizes(product(x.shape))
 
 
-@converter("Range", since=11)
+@converter("Range", since=11, sizes=("start", "limit", "delta"))
 def _range(start: Value, limit: Value, delta: Value) -> Value:
+    if any(map(is_sizes, (start, limit, delta))):
+        first, end, step = (known_sizes(v, "limit")[0] for v in (start, limit, delta))
+        return arange(first, end, step)
     first, end, step = known(start, "start"), known(limit, "limit"), known(delta, "delta")
     checked_shape([max(0, math.ceil((end.item() - first.item()) / step.item()))])
     return np.arange(first.item(), end.item(), step.item(), dtype=first.dtype)
@@ -87,9 +104,9 @@ def _identity(x: Value) -> Value:
 # Shapes.
 
 
-@converter("Reshape", since=5)
+@converter("Reshape", since=5, sizes=("shape",))
 def _reshape(x: Value, shape: Value, *, allowzero: int = 0) -> Value:
-    sizes = known_ints(shape, "shape")
+    sizes = known_sizes(shape, "shape")
     if not allowzero:
         sizes = [x.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)]
     if -1 in sizes and 0 in x.shape:  # NumPy cannot infer a size of an empty array
@@ -124,15 +141,16 @@ def _unsqueeze(x: Value, axes: Value) -> Value:
     return np.expand_dims(x, tuple(known_ints(axes, "axes")))
 
 
-@converter("Expand", since=8)
+@converter("Expand", since=8, sizes=("shape",))
 def _expand(x: Value, shape: Value) -> Value:
-    wanted = checked_shape(known_ints(shape, "shape"))
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, wanted))
+    wanted = checked_shape(known_sizes(shape, "shape"))
+    whole: Any = broadcast_shapes(x.shape, wanted)
+    return np.broadcast_to(x, whole)
 
 
-@converter("Tile", since=6)
+@converter("Tile", since=6, sizes=("repeats",))
 def _tile(x: Value, repeats: Value) -> Value:
-    counts = known_ints(repeats, "repeats")
+    counts = known_sizes(repeats, "repeats")
     checked_shape([size * count for size, count in zip(x.shape, counts, strict=True)])
     return np.tile(x, counts)
 
@@ -177,24 +195,30 @@ def _split_by_attribute(
     return _parts(x, axis, split or len(node.outputs))
 
 
-@converter("Split", since=13)
+@converter("Split", since=13, sizes=("split",))
 def _split(
     node: Node, x: Value, split: Value = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> Value:
     if split is not None:
-        return _parts(x, axis, known_ints(split, "split"))
+        return _parts(x, axis, known_sizes(split, "split"))
     return _parts(x, axis, num_outputs or len(node.outputs))
 
 
-def _parts(x: Value, axis: int, sizes: Sequence[int] | int) -> Value:
+def _parts(x: Value, axis: int, sizes: Sequence[IntExpr] | int) -> Value:
     """``x`` in parts of these ``sizes``, or in so many equal ones, of which the last is smaller."""
     whole = x.shape[axis]
     if isinstance(sizes, int):
-        each = -(-whole // sizes)
-        sizes = [max(0, min(each, whole - part * each)) for part in range(sizes)]
-    if sum(sizes) != whole or min(sizes) < 0:
+        each = ceildiv(whole, sizes)
+        sizes = [int_max(0, int_min(each, whole - part * each)) for part in range(sizes)]
+    ends = list(accumulate(sizes))
+    if not require(ends[-1], "==", whole, f"parts of {sizes}"):
         raise LoopwrightValueError(f"the parts {list(sizes)} do not make up the axis of {whole}")
-    return tuple(np.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
+    checked_shape(sizes)
+    if all(isinstance(end, int) for end in ends):
+        places: Any = ends[:-1]
+        return tuple(np.split(x, places, axis))
+    before = (slice(None),) * (axis % x.ndim)
+    return tuple(x[(*before, slice(*part))] for part in pairwise([0, *ends]))
 
 
 @converter("Slice", since=1)
@@ -204,12 +228,12 @@ def _slice_by_attributes(
     return _sliced(x, starts, ends, axes, None)
 
 
-@converter("Slice", since=10)
+@converter("Slice", since=10, sizes=("starts", "ends"))
 def _slice(x: Value, starts: Value, ends: Value, axes: Value = None, steps: Value = None) -> Value:
     return _sliced(
         x,
-        known_ints(starts, "starts"),
-        known_ints(ends, "ends"),
+        known_sizes(starts, "starts"),
+        known_sizes(ends, "ends"),
         None if axes is None else known_ints(axes, "axes"),
         None if steps is None else known_ints(steps, "steps"),
     )
@@ -228,11 +252,24 @@ def _sliced(
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         # As Python's slices, only that no end means "before the first" but one far below zero.
         size = x.shape[axis]
+        if not all(isinstance(each, int) for each in (size, start, end)):
+            key[axis] = _slice_of_sizes(start, end, step)
+            continue
         if step < 0:  # Python begins before the first element there, ONNX at it
             start = max(start + size if start < 0 else start, 0)
         first, last, step = slice(start, end, step).indices(size)
         key[axis] = slice(first, None if last < 0 else last, step)
     return x[tuple(key)]
+
+
+def _slice_of_sizes(start: Any, end: Any, step: int) -> slice:
+    """Returns Python's slice of an axis, where there are symbolic sizes. The ends that mean "all"
+    are far outside of any array."""
+    if isinstance(end, int) and abs(end) >= LARGEST_SIZE:
+        end = None
+    if isinstance(start, int) and (start >= LARGEST_SIZE if step < 0 else start == 0):
+        start = None
+    return slice(start, end, step)
 
 
 @converter("Pad", since=2)
@@ -242,7 +279,7 @@ def _pad_by_attributes(
     return _padded(x, pads, value, range(x.ndim), mode)
 
 
-@converter("Pad", since=11)
+@converter("Pad", since=11, sizes=("pads",))
 def _pad(
     x: Value,
     pads: Value,
@@ -253,7 +290,7 @@ def _pad(
 ) -> Value:
     fill = 0 if constant_value is None else known(constant_value, "constant_value").item()
     chosen = range(x.ndim) if axes is None else known_ints(axes, "axes")
-    return _padded(x, known_ints(pads, "pads"), fill, chosen, mode)
+    return _padded(x, known_sizes(pads, "pads"), fill, chosen, mode)
 
 
 def _padded(x: Value, pads: Sequence[int], fill: Any, axes: Sequence[int], mode: str) -> Value:
@@ -299,9 +336,9 @@ def _center_crop_pad(x: Value, shape: Value, *, axes: tuple[int, ...] | None = N
     return _padded(x, [low for low, _ in pads] + [high for _, high in pads], 0, chosen, "constant")
 
 
-@converter("OneHot", since=9)
+@converter("OneHot", since=9, sizes=("depth",))
 def _one_hot(indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
-    (count,) = known_ints(depth, "depth")
+    (count,) = known_sizes(depth, "depth")
     axis = axis + indices.ndim + 1 if axis < 0 else axis
     checked_shape([math.prod(indices.shape), count])
     classes = np.arange(count).reshape([-1] + [1] * (indices.ndim - axis))

@@ -16,7 +16,7 @@ supported.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -37,13 +37,15 @@ __all__ = [
     "Value",
     "converter",
     "is_known",
+    "is_sizes",
     "known",
     "known_ints",
+    "known_sizes",
     "row_of",
 ]
 
 Value: TypeAlias = Any
-"""A Proxy or a NumPy array; None where an optional input or output is absent."""
+"""A Proxy or a NumPy array (perhaps of sizes); None where an optional input or output is absent."""
 
 Branch: TypeAlias = Callable[..., tuple[Value, ...]]
 """A graph that is an attribute of a node, as a function of its inputs."""
@@ -82,27 +84,33 @@ class Row:
     """Inputs that there may be; None: any number."""
     attributes: frozenset[str]
     required: frozenset[str]
+    sizes: tuple[int, ...]
+    """Places of the inputs that may be arrays of sizes, of which some are symbolic."""
 
 
 _ROWS: dict[tuple[str, str], list[Row]] = {}
 
 
 def converter(
-    name: str, *, since: int, domain: str = ""
+    name: str, *, since: int, domain: str = "", sizes: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enters the decorated function into the table for operator ``name`` of ``domain``."""
+    """Enters the decorated function into the table for operator ``name`` of ``domain``.
+
+    Its parameters ``sizes`` may be arrays of sizes (``sizes.py``); the first input is traced then,
+    unless it is one of them.
+    """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         rows = _ROWS.setdefault((domain, name), [])
         assert all(row.since != since for row in rows), f"{name} has two rows for opset {since}"
-        rows.append(_row(since, function))
+        rows.append(_row(since, function, sizes))
         rows.sort(key=lambda row: -row.since)
         return function
 
     return enter
 
 
-def _row(since: int, function: Callable[..., Any]) -> Row:
+def _row(since: int, function: Callable[..., Any], sizes: Sequence[str]) -> Row:
     parameters = list(inspect.signature(function).parameters.values())
     takes_node = bool(parameters) and parameters[0].name == "node"
     parameters = parameters[takes_node:]
@@ -117,6 +125,7 @@ def _row(since: int, function: Callable[..., Any]) -> Row:
         None if variadic else len(inputs),
         frozenset(p.name for p in attributes),
         frozenset(p.name for p in attributes if p.default is p.empty),
+        tuple(place for place, p in enumerate(inputs) if p.name in sizes),
     )
 
 
@@ -169,6 +178,16 @@ def _sources(value: Proxy) -> tuple[str, ...]:
     return tuple(param.name for param in trace.main.builder.params if param in needed)
 
 
+def is_sizes(value: Value) -> bool:
+    """True if ``value`` is an array of sizes, of which some are symbolic."""
+    return isinstance(value, np.ndarray) and value.dtype == object
+
+
 def known_ints(value: Value, what: str) -> list[int]:
     """Returns ``known`` of a vector of integers, or of one integer, as a list."""
     return [int(each) for each in known(value, what).reshape(-1)]
+
+
+def known_sizes(value: Value, what: str) -> list[Any]:
+    """Returns ``known_ints``, among which there may be symbolic sizes."""
+    return list(value.reshape(-1)) if is_sizes(value) else known_ints(value, what)

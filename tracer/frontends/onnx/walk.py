@@ -22,7 +22,7 @@ from onnx import (
     helper,
 )
 
-from ....ir.dtype import dtype_of
+from ....ir.dtype import INT64, dtype_of
 from ....ir.errors import (
     InternalError,
     LoopwrightError,
@@ -31,13 +31,15 @@ from ....ir.errors import (
 )
 from ....ir.graph.types import TensorType
 from ....ir.progress_line import report
+from ...emitting import lift
 from ...explain import Operand, locate, notes_of
 from ...proxy import Proxy
 from ...trace import Trace, untraced
 from .places import Places, label
 from .reader import Model, domain_of, opsets_of
+from .sizes import MOVES, arithmetic, array_of_sizes, as_numbers
 from .survey import schema_body, schema_of
-from .table import Branch, Node, Row, Value, row_of
+from .table import Branch, Node, Row, Value, is_sizes, row_of
 from .tensors import array_of
 
 __all__ = ["Walk"]
@@ -189,11 +191,17 @@ class Walk:
         missing = row.required - attributes.keys()
         if missing:
             raise LoopwrightValueError(f"it needs the attribute {min(missing)}")
+        if any(map(is_sizes, inputs)):
+            given, result = _with_sizes(row, node.op_type, given, attributes)
+            if result is not None:
+                return [_normal(result)]
+        # With nothing to trace, NumPy computes; a branch may use traced values from around it.
+        traced = any(_is_traced(v) or is_sizes(v) for v in given) or any(
+            map(callable, attributes.values())
+        )
         if row.takes_node:
             about = Node(label(node), node.op_type, domain_of(node), opset, wanted, attributes)
             given.insert(0, about)
-        # With nothing to trace, NumPy computes; a branch may use traced values from around it.
-        traced = any(map(_is_traced, inputs)) or any(map(callable, attributes.values()))
         with nullcontext() if traced else untraced(), np.errstate(all="ignore"):
             result = row.function(*given, **attributes)
         results = result if isinstance(result, tuple) else (result,)
@@ -261,6 +269,29 @@ class Walk:
         return [inside.get(name) for name in function.output]
 
 
+def _with_sizes(
+    row: Row, name: str, given: Sequence[Value], attributes: dict[str, Any]
+) -> tuple[list[Value], Value]:
+    """Returns the inputs for the converter of an operator that is given arrays of sizes, or what
+    the operator computes of them."""
+    if not any(map(_is_traced, given)):
+        result = arithmetic(name, given, attributes)
+        if result is not None:
+            return [], result
+        if name in MOVES and not any(
+            map(is_sizes, (given[at] for at in row.sizes if at < len(given)))
+        ):
+            return [*given], None
+    kept = [at for at in row.sizes if at < len(given) and is_sizes(given[at])]
+    made = [
+        as_numbers(value) if is_sizes(value) and at not in kept else value
+        for at, value in enumerate(given)
+    ]
+    if kept and 0 not in row.sizes:
+        made[0] = lift(made[0])
+    return made, None
+
+
 def _substituted(node: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
     """Returns a node of a function in which references to the function's attributes are replaced;
     those that the call does not give are left out."""
@@ -292,6 +323,7 @@ def _normal(value: Any) -> Value:
     if isinstance(value, list):  # a sequence
         return [_normal(each) for each in value]
     array = np.asarray(value)
+    array = array_of_sizes(array) if array.dtype == object else array
     array.flags.writeable = False
     return array
 
@@ -306,7 +338,8 @@ def _type(value: Value) -> TensorType | None:
     if type(value) is Proxy:
         return value.type
     try:
-        return TensorType(tuple(value.shape), dtype_of(value.dtype))
+        dtype = INT64 if is_sizes(value) else dtype_of(value.dtype)
+        return TensorType(tuple(value.shape), dtype)
     except TypeError:
         return None
 
@@ -314,7 +347,7 @@ def _type(value: Value) -> TensorType | None:
 def _proto_type(value: Value) -> Any:
     if value is None:
         return TypeProto()
-    code = helper.np_dtype_to_tensor_dtype(value.dtype)
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(np.int64) if is_sizes(value) else value.dtype)
     return helper.make_tensor_type_proto(code, tuple(value.shape))
 
 
