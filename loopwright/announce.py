@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .config import Config
 from .ir.pass_context import PassContext
-from .ready import Specialisation
+from .ready import FOR_ALL_SIZES, Specialisation
 
 __all__ = ["announce", "dump_prefix", "pass_context"]
 
@@ -31,9 +31,17 @@ def pass_context(context: PassContext, config: Config, dump: Path | None = None)
     return replace(context, verify=context.verify or config.verify, dump=context.dump or folder)
 
 
-def announce(name: str, made: Specialisation, config: Config, dump: Path | None = None) -> None:
-    """Write what the settings ask for to stderr, and every level to files that begin with
-    ``dump``."""
+def announce(
+    name: str,
+    made: Specialisation,
+    config: Config,
+    dump: Path | None = None,
+    automatic: bool = False,
+) -> None:
+    """Writes to stderr what the settings ask for, and that axes became symbolic in an ``automatic``
+    compile; every level to files that begin with ``dump``."""
+    if automatic and made.reason.endswith(FOR_ALL_SIZES):
+        sys.stderr.write(f"loopwright: {name}: {made.reason}\n")
     if config.debug >= 1:
         summary = made.built.summary
         sys.stderr.write(

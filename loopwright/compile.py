@@ -290,7 +290,8 @@ class CompiledFunction(Inspected, Copied):
         seconds = time.perf_counter() - begun
         reason = recompilation.reason_for(request, self._known)
         made = Specialisation(traced, built, reason, seconds)
-        announce(self._name, made, config, dump)
+        automatic = self._signature.dynamic.is_automatic(traced.request)
+        announce(self._name, made, config, dump, automatic)
         options = self._tune or as_background(config.tune)
         if options is None or not built.kernels:
             return release.kept(made)

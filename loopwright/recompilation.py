@@ -12,6 +12,7 @@ from typing import Any
 
 from .ir.dims import Dim
 from .ir.errors import RecompilationWarning
+from .ready import FOR_ALL_SIZES
 from .tracer import ArraySpec, Request
 from .tracer.arguments import LeafSpec, Static
 from .tracer.spans import user_frame
@@ -58,7 +59,7 @@ def _change(path: str, old: LeafSpec, new: LeafSpec) -> str:
     if isinstance(old, ArraySpec) and isinstance(new, Static):
         return f"{path}: {old} became {new}, whose value Python needs while tracing"
     if isinstance(new, ArraySpec) and any(isinstance(s, Dim) for s in new.type.shape):
-        return f"{path}: {old} became {new}, for all sizes"
+        return f"{path}: {old} became {new}, {FOR_ALL_SIZES}"
     return f"{path}: {old} became {new}"
 
 

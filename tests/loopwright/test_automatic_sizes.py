@@ -18,7 +18,7 @@ def lines(error: pytest.ExceptionInfo[BaseException]) -> list[str]:
     return str(error.value).splitlines()
 
 
-def test_the_third_size_of_an_axis_is_compiled_for_all() -> None:
+def test_the_third_size_of_an_axis_is_compiled_for_all(capfd: pytest.CaptureFixture[str]) -> None:
     @lw.compile
     def f(x: Any) -> Any:
         return x * 2 + 1
@@ -28,6 +28,8 @@ def test_the_third_size_of_an_axis_is_compiled_for_all() -> None:
     info = f.cache_info()
     assert info.signatures == ("x: float32[5, 4]", "x: float32[7, 4]", "x: float32[x_0, 4]")
     assert info.reasons[2] == "x: float32[7, 4] became float32[x_0, 4], for all sizes"
+    said = "loopwright: f: x: float32[7, 4] became float32[x_0, 4], for all sizes"
+    assert capfd.readouterr().err.splitlines() == [said]
 
 
 def test_sizes_0_and_1_stay_what_they_are() -> None:
