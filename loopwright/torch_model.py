@@ -29,7 +29,8 @@ def from_torch(
 ) -> TorchModule:
     """Compiles a ``torch.nn.Module`` for arguments like ``args`` and ``kwargs``.
 
-    ``model`` may also be an ``ExportedProgram`` of ``torch.export``. The result is called as the
+    ``model`` may also be an ``ExportedProgram`` of ``torch.export``; the code of one with dynamic
+    shapes is for all sizes in their ranges. The result is called as the
     module is, with tensors or NumPy arrays of the same shapes, and answers in kind: tensors for
     tensors, in the structure (tuples, dicts, dataclasses) that the module gives. The weights are
     frozen: they are constants, packed for the kernels, and a later change of the module does not

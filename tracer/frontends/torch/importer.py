@@ -7,7 +7,8 @@
     call_function    the converter of the overload's row, or a Python function of sizes
     output           the results of ``main``: see ``Result``
 
-Sizes are those of the tensors at hand: a graph with symbolic sizes is imported for each of them.
+Sizes are those of the tensors at hand: a graph of ``torch.compile`` with symbolic sizes is imported
+for each of them. Tensors of ``torch.export`` have the symbolic sizes of their dimensions.
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ from torch import fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from ....ir.dataclass import dataclass
-from ....ir.dims import as_int
-from ....ir.dtype import dtype_of
+from ....ir.dims import Dim, IntExpr, int_max, int_min, size_symbols, typical
+from ....ir.dtype import FLOAT64, dtype_of
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Atom, Module
 from ....ir.graph.passes.eliminate_dead_code import eliminate_dead_code
+from ....ir.graph.requirements import collecting
 from ....ir.graph.types import TensorType
 from ....ir.span import Span
 from ...emitting import lift
 from ...explain import locate
 from ...frozen import Borrowed
 from ...proxy import Proxy
+from ...sizes import decided
 from ...trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
+from .sizes import size_of
 from .table import ROWS, Fill, Value
 from .tensors import NUMPY_DTYPES, array_of, storage_order
 
@@ -52,7 +56,7 @@ class Argument:
     ``order``, so that it is contiguous."""
 
     position: int  # of the placeholder
-    shape: tuple[int, ...]
+    shape: tuple[IntExpr, ...]
     dtype: np.dtype[Any]
     order: tuple[int, ...]
 
@@ -208,6 +212,26 @@ _SYMBOLIC: dict[Any, Callable[..., Any]] = {
 }
 
 
+def _relation(name: str) -> Callable[..., bool]:
+    return lambda left, right: decided(left, name, right)
+
+
+_OF_SIZES: dict[Any, Callable[..., Any]] = {
+    torch.sym_max: int_max,
+    torch.sym_min: int_min,
+    torch.sym_float: lambda size: lift(size, FLOAT64),
+    torch.sym_int: lambda size: size,
+    operator.eq: _relation("=="),
+    operator.ne: _relation("!="),
+    operator.lt: _relation("<"),
+    operator.le: _relation("<="),
+    operator.gt: _relation(">"),
+    operator.ge: _relation(">="),
+    operator.truediv: lambda left, right: lift(left, FLOAT64) / lift(right, FLOAT64),
+}
+"""Functions of numbers for symbolic sizes. What their ranges leave open becomes a requirement."""
+
+
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
@@ -272,7 +296,7 @@ class _Importer:
 
     def imported(self) -> Imported:
         trace = self.trace
-        with tracing(trace):
+        with tracing(trace), collecting() as required:
             for node in self.graph.graph.nodes:
                 trace.span = _span(node)
                 try:
@@ -284,7 +308,8 @@ class _Importer:
             trace.span = None
         atoms = self.atoms
         result = atoms[0] if len(atoms) == 1 else trace.builder.make_tuple(atoms)
-        module = eliminate_dead_code(Module({"main": trace.builder.function(result)}))
+        module = Module({"main": trace.builder.function(result, requirements=required)})
+        module = eliminate_dead_code(module)
         return Imported(module, tuple(self.arguments), tuple(self.results), tuple(self.draws))
 
     def _step(self, node: fx.Node) -> None:
@@ -305,8 +330,10 @@ class _Importer:
             return value
         if position in self.constants:
             return self._constant(value, self.constants[position])
-        shape = tuple(map(int, value.shape))
-        order = storage_order(shape, value.stride()) or tuple(range(len(shape)))
+        shape = tuple(map(size_of, value.shape))
+        for size in size_symbols(*shape).values():
+            self.trace.sizes.setdefault(size.name, typical(size.expr))
+        order = _storage_order(value) or tuple(range(len(shape)))
         dtype = NUMPY_DTYPES[value.dtype]
         stored = tuple(shape[a] for a in order)
         name = re.sub(r"\W", "_", node.name)
@@ -365,6 +392,10 @@ class _Importer:
             args = fx.node.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
         if row is not None and row.draws:
             args = (self._draw, *args)  # pyright: ignore
+        if row is None and any(isinstance(arg, Dim) for arg in args):
+            function = _OF_SIZES.get(node.target, function)
+        elif row is not None and _has_sizes(args):
+            args = _lifted(node.target, args)
         result = function(*args, **kwargs)  # pyright: ignore
         return result if row is None else _as_declared(result, node.meta.get("val"), node)
 
@@ -382,14 +413,13 @@ class _Importer:
             return Fixed(torch.from_numpy(np.array(value)))
         if not isinstance(value, Proxy):
             return Fixed(value)
-        shape = tuple(map(as_int, value.shape))
-        order = tuple(range(len(shape)))
+        order = tuple(range(value.ndim))
         made = node.meta.get("val")
-        if self.visible is not None and len(self.results) >= self.visible and len(shape) == 4:
+        if self.visible is not None and len(self.results) >= self.visible and value.ndim == 4:
             made, order = None, _CHANNELS_LAST
-        if isinstance(made, torch.Tensor) and not _is_symbolic(made):
-            order = storage_order(shape, made.stride()) or order
-        if order != tuple(range(len(shape))):
+        if isinstance(made, torch.Tensor) and (self.trace.sizes or not _is_symbolic(made)):
+            order = _storage_order(made) or order
+        if order != tuple(range(value.ndim)):
             value = np.transpose(value, order)
         atom = lift(value).atom
         if atom not in self.atoms:
@@ -413,8 +443,33 @@ class _Importer:
         return Passed(position, (tuple(inside.shape), inside.stride(), offset))
 
 
+def _storage_order(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """Returns ``storage_order``; that of symbolic sizes is the order at their typical values."""
+    shape, strides = ([typical(size_of(s)) for s in of] for of in (tensor.shape, tensor.stride()))
+    return storage_order(shape, strides)
+
+
 def _is_symbolic(tensor: torch.Tensor) -> bool:
     return any(isinstance(s, torch.SymInt) for s in (*tensor.shape, *tensor.stride()))
+
+
+def _lifted(target: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Returns arguments of an operator, some of them with symbolic sizes: those that stand for
+    tensors or numbers are traced, and so is the first tensor, as NumPy does not know the sizes."""
+    kinds = [str(argument.type) for argument in target._schema.arguments]
+    if not kinds or kinds[0] != "Tensor":
+        return args
+    wide = [
+        lift(arg) if isinstance(arg, Dim) and kind in ("Tensor", "number") else arg
+        for arg, kind in zip(args, kinds, strict=False)
+    ]
+    return [lift(wide[0]) if isinstance(wide[0], np.ndarray) else wide[0], *wide[1:]]
+
+
+def _has_sizes(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_has_sizes, value))
+    return isinstance(value, Dim)
 
 
 def _in_axes(stored: Proxy, order: tuple[int, ...]) -> Value:

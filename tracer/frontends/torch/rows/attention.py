@@ -8,6 +8,7 @@ import numpy as np
 
 from .... import nn
 from ..table import Value, aten
+from .creation import filled
 
 __all__: list[str] = []
 
@@ -18,7 +19,7 @@ def _scores(
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = np.matmul(query, np.swapaxes(key, -1, -2)) * factor
     if is_causal:
-        allowed = np.tril(np.ones(scores.shape[-2:], bool))
+        allowed = np.tril(filled(scores.shape[-2:], True))
         scores = np.where(allowed, scores, -np.inf)
     if attn_mask is None:
         return scores

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .....ir.dims import LARGEST_SIZE, Dim
 from .....ir.errors import UnsupportedError
 from .... import nn
 from ..table import Value, aten
@@ -86,6 +87,9 @@ def _slice(
     self: Value, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Value:
     axis = dim % self.ndim
+    if any(isinstance(each, Dim) for each in (self.shape[axis], start, end)):
+        end = None if isinstance(end, int) and end >= LARGEST_SIZE else end
+        return self[_along(axis, slice(start or None, end, step))]
     first, last = _bounds(self.shape[axis], start, end)
     return self[_along(axis, slice(first, last, step))]
 
