@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import bounds
 from ..ir.dtype import BOOL, UINT8
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import METHODS, UNSET, implements, method
@@ -53,9 +54,11 @@ def _reduce(
         axis = None  # a scalar has one axis, to NumPy's ufunc.reduce
     given = initial is not UNSET and initial is not None
     axes = axes_of(axis, x.ndim)
-    if given and name in ("max", "min") and 0 in x.shape:
-        first = tuple(range(x.ndim)) if axes is None else axes
-        x = emit("nn.pad", x, pad_width=_one_more(x, first), pad_value=initial, mode="constant")
+    if given and name in ("max", "min"):
+        reduced = tuple(range(x.ndim)) if axes is None else axes
+        widths = _one_more(x, reduced)
+        if any(last for _, last in widths):
+            x = emit("nn.pad", x, pad_width=widths, pad_value=initial, mode="constant")
     result = emit(name, x, axis=axes, keepdims=_keep(keepdims))
     if not given:
         return result
@@ -63,8 +66,9 @@ def _reduce(
 
 
 def _one_more(x: Proxy, axes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Returns the padding that gives each of ``axes`` another element, if it has none."""
-    return tuple((0, int(n in axes and size == 0)) for n, size in enumerate(x.shape))
+    """Returns the padding that gives each of ``axes`` another element, if it may have none."""
+    least = [(bounds(size, {}) or (0, 0))[0] for size in x.type.shape]
+    return tuple((0, int(n in axes and least[n] < 1)) for n in range(x.ndim))
 
 
 def _masked(x: Proxy, where: Any, otherwise: Any) -> Proxy:

@@ -411,6 +411,9 @@ def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ends: Ends
         around = _around(ends, i)
         if isinstance(size, Dim) or any(isinstance(e, Dim) for e in chain(*around.values())):
             least, most = prove(i, ">=", 0, around), prove(i, "<", size, around)
+            if _is_exact(i) and not (least and most):
+                around = _around(ends, i, size)
+                least, most = prove(i, ">=", 0, around), prove(i, "<", size, around)
             if least is False or most is False or (_is_exact(i) and not (least and most)):
                 return f"{name}[.. {i} ..] may lie outside of {buffer}"
             continue
@@ -433,9 +436,13 @@ def _is_exact(value: IntExpr) -> bool:
     return all(len(mono) == 1 and isinstance(mono[0], Symbol) for mono in plain)
 
 
-def _around(ends: Ends, value: IntExpr) -> Ends:
-    """Returns the ranges on which the value of an expression depends, outer loops first."""
+def _around(ends: Ends, value: IntExpr, size: IntExpr = 0) -> Ends:
+    """Returns the ranges on which the value of an expression depends, outer loops first; and those
+    that say something of ``size``, as a loop of ``min(1, n)`` runs only where n is not 0."""
     wanted = set(_symbols(value))
+    if isinstance(size, Dim):
+        of_size = _symbols(size) | wanted
+        wanted |= {name for name, pair in ends.items() if of_size & _symbols(pair[1])}
     for name, (low, high) in reversed([*ends.items()]):
         if name in wanted:
             wanted |= _symbols(low) | _symbols(high)

@@ -66,6 +66,7 @@ def run(seeds: Sequence[int]) -> Counter[str]:
             kinds["crashed or hung"] += 1
             print(f"seed {seed}: crashed or hung\n{draw_sized(seed)}\n", flush=True)
         waiting = waiting[max(begun, 1) :]
+        print(f"before seed {seeds[-1] + 1 - len(waiting)}: {dict(kinds)}", file=sys.stderr)
     return kinds
 
 

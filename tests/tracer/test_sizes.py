@@ -73,6 +73,18 @@ def test_sizes_are_integers(f: Callable[..., Any]) -> None:
     check(f)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.max(x, axis=0, initial=2.0),
+        lambda x: x.T.min(axis=-1, initial=3, keepdims=True),
+        lambda x: np.max(x, initial=-1.0),
+    ],
+)
+def test_extremes_with_an_initial_value_need_no_element(f: Callable[..., Any]) -> None:
+    check(f, sizes=(0, 1, 7))
+
+
 def test_sizes_have_the_class_of_ints() -> None:
     seen: list[Any] = []
     traced(lambda x: seen.append((isinstance(x.shape[0], int), f"{x.shape[0]}", str(x.size))), 3)

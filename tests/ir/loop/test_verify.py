@@ -151,3 +151,14 @@ def test_the_bad_statement_is_marked():
     marked = [line for line in str(error).splitlines() if line.startswith("  >")]
     assert marked == ["  >     out[0] = x[i]"]
     assert str(error).index("for i in 5") < str(error).index("  >")
+
+
+@pytest.mark.parametrize(("extent", "fits"), [("min(1, n)", True), ("n", True), ("n + 1", False)])
+def test_a_loop_over_a_size_that_may_be_0_has_an_iteration(extent: str, fits: bool):
+    head = "prim @f(x: float32[n]) -> out: float32[n + 1] for n in 0..9 {"
+    loop = [f"  for i in {extent}:", "    out[i] = x[0]"]
+    ir = parse_nest("\n".join([head, *loop, "}"]))
+    if fits:
+        verify_nest(ir)
+    else:
+        assert "x[.. 0 ..] may lie outside of x: float32[n]" in str(refusal(verify_nest, ir))
