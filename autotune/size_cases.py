@@ -127,8 +127,11 @@ def _cases(
         if lower == upper:
             continue
         low, high = (value_at(prim, points[n]) for n in (place, place + 1))
-        ends = ([times[n].get(s, math.inf) for s in (lower, upper)] for n in (place, place + 1))
-        at_most = threshold(low, high, *ends)
+        before, after = (
+            (times[n].get(lower, math.inf), times[n].get(upper, math.inf))
+            for n in (place, place + 1)
+        )
+        at_most = threshold(low, high, before, after)
         if is_single(prim, points[place]):
             # Code for this size alone: smaller ones, of no elements, are not among them.
             cases.append((at_most - 1, upper))

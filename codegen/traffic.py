@@ -141,11 +141,11 @@ class _Reader:
         parts: list[_Part] = []
         for stmt in body:
             if isinstance(stmt, At):  # one iteration, which data chooses
-                inside = {**ranges, stmt.var: (0, stmt.extent - 1)}
+                inside = {**ranges, stmt.var: (0, typical(stmt.extent) - 1)}
                 parts += self.reads(stmt.value, ranges, lets)
                 parts += self.body(stmt.body, inside, lets)
             elif isinstance(stmt, Loop):
-                inside = {**ranges, stmt.var: (0, stmt.extent - 1)}
+                inside = {**ranges, stmt.var: (0, typical(stmt.extent) - 1)}
                 parts.append(_Repeated(stmt, 1.0, self.body(stmt.body, inside, lets)))
             elif isinstance(stmt, Let):
                 lets[stmt.var] = stmt.value

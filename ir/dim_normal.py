@@ -193,12 +193,10 @@ def _folded(a: IntExpr, b: IntExpr, facts: Facts) -> IntExpr | None:
             if len(mono) == 1 and isinstance(mono[0], FloorDiv) and coef == sign:
                 inner = mono[0]
                 rest = a - sign * of_atom(inner)
-                if isinstance(b, Dim) or isinstance(inner.right, Dim):
-                    parts = (rest, b, inner.left, inner.right)
-                    if not all(
-                        isinstance(x, Symbol) for e in parts for m, _ in terms_of(e) for x in m
-                    ):
-                        continue  # the products would grow with each step
+                parts = (rest, b, inner.left, inner.right)
+                divisors_vary = isinstance(b, Dim) or isinstance(inner.right, Dim)
+                if divisors_vary and not all(map(_is_polynomial, parts)):
+                    continue  # the products would grow with each step
                 if sign < 0:
                     return -quotient(-a + b - 1, b, facts)
                 return quotient(rest * inner.right + inner.left, inner.right * b, facts)

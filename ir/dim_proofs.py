@@ -104,7 +104,8 @@ def _compare(difference: int, relation: str) -> bool:
             return difference > 0
         case ">=":
             return difference >= 0
-    raise ValueError(f"unknown relation {relation!r}")
+        case _:
+            raise ValueError(f"unknown relation {relation!r}")
 
 
 def _from_interval(inside: tuple[int, int], relation: str) -> bool | None:

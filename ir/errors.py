@@ -102,7 +102,8 @@ class SymbolicSizeError(UnsupportedError, TypeError):
 
     def __init__(self, message: str, **parts: Any) -> None:
         hint = "dynamic=False or numbers instead of names of sizes: one compile for each size"
-        super().__init__(message, **{"hint": hint, **parts})
+        parts.setdefault("hint", hint)
+        super().__init__(message, **parts)
 
 
 class ParseError(LoopwrightError, ValueError):

@@ -375,8 +375,8 @@ def record_from_data(data: dict[str, Any]) -> MeasureRecord:
 def workload_from(data: dict[str, Any]) -> Workload:
     """Returns the ``workload`` of a line. Raises RecordError if it has none."""
     workload = _object(data, "workload")
-    texts = [text_from(workload, name) for name in ("text", "prim", "range")]
-    made = Workload(text_from(workload, "hash", least=1), *texts)
+    text, prim, sizes = (text_from(workload, name) for name in ("text", "prim", "range"))
+    made = Workload(text_from(workload, "hash", least=1), text, prim, sizes)
     if "range" not in workload and "at" not in workload:
         return made
     values = list_from(workload, "at")

@@ -27,6 +27,7 @@ from ...ir.dataclass import dataclass
 from ...ir.errors import InternalError
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.verify import verify_nest
+from ...ir.schedule.cases import Cases
 from ...ir.schedule.steps import Schedule
 from ..log.record import schedule_key
 from . import sandbox
@@ -50,7 +51,7 @@ class Subject:
     kernel: Kernel
     target: Target
     workload: str
-    schedule: Schedule
+    schedule: Schedule | Cases
 
     @property
     def key(self) -> str:

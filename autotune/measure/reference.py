@@ -122,7 +122,7 @@ def index_ranges(prim: PrimFunc) -> dict[str, int]:
         for at in (s for s in statements(prim.body) if isinstance(s, At)):
             for node in walk(at.value):
                 if isinstance(node, Read) and node.buffer in given and node.dtype.is_integer:
-                    least = min(at.extent, np.iinfo(node.dtype.numpy).max + 1)
+                    least = min(at.trips, np.iinfo(node.dtype.numpy).max + 1)
                     lengths[node.buffer] = max(1, min(lengths.get(node.buffer, least), least))
     nodes = [node for s in prim.stages for node in walk(s.expr)]
     for node in nodes:

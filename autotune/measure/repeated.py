@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...ir.dataclass import dataclass
+from ...ir.dims import as_int
 from ...ir.loop.nest import SHIFTED, Pack
 
 __all__ = ["Repeated", "Unpacked", "padding"]
@@ -82,7 +83,7 @@ class Unpacked:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.pack.shape
+        return tuple(map(as_int, self.pack.shape))
 
     @property
     def ndim(self) -> int:
@@ -90,7 +91,7 @@ class Unpacked:
 
     @property
     def size(self) -> int:
-        return prod(self.pack.shape)
+        return prod(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -113,14 +114,15 @@ def padding(pack: Pack) -> Iterator[tuple[int, int, int, int]]:
     begin, count, stride and width of pieces."""
     shape = pack.packed_shape
     size = pack.group[1] if pack.group else 1
-    if pack.rest:
+    in_last = as_int(pack.rest)
+    if in_last:
         panel = prod(shape[1:])
         row = pack.tile * size
-        begin = (shape[0] - 1) * panel + pack.rest * size
-        yield begin, panel // row, row, (pack.tile - pack.rest) * size
+        begin = (shape[0] - 1) * panel + in_last * size
+        yield begin, panel // row, row, (pack.tile - in_last) * size
     if pack.group:
         along, _ = pack.group
-        rest = pack.shape[along] % size
+        rest = as_int(pack.shape[along]) % size
         dimension = 1 + along - (along > pack.dim)
         last = prod(shape[dimension + 1 :])  # elements with one index along the dimension
         for n in range(prod(shape[:dimension]) if rest else 0):

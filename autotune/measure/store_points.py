@@ -57,7 +57,7 @@ class StorePoints:
         self.iterations: Points | None = None
         if self._loop is not None:
             needed = np.unique(np.concatenate([v.iterations for v in self._stores]))
-            if 2 * len(needed) < self._loop.extent:
+            if 2 * len(needed) < self._loop.trips:
                 self.iterations = needed
 
     def of(self, output: Buffer, count: int) -> Points:
@@ -80,8 +80,8 @@ class _Values:
         self.store, self.loop, self.rng = store, loop, rng
         self.iterations = np.zeros(0, np.int64)
         if loop is not None:
-            values = self._drawn(loop.extent, {loop.var: np.arange(loop.extent)})
-            executed = np.flatnonzero(self._executed(values, loop.extent))
+            values = self._drawn(loop.trips, {loop.var: np.arange(loop.trips)})
+            executed = np.flatnonzero(self._executed(values, loop.trips))
             if len(executed):
                 chosen = np.linspace(0, len(executed) - 1, _ITERATIONS).astype(np.int64)
                 self.iterations = executed[chosen]
@@ -106,11 +106,11 @@ class _Values:
     def _drawn(self, count: int, fixed: dict[str, Any]) -> dict[str, Any]:
         """Returns values of the loops around; those of unrolled loops cover all copies evenly."""
         loops = [a for a in self.store.around if isinstance(a, Loop)]
-        copies = prod(loop.extent for loop in loops if loop.kind in _UNROLLED)
+        copies = prod(loop.trips for loop in loops if loop.kind in _UNROLLED)
         number = np.linspace(0, copies, count, endpoint=False).astype(np.int64)
         values = dict(fixed)
         for loop in reversed(loops):
-            extent = max(1, loop.extent)
+            extent = max(1, loop.trips)
             if loop.kind in _UNROLLED:
                 values[loop.var] = number % extent
                 number = number // extent

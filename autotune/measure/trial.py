@@ -155,7 +155,7 @@ class Trial:
                     drawn[start] = Repeated(values, 0, _shape(operand.buffer)).array()
             elif pack is not None:
                 values = random_values(self._kinds[pack.source])
-                drawn[pack.source] = Repeated(values, 0, pack.shape).array()
+                drawn[pack.source] = Repeated(values, 0, tuple(map(as_int, pack.shape))).array()
                 arguments.append(self._copied(operand, pack.array(drawn[pack.source])))
             else:
                 address, repeated = self._repeated(operand, number, operand.buffer.name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ...codegen.kernel import Kernel
 from ...codegen.target import Target
@@ -22,7 +22,7 @@ class BackgroundJob:
     go on by the clock. ``idle``: only where no other process wants to run.
     """
 
-    kernels: tuple[tuple[PrimFunc, int, Sequence[object]], ...]
+    kernels: tuple[tuple[PrimFunc, int, Any], ...]
     target: Target
     threads: int
     log: Path

@@ -76,6 +76,7 @@ def _offers(
 def _least_depth(prim: PrimFunc, target: Target, schedule: Schedule) -> int:
     """Returns how many of the loops that a schedule fuses give every thread a few iterations at the
     least sizes: a batch of one image has to be shared as well."""
+    fused: tuple[str, ...]
     fused = next((step.args[0] for step in schedule.steps if step.name == "fuse"), ())
     least = specialised(prim, point_of(prim, 1))
     extents = {a.name: as_int(a.extent) for s in least.stages for a in s.axes}

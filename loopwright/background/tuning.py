@@ -310,8 +310,8 @@ class _Session:
         return fits
 
 
-def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Sequence[Any]]]:
-    """Yields each kernel that is a loop nest, how often it is called, and its schedule."""
+def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Any]]:
+    """Yields each kernel that is a loop nest, how often it is called, and its schedule (JSON)."""
     source = built.source
     assert source is not None
     nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != Origin.LIBRARY}

@@ -147,7 +147,7 @@ def _weights(text: str) -> dict[int | tuple[int, ...], float]:
         sizes, _, share = part.partition(":")
         try:
             each = tuple(int(s) for s in sizes.split("x"))
-            weights[each if len(each) > 1 else each[0]] = float(share)
+            weights[each[0] if len(each) == 1 else each] = float(share)
         except ValueError:
             raise UsageError(f"--weights {part}: a size and its share, as in 128:0.2") from None
     return weights

@@ -118,7 +118,8 @@ def load_function(
     bound = inspect.signature(plain).bind(*args, **kwargs).arguments
     symbolic = {n: s for n, s in bound.items() if isinstance(s, Spec) and size_symbols(*s.shape)}
     if symbolic:
-        options = {**compiled.options(), "threads": compiled.threads, "dynamic": symbolic}
+        options: dict[str, Any] = {**compiled.options(), "threads": compiled.threads}
+        options["dynamic"] = symbolic
         compiled = CompiledFunction(plain, **options)
     return UserFunction(f"{file}:{name}", compiled, plain, args, kwargs)
 

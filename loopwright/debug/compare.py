@@ -32,6 +32,7 @@ from ..ir.graph.evaluate import evaluate
 from ..ir.graph.nodes import Binding, Call, Constant, Var
 from ..ir.graph.operator import Operator
 from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from ..pipeline import Built, Parts, Source, known_operands
@@ -257,6 +258,8 @@ class _Judge:
 
     def step(self, step: Step) -> Finding | None:
         prim = self.parts.prims[step.name]
+        schedule = self.built.chosen[step.name].schedule
+        assert not isinstance(schedule, Cases)  # there is nothing to decide at constant sizes
         bound = error_bound(prim, prim.output_buffers[0].dtype)
         self.total += bound
         constant, causal = self._known[step.name]
@@ -265,7 +268,7 @@ class _Judge:
             step.group,
             step.inputs,
             (frozenset(constant), causal),
-            self.built.chosen[step.name].schedule,
+            schedule,
             (self.parts.target, self.parts.threads),
             self.source.lowered,
         )

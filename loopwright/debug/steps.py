@@ -23,7 +23,9 @@ import numpy as np
 
 from ..codegen.one_kernel import aligned, call_kernel
 from ..ir.dataclass import dataclass
+from ..ir.dims import as_int
 from ..ir.dtype import Array
+from ..ir.errors import SymbolicSizeError
 from ..ir.graph.nodes import Binding, Block, Function, Var
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.library.lookup import library_function
@@ -41,6 +43,7 @@ from ..ir.program.nodes import (
     Invoke,
     Library,
     Program,
+    SetSize,
     Swap,
     While,
 )
@@ -94,9 +97,15 @@ class Strayed:
 
 
 class Steps:
-    """Iterate once over the steps; then ``results`` are the arrays of the program's outputs."""
+    """Iterate once over the steps; then ``results`` are the arrays of the program's outputs.
+
+    Raises SymbolicSizeError for a program with symbolic sizes.
+    """
 
     def __init__(self, parts: Parts, source: Source, arrays: Sequence[Array]) -> None:
+        if parts.program.sizes:
+            names = ", ".join(s.name for s in parts.program.sizes)
+            raise SymbolicSizeError(f"steps of a program are run at constant sizes, not at {names}")
         self.parts = parts
         self.results: list[Array] = []
         self.graph = Graph(source.lowered)
@@ -108,7 +117,7 @@ class Steps:
         for region, array in zip(parts.program.inputs, arrays, strict=True):
             self._memory.roots[region.name] = _bytes(array)
         for region in parts.program.outputs:
-            self._memory.roots[region.name] = aligned((region.nbytes,), np.dtype(np.uint8))
+            self._memory.roots[region.name] = aligned((as_int(region.nbytes),), np.dtype(np.uint8))
         main = source.lowered.main
         given = iter(arrays)
         values = {param: taken_from(param.type, given) for param in main.params}
@@ -135,6 +144,12 @@ class Steps:
                     memory.bytes_of(target)[...] = memory.bytes_of(source)
                 case Swap(one, other):
                     memory.swap(one, other)
+                case SetSize():
+                    raise SymbolicSizeError(
+                        f"steps of a program are run at constant sizes; data decides {instr.size}",
+                        hint=None,
+                        span=instr.span,
+                    )
                 case Call():
                     yield self._step(instr, memory, frame, where)
                 case Library():
@@ -258,14 +273,15 @@ class _Memory:
         self._places = places(program)
         constants = (c.region.name for c in program.constants)
         self.roots: dict[str, Array] = {name: shared[name] for name in constants}
-        arena = aligned((program.scratch,), np.dtype(np.uint8))
+        arena = aligned((as_int(program.scratch),), np.dtype(np.uint8))
         for instr in walk(program.body):
             if isinstance(instr, Alloc) and instr.offset is not None:
-                end = instr.offset + instr.region.nbytes
-                self.roots[instr.region.name] = arena[instr.offset : end]
+                begin = as_int(instr.offset)
+                end = begin + as_int(instr.region.nbytes)
+                self.roots[instr.region.name] = arena[begin:end]
             elif isinstance(instr, Alloc | For):
                 region = instr.region if isinstance(instr, Alloc) else instr.index
-                self.roots[region.name] = aligned((region.nbytes,), np.dtype(np.uint8))
+                self.roots[region.name] = aligned((as_int(region.nbytes),), np.dtype(np.uint8))
 
     def swap(self, one: str, other: str) -> None:
         a, b = self._places[one].root, self._places[other].root
@@ -277,7 +293,9 @@ class _Memory:
 
     def array(self, name: str) -> Array:
         region = self._regions[name]
-        return self.bytes_of(name).view(region.dtype.numpy).reshape(region.shape)
+        return (
+            self.bytes_of(name).view(region.dtype.numpy).reshape(tuple(map(as_int, region.shape)))
+        )
 
 
 def _bytes(array: Array) -> Array:

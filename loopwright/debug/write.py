@@ -23,6 +23,7 @@ from ..autotune.workload import workload_of
 from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..config import Config
+from ..ir.dims import as_int
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.choices import Choices
 from ..ir.graph.nodes import Function, Module
@@ -193,7 +194,10 @@ def _wrong_with_random_values(
                 taken=dict(logged[0]),
                 schedules=chosen,
             )
-            given = [random_values(s.shape, s.dtype, n) for n, s in enumerate(built.inputs)]
+            given = [
+                random_values(tuple(map(as_int, s.shape)), s.dtype, n)
+                for n, s in enumerate(built.inputs)
+            ]
             return compare_build("repro", built, given).differs
         except Exception:
             return False

@@ -84,16 +84,22 @@ def arguments_of(
     if weights:
         for given, weight in weights.items():
             values = _values(sizes, given)
-            if not (isinstance(weight, int | float) and 0 < weight < math.inf):
-                raise LoopwrightValueError(f"the weight of {given} is {weight!r}, not a share")
-            made.append(Arguments(_arrays_at(module, values, arrays, seed), values, float(weight)))
+            share = _share(given, weight)
+            made.append(Arguments(_arrays_at(module, values, arrays, seed), values, share))
     else:
         taken = None if arrays is None else size_values([t.shape for t in types], arrays)
         taken = taken if taken is not None and taken.keys() >= sizes.keys() else None
         for values in _points(module, sizes, taken):
             at = arrays if arrays is not None and values == taken else None
             made.append(Arguments(at or _arrays_at(module, values, arrays, seed), values))
-    return tuple(sorted(made, key=lambda a: product(a.values.values())))
+    return tuple(sorted(made, key=lambda a: math.prod(a.values.values())))
+
+
+def _share(given: int | tuple[int, ...], weight: object) -> float:
+    """Returns the weight that a user gives a size."""
+    if isinstance(weight, int | float) and 0 < weight < math.inf:
+        return float(weight)
+    raise LoopwrightValueError(f"the weight of {given} is {weight!r}, not a share")
 
 
 def _values(sizes: Mapping[str, Symbol], given: int | tuple[int, ...]) -> dict[str, int]:
@@ -144,9 +150,11 @@ def _points(
         if all(values.values()):
             distinct.setdefault(tuple(values.values()), values)
     if taken is not None and all(taken.values()):
-        place = math.log(product(taken.values()))
+        place = math.log(math.prod(taken.values()))
         nearest = min(
-            distinct, key=lambda v: abs(math.log(product(v)) - place), default=tuple(taken.values())
+            distinct,
+            key=lambda v: abs(math.log(math.prod(v)) - place),
+            default=tuple(taken.values()),
         )
         distinct.pop(nearest, None)
         distinct[tuple(taken.values())] = dict(taken)

@@ -281,3 +281,13 @@ def test_the_measure_of_a_difference() -> None:
     narrow = np.array([1.0, -2.5, 0.0, -np.inf])  # what rounding makes of it is right as well
     assert not difference(narrow, right, narrow, 1e-6).differs
     assert difference(np.array([1, 2]), np.array([1, 3]), np.array([1, 3]), 0.0).wrong == 1
+
+
+def test_symbolic_sizes_are_refused_with_a_way_out() -> None:
+    with pytest.raises(lw.UnsupportedError, match=r"not at n\n  try: dynamic=False"):
+        lw.debug.compare(lw.compile(lambda x: x + 1, dynamic={"x": {0: "n"}}), floats(4))
+
+
+def test_a_size_that_data_decides_is_refused() -> None:
+    with pytest.raises(lw.UnsupportedError, match="constant"):
+        lw.debug.compare(lw.compile(lambda x: np.cumsum(x[x > 0])), floats(4))

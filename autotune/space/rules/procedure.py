@@ -33,7 +33,7 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
     lanes = _by_name(prim, [loop for stmt in prim.body for loop in _lane_loops(stmt, {})])
     widths = {loop.var: target.lanes(_element_bytes(loop)) for loop in lanes}
     split_loops = {
-        loop.var for loop in lanes for n in PROCEDURES.vectors if loop.extent > n * widths[loop.var]
+        loop.var for loop in lanes for n in PROCEDURES.vectors if loop.trips > n * widths[loop.var]
     }
     longest = max((executions((loop,)) for loop in shared), default=0)
 
@@ -41,17 +41,17 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
         taken: set[str] = set()
         for loop in lanes:
             width = choices["vectors"] * widths[loop.var]
-            if loop.extent > width:
-                yield split(loop.var, (-(-loop.extent // width), width))
+            if loop.trips > width:
+                yield split(loop.var, (-(-loop.trips // width), width))
                 yield vectorize(f"{loop.var}.1")
                 taken.add(loop.var)
-            elif loop.extent <= MAX_LANES:
+            elif loop.trips <= MAX_LANES:
                 yield vectorize(loop.var)
                 taken.add(loop.var)
         for loop in shared if choices["parallel"] else ():
             if loop.var not in taken:
                 yield parallel(loop.var)
-            elif loop.extent > choices["vectors"] * widths[loop.var]:
+            elif loop.trips > choices["vectors"] * widths[loop.var]:
                 yield parallel(f"{loop.var}.0")
 
     knobs: dict[str, Sequence[int]] = {
@@ -71,9 +71,9 @@ def _by_name(prim: Procedure, loops: Sequence[Loop]) -> Sequence[Loop]:
 def _outermost(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:
     """Yields the outermost independent loop of a statement, if it has one at its top."""
     if isinstance(stmt, Loop) and stmt.kind == LoopKind.FOR and not isinstance(stmt, At):
-        if stmt.extent > 1 and independent(stmt, ranges):
+        if stmt.trips > 1 and independent(stmt, ranges):
             yield stmt
-        elif stmt.extent == 1:
+        elif stmt.trips == 1:
             inner = {**ranges, stmt.var: (0, 0)}
             for below in stmt.body:
                 yield from _outermost(below, inner)
@@ -87,11 +87,11 @@ def _lane_loops(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:
             yield from _lane_loops(below, ranges)
     if not isinstance(stmt, Loop) or stmt.kind not in (LoopKind.FOR, LoopKind.PARALLEL):
         return
-    inner = {**ranges, stmt.var: (0, stmt.extent - 1)}
+    inner = {**ranges, stmt.var: (0, stmt.trips - 1)}
     below = [loop for s in stmt.body for loop in _lane_loops(s, inner)]
     if below:
         yield from below
-    elif not isinstance(stmt, At) and stmt.extent > 1 and _in_lanes(stmt, ranges):
+    elif not isinstance(stmt, At) and stmt.trips > 1 and _in_lanes(stmt, ranges):
         yield stmt
 
 
