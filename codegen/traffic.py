@@ -141,11 +141,11 @@ class _Reader:
         parts: list[_Part] = []
         for stmt in body:
             if isinstance(stmt, At):  # one iteration, which data chooses
-                inside = {**ranges, stmt.var: (0, typical(stmt.extent) - 1)}
+                inside = {**ranges, stmt.var: (0, _most(stmt.extent, ranges) - 1)}
                 parts += self.reads(stmt.value, ranges, lets)
                 parts += self.body(stmt.body, inside, lets)
             elif isinstance(stmt, Loop):
-                inside = {**ranges, stmt.var: (0, typical(stmt.extent) - 1)}
+                inside = {**ranges, stmt.var: (0, _most(stmt.extent, ranges) - 1)}
                 parts.append(_Repeated(stmt, 1.0, self.body(stmt.body, inside, lets)))
             elif isinstance(stmt, Let):
                 lets[stmt.var] = stmt.value
@@ -262,6 +262,12 @@ def _share(conditions: Sequence[Expr], ranges: Ranges) -> float | None:
         total = parts[1] + sum(parts[0].get(n, 0) * i for n, i in zip(names, iterations))
         holds &= total < 0 if test == "less" else total <= 0
     return float(np.mean(holds))
+
+
+def _most(extent: IntExpr, ranges: Ranges) -> int:
+    """Returns the most iterations of a loop, at least 1."""
+    ends = bounds(extent, ranges)
+    return max(1, ends[1] if ends is not None else typical(extent))
 
 
 def _symbols(value: IntExpr) -> frozenset[str]:

@@ -20,6 +20,7 @@ from ...ir.schedule.steps import Schedule
 from ..ranges import decided_by, fitted, point_of, specialised, typical_point, value_at
 from .rules.base import fused_depth, least_repeats
 from .settings import SKETCHES
+from .sketch import Sketch
 from .space import ScheduleSpace, default_choices, is_legal
 from .tiling import Choices
 from .variant import Variant
@@ -60,11 +61,13 @@ def _offers(
     if tiling is not None and whole is not None and "parallel" in tiling.knobs:
         # Work grows with the sizes; it is shared from where that pays.
         at_most = int(value_at(prim, typical_point(prim)) * least_repeats(tiling))
-        most = fitted(variant.schedule({**choices, "parallel": tiling.knobs["parallel"][-1]}), prim)
         depth = max(
-            choices["parallel"] or fused_depth(tiling, choices), _least_depth(prim, target, most)
+            choices["parallel"] or fused_depth(tiling, choices),
+            _least_depth(prim, target, variant.sketch, choices),
         )
-        shared = fitted(variant.schedule({**choices, "parallel": depth}), prim)
+        others = [_shared_at_least(prim, target, other) for other in variant.others]
+        wanted = _in_caches(prim, {**choices, "parallel": depth})
+        shared = fitted(variant.schedule(wanted, others), prim)
         if depth and at_most < whole[1] and is_legal(prim, shared, target):
             if at_most <= whole[0]:
                 yield shared
@@ -73,21 +76,39 @@ def _offers(
     yield schedule
 
 
-def _least_depth(prim: PrimFunc, target: Target, schedule: Schedule) -> int:
-    """Returns how many of the loops that a schedule fuses give every thread a few iterations at the
+def _shared_at_least(prim: PrimFunc, target: Target, sketch: Sketch) -> Choices:
+    """Returns the default choices of a further group, shared at the least sizes as well."""
+    choices = sketch.defaults()[0]
+    if choices.get("parallel"):
+        depth = max(choices["parallel"], _least_depth(prim, target, sketch, choices))
+        choices = {**choices, "parallel": depth}
+    return _in_caches(prim, choices)
+
+
+def _in_caches(prim: PrimFunc, choices: Choices) -> Choices:
+    """Returns the choices without non-temporal stores where there are several sizes: with typical
+    values of all, operands are far larger than most that the kernel meets."""
+    several = len(prim.sizes) > 1 and "non_temporal" in choices
+    return {**choices, "non_temporal": 0} if several else choices
+
+
+def _least_depth(prim: PrimFunc, target: Target, sketch: Sketch, choices: Choices) -> int:
+    """Returns how many outer loops of a group to fuse to give every thread a few iterations at the
     least sizes: a batch of one image has to be shared as well."""
-    fused: tuple[str, ...]
-    fused = next((step.args[0] for step in schedule.steps if step.name == "fuse"), ())
+    most = sketch.schedule({**choices, "parallel": sketch.knobs["parallel"][-1]})
+    fused: tuple[str, ...] = next((s.args[0] for s in most.steps if s.name == "fuse"), ())
     least = specialised(prim, point_of(prim, 1))
     extents = {a.name: as_int(a.extent) for s in least.stages for a in s.axes}
-    tiles = {s.args[0]: s.args[1][1:] for s in schedule.steps if s.name == "split"}
+    tiles = {s.args[0]: s.args[1][1:] for s in most.steps if s.name == "split"}
     total = 1
     for depth, loop in enumerate(fused, 1):
-        axis, _, part = loop.partition(".")
-        if axis not in extents:
+        name, _, last = loop.rpartition(".")
+        axis, part = (name, int(last)) if last.isdigit() else (loop, 0)
+        extent = extents.get(axis, extents.get(axis.rpartition(".")[2]))  # ``stage.axis``: its own
+        if extent is None:
             return 0
         inner = tiles.get(axis, ())
-        total *= inner[int(part) - 1] if part not in ("", "0") else -(-extents[axis] // prod(inner))
-        if total >= SKETCHES.iterations_per_core * target.cores:
+        total *= inner[part - 1] if part else -(-extent // prod(inner))
+        if total >= SKETCHES.least_per_core * target.cores:
             return depth
     return len(fused)

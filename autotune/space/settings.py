@@ -23,6 +23,7 @@ class Sketches:
     max_from_users: int = 8  # Sketches of all users' rules for one kernel.
     max_parallel: int = 4  # Outer loops that may be fused into the parallel one.
     iterations_per_core: int = 4  # Iterations of the parallel loop that balance the cores.
+    least_per_core: int = 2  # The same at the least of symbolic sizes: deep loops cost divisions.
     copied_rows: int = 16  # Rows of a panel copied in a row: a cache line of float32.
     shared_copy: int = 1 << 15  # Elements of an operand that several threads pack.
     streamed_l2: int = 2  # Results of so many L2 caches may be stored by non-temporal stores.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import dropwhile, takewhile
 
@@ -25,9 +26,13 @@ class Variant:
     sketch: Sketch
     others: tuple[Sketch, ...] = ()
 
-    def schedule(self, choices: Choices) -> Schedule:
-        """The schedule of one value per knob of the main group's sketch."""
-        groups = [self.sketch.schedule(choices).steps, *self._others]
+    def schedule(self, choices: Choices, others: Sequence[Choices] | None = None) -> Schedule:
+        """The schedule of one value per knob of the main group's sketch; ``others`` are those of
+        the other groups, their defaults if None."""
+        around = self._others
+        if others is not None:
+            around = [o.schedule(c).steps for o, c in zip(self.others, others, strict=True)]
+        groups = [self.sketch.schedule(choices).steps, *around]
         first = [step for steps in groups for step in takewhile(_comes_first, steps)]
         late = [step for steps in groups for step in dropwhile(_comes_first, steps)]
         return Schedule((*self.prepare, *first, *late))

@@ -30,7 +30,7 @@ from ...ir.loop.nest import (
 )
 from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
-from ...ir.loop.stride import stride_along
+from ...ir.loop.stride import moves_by_sizes, stride_along
 from ...ir.schedule.limits import LIMITS
 from ..target import Target
 from .access import element_bytes, is_below, is_smooth, mentions, register_axis
@@ -245,7 +245,8 @@ class NestEmitter(WriteEmitter):
             flat = self.memory.flat_index(place, store.indices)
             stride = self.memory.lane_stride(flat, Env({}, Lanes(inner.var, 0, lanes, lanes)))
             if (
-                stride in (0, 1, None)
+                stride in (0, 1)
+                or (stride is None and not moves_by_sizes(flat, inner.var))
                 or stride_along(flat, stmt.var) != 1
                 or place.buffer.dtype.is_bool
             ):

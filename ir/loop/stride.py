@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from ..dims import Dim, IntExpr, Mod, Symbol, floordiv, resolve, substitute, symbols
 from .prim import Buffer
 
-__all__ = ["flat_index", "row_major", "stride_along", "stride_within", "without_mod"]
+__all__ = [
+    "flat_index",
+    "moves_by_sizes",
+    "row_major",
+    "stride_along",
+    "stride_within",
+    "without_mod",
+]
 
 
 def stride_along(index: IntExpr, var: str) -> int | None:
@@ -28,6 +35,23 @@ def stride_along(index: IntExpr, var: str) -> int | None:
         elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
             return None
     return stride
+
+
+def moves_by_sizes(index: IntExpr, var: str) -> bool:
+    """True if ``index`` changes by a symbolic number when ``var`` grows by one.
+
+    >>> from loopwright.ir.dims import mod, symbol
+    >>> i, n = symbol("i"), symbol("n")
+    >>> moves_by_sizes(i * n + 3, "i"), moves_by_sizes(i * 8, "i"), moves_by_sizes(mod(i, n), "i")
+    (True, False, False)
+    """
+    factors = [mono for mono, _ in index.terms] if isinstance(index, Dim) else []
+    moving = [mono for mono in factors if any(var in symbols(Dim((((a,), 1),))) for a in mono)]
+    with_var = [[a for a in mono if a != Symbol(var)] for mono in moving]
+    return any(map(len, with_var)) and all(
+        len(mono) == len(others) + 1 and all(isinstance(a, Symbol) for a in others)
+        for mono, others in zip(moving, with_var, strict=True)
+    )
 
 
 def stride_within(

@@ -338,7 +338,9 @@ class LoopWriter:
         state, axis = self.state, self.state.axis_of(name)
         inner = state.loops_of_axis(axis)[-1]
         block = state.block(name)
-        lanes = [n for n, loop in enumerate(state.order) if self.lanes_of(loop)]
+        readers = [s for s in state.prim.stages if any(a.name == axis for a in s.axes)]
+        beside = {loop for stage in readers for loop in state.loops(stage)}
+        lanes = [n for n, l in enumerate(state.order) if l in beside and self.lanes_of(l)]
         place = next((n for n, loop in enumerate(state.order) if inner in state.parts(loop)), 0)
         reduced = any(a.name == axis for s in state.prim.stages for a in s.reduce_axes)
         other = state.panels or state.skips or state.mirrors or state.tensorized or state.cuts

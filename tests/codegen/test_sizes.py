@@ -17,6 +17,7 @@ from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dims import evaluate
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.parser import parse_nest, parse_prim
+from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import (
     Schedule,
     cache_write,
@@ -266,4 +267,41 @@ def test_tiles_that_lack_rows_and_lanes(isa, width):
             "w": rng.integers(-9, 9, (20, m)).astype(np.float32),
         }
         found = run_at_page_borders(kernel.at({"n": n, "m": m}), target, inputs, False)
+        np.testing.assert_array_equal(found[0], evaluate_prim(prim, inputs)["out"])
+
+
+CHANNELS = """
+prim @f(x: float32[n, 5], w: float32[5, 16]) -> out: float32[16, n] for n in 0..99 {
+  copy[a, b]: float32[n, 5] = x[a, b] + 1.0
+  t[j, i]: float32[16, n] = sum(k: 5) copy[i, k] * w[k, j]
+  out[c, d] = t[c, d] * 2.0
+}"""
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_lanes_a_symbolic_stride_apart_are_transposed(isa):
+    target = HOST.with_isa(isa)
+    steps = (
+        split("i", (9, 12)),
+        reorder("i.0", "k", "i.1", "j"),
+        cache_write("t", "registers", "i.0"),
+        unroll("i.1"),
+        vectorize("j"),
+        split("b", (1, 5)),
+        reorder("a", "b.0", "b.1"),
+        vectorize("b.1"),  # lanes of another stage do not keep rests of rows from one pass
+    )
+    prim = parse_prim(CHANNELS)
+    nest = apply_schedule(prim, Schedule.of(*steps))
+    assert "min(" in str(nest) and "unroll i.1 in 8" in str(nest)
+    kernel = compile_kernel(prim, Schedule.of(*steps), target)
+    if target.lanes(4) > 1:
+        assert "shufflevector" in kernel.code.text
+    rng = np.random.default_rng(7)
+    for n in (0, 1, 2, 9, 12, 13, 21, 35):
+        inputs = {
+            "x": rng.integers(-9, 9, (n, 5)).astype(np.float32),
+            "w": rng.integers(-9, 9, (5, 16)).astype(np.float32),
+        }
+        found = run_at_page_borders(kernel.at({"n": n}), target, inputs, False)
         np.testing.assert_array_equal(found[0], evaluate_prim(prim, inputs)["out"])

@@ -245,3 +245,10 @@ def test_blocks_that_are_left_out_move_nothing() -> None:
         image = 28 * 8 * 8 * 4
         assert half.read == pytest.approx(whole.read * 36 / 64 + 2 * image, rel=0.01)
         assert half.written == pytest.approx(whole.written + image)
+
+
+def test_masked_lanes_move_at_most_a_vector() -> None:
+    """The extent of such a loop depends on the loop around it, also where all sizes are known."""
+    prim = parse_prim("prim @f(x: float32[n]) -> out: float32[n] for n in 0..999 { out[i] = x[i] }")
+    nest = apply_schedule(prim, Schedule((split("i", (8, 64)), vectorize("i.1")))).at({"n": 100})
+    assert 400 <= traffic_of(nest, Target())["l1"].read <= 448
