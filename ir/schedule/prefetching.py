@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, as_int, symbols
+from ..dims import Dim, IntExpr, as_int, ceildiv, mod, symbols, typical
 from ..dtype import DType
 from ..errors import ScheduleError
 from ..loop.expr import Read, walk
@@ -111,7 +111,9 @@ class Walk:
         total = 1
         for name, trips in reversed([*self.inner.items()]):
             if state.kinds.get(name) not in (LoopKind.UNROLL, LoopKind.VECTORIZE):
-                number = number + values[name] * total
+                # A size may ask for more iterations than a likely one: these prefetch it again.
+                value = mod(values[name], trips) if _is_open(state, name) else values[name]
+                number = number + value * total
                 total *= trips
         line = LINE_BYTES // dtype.bytes
         lines = -(-size // line)
@@ -121,8 +123,17 @@ class Walk:
         return [(begin + n) * line for n in range(count)]
 
 
-def _trips(state: State, loop: str) -> int:
+def _is_open(state: State, loop: str) -> bool:
+    """True if a symbolic size decides how often a loop runs."""
     axis = state.axis_of(loop)
+    return isinstance(state.extents[axis], Dim) and state.loops_of_axis(axis)[0] == loop
+
+
+def _trips(state: State, loop: str) -> int:
+    """Returns the iterations of a loop, for a likely value of a symbolic size."""
+    axis = state.axis_of(loop)
+    if _is_open(state, loop):
+        return max(1, typical(ceildiv(state.extents[axis], state.block(loop))))
     if axis == loop:
         return as_int(state.extents[axis])
     return state.splits[axis][int(loop.rpartition(".")[2])]

@@ -24,6 +24,7 @@ from loopwright.ir.schedule.steps import (
     pack,
     pack_at,
     parallel,
+    prefetch_next,
     reorder,
     rfactor,
     skip,
@@ -250,3 +251,24 @@ class TestRowsThatDoNotExist:
         )
         assert "min(" not in str(apply_schedule(parse_prim(total), Schedule.of(*steps)))
         check(total, Schedule.of(*steps), *[(n,) for n in range(18)])
+
+
+def test_prefetched_lines_are_spread_over_a_likely_number_of_iterations():
+    """Beyond it they are prefetched again: not addresses behind the next panel."""
+    product = (
+        "prim @p(x: float32[n, 64], w: float32[64, 32] const) -> out: float32[n, 32] "
+        "for n in 1..512 {\n  out[i, j] = sum(k: 64) x[i, k] * w[k, j]\n}"
+    )
+    steps = (
+        pack("w", "j", 16),
+        split("i", (1, 8)),
+        split("j", (2, 16)),
+        reorder("j.0", "i.0", "k", "i.1", "j.1"),
+        cache_write("out", "registers", "i.0"),
+        unroll("i.1"),
+        vectorize("j.1"),
+        prefetch_next("out", "w.packed", "j.0"),
+    )
+    text = str(apply_schedule(parse_prim(product), Schedule.of(*steps)))
+    assert "prefetch w.packed[j.0 + 1, 0, 64 * (i.0 % 16) + 16 * (k // 16)]" in text
+    check(product, Schedule.of(*steps), (1,), (8,), (200,))
