@@ -29,7 +29,7 @@ def test_every_field_and_every_error_is_described() -> None:
 
 
 def test_the_decision_shown_is_read_and_written_again() -> None:
-    example = _example(1)
+    example = _example(2)
     assert json.loads(Decision.from_json(json.dumps(example)).to_json()) == example
     described = set(re.findall(r"`([a-z_0-9.]+)`", README.read_text()))
     assert set(example) | set(ABOUT) <= described
