@@ -64,6 +64,10 @@ def check(text, schedule, *sizes):
         wanted = evaluate_prim(special, arrays)
         for buffer in special.output_buffers:
             arrays[buffer.name] = np.full(buffer.shape, 77, buffer.dtype.numpy)
+        for operand in nest.operands:
+            if operand.pack is not None:
+                packed = operand.pack.array(arrays[operand.pack.source])
+                arrays[operand.buffer.name] = packed
         interpret(nest, arrays, values)
         for name, value in wanted.items():
             np.testing.assert_allclose(arrays[name], value, rtol=1e-4, atol=1e-5)
