@@ -16,7 +16,7 @@ from ..ir.dims import Dim, IntExpr, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
 from ..ir.errors import UnsupportedError
 from ..ir.graph.requirements import greater
-from .dispatch import by_element, implements, views
+from .dispatch import METHODS, by_element, implements, views
 from .emitting import common, copied, dtype_argument, emit, kind_of, lift, one_array, read_only_view
 from .proxy import Proxy, is_number, run
 from .shaping import broadcast_shapes, broadcast_to, moveaxis, shape_argument, size
@@ -28,16 +28,20 @@ __all__ = [
     "empty",
     "eye",
     "full",
+    "identity",
     "linspace",
     "number",
     "ones",
+    "tri",
+    "tril_indices",
+    "triu_indices",
     "while_tracing",
     "zeros",
 ]
 
 
 def while_tracing(
-    function: Callable[..., Proxy], otherwise: Callable[..., Any]
+    function: Callable[..., Proxy | tuple[Proxy, ...]], otherwise: Callable[..., Any]
 ) -> Callable[..., Any]:
     """``function`` while tracing, NumPy's own everywhere else."""
 
@@ -124,6 +128,31 @@ def _eye(
     return lift(np.eye(n_rows, n_cols, k, np.float64 if dtype is None else dtype))
 
 
+def _identity(n: int, dtype: Any = None) -> Proxy:
+    """``np.identity``: a square ``eye``."""
+    return _eye(n, dtype=dtype)
+
+
+def _tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Proxy:
+    """``np.tri``: ones at and below the ``k``-th diagonal of a matrix of zeros."""
+    sizes = N, N if M is None else M
+    if any(isinstance(s, Dim) for s in (*sizes, k)):
+        rows, columns = (emit("iota", shape=sizes, axis=n, dtype="int64") for n in (0, 1))
+        below = emit("less_equal", columns, emit("add", rows, number(k, INT64)))
+        return lift(below, dtype_argument(dtype))
+    return lift(np.tri(*sizes, k, dtype))
+
+
+def _tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Proxy, ...]:
+    """``np.tril_indices``: the places at and below the ``k``-th diagonal."""
+    return METHODS["nonzero"](_tri(n, m, k, bool))
+
+
+def _triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Proxy, ...]:
+    """``np.triu_indices``: the places at and above the ``k``-th diagonal."""
+    return METHODS["nonzero"](emit("logical_not", _tri(n, m, k - 1, bool)))
+
+
 def _linspace(
     start: Any,
     stop: Any,
@@ -164,6 +193,10 @@ ones = while_tracing(_ones, np.ones)
 empty = while_tracing(_zeros, np.empty)
 arange = while_tracing(_arange, np.arange)
 eye = while_tracing(_eye, np.eye)
+identity = while_tracing(_identity, np.identity)
+tri = while_tracing(_tri, np.tri)
+tril_indices = while_tracing(_tril_indices, np.tril_indices)
+triu_indices = while_tracing(_triu_indices, np.triu_indices)
 linspace = while_tracing(_linspace, np.linspace)
 asarray = while_tracing(_asarray, np.asarray)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import IntExpr, as_int
+from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import BOOL, INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.requirements import require
 from .arguments import any_traced
+from .creation import tril_indices, triu_indices
 from .dispatch import FUNCTIONS, implements, method, views
 from .elementwise import where
 from .emitting import common, common_dtype, emit, lift
@@ -67,6 +68,10 @@ def chosen(x: Proxy, axis: int, places: np.ndarray[Any, Any]) -> Proxy:
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Proxy:
     """``np.delete``; of traced places only one, so that the size of the result is known."""
     x, axis = _along(arr, axis)
+    if isinstance(x.shape[axis], Dim) and _is_number(obj):
+        at = _symbolic_place(x, axis, int(obj), last=-1)
+        ends = part(x, axis, 0, at), part(x, axis, at + 1, x.shape[axis])
+        return emit("concatenate", *ends, axis=axis)
     size = as_int(x.shape[axis])
     if any_traced((obj,)):
         place = lift(obj)
@@ -85,6 +90,21 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Proxy:
     except IndexError as error:
         raise LoopwrightIndexError(str(error)) from None
     return chosen(x, axis, np.flatnonzero(kept))
+
+
+def _is_number(obj: Any) -> bool:
+    return isinstance(obj, int | np.integer) and not isinstance(obj, bool)
+
+
+def _symbolic_place(x: Proxy, axis: int, place: int, last: int = 0) -> IntExpr:
+    """A known place along an axis of symbolic size, counted from the front; the ``last`` one is
+    counted from the axis's end."""
+    size = x.shape[axis]
+    message = f"place {place} is outside of axis {axis} of {x.type.short}"
+    inside = require(place, "<=", size + last, message) and require(-place, "<=", size, message)
+    if not inside:
+        raise LoopwrightIndexError(message)
+    return place if place >= 0 else size + place
 
 
 def _places(obj: Any, size: int) -> Any:
@@ -106,7 +126,13 @@ def _places(obj: Any, size: int) -> Any:
 @implements(np.insert)
 def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Proxy:
     x, axis = _along(arr, axis)
-    size, value = as_int(x.shape[axis]), lift(values, x.type.dtype)
+    value = lift(values, x.type.dtype)
+    if isinstance(x.shape[axis], Dim) and _is_number(obj):
+        at = _symbolic_place(x, axis, int(obj))
+        value = _inserted(x, axis, value, alone=True)
+        pieces = part(x, axis, 0, at), value, part(x, axis, at, x.shape[axis])
+        return emit("concatenate", *pieces, axis=axis)
+    size = as_int(x.shape[axis])
     if any_traced((obj,)):
         place = lift(obj)
         if place.ndim:
@@ -332,18 +358,19 @@ def _diagflat(v: Any, k: int = 0) -> Proxy:
     return FUNCTIONS[np.diag](flattened(v), k)
 
 
-def _indices_from(make: Callable[..., Any]) -> Callable[..., Any]:
+def _indices_from(make: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     def indices(arr: Any, k: int = 0) -> Any:
         x = lift(arr)
         if x.ndim != 2:
             raise LoopwrightValueError("input array must be 2-d")
-        return make(as_int(x.shape[0]), k=k, m=as_int(x.shape[1]))
+        known = all(isinstance(size, int) for size in x.shape)
+        return (make if known else traced)(x.shape[0], k, x.shape[1])
 
     return indices
 
 
-implements(np.tril_indices_from)(_indices_from(np.tril_indices))
-implements(np.triu_indices_from)(_indices_from(np.triu_indices))
+implements(np.tril_indices_from)(_indices_from(np.tril_indices, tril_indices))
+implements(np.triu_indices_from)(_indices_from(np.triu_indices, triu_indices))
 
 
 @implements(np.diag_indices_from)

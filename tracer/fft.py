@@ -121,7 +121,7 @@ def _shifted(x: Any, axes: Any, forward: bool) -> Any:
     if axes is None:
         axes = tuple(range(a.ndim))
     places = [axes] if isinstance(axes, int | np.integer) else list(axes)
-    halves = [as_int(a.shape[k]) // 2 for k in places]
+    halves: list[Any] = [a.shape[k] // 2 for k in places]
     return np.roll(a, [h if forward else -h for h in halves], places)
 
 

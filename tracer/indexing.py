@@ -478,7 +478,7 @@ def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
     ]
     position: Any = parts[0]
     for part, length in zip(parts[1:], sizes[1:], strict=True):
-        position = np.add(np.multiply(position, as_int(length)), part)
+        position = np.add(np.multiply(position, _size(length)), part)
     if not constant:
         shape = broadcast_shapes(*(lift(p).shape for p in parts))
         position = broadcast_to(lift(position), shape)
@@ -514,11 +514,22 @@ def _ask_for_bounds(index: Proxy, length: int, axis: int) -> None:
 def _from_front(index: Any, length: IntExpr, axis: int) -> Any:
     """Negative positions counted from the front."""
     if is_array(_checked(index, length, axis)):
-        return np.where(index < 0, index + as_int(length), index).astype(np.int64)
+        return np.where(index < 0, index + _size(length), index).astype(np.int64)
     wide = lift(index, INT64)
+    if isinstance(length, Dim):
+        size = lift(length, INT64)
+        low = emit("maximum", wide, emit("negative", size))
+        bounded = emit("minimum", low, emit("subtract", size, lift(1, INT64)))
+        below = emit("less", bounded, lift(0, INT64))
+        return emit("where", below, emit("add", bounded, size), bounded)
     bounded = emit("clip", wide, a_min=-as_int(length), a_max=as_int(length) - 1)
     below = emit("less", bounded, lift(0, INT64))
     return emit("where", below, emit("add", bounded, lift(as_int(length), INT64)), bounded)
+
+
+def _size(length: IntExpr) -> Any:
+    """Returns a size as an operand of index arithmetic."""
+    return lift(length, INT64) if isinstance(length, Dim) else length
 
 
 def _take(x: Proxy, index: Any, axis: int) -> Proxy:
@@ -566,6 +577,10 @@ def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Proxy:
         if each == axis:
             key.append(index)
             continue
-        counted = np.arange(as_int(x.shape[each]))
-        key.append(counted.reshape([-1 if i == each else 1 for i in range(x.ndim)]))
+        size = x.shape[each]
+        slim = tuple(size if i == each else 1 for i in range(x.ndim))
+        if isinstance(size, Dim):
+            key.append(emit("iota", shape=slim, axis=each, dtype="int64"))
+        else:
+            key.append(np.arange(size).reshape([-1 if i == each else 1 for i in range(x.ndim)]))
     return _getitem(x, tuple(key))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import Dim, IntExpr, as_int
+from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.graph.requirements import greater, lesser, require
 from .arguments import any_traced
@@ -185,7 +186,8 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Proxy:
         position = normalise_axis(each, x.ndim)
         length = x.shape[position]
         if isinstance(length, Dim):
-            places = emit("iota", shape=(length,), axis=0, dtype="int64") - step
+            counted = emit("iota", shape=(length,), axis=0, dtype="int64")
+            places = emit("subtract", counted, lift(step, INT64))
             x = emit("take", x, places, axis=position, mode="wrap")
             continue
         by = int(step) % length if length else 0

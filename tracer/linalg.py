@@ -73,7 +73,8 @@ def _solve(a: Any, b: Any) -> Any:
 def _solved(a: Any, b: Any) -> Any:
     """Returns the solutions of a x = b, by straight code where that is short."""
     columns = b.shape[-1] if b.ndim > 1 else 0
-    if not _is_small(a) or b.shape[-2:-1] != a.shape[-1:] or not 0 < columns <= MOST_EQUATIONS:
+    few = isinstance(columns, int) and 0 < columns <= MOST_EQUATIONS
+    if not _is_small(a) or b.shape[-2:-1] != a.shape[-1:] or not few:
         return _call("solve", a, b)[0]
     size, columns = as_int(a.shape[-1]), as_int(columns)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -24,7 +24,19 @@ import numpy as np
 
 from ..ir.errors import LoopwrightError
 from .converting import CONVERTERS, SUBSCRIPTED, has_traced, joined_by, vectorized
-from .creation import arange, empty, eye, full, linspace, ones, zeros
+from .creation import (
+    arange,
+    empty,
+    eye,
+    full,
+    identity,
+    linspace,
+    ones,
+    tri,
+    tril_indices,
+    triu_indices,
+    zeros,
+)
 from .dispatch import implementation_of
 from .emitting import copied, lift, one_array
 from .padding import as_strided
@@ -70,6 +82,7 @@ _LIKE: dict[str, Any] = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}
 _COPIES = ("arange", "array", "copy", "eye", "full", "full_like", "identity", "linspace")
 _SIZED = (
     *("broadcast_to", "indices", "prod", "repeat", "reshape", "resize", "roll", "tile", "tri"),
+    *("tril_indices", "triu_indices"),
 )
 """Functions that take sizes, and may be called without any traced array."""
 _CONVERTERS = {**CONVERTERS, "as_strided": as_strided}
@@ -90,7 +103,13 @@ def _ours() -> dict[str, Any]:
     return {**made, "__call__": _vectorize}
 
 
-_CREATION = {f.__name__: f for f in (arange, empty, eye, full, linspace, ones, zeros)}
+_CREATION = {
+    f.__name__: f
+    for f in (
+        *(arange, empty, eye, full, identity, linspace, ones, tri, tril_indices),
+        *(triu_indices, zeros),
+    )
+}
 
 
 def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:

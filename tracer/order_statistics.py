@@ -16,6 +16,7 @@ from ..ir.dims import Dim, product
 from ..ir.dtype import FLOAT64
 from ..ir.errors import LoopwrightValueError, UnsupportedError
 from ..ir.graph.requirements import require
+from .creation import zeros
 from .dispatch import UNSET, implements
 from .emitting import emit, lift
 from .proxy import Proxy
@@ -137,7 +138,8 @@ def _quantile(percent: bool, ignores_nan: bool) -> Callable[..., Any]:
         share = np.reshape(share, (-1, *(1 for _ in kept)))
         count = _count(ordered, ignores_nan)
         if isinstance(count, Proxy) or isinstance(share, Proxy):
-            share = share + np.zeros(kept)
+            known = all(isinstance(size, int) for size in kept)
+            share = share + (np.zeros(kept) if known else zeros(kept))
         last = np.maximum(count - 1, 0) if isinstance(count, Proxy) else count - 1
         place = np.minimum(np.maximum(PLACES[method](count, share), 0), last)
         low = np.floor(place)
@@ -198,7 +200,10 @@ def _median(ignores_nan: bool) -> Callable[..., Any]:
             places = (np.array((count - 1) // 2), np.array(count // 2))
         low, high = (_at(ordered, place, kept).astype(dtype) for place in places)
         one = not isinstance(count, Proxy) and count % 2
-        result = np.reshape(low if one else (low + high) / 2, kept)
+        middle = low if one else (low + high) / 2
+        if isinstance(count, Dim | Proxy):  # two times the middle element may overflow
+            middle = np.where(low == high, low, middle)
+        result = np.reshape(middle, kept)
         return _finished(result, x, ordered, axis, keepdims, ignores_nan)
 
     return median

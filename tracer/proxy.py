@@ -501,6 +501,9 @@ def publish(result: Any, function: Callable[..., Any], args: tuple[Any, ...], al
     if isinstance(result, list | tuple):
         fields = [publish(r, function, args, aliases) for r in result]
         return type(result)(*fields) if hasattr(result, "_fields") else type(result)(fields)
+    trace = active()
+    if isinstance(result, Dim) and trace is not None:  # of np.size and np.shape
+        return of_expr(result, trace)
     if not isinstance(result, Proxy):
         return result
     if not aliases:

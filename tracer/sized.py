@@ -167,7 +167,7 @@ def _unique(
     if axis is not None and np.ndim(ar) != 1:
         raise LoopwrightTypeError("np.unique along an axis", hint="np.unique(x)")
     flat: Any = np.reshape(ar, (-1,))
-    length = np.size(flat)
+    length: Any = lift(flat).type.shape[0] if any_traced((flat,)) else np.size(flat)
     if length == 0 and size is None:
         wanted = [True, return_index, return_inverse, return_counts]
         none = np.zeros(0, np.int64)
@@ -183,6 +183,8 @@ def _unique(
     if equal_nan and np.dtype(flat.dtype).kind == "f":
         differs = differs & ~np.isnan(ordered[:-1])
     is_first = np.concatenate([np.ones(1, bool), differs])
+    if isinstance(length, Dim):
+        is_first = is_first[:length]  # of no elements, none is the first of its kind
     place = _places(is_first, size, -1)
     missing = place < 0
     chosen = place if size is None else np.where(missing, 0, place)
@@ -197,6 +199,8 @@ def _unique(
         back = np.argsort(order, kind="stable")
         results.append(np.reshape(number[back], np.shape(ar)))
     if return_counts:
-        ends = np.concatenate([np.where(missing, length, place), np.full(1, length)])
+        number = lift(length, INT64) if isinstance(length, Dim) else length
+        last = np.reshape(number, (1,)) if isinstance(length, Dim) else np.full(1, length)
+        ends = np.concatenate([np.where(missing, number, place), last])
         results.append(ends[1:] - ends[:-1])
     return tuple(results) if len(results) > 1 else values

@@ -188,6 +188,9 @@ _EXACT: dict[np.ufunc, Callable[..., IntExpr]] = {
 
 
 def _number(expr: IntExpr, strong: bool) -> Any:
+    trace = active()
+    if trace is not None:  # functions of NumPy's in C compute with sizes before they ask for values
+        trace.indexed_sizes = True
     return METHODS["size.number"](expr, INT64 if strong else None)
 
 

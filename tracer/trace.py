@@ -66,7 +66,7 @@ class Trace:
         self.numbers = Numbers()
         self.needs = Needs()
         self.sizes: dict[str, int] = {}  # the arguments' symbolic sizes: values that decide guards
-        self.indexed_sizes = False  # Python or NumPy asked for the value of one
+        self.indexed_sizes = False  # Python or NumPy needed the value of one
         self.check_index = check_index
         self.bounds: list[Bounds] = []
         self.data_sizes: dict[str, Atom] = {}  # that values decide: the scalars they come from

@@ -29,6 +29,7 @@ __all__ = [
     "lesser",
     "locate",
     "require",
+    "undemanded",
 ]
 
 RELATIONS = ("==", "!=", "<=", "<")
@@ -161,6 +162,20 @@ def collecting(demands: bool = False) -> Generator[Noted, None, None]:
         yield noted
     finally:
         _collected.reset(token)
+
+
+@contextmanager
+def undemanded() -> Generator[None, None, None]:
+    """What is demanded in the body holds where it is computed, if it ever is: nothing is noted."""
+    noted = _collected.get()
+    demands = noted is not None and noted.demands
+    if noted is not None:
+        noted.demands = False
+    try:
+        yield
+    finally:
+        if noted is not None:
+            noted.demands = demands
 
 
 def require(

@@ -10,7 +10,7 @@ import numpy as np
 from ..dim_proofs import prove
 from ..dims import Dim, IntExpr, symbol, typical
 from ..dtype import INT64
-from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.operator import Pattern
 from ..graph.types import TensorType
 from ..loop.expr import cast, const, index, read
@@ -36,6 +36,10 @@ def _for(var: str, extent: IntExpr, *body: Stmt) -> Loop:
 def _count_rule(x: TensorType, bins: Any) -> TensorType:
     if x.rank != 1 or not (x.dtype.is_integer or x.dtype.is_bool):
         raise LoopwrightTypeError(f"one axis of integers or bools is counted, not {x.short}")
+    if isinstance(bins, Dim):
+        raise UnsupportedError(
+            f"{bins} numbers to count, a symbolic size", hint="a number of bins that is known"
+        )
     if not isinstance(bins, int) or bins < 1:
         raise LoopwrightValueError(f"{bins} numbers to count; one or more are needed")
     return TensorType((bins,), INT64)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dim_proofs import prove
 from ..dims import Dim, IntExpr, ceildiv, product
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
@@ -176,10 +177,20 @@ def _take_rule(x: TensorType, indices: TensorType, axis: Any, mode: Any) -> Tens
     message = f"nothing to take from {x.short} by {indices.short}"
     # Where there are no indices, there may be no elements either: indices of the elements that a
     # mask chooses are as many as these at most.
-    empty = product(shape) == 0 or size in shape or any(map(is_data_size, indices.shape))
+    empty = (
+        product(shape) == 0
+        or size in shape
+        or any(map(is_data_size, indices.shape))
+        or (isinstance(size, Dim) and _empty_with(product(shape), size))
+    )
     if not empty and not demand(1, "<=", size, message):
         raise LoopwrightValueError(message)
     return TensorType(shape, x.dtype)
+
+
+def _empty_with(count: IntExpr, size: IntExpr) -> bool:
+    """True if it is proved that there are no indices where there are no elements."""
+    return prove(count, "==", 0, given=((size, "==", 0),)) is True
 
 
 def _take_reference(x: Any, indices: Any, axis: Any, mode: Any) -> Any:

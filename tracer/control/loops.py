@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dims import IntExpr
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ...ir.graph.requirements import require
 from ..proxy import Proxy
 from ..pytree import flatten, paths
 from ..sizes import Size
@@ -127,9 +129,15 @@ def _scan(
             )
         return result
 
-    at_once = count if unroll is True else max(1, operator.index(unroll))
+    if unroll is True and not isinstance(count, int):
+        raise UnsupportedError(
+            f"{operation}: unroll=True needs the number of rows, and it is symbolic: {count}",
+            hint="unroll=1",
+        )
+    at_once: Any = count if unroll is True else max(1, operator.index(unroll))
     if active() is not None:
         return traced.scan(operation, pair, init, xs, count, reverse, at_once)
+    assert isinstance(count, int)
     if count:
         return eager.scan(operation, pair, init, xs, count, reverse)
     with tracing(Trace(operation)):  # no iteration says of which types the outputs are
@@ -137,10 +145,12 @@ def _scan(
     return eager.of_no_iterations(init, carry, outputs)
 
 
-def _length(operation: str, xs: Any, length: int | None) -> int:
+def _length(operation: str, xs: Any, length: Any) -> IntExpr:
     """Returns the number of rows of ``xs``, which ``length`` has to be as well."""
     leaves, structure = flatten(xs)
-    counts: dict[str, Any] = {} if length is None else {"length": operator.index(length)}
+    counts: dict[str, IntExpr] = {}
+    if length is not None:
+        counts["length"] = length.expr if type(length) is Size else operator.index(length)
     for path, leaf in zip(paths(structure, "xs"), leaves):
         type_ = leaf_type(leaf)
         if isinstance(type_, Fixed) or not type_.shape:
@@ -152,10 +162,9 @@ def _length(operation: str, xs: Any, length: int | None) -> int:
         raise LoopwrightValueError(f"{operation}: no rows and no length", hint="length=10")
     (first, count), *others = counts.items()
     for path, other in others:
-        if other != count:
-            raise LoopwrightValueError(f"{operation}: {first} has {count} rows, {path} has {other}")
-    if not isinstance(count, int):
-        raise UnsupportedError(f"{operation}: the number of rows is symbolic: {count}")
+        message = f"{operation}: {first} has {count} rows, {path} has {other}"
+        if not require(count, "==", other, message):
+            raise LoopwrightValueError(message)
     return count
 
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...ir.dataclass import dataclass
+from ...ir.dims import IntExpr
 from ...ir.dtype import INT64
 from ...ir.errors import LoopwrightError, LoopwrightTypeError
 from ...ir.graph.nodes import Atom, Block, Constant, Var
+from ...ir.graph.requirements import undemanded
 from ...ir.graph.types import TensorType
 from ...ir.span import Span
 from ..emitting import emit, lift
@@ -475,7 +477,7 @@ def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     xs: Any,
-    length: int,
+    length: IntExpr,
     reverse: bool,
     unroll: int,
 ) -> tuple[Any, Any]:
@@ -485,7 +487,9 @@ def scan(
         loop = _Loop(operation, init)
         inputs, rows_structure = flatten(xs)
         inputs = [lift(x) for x in inputs]
-        together = max(n for n in range(1, unroll + 1) if length % n == 0) if length else 1
+        together = 1
+        if isinstance(length, int) and length:
+            together = max(n for n in range(1, unroll + 1) if length % n == 0)
         outputs: list[Structure] = []
 
         def body(index: Proxy, carry: Any) -> Any:
@@ -500,13 +504,16 @@ def scan(
                 _put(loop, leaves, structure, row, length, part)
             return carry
 
-        extent = Constant(np.asarray(length // together, np.int64))
+        if isinstance(length, int):
+            extent: Atom = Constant(np.asarray(length // together, np.int64))
+        else:
+            extent = trace.visible(lift(length, INT64).atom)
         carry = _counted(loop, extent, body)
         stacked = [new_proxy(trace, o.result, o.type) for o in loop.outputs if o.result is not None]
         return carry, unflatten(outputs[0], stacked)
 
 
-def _row_number(index: Proxy, part: int, together: int, length: int, reverse: bool) -> Proxy:
+def _row_number(index: Proxy, part: int, together: int, length: IntExpr, reverse: bool) -> Proxy:
     """Returns the row of an iteration, of whose rows it is number ``part``."""
     row = lift(index, INT64)
     if together > 1:
@@ -515,15 +522,21 @@ def _row_number(index: Proxy, part: int, together: int, length: int, reverse: bo
     return emit("subtract", lift(length - 1, INT64), row) if reverse else row
 
 
-def _row(x: Proxy, row: Proxy, length: int) -> Proxy:
+def _row(x: Proxy, row: Proxy, length: IntExpr) -> Proxy:
     type_ = LeafType(x.shape[1:], x.type.dtype, None, x.ndim > 1)
-    if not length:
+    if length == 0:
         return new_proxy(x.owner, stand_in(x.owner, type_), type_)
-    return new_proxy(x.owner, emit("take", x, row, axis=0, mode="clip").atom, type_)
+    with undemanded():  # an iteration has its row
+        return new_proxy(x.owner, emit("take", x, row, axis=0, mode="clip").atom, type_)
 
 
 def _put(
-    loop: _Loop, leaves: Sequence[Any], structure: Structure, row: Proxy, length: int, part: int
+    loop: _Loop,
+    leaves: Sequence[Any],
+    structure: Structure,
+    row: Proxy,
+    length: IntExpr,
+    part: int,
 ) -> None:
     """Writes the outputs of a row."""
     trace, operation = loop.trace, loop.operation
