@@ -363,8 +363,8 @@ def _indices_from(make: Callable[..., Any], traced: Callable[..., Any]) -> Calla
         x = lift(arr)
         if x.ndim != 2:
             raise LoopwrightValueError("input array must be 2-d")
-        known = all(isinstance(size, int) for size in x.shape)
-        return (make if known else traced)(x.shape[0], k, x.shape[1])
+        constant = all(isinstance(size, int) for size in x.shape)
+        return (make if constant else traced)(x.shape[0], k, x.shape[1])
 
     return indices
 

@@ -138,8 +138,8 @@ def _quantile(percent: bool, ignores_nan: bool) -> Callable[..., Any]:
         share = np.reshape(share, (-1, *(1 for _ in kept)))
         count = _count(ordered, ignores_nan)
         if isinstance(count, Proxy) or isinstance(share, Proxy):
-            known = all(isinstance(size, int) for size in kept)
-            share = share + (np.zeros(kept) if known else zeros(kept))
+            constant = all(isinstance(size, int) for size in kept)
+            share = share + (np.zeros(kept) if constant else zeros(kept))
         last = np.maximum(count - 1, 0) if isinstance(count, Proxy) else count - 1
         place = np.minimum(np.maximum(PLACES[method](count, share), 0), last)
         low = np.floor(place)

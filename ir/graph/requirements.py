@@ -166,7 +166,7 @@ def collecting(demands: bool = False) -> Generator[Noted, None, None]:
 
 @contextmanager
 def undemanded() -> Generator[None, None, None]:
-    """What is demanded in the body holds where it is computed, if it ever is: nothing is noted."""
+    """Notes no demands of the body: they hold where it is computed, if it ever is."""
     noted = _collected.get()
     demands = noted is not None and noted.demands
     if noted is not None:
