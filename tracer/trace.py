@@ -7,7 +7,7 @@ import threading
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ..ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ..ir.graph.types import TensorType
 from ..ir.loop.prim import PrimFunc
 from ..ir.ops import get
-from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from .fits import Bounds, Numbers
 from .frozen import Borrowed
@@ -29,6 +28,9 @@ from .scope import Scope, Storage
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
 from .storage import Memory
+
+if TYPE_CHECKING:
+    from ..ir.schedule.steps import Schedule
 
 __all__ = ["Trace", "active", "tracing", "untraced"]
 

@@ -18,6 +18,7 @@ def test_every_row_has_a_figure() -> None:
         "call with dicts of 20",
         "call with 20 in and out",
         "call of a method",
+        "call with three sizes",
         "numpy.add",
         "fork and join",
         "wake",

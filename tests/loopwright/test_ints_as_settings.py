@@ -18,7 +18,6 @@ USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
     "sizes": (lambda x, *sizes: x.reshape(*sizes), (4, 3), (2, 6)),
     "size from two": (lambda x, n, m: np.zeros(n * m + 1) + x[0, 0], (2, 3), (3, 2)),
     "range": (lambda x, n: sum(x * i for i in range(n)), (3,), (2,)),
-    "slice": (lambda x, n: x[: n - 1], (3,), (2,)),
     "flag": (lambda x, flag: x if flag else -x, (1,), (0,)),
     "np.bool flag": (lambda x, flag: x if flag else -x, (np.True_,), (np.False_,)),
     "comparison": (lambda x, n: x if 1 < n <= 3 else -x, (2,), (4,)),
