@@ -55,13 +55,13 @@ PLACES: dict[str, Callable[[Any, Any], Any]] = {
 _CHOOSING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 
 
-def _ordered(x: Any, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple[int, ...]]:
+def _ordered(x: Any, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple[Any, ...]]:
     """``x`` sorted along ``axis``, which become the last one, and the sizes of the other axes. Rows
     of no elements have a nan, which is the result."""
     axes = axes_of(axis, x.ndim)
     axes = tuple(range(x.ndim)) if axes is None else axes
     others = tuple(n for n in range(x.ndim) if n not in axes)
-    kept: tuple[int, ...] = tuple(x.shape[n] for n in others)
+    kept: tuple[Any, ...] = tuple(x.shape[n] for n in others)
     size: Any = product(x.shape[n] for n in axes)
     message = f"{x.type.short} has no quantiles along axis {axis}"
     if not require(1, "<=", size, message) and not may_be_empty:
@@ -73,7 +73,7 @@ def _ordered(x: Any, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple
     return np.sort(rows, axis=-1), kept
 
 
-def _at(ordered: Any, places: Any, kept: tuple[int, ...]) -> Any:
+def _at(ordered: Any, places: Any, kept: tuple[Any, ...]) -> Any:
     """The elements of each row at ``places``, which have the shape of the result."""
     if isinstance(places, Proxy):
         first: Any = places.shape[0] if places.ndim > len(kept) else 1

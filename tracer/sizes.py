@@ -276,6 +276,8 @@ def decided(left: IntExpr, relation: str, right: IntExpr) -> bool:
     trace = active()
     names = size_symbols(left, right)
     if trace is None or not names.keys() <= trace.sizes.keys():
+        if trace is not None:
+            trace.indexed_sizes = True  # NumPy's own functions compare as well
         raise located(_undecided(left, relation, right), trace)
     values = trace.sizes
     truth = _PYTHONS[relation](evaluate(left, values), evaluate(right, values))

@@ -170,3 +170,17 @@ def test_graph_text() -> None:
     module = verify(parse_module(text))
     assert str(parse_module(str(module))) == str(module)
     assert_same(evaluate(module, X[:, 0], np.array(3)), np.exp(X[:3, 0]))
+
+
+def test_numpys_own_arrays_of_a_size_that_data_decides():
+    @lw.compile
+    def counted(x, t):
+        y = x[: t + 1]
+        return y + np.arange(y.shape[0], dtype=np.float32)
+
+    for t in (3, 0, 6):
+        x = np.ones(8, np.float32)
+        np.testing.assert_array_equal(
+            counted(x, np.int64(t)), np.arange(1, t + 2, dtype=np.float32)
+        )
+    assert counted.cache_info().misses == 1
