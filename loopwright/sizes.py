@@ -228,10 +228,14 @@ def _check_range(name: str, axis: _Axis, atom: Symbol, value: int) -> None:
 def _mismatch(
     name: str, axis: _Axis, values: Mapping[str, int], sources: Mapping[str, _Axis]
 ) -> LoopwrightTypeError:
-    needed = evaluate(axis.wanted, values)
-    where = [f"{n} = {values[n]}: {sources[n]}" for n in sorted(symbols(axis.wanted))]
+    needed, wanted = evaluate(axis.wanted, values), str(axis.wanted)
+    where: list[str] = []
+    for atom in sorted(_atoms(axis.wanted), key=_base):
+        # A size with a multiple is that multiple of a symbol, which the user has not named.
+        wanted = wanted.replace(f"{_step(atom)} * {atom.name}", _base(atom))
+        where.append(f"{_base(atom)} = {values[atom.name] * _step(atom)}: {sources[atom.name]}")
     return LoopwrightTypeError(
-        f"{axis} of {name} is {axis.given}, and {axis.wanted} is {needed}", notes=tuple(where)
+        f"{axis} of {name} is {axis.given}, and {wanted} is {needed}", notes=tuple(where)
     )
 
 

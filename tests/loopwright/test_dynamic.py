@@ -168,3 +168,12 @@ def test_options_that_do_not_fit_a_call_are_refused(dynamic: Any, text: str) -> 
 def test_dims_without_values_are_refused(limits: Any) -> None:
     with pytest.raises(lw.LoopwrightValueError, match="the size n has no values"):
         lw.Dim("n", **limits)
+
+
+def test_a_size_with_a_multiple_is_named_as_the_user_names_it() -> None:
+    rows = lw.Dim("rows", multiple_of=8)
+    f = lw.compile(lambda x, y: x + y, dynamic={"x": {0: rows}, "y": {0: rows}})
+    with pytest.raises(lw.LoopwrightTypeError) as caught:
+        f(np.ones((16, 3)), np.ones((8, 3)))
+    assert caught.value.message.endswith("is 8, and rows is 16")
+    assert "rows = 16: axis 0 of argument x" in str(caught.value)
