@@ -31,8 +31,10 @@ def symbol_of(size: object) -> Symbol:
 
 
 def _infer(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
-    if types != (TensorType((), INT64),):
-        raise LoopwrightTypeError(f"a size is an int64 scalar, not {', '.join(map(str, types))}")
+    if len(types) != 1:
+        raise LoopwrightTypeError(f"set_size: takes 1 operand, not {len(types)}")
+    if types[0] != TensorType((), INT64):
+        raise LoopwrightTypeError(f"a size is an int64 scalar, not {types[0]}")
     symbol, inside = symbol_of(attrs["size"]), bounds(attrs["most"], {})
     if symbol.low != 0 or symbol.high is None or inside is None or inside[1] > symbol.high:
         raise LoopwrightValueError(

@@ -63,8 +63,8 @@ def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
         raise ScheduleError(f"split: {axis} is already {state.kinds.get(axis, 'peeled')}")
     inner = prod(factors[1:])
     extent = extents[axis]
-    covered = isinstance(extent, Dim) or (inner and factors[0] == max(1, -(-extent // inner)))
-    if len(factors) < 2 or inner < 1 or not covered:
+    is_open = isinstance(extent, Dim)
+    if len(factors) < 2 or inner < 1 or not (is_open or factors[0] == max(1, -(-extent // inner))):
         raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extent}")
     if len(factors) > MAX_FACTORS or inner >= MAX_BLOCK:
         raise ScheduleError(f"split: {axis} into more than {MAX_FACTORS} loops, or larger ones")
