@@ -65,7 +65,7 @@ def test_what_is_quicker_in_place_is_taken(tmp_path: Path) -> None:
     kept = graph(set(second.added)).decide({}, [X], 3.0)
     assert kept.taken.get(second.point.key, "fused") == "fused"
     decided = graph(set(first.removed)).decide({}, [X], 3.0)
-    assert decided.taken == {first.point.key: "apart"}
+    assert decided.taken[first.point.key] == "apart"  # others may be as quick either way
     # The other one is too small a share of the time to be worth measuring.
     (decision,) = decided.decisions
     assert (decision.workload.hash, decision.winner.name) == (first.point.key, "apart")
