@@ -376,48 +376,7 @@ updating:
   %bytes.p = getelementptr %Context, ptr %context, i32 0, i32 11
   %bytes = load ptr, ptr %bytes.p
   br label %target
-target:
-  %t = phi i64 [ 0, %updating ], [ %t.next, %disjoint ]
-  %all.disjoint = icmp eq i64 %t, %written
-  br i1 %all.disjoint, label %frame, label %writeable
-writeable:
-  %t.next = add i64 %t, 1
-  %w.p = getelementptr i64, ptr %positions, i64 %t
-  %w = load i64, ptr %w.p
-  %w.arg.p = getelementptr ptr, ptr %args, i64 %w
-  %w.arg = load ptr, ptr %w.arg.p
-  %w.flags.p = getelementptr %Array, ptr %w.arg, i32 0, i32 8
-  %w.flags = load i32, ptr %w.flags.p
-  %w.bit = and i32 %w.flags, 1024
-  %locked = icmp eq i32 %w.bit, 0
-  %w.data.p = getelementptr %Array, ptr %w.arg, i32 0, i32 2
-  %w.begin = load i64, ptr %w.data.p
-  %w.size.p = getelementptr i64, ptr %bytes, i64 %w
-  %w.size = load i64, ptr %w.size.p
-  %w.end = add i64 %w.begin, %w.size
-  br i1 %locked, label %misfit, label %other
-other:
-  %o = phi i64 [ 0, %writeable ], [ %o.next, %compare ]
-  %compared = icmp eq i64 %o, %inputs
-  br i1 %compared, label %disjoint, label %compare
-compare:
-  %o.arg.p = getelementptr ptr, ptr %args, i64 %o
-  %o.arg = load ptr, ptr %o.arg.p
-  %o.data.p = getelementptr %Array, ptr %o.arg, i32 0, i32 2
-  %o.begin = load i64, ptr %o.data.p
-  %o.size.p = getelementptr i64, ptr %bytes, i64 %o
-  %o.size = load i64, ptr %o.size.p
-  %o.end = add i64 %o.begin, %o.size
-  %below = icmp ult i64 %w.begin, %o.end
-  %above = icmp ult i64 %o.begin, %w.end
-  %meet = and i1 %below, %above
-  %another = icmp ne i64 %o, %w
-  %shared = and i1 %meet, %another
-  %o.next = add i64 %o, 1
-  br i1 %shared, label %misfit, label %other
-disjoint:
-  br label %target
-misfit:
+@WRITES@misfit:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct
 frame:
@@ -474,6 +433,73 @@ making:
   %no.array = icmp eq ptr %array, null
   br i1 %no.array, label %drop, label %placing
 placing:
+@RUN@  br i1 %fine, label %return, label %refuse
+refuse:
+  call void @refuse(i32 %status)
+  br label %drop
+drop:
+  call void @Py_DecRef(ptr %results)
+  br label %undo
+undo:
+  br label %return
+return:
+  %answer = phi ptr [ %results, %ran ], [ null, %undo ]
+  %idle.then = load ptr, ptr %idle.p
+  store ptr %idle.then, ptr %own
+  store ptr %own, ptr %idle.p
+  ret ptr %answer
+fail:
+  ret ptr null
+}
+"""
+
+# An argument that the entry writes is writeable and shares no memory with another one.
+_writes = r"""
+target:
+  %t = phi i64 [ 0, %updating ], [ %t.next, %disjoint ]
+  %all.disjoint = icmp eq i64 %t, %written
+  br i1 %all.disjoint, label %@ACCEPTED@, label %writeable
+writeable:
+  %t.next = add i64 %t, 1
+  %w.p = getelementptr i64, ptr %positions, i64 %t
+  %w = load i64, ptr %w.p
+  %w.arg.p = getelementptr ptr, ptr %args, i64 %w
+  %w.arg = load ptr, ptr %w.arg.p
+  %w.flags.p = getelementptr %Array, ptr %w.arg, i32 0, i32 8
+  %w.flags = load i32, ptr %w.flags.p
+  %w.bit = and i32 %w.flags, 1024
+  %locked = icmp eq i32 %w.bit, 0
+  %w.data.p = getelementptr %Array, ptr %w.arg, i32 0, i32 2
+  %w.begin = load i64, ptr %w.data.p
+  %w.size.p = getelementptr i64, ptr %bytes, i64 %w
+  %w.size = load i64, ptr %w.size.p
+  %w.end = add i64 %w.begin, %w.size
+  br i1 %locked, label %@REFUSED@, label %other
+other:
+  %o = phi i64 [ 0, %writeable ], [ %o.next, %compare ]
+  %compared = icmp eq i64 %o, %inputs
+  br i1 %compared, label %disjoint, label %compare
+compare:
+  %o.arg.p = getelementptr ptr, ptr %args, i64 %o
+  %o.arg = load ptr, ptr %o.arg.p
+  %o.data.p = getelementptr %Array, ptr %o.arg, i32 0, i32 2
+  %o.begin = load i64, ptr %o.data.p
+  %o.size.p = getelementptr i64, ptr %bytes, i64 %o
+  %o.size = load i64, ptr %o.size.p
+  %o.end = add i64 %o.begin, %o.size
+  %below = icmp ult i64 %w.begin, %o.end
+  %above = icmp ult i64 %o.begin, %w.end
+  %meet = and i1 %below, %above
+  %another = icmp ne i64 %o, %w
+  %shared = and i1 %meet, %another
+  %o.next = add i64 %o, 1
+  br i1 %shared, label %@REFUSED@, label %other
+disjoint:
+  br label %target
+"""
+
+# The entry runs without the GIL; a status other than 0 becomes an exception.
+_run = r"""
   %ignored = call i32 @PyList_SetItem(ptr %results, i64 %r, ptr %array)
   %r.data.p = getelementptr %Array, ptr %array, i32 0, i32 2
   %r.data = load ptr, ptr %r.data.p
@@ -503,27 +529,19 @@ ran:
   %status = phi i32 [ %plain.status, %plain ], [ %limited.status, %limited ]
   call void @PyEval_RestoreThread(ptr %thread)
   %fine = icmp eq i32 %status, 0
-  br i1 %fine, label %return, label %refuse
-refuse:
-  call void @refuse(i32 %status)
-  br label %drop
-drop:
-  call void @Py_DecRef(ptr %results)
-  br label %undo
-undo:
-  br label %return
-return:
-  %answer = phi ptr [ %results, %ran ], [ null, %undo ]
-  %idle.then = load ptr, ptr %idle.p
-  store ptr %idle.then, ptr %own
-  store ptr %own, ptr %idle.p
-  ret ptr %answer
-fail:
-  ret ptr null
-}
 """
+
+
+def _writes_text(accepted: str, refused: str) -> str:
+    """Returns the check of what is written, which goes on at one of two labels."""
+    return _writes[1:].replace("@ACCEPTED@", accepted).replace("@REFUSED@", refused)
+
+
 CALL_TEXT = (
     (_template + SIZED_CALL_TEXT)
+    .replace("@WRITES@", _writes_text("frame", "misfit"))
+    .replace("@SIZED_WRITES@", _writes_text("memory", "refused"))
+    .replace("@RUN@", _run[1:])
     .replace("@PAGED@", str(PAGED_BYTES))
     .replace("@IN_PAGE@", str(IN_PAGE))
     .replace("@TOO_DEEP@", str(TOO_DEEP))

@@ -196,48 +196,7 @@ updating:
   %positions.p = getelementptr %Context, ptr %context, i32 0, i32 10
   %positions = load ptr, ptr %positions.p
   br label %target
-target:
-  %t = phi i64 [ 0, %updating ], [ %t.next, %disjoint ]
-  %all.disjoint = icmp eq i64 %t, %written
-  br i1 %all.disjoint, label %memory, label %writeable
-writeable:
-  %t.next = add i64 %t, 1
-  %w.p = getelementptr i64, ptr %positions, i64 %t
-  %w = load i64, ptr %w.p
-  %w.arg.p = getelementptr ptr, ptr %args, i64 %w
-  %w.arg = load ptr, ptr %w.arg.p
-  %w.flags.p = getelementptr %Array, ptr %w.arg, i32 0, i32 8
-  %w.flags = load i32, ptr %w.flags.p
-  %w.bit = and i32 %w.flags, 1024
-  %locked = icmp eq i32 %w.bit, 0
-  %w.data.p = getelementptr %Array, ptr %w.arg, i32 0, i32 2
-  %w.begin = load i64, ptr %w.data.p
-  %w.size.p = getelementptr i64, ptr %bytes, i64 %w
-  %w.size = load i64, ptr %w.size.p
-  %w.end = add i64 %w.begin, %w.size
-  br i1 %locked, label %refused, label %other
-other:
-  %o = phi i64 [ 0, %writeable ], [ %o.next, %compare ]
-  %compared = icmp eq i64 %o, %inputs
-  br i1 %compared, label %disjoint, label %compare
-compare:
-  %o.arg.p = getelementptr ptr, ptr %args, i64 %o
-  %o.arg = load ptr, ptr %o.arg.p
-  %o.data.p = getelementptr %Array, ptr %o.arg, i32 0, i32 2
-  %o.begin = load i64, ptr %o.data.p
-  %o.size.p = getelementptr i64, ptr %bytes, i64 %o
-  %o.size = load i64, ptr %o.size.p
-  %o.end = add i64 %o.begin, %o.size
-  %below = icmp ult i64 %w.begin, %o.end
-  %above = icmp ult i64 %o.begin, %w.end
-  %meet = and i1 %below, %above
-  %another = icmp ne i64 %o, %w
-  %shared = and i1 %meet, %another
-  %o.next = add i64 %o, 1
-  br i1 %shared, label %refused, label %other
-disjoint:
-  br label %target
-memory:
+@SIZED_WRITES@memory:
   %bins.p = getelementptr %Sized, ptr %context, i32 0, i32 6
   %bins = load ptr, ptr %bins.p
   %arena.at.p = getelementptr %Sized, ptr %context, i32 0, i32 5
@@ -281,36 +240,7 @@ placing:
   %r.rank.p = getelementptr %Spec, ptr %r.spec, i32 0, i32 1
   %r.rank = load i64, ptr %r.rank.p
   %r.bytes.next = getelementptr i64, ptr %r.shape, i64 %r.rank
-  %ignored = call i32 @PyList_SetItem(ptr %results, i64 %r, ptr %array)
-  %r.data.p = getelementptr %Array, ptr %array, i32 0, i32 2
-  %r.data = load ptr, ptr %r.data.p
-  %r.at = add i64 %inputs, %r
-  %r.slot = getelementptr ptr, ptr %pointers, i64 %r.at
-  store ptr %r.data, ptr %r.slot
-  %r.next = add i64 %r, 1
-  br label %result
-run:
-  %entry.fn = load ptr, ptr %context
-  %threads.p = getelementptr %Context, ptr %context, i32 0, i32 8
-  %threads = load i64, ptr %threads.p
-  %own.number = icmp ne i64 %threads, 0
-  %thread = call ptr @PyEval_SaveThread()
-  br i1 %own.number, label %limited, label %plain
-plain:
-  %plain.status = call i32 %entry.fn(ptr %pointers, ptr %arena)
-  br label %ran
-limited:
-  %limit.p = getelementptr %Context, ptr %context, i32 0, i32 7
-  %limit.fn = load ptr, ptr %limit.p
-  %before = call i64 %limit.fn(i64 %threads)
-  %limited.status = call i32 %entry.fn(ptr %pointers, ptr %arena)
-  %ignored.limit = call i64 %limit.fn(i64 %before)
-  br label %ran
-ran:
-  %status = phi i32 [ %plain.status, %plain ], [ %limited.status, %limited ]
-  call void @PyEval_RestoreThread(ptr %thread)
-  %fine = icmp eq i32 %status, 0
-  br i1 %fine, label %give.back, label %refuse
+@RUN@  br i1 %fine, label %give.back, label %refuse
 refuse:
   call void @refuse(i32 %status)
   br label %drop
