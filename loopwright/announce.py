@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .config import Config
 from .ir.pass_context import PassContext
-from .ready import FOR_ALL_SIZES, Specialisation
+from .ready import Specialisation
 
 __all__ = ["announce", "dump_prefix", "pass_context"]
 
@@ -36,11 +36,11 @@ def announce(
     made: Specialisation,
     config: Config,
     dump: Path | None = None,
-    automatic: bool = False,
+    first_symbolic: bool = False,
 ) -> None:
-    """Writes to stderr what the settings ask for, and that axes became symbolic in an ``automatic``
+    """Writes to stderr what the settings ask for, and the reason of a function's ``first_symbolic``
     compile; every level to files that begin with ``dump``."""
-    if automatic and made.reason.endswith(FOR_ALL_SIZES):
+    if first_symbolic:
         sys.stderr.write(f"loopwright: {name}: {made.reason}\n")
     if config.debug >= 1:
         summary = made.built.summary

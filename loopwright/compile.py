@@ -290,8 +290,9 @@ class CompiledFunction(Inspected, Copied):
         seconds = time.perf_counter() - begun
         reason = recompilation.reason_for(request, self._known)
         made = Specialisation(traced, built, reason, seconds)
-        automatic = self._signature.dynamic.is_automatic(traced.request)
-        announce(self._name, made, config, dump, automatic)
+        earlier = (other.reason for other in self._known.values())
+        is_first = recompilation.is_first_symbolic(reason, earlier)
+        announce(self._name, made, config, dump, is_first)
         options = self._tune or as_background(config.tune)
         if options is None or not built.kernels:
             return release.kept(made)

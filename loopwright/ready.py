@@ -15,10 +15,7 @@ from .tracer import Request, Traced, Watch, to_array
 if TYPE_CHECKING:
     from . import pipeline
 
-__all__ = ["FOR_ALL_SIZES", "NOTHING", "CacheInfo", "Ready", "Specialisation"]
-
-FOR_ALL_SIZES = "for all sizes"
-"""The end of the reason for a compile in which axes became symbolic by themselves."""
+__all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation"]
 
 
 class Run(Protocol):

@@ -12,15 +12,17 @@ from typing import Any
 
 from .ir.dims import Dim
 from .ir.errors import RecompilationWarning
-from .ready import FOR_ALL_SIZES
 from .tracer import ArraySpec, Request
 from .tracer.arguments import LeafSpec, Static
 from .tracer.spans import user_frame
 
-__all__ = ["reason_for", "warn_of_storm"]
+__all__ = ["is_first_symbolic", "reason_for", "warn_of_storm"]
 
 STORM = 16
 """Kinds of calls for which a function is compiled before that is called a storm."""
+
+FOR_ALL_SIZES = "for all sizes"
+"""The end of the reason for a compile in which axes became symbolic by themselves."""
 
 
 def reason_for(request: Request, made: Iterable[Request]) -> str:
@@ -42,6 +44,11 @@ def reason_for(request: Request, made: Iterable[Request]) -> str:
         given = ", ".join(f"{name} = {value}" for name, value in (request.values or {}).items())
         return f"{given}: comparisons of sizes come out in another way"
     return ", ".join(changed) or "its arrays lie in memory in another way"
+
+
+def is_first_symbolic(reason: str, earlier: Iterable[str]) -> bool:
+    """True if axes of a function became symbolic by themselves, and for no ``earlier`` reason."""
+    return reason.endswith(FOR_ALL_SIZES) and not any(r.endswith(FOR_ALL_SIZES) for r in earlier)
 
 
 def _containers(request: Request) -> Any:

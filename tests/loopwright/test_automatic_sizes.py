@@ -30,6 +30,10 @@ def test_the_third_size_of_an_axis_is_compiled_for_all(capfd: pytest.CaptureFixt
     assert info.reasons[2] == "x: float32[7, 4] became float32[x_0, 4], for all sizes"
     said = "loopwright: f: x: float32[7, 4] became float32[x_0, 4], for all sizes"
     assert capfd.readouterr().err.splitlines() == [said]
+    for size in (5, 7, 9, 11):
+        f(ones(size, 4).astype(np.float64))
+    assert "float64[x_0, 4]" in f.cache_info().signatures[-1]
+    assert not capfd.readouterr().err  # once for a function
 
 
 def test_sizes_0_and_1_stay_what_they_are() -> None:
