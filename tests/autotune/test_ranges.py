@@ -198,7 +198,7 @@ def test_a_batch_of_one_is_shared_among_threads_as_well() -> None:
 
 
 def test_all_groups_of_a_batch_of_images_are_shared() -> None:
-    """The padded copy, the sums and what follows them; and no result goes past the caches."""
+    """The padded copy, the sums and what follows them; and no store is non-temporal."""
     images = parse_prim(
         """prim @images(x0: float32[n0, n1, n2, 32], x1: float32[3, 3, 32, 32] const) -> out: float32[n0, 32, n1, n2] for n0 in 0..64, n1 in 17..512, n2 in 17..512 {
   t0[n, o, p, q]: float32[n0, n1 + 2, n2 + 2, 32] = where(((0 <= index(o - 1)) and (index(o - 1) <= index(n1 - 1))) and ((0 <= index(p - 1)) and (index(p - 1) <= index(n2 - 1))), x0[n, o - 1, p - 1, q], 0.0)

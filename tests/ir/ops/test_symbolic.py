@@ -17,7 +17,7 @@ from operators import Evaluated, array_type, assert_agree, operator_prim, sample
 OPERATORS = all_operators()
 # Operators without operands, and those whose attributes must name the symbols.
 WITHOUT_SYMBOLS = {"full", "iota", "arange", "broadcast_to", "stage.map", "stage.reduce"}
-# Their bodies are written out for a constant number of elements.
+# Their bodies are unrolled for a constant number of elements.
 WITHOUT_SYMBOLS |= {"search_few", "random", "set_size"}
 
 
