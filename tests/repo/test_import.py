@@ -31,6 +31,8 @@ print(middle - start, time.process_time() - middle)
 def _python(code: str) -> str:
     # Users import byte code; where writing it is turned off, each run would compile the sources.
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    # NumPy's library starts threads that spin for a while: processor time of nobody's import.
+    env["OPENBLAS_NUM_THREADS"] = "1"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
     )
