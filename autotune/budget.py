@@ -1,8 +1,8 @@
-"""budget ::= item ("," item)*
+"""budget ::= "quick" | item ("," item)*
     item   ::= NUMBER [ "ms" | "s" | "m" | "h" | "trials" ]       no unit: seconds
 
 Parts of a time may be joined (``1m30s``); with several items, the first one used up ends the
-search.
+search. "quick" is the model's best few candidates of every kernel.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 class Budget:
     """At most ``seconds`` and at most ``trials`` measured candidates; None: without limit.
 
-    ``spent`` seconds were used before the budget was handed on.
+    ``spent`` seconds were used before the budget was handed on. ``quick``: of every kernel,
+    ``TuneSettings.quick_candidates`` and no more.
     """
 
     seconds: float | None = None
     trials: int | None = None
     spent: float = field(default=0.0, repr=False, compare=False)
+    quick: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
+        if self.quick:
+            return "quick"
         parts = []
         if self.seconds is not None:
             parts.append(f"{self.seconds:g}s")
@@ -53,6 +57,8 @@ def parse_budget(value: str | int | float | Budget) -> Budget:
         return value
     if isinstance(value, bool):
         raise _not_understood(value)
+    if value == "quick":
+        return Budget(quick=True)
     if isinstance(value, int | float):
         return _checked(value, float(value), None)
     seconds: float | None = None
@@ -91,7 +97,7 @@ def _checked(value: object, seconds: float | None, trials: int | None) -> Budget
 def _not_understood(value: object) -> ValueError:
     return ValueError(
         f"budget {value!r} is not understood; write seconds (30, '30s', '500ms', '2m', '1m30s', "
-        "'1h'), candidates ('200 trials'), or both ('30s, 200 trials')"
+        "'1h'), candidates ('200 trials'), both ('30s, 200 trials'), or 'quick'"
     )
 
 

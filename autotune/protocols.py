@@ -129,8 +129,8 @@ class Measurer(Protocol):
     ) -> list[MeasureRecord]:
         """Measures good candidates again in interleaved rounds, so that drift meets all alike.
 
-        A record has a sample per round, taken with the operands in the caches ("warm") or not
-        ("cold").
+        A record has a sample per round, taken with the operands in the caches ("warm") or where the
+        program leaves them ("place").
         """
         ...
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ..ir.dataclass import dataclass
@@ -13,6 +14,11 @@ from .protocols import CostModel
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
 __all__ = ["TuneRequest"]
+
+QUICK: Mapping[str, Any] = MappingProxyType(
+    {"leaders": 3, "leader_rounds": 5, "race_seconds": 0.05, "other_cache_rounds": 0}
+)
+"""Settings of a race that takes a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +46,10 @@ class TuneRequest:
     def limits(self) -> Budget:
         """The budget as seconds and candidates. ValueError if it is not understood."""
         return parse_budget(self.budget)
+
+    def resolved(self) -> TuneRequest:
+        """Returns the request with the strategy and the settings that its budget implies."""
+        if not self.limits.quick:
+            return self
+        settings = replace(self.settings, **QUICK)
+        return replace(self, strategy="predicted", settings=settings)

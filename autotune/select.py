@@ -22,11 +22,13 @@ from .log.lookup import LogView, LookupResult, own_records, related
 from .log.record import TargetKey, schedule_key, target_key
 from .model.shipped import shipped_model
 from .model.tree_model import TreeModel
+from .proposal import proposal
 from .protocols import FloatArray, Population
 from .ranges import specialised, typical_point
 from .size_cases import cases_from_logs
 from .space.analysis import prim_flops
 from .space.default_cases import default_cases, for_all_sizes
+from .space.feature_list import FEATURE_NAMES
 from .space.rules.user import rules
 from .space.space import ScheduleSpace, default_variant
 from .workload import as_lists, workload_of
@@ -47,16 +49,18 @@ class Selection:
     The figures behind the numbers are in docs/measurements.md. Scores are shares of the candidates.
     """
 
-    margin: float = 0.3  # Score by which the model's best candidate has to lead.
+    lead: float = 0.04  # Score by which the model's best candidate has to lead, doubts deducted.
+    doubt: float = 0.5  # Deduction, in standard deviations between the model's members.
     agreed: float = 0.002  # The same for a schedule that was clearly faster elsewhere.
     clear_gain: float = 1.15  # Times as fast as the default schedule elsewhere: clearly faster.
     max_distance: float = 2.0  # Doublings of loops between shapes that tell of each other.
     own_records: int = 8  # Records of the kernel itself that are tried, the fastest first.
-    near: int = 48  # Schedules near to the defaults that the model is asked about, twice.
-    random: int = 64  # Random schedules that it is asked about.
 
 
 SELECTION = Selection()
+_PARALLEL, _INSIDE, _COPIED, _THREADS = map(
+    FEATURE_NAMES.index, ("parallel", "packed_inside", "pack_bytes", "threads")
+)
 
 
 class Origin(StrEnum):
@@ -67,7 +71,6 @@ class Origin(StrEnum):
     NEAR = "near"
     MODEL = "model"
     RULES = "rules"
-    LIBRARY = "library"
     GIVEN = "given"
 
     @property
@@ -82,7 +85,6 @@ _ORIGIN_TEXT = {
     Origin.NEAR: "fitted from a near shape",
     Origin.MODEL: "picked by the cost model",
     Origin.RULES: "by the rules",
-    Origin.LIBRARY: "by NumPy's BLAS, which was faster",
     Origin.GIVEN: "with a schedule of its own",
 }
 
@@ -91,8 +93,7 @@ _ORIGIN_TEXT = {
 class Chosen:
     """A schedule and where it came from.
 
-    With the origin ``LIBRARY`` there is no schedule, and ``sketch`` names the library that computes
-    the kernel's product. ``seconds`` is what the log measured for it, 0 where
+    ``seconds`` is what the log measured for it, 0 where
     nothing was, and ``measured`` that at each point of a range. ``refused`` says why schedules that
     would have gone before it may not run here, ``passed`` why those that the logs suggest were
     passed over.
@@ -191,7 +192,7 @@ def candidates(
     model = None if empty else model or shipped_model().model
     if transferable:
         yield from _from_records(prim, target, threads, transferable, model, passed)
-    default, variant = default_variant(prim, target)
+    default, variant = default_variant(prim, target.with_threads(threads))
     if variant is None:
         yield Chosen(default, Origin.RULES, "plain", passed=tuple(passed))
         return
@@ -229,7 +230,7 @@ def _for_range(
             near = chosen.origin == Origin.EXACT
             origin = Origin.NEAR if near else chosen.origin
             yield replace(chosen, schedule=schedule, origin=origin, seconds=0.0)
-    schedule, sketch = default_cases(prim, target)
+    schedule, sketch = default_cases(prim, target.with_threads(threads))
     yield Chosen(schedule, Origin.RULES, sketch)
 
 
@@ -259,10 +260,10 @@ def _from_records(
             sources.append(result)
     if not rows:
         return
-    scores = _scores(space, np.stack([defaults[0], *rows]), model)
+    ahead_of_default = _ahead(space, np.stack([defaults[0], *rows]), model)
     ranked: list[tuple[float, int]] = []
     for place, result in enumerate(sources):
-        ahead = float(scores[place + 1] - scores[0])
+        ahead = float(ahead_of_default[place + 1])
         why = _why_not(result, ahead)
         if why is None:
             ranked.append((-ahead, place))
@@ -283,11 +284,11 @@ def _from_records(
 def _why_not(result: LookupResult, ahead: float) -> str | None:
     """Returns why the default schedule is preferred to a fitted one, None if it is not.
 
-    ``ahead`` is the difference of their scores.
+    ``ahead`` is the difference of their scores, doubts deducted.
     """
     if result.distance > SELECTION.max_distance:
         return "is too far away"
-    if ahead >= SELECTION.margin or (
+    if ahead >= SELECTION.lead or (
         result.gain >= SELECTION.clear_gain and ahead > SELECTION.agreed
     ):
         return None
@@ -316,20 +317,15 @@ def _refitted(space: ScheduleSpace, result: LookupResult, default: Population) -
 
 
 def _by_model(space: ScheduleSpace, default: Schedule, model: TreeModel) -> Chosen | None:
-    """Returns the candidate that the model rates clearly above the default schedule, if any.
-
-    Candidates are schedules near to the defaults, and random ones.
-    """
+    """Returns the candidate of the ``proposal`` that the model rates furthest above the default
+    schedule, if it is sure of it."""
     defaults = space.default()
     if not len(defaults) or space.schedule(defaults[0]) != default:
         return None
-    rng = np.random.default_rng(0)  # the same choice in every process
-    near = space.mutate(np.repeat(defaults, -(-SELECTION.near // len(defaults)), axis=0), rng)
-    further = space.mutate(near, rng)
-    rows = np.concatenate([defaults, near, further, space.sample(SELECTION.random, rng)])
-    scores = _scores(space, rows, model)
-    best = int(np.argmax(scores))
-    if scores[best] < scores[0] + SELECTION.margin:
+    rows = proposal(space, np.random.default_rng(0))  # the same choice in every process
+    ahead = _ahead(space, rows, model)
+    best = int(np.argmax(ahead))
+    if ahead[best] < SELECTION.lead:
         return None
     schedule = _applied(space.prim, space.schedule(rows[best]).to_json())
     if schedule is None:
@@ -337,8 +333,10 @@ def _by_model(space: ScheduleSpace, default: Schedule, model: TreeModel) -> Chos
     return Chosen(schedule, Origin.MODEL, space.sketch_name(rows[best]))
 
 
-def _scores(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> FloatArray:
-    """Returns the model's score of each row; zeros without a model.
+def _ahead(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> FloatArray:
+    """Returns by how much the model's score of each row is above that of the first; zeros without a
+    model. Where its members disagree on the difference, they were trained on nothing alike: that is
+    deducted.
 
     Rows that were drawn twice, which are most of those of a small space, are computed once.
     """
@@ -347,8 +345,18 @@ def _scores(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> 
     keys = [row.tobytes() for row in rows]
     places = {key: place for place, key in enumerate(keys)}  # of the last row of each kind
     numbers = {key: number for number, key in enumerate(places)}
-    scores = model.predict(space.features(rows[list(places.values())]))
-    return scores[[numbers[key] for key in keys]]
+    features = space.features(rows[list(places.values())])
+    first = numbers[keys[0]]
+    opinions = model.opinions(features)
+    ahead = opinions - opinions[:, first, None]
+    sure = ahead.mean(axis=0) - SELECTION.doubt * ahead.std(axis=0)
+    # To wake threads for a small kernel takes several times as long as the kernel.
+    shared = features[:, _PARALLEL] > 0
+    sure[shared != shared[first]] = -np.inf
+    # Nor does the model know what a copy costs that another core has made.
+    inside, copies = features[:, _INSIDE] > 0, features[:, _COPIED] > 0
+    sure[(features[:, _THREADS] > 0) & inside[first] & copies & ~inside] = -np.inf
+    return sure[[numbers[key] for key in keys]]
 
 
 def _applied(prim: PrimFunc, steps: Sequence[object]) -> Schedule | None:

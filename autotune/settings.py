@@ -35,20 +35,35 @@ class TuneSettings:
     # -- proposing
     population: int = 1024
     """Rows alive in one generation; twice as many found nothing better."""
-    generations: int = 4
-    """Rounds of selection between two batches."""
+    generations: int = 2
+    """Rounds of selection before the first batch."""
+    later_generations: int = 1
+    """Rounds between two batches: the best rows of the last one live on."""
     elite_share: float = 0.25
     """Share of a generation that may survive and have children."""
     fresh_share: float = 0.15
     """Share of every generation drawn anew, so that a population never closes on itself."""
     epsilon: float = 0.02
     """Share of a batch picked at random: the model never learns about candidates it never picks."""
+    spare_batches: int = 5
+    """Batches of the best rows that are gone through for one batch of different nests: knobs mean
+    nothing in many rows, such as those of threads on one core."""
     annealing_chains: int = 256
     """Simultaneous random walks of simulated annealing."""
     annealing_steps: int = 24
     """Steps of each walk between two batches."""
     annealing_cooling: float = 0.93
     """Factor on the temperature per step; after 24 steps it is a sixth of its start."""
+
+    near: int = 48
+    """Schedules near to the defaults that the model is asked about, and as many near to those."""
+    random: int = 64
+    """Samples that it is asked about."""
+    quick_candidates: int = 8
+    """Candidates of a kernel that the budget "quick" measures: the default schedule and those the
+    model rates best."""
+    quick_seconds: float = 0.45
+    """Seconds after the first of them from which on no more are begun; the race comes on top."""
 
     # -- cost model
     booster: tuple[tuple[str, Any], ...] = _BOOSTER
@@ -58,14 +73,21 @@ class TuneSettings:
     shipped_booster: tuple[tuple[str, Any], ...] = (
         ("max_depth", 7),
         ("min_child_weight", 6.0),
-        ("eta", 0.06),
+        ("eta", 0.12),
     )
     """Parameters that differ for the shipped model, which is trained on thousands of rows of many
     tasks."""
-    shipped_rounds: int = 250
-    """Trees of the shipped model; more would make the file larger than a megabyte."""
+    shipped_rounds: int = 60
+    """Trees of each member of the shipped model; more would make the file larger than a
+    megabyte."""
+    members: int = 4
+    """Members of the shipped model. Each leaves out other tasks: where they disagree, the model has
+    learnt from nothing alike."""
     rank_share: float = 0.65
     """Share of ranks in the labels of the shipped model; the rest is the distance to the best."""
+    near_scale: float = 0.2
+    """Relative distance to the best at which half of the label has fallen to 1 / e: pairs of good
+    schedules weigh more than pairs of bad ones."""
     label_doublings: float = 3.0
     """Doublings of the best time beyond which labels call all schedules equally slow."""
     ridge: float = 1e-2
@@ -129,9 +151,7 @@ class TuneSettings:
     race_seconds: float = 2.0
     """No more rounds begin after this time: a few rounds of slow kernels are conclusive."""
     other_cache_rounds: int = 3
-    """Rounds in the cache mode that does not count, for the record."""
-    cold_calls: int = 8
-    """Most calls of a cold sample: each needs a flush, which can take longer than the call."""
+    """Rounds with warm caches of kernels in programs, for the record."""
     leader_share: float = 0.08
     """Share of the budget reserved for the race."""
 
@@ -162,6 +182,9 @@ class TuneSettings:
     gain_shares: tuple[float, ...] = (0.2, 0.1, 0.05, 0.03)
     """Share of the possible gain that a task's first slices gain, one after the other, on average;
     in later ones it falls as the square of their number."""
+    tried_share: float = 0.008
+    """Share of the time of all tasks from which on a kernel is tried, whatever its expected gain:
+    some are of options that are not taken, without which it has 1 %."""
     gain_trust: float = 3.0
     """Weight of ``gain_shares``, in time slices observed in this run."""
     first_slice_share: float = 0.3
@@ -171,9 +194,9 @@ class TuneSettings:
     """The fewest candidates of a first slice."""
 
     # -- in the program
-    graph_share: float = 0.15
+    graph_share: float = 0.2
     """Share of the budget for choices in the graph, measured both ways before kernels are tuned."""
-    graph_seconds: float = 12.0
+    graph_seconds: float = 30.0
     """Most seconds for them: a network has some tens of choices, few programs have as many."""
     comparison_share: float = 0.06
     """Share of the budget for the last comparison: the whole program as it was and as it is."""

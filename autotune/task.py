@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from ..codegen.target import Target
@@ -42,8 +43,11 @@ class Task:
     flops: float = 0.0
     bytes: float = 0.0
     cache: str = "warm"
-    """The state of the caches at a program's calls, as far as it can be predicted: operands in the
-    caches ("warm"), or in memory ("cold"). It decides which times of a race count."""
+    """The state of the caches in which candidates are measured: operands in the caches ("warm"), or
+    where the program leaves them, as ``between`` says ("place")."""
+    between: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Bytes that the program touches between two uses of an operand, by name; see
+    ``codegen/reuse.py``. Without any, candidates run with their operands in the caches."""
     compiled: Any = None
     """The ``AtPoint`` to compile, of a kernel with symbolic sizes; else ``prim`` is compiled."""
     handed: tuple[tuple[Any, str], ...] = ()
@@ -58,6 +62,8 @@ class Task:
     """Converts JSON of a log to the schedule that ``space.row_of`` takes; raises ScheduleError."""
     nest_key: Callable[[Sequence[Any]], Hashable] = schedule_key
     """Equal for schedules (JSON data) whose code is the same."""
+    of_threads: tuple[int, ...] = ()
+    """Features in which schedules that are the same on one thread may differ."""
     sketch_of: Callable[[Population], str] = unnamed_sketch
     """Returns name and version of the sketch of a row, ``contraction.register_tile/1``."""
 

@@ -70,7 +70,7 @@ def inline_small_kernels(program: Program, kernels: Mapping[str, KernelText]) ->
 
 def inlined_lines(kernel: KernelText) -> int:
     """Returns the lines of the text of a kernel that may be inlined; 0 for others."""
-    if not isinstance(kernel, SizedKernel) or kernel.parallel or kernel.library:
+    if not isinstance(kernel, SizedKernel) or kernel.parallel:
         return 0
     if kernel.stores > MOST_STORES:
         return 0
@@ -86,8 +86,6 @@ def expected_costs(program: Program, kernels: Mapping[str, KernelText]) -> dict[
         kernel = kernels[name]
         if isinstance(kernel, SizedKernel):
             costs[name] = max(1, kernel.stores // STORES_PER_NANOSECOND)
-            if kernel.library:
-                costs[name] += LIBRARY_NANOSECONDS
     return costs
 
 

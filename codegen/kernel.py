@@ -48,8 +48,6 @@ class Kernel:
     ``workspace_bytes`` depends on the ``sizes``, whose values it is passed in this order.
     ``size_values`` are these values if the kernel is looked at for some (``at``). ``cases`` are the
     nests for values of the size ``chosen_by`` up to a number, if there is more than ``nest``.
-    ``library`` is what computes its product of matrices, if that is not ``nest``; see
-    ``library.py``.
     """
 
     name: str
@@ -58,7 +56,6 @@ class Kernel:
     workspace_bytes: IntExpr
     nest: Nest
     parallel: bool
-    library: str = ""
     sizes: tuple[Symbol, ...] = ()
     size_values: tuple[int, ...] = ()
     cases: tuple[tuple[int, Nest], ...] = ()

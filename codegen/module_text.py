@@ -63,17 +63,13 @@ class KernelText(Protocol):
 
 @runtime_checkable
 class SizedKernel(KernelText, Protocol):
-    """A kernel of which it is known how much it does: ``stores`` are executed by a call, beside the
-    products of a ``library``."""
+    """A kernel of which it is known how much it does: ``stores`` are executed by a call."""
 
     @property
     def stores(self) -> int: ...
 
     @property
     def parallel(self) -> bool: ...
-
-    @property
-    def library(self) -> str: ...
 
 
 @runtime_checkable

@@ -22,7 +22,6 @@ from .llvm.link import LoadedObject, load_object
 from .llvm.store import store, stored_object
 from .module_text import ModuleText
 from .runtime import pool
-from .runtime.blas import numpy_blas
 from .target import Target
 
 __all__ = ["begin_object", "code_hash", "loaded_code", "object_code", "remember_object"]
@@ -177,9 +176,8 @@ def loaded_code(
 ) -> LoadedObject:
     """Returns the object code linked into the process, shared while anyone holds it.
 
-    It may call functions of the runtime, such as ``lw_parallel_for``, and the routines of NumPy's
-    BLAS if it enters that. ``replaced`` has addresses of functions to call in place of the
-    runtime's, by symbol; such code is not shared.
+    It may call functions of the runtime, such as ``lw_parallel_for``. ``replaced`` has addresses of
+    functions to call in place of the runtime's, by symbol; such code is not shared.
     """
     key = _key(text, target)
     with _lock:
@@ -187,11 +185,7 @@ def loaded_code(
     if loaded is not None and replaced is None:
         return loaded
     symbols = {**pool.symbols(), **(replaced or {})}
-    code = object_code(text, target)
-    if b"lw_blas_enter" in code:
-        blas = numpy_blas()
-        symbols.update(blas.symbols if blas is not None else {})
-    made = load_object(code, symbols)
+    made = load_object(object_code(text, target), symbols)
     if replaced is not None:
         return made
     with _lock:

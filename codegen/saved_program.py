@@ -44,8 +44,7 @@ from .objects import object_code
 from .parallel_map import parallel_map
 from .program import called_symbols, program_entry
 from .runtime import pool, status
-from .runtime.blas import numpy_blas
-from .runtime.buffers import ArraySpec
+from .runtime.buffers import ArraySpec, aligned_array
 from .runtime.call_text import IN_PAGE, PAGED_BYTES
 from .runtime.executable import Executable
 from .size_text import SIZES
@@ -169,8 +168,9 @@ def save_program(
         raise
 
 
-def load_program(path: Path, threads: int | None = None) -> SavedProgram:
-    """Returns the program of a file, whose constants stay in the file's pages.
+def load_program(path: Path, threads: int | None = None, *, mapped: bool = True) -> SavedProgram:
+    """Returns the program of a file, whose constants stay in the file's pages if ``mapped``, else
+    are copied to memory as those of a program that is compiled.
 
     Raises LoopwrightValueError if the file is damaged, is of another version, or was made for a
     processor that can do more than this one; OSError if it cannot be read.
@@ -185,7 +185,7 @@ def load_program(path: Path, threads: int | None = None) -> SavedProgram:
     try:
         target = _target(path, head["target"])
         sections = _sections(path, head["sections"], data[base:])
-        return _linked(head, sections, target, threads)
+        return _linked(head, sections, target, threads, mapped)
     except (
         *(KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError),
         *(struct.error, ParseError),
@@ -287,16 +287,16 @@ def _sections(path: Path, rows: Sequence[Any], data: memoryview) -> list[memoryv
 
 
 def _linked(
-    head: Mapping[str, Any], sections: Sequence[memoryview], target: Target, threads: int | None
+    head: Mapping[str, Any],
+    sections: Sequence[memoryview],
+    target: Target,
+    threads: int | None,
+    mapped: bool,
 ) -> SavedProgram:
     names = [(str(symbol), str(name)) for symbol, name in head["kernels"]]
     entry, *rest = sections
     codes = [bytes(code) for code in rest[: len(names)]]
-    symbols = dict(pool.symbols())
-    if any(b"lw_blas_enter" in code for code in codes):
-        blas = numpy_blas()
-        symbols.update(blas.symbols if blas is not None else {})
-    loaded = [load_object(code, symbols) for code in codes]
+    loaded = [load_object(code, pool.symbols()) for code in codes]
     places = {s: code.address(name) for (s, name), code in zip(names, loaded, strict=True)}
     places |= status.called_symbols(bytes(entry))
     sizes = FileSizes(head.get("sizes", ()))
@@ -310,6 +310,11 @@ def _linked(
         )
         for section, spec in zip(rest[len(names) :], specs, strict=True)
     ]
+    if not mapped:
+        copies = [aligned_array(c.shape, c.dtype) for c in constants]
+        for copy, constant in zip(copies, constants):
+            copy[...] = constant
+        constants = copies
     inputs, outputs = ([_spec(row, sizes) for row in head[name]] for name in ("inputs", "outputs"))
     arena = sizes.value(head["arena"])
     executable = Executable(

@@ -129,6 +129,10 @@ class Target:
         """Elements of that size in one native vector."""
         return max(1, self.vector_bytes // element_bytes)
 
+    def with_threads(self, threads: int) -> Target:
+        """Returns the target of code that so many threads run: it sees no more cores."""
+        return replace(self, cores=threads) if threads < self.cores else self
+
     def with_isa(self, isa: str) -> Target:
         """The same machine with only the features of ``isa`` (used to test by masking)."""
         if isa not in ISA_LEVELS:

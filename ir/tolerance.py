@@ -15,7 +15,7 @@ absolute error is at most ``w * n * u * scale``. ``w = 6`` leaves 3e-8 per eleme
 
 *Sums of compiled code* are taken in blocks, whatever the schedule (``ir/loop/block_sums.py``): of
 ``n`` terms none passes more than ``64 + 17 * log(n, 16)`` additions, in the tile of a product
-``128 + 65 * log(n, 64)``, and each rounds by ``u`` at most. That is the growth of pairwise sums,
+``256 + 129 * log(n, 128)``, and each rounds by ``u`` at most. That is the growth of pairwise sums,
 and rounding errors that differ in sign keep it below the bound that NumPy's pairwise
 sums have.
 

@@ -1,12 +1,14 @@
-"""Options of background tuning. Its code is a separate package, since it takes long to load."""
+"""The ``tune=`` option of ``lw.compile``, and the options of tuning in the background."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from .autotune.budget import parse_budget
 from .ir.dataclass import dataclass
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
-__all__ = ["Background", "as_background"]
+__all__ = ["Background", "Tune", "tune_option"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,18 @@ class Background:
             raise LoopwrightValueError(f"budget {self.budget!r} sets no time; write one, as '10m'")
 
 
-def as_background(tune: object) -> Background | None:
-    """Returns the ``tune=`` option of ``lw.compile`` (None, ``"background"`` or a ``Background``)
-    as a ``Background`` or None."""
+Tune = Background | Literal["quick"]
+
+
+def tune_option(tune: object) -> Tune | None:
+    """Returns the ``tune=`` option of ``lw.compile``; ``"background"`` as a ``Background``."""
     if tune is None or isinstance(tune, Background):
         return tune
     if tune == "background":
         return Background()
+    if tune == "quick":
+        return "quick"
     raise LoopwrightTypeError(
-        f'tune is "background" or lw.Background(...), not {tune!r}',
+        f'tune is "quick", "background" or lw.Background(...), not {tune!r}',
         hint='f.tune(*args, budget="30s") tunes at once, before the program goes on',
     )

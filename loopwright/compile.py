@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .announce import announce, dump_prefix, pass_context
-from .background_options import Background, as_background
+from .background_options import Background, tune_option
 from .by_memory import ByMemory
 from .call_signature import CallSignature, Copied
 from .codegen.target import Target
@@ -96,7 +96,7 @@ class CompiledFunction(Inspected, Copied):
         self.precision = precision
         self.target = target
         self.passes = passes or PassContext()
-        self._tune = as_background(tune)
+        self._tune = tune_option(tune)
         self._background: Any = None
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = CallSignature(function, self._name, names, dynamic)
@@ -285,6 +285,9 @@ class CompiledFunction(Inspected, Copied):
         traced = self._trace(request, borrowed)
         self._signature.dynamic.traced(traced)
         dump = dump_prefix(self._name, config)
+        tune = self._tune or tune_option(config.tune)
+        if tune == "quick" and self.target in (None, Target.host()):
+            self._measure_few(traced, config)
         built = self._build(traced, config, dump)
         borrowed.check(self._name)
         seconds = time.perf_counter() - begun
@@ -293,14 +296,20 @@ class CompiledFunction(Inspected, Copied):
         earlier = (other.reason for other in self._known.values())
         is_first = recompilation.is_first_symbolic(reason, earlier)
         announce(self._name, made, config, dump, is_first)
-        options = self._tune or as_background(config.tune)
-        if options is None or not built.kernels:
+        if not isinstance(tune, Background) or not built.kernels:
             return release.kept(made)
         # With its weights: tuning builds it again and again.
         install = functools.partial(self._install, traced.request)
         log = log_in_force(self.log, config.log)
-        self.background.start(self._name, built, log, options, install)
+        self.background.start(self._name, built, log, tune, install)
         return made
+
+    def _measure_few(self, traced: Traced, config: Config) -> None:
+        """Measures a few candidates of the kernels that the log does not know."""
+        from .tuning.tune import measure_few
+
+        with progress(f"tuning {traced.name}"):
+            measure_few(traced.module, **self.build_options(config))
 
     def _install(self, request: Request, old: pipeline.Built, new: pipeline.Built) -> bool:
         """Uses another build for a request from the next call on, if ``old`` is in use now."""
@@ -415,7 +424,8 @@ class CompiledFunction(Inspected, Copied):
         """Explore schedules for these arguments, append to the log, and use the best from now on.
 
         ``budget`` is a time (``"30s"``, ``"5m"``, or seconds), ``trials`` a number of candidates;
-        whichever is used up first ends the search. ``seed`` makes the search draw other candidates,
+        whichever is used up first ends the search. ``"quick"`` measures the eight candidates of
+        each kernel that the cost model rates best. ``seed`` makes the search draw other candidates,
         ``strategy`` is how it does: evolutionary, simulated_annealing, random or grid.
 
         ``schedules`` hands schedules of yours, by the name of a kernel (``lower(...).as_text(
@@ -518,9 +528,11 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
       whose results stay within the same tolerance, such as Winograd's convolution; a number is how
       many times the error of sums taken term by term is welcome. Else ``LOOPWRIGHT_PRECISION``.
     - ``target``: the machine to make code for; this one unless given.
-    - ``tune``: ``"background"`` tunes in a process of low priority while the program runs, and
-      swaps in what proves faster in it; ``lw.Background(share=0.5, budget="2m")`` says how. Else
-      ``LOOPWRIGHT_TUNE``. ``f.background`` tells what it does, waits for it, and stops it.
+    - ``tune``: ``"quick"`` measures the eight most promising schedules of every kernel before the
+      first call, which takes half a second for each that the log does not know. ``"background"``
+      tunes in a process of low priority while the program runs, and swaps in what proves faster in
+      it; ``lw.Background(share=0.5, budget="2m")`` says how. Else ``LOOPWRIGHT_TUNE``.
+      ``f.background`` tells what it does, waits for it, and stops it.
     - ``passes``: an ``lw.PassContext``: which passes run, and what is verified and dumped.
 
     >>> import numpy as np

@@ -83,8 +83,8 @@ def _precision(text: str) -> str | float | None:
 
 
 def _tune(text: str) -> str | None:
-    if text not in ("", "background"):
-        raise ValueError("background, or empty")
+    if text not in ("", "background", "quick"):
+        raise ValueError("quick, background, or empty")
     return text or None
 
 
@@ -152,7 +152,11 @@ class Config:
     )
     tune: str | None = field(
         default=None,
-        metadata=_about(_tune, "background", "tune all functions while the program runs"),
+        metadata=_about(
+            _tune,
+            "quick|background",
+            "tune functions when they are compiled, or while the program runs",
+        ),
     )
     isa: str | None = field(
         default=None,

@@ -8,6 +8,7 @@ changed, or left out, without reading the rest.
 
     background   tuning in a process beside the running program
     elsewhere    tuning on the workers of a Dask cluster
+    fresh        builds compared in processes of their own
     repro        a small program that shows a failure of the compiler
     save         compiled functions as files; ``lw.load`` reads them
     (commands)   debugging, the report of a log, the roofline's picture, tools for logs, replay
@@ -23,6 +24,7 @@ __all__ = ["extra"]
 _ENTRIES = {
     "background": (".background.tuning", "BackgroundTuning"),
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
+    "fresh": (".tuning.fresh", "fresh_calls"),
     "repro": (".debug.write", "failed"),
     "save": (".saved", "save"),
 }

@@ -19,11 +19,9 @@ from .autotune.measure.first_use import Subject, can_try, refusals
 from .autotune.ranges import checked_points, specialised
 from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.space.default_cases import default_cases
-from .autotune.space.space import default_schedule
 from .autotune.workload import kernel_symbol, workload_at, workload_of
 from .codegen.inlining import inlined_lines
 from .codegen.kernel import Kernel, compile_kernel, stored_kernel
-from .codegen.library import library_kernel
 from .codegen.llvm.settings import cache_folder
 from .codegen.llvm.store import store
 from .codegen.module_text import ModuleText
@@ -35,10 +33,10 @@ from .ir.loop.workload import workload_text
 from .ir.schedule.cases import Cases
 from .ir.schedule.steps import Schedule
 
-__all__ = ["begin_kernel", "by_library", "checked_kernels", "remember_kernel"]
+__all__ = ["begin_kernel", "checked_kernels", "remember_kernel"]
 
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
-FOREIGN = frozenset(Origin) - {Origin.RULES, Origin.LIBRARY}
+FOREIGN = frozenset(Origin) - {Origin.RULES}
 """Origins of schedules whose code is checked before it is used for the first time."""
 MOST_REFUSED = 3
 """Number of schedules from logs that may be refused before a kernel gets the default schedule."""
@@ -72,7 +70,7 @@ def checked_kernels(
         subjects = {
             (name, workload): Subject(prim, kernel, target, workload, used[name].schedule)
             for name in waiting - reasons.keys()
-            if used[name].origin in FOREIGN or (check and not kernels[name].library)
+            if used[name].origin in FOREIGN or check
             for workload, prim, kernel in _at_points(prims[name], kernels[name])
         }
         if subjects and can_try(target):
@@ -105,7 +103,7 @@ def _next_best(
     reason: str,
 ) -> Chosen:
     """Returns the schedule that replaces one which was refused for a reason."""
-    if old.origin in FOREIGN or old.origin == Origin.LIBRARY:
+    if old.origin in FOREIGN:
         new = choose_schedule(prim, target, threads, logs, refused=refused)
     elif old.schedule != Schedule() and len(refused) < MOST_REFUSED:
         schedule, sketch = default_cases(prim, target, refused)
@@ -137,9 +135,7 @@ def _kernel(prim: PrimFunc, workload: str, chosen: Chosen, target: Target) -> Ke
         kernel = _kernels.get(_kernel_key(workload, chosen, target))
     if kernel is None:
         symbol = kernel_symbol(workload)
-        if chosen.origin == Origin.LIBRARY:
-            kernel = _by_library(prim, target, symbol)
-        kernel = kernel or _compiled_or_stored(prim, chosen.schedule, target, symbol)
+        kernel = _compiled_or_stored(prim, chosen.schedule, target, symbol)
         remember_kernel(workload, chosen, target, kernel)
     return kernel
 
@@ -161,18 +157,6 @@ def _compiled_or_stored(
     kernel = stored_kernel(prim, schedule, target, symbol, entry, code)
     remember_object(kernel.code, target, code)
     return kernel
-
-
-def _by_library(prim: PrimFunc, target: Target, symbol: str) -> Kernel | None:
-    try:
-        return library_kernel(prim, target, symbol, lambda rest: default_schedule(rest, target)[0])
-    except ScheduleError:  # made for the whole, where the product is not in memory
-        return library_kernel(prim, target, symbol, lambda _: Schedule())
-
-
-def by_library(name: str) -> Chosen:
-    """Returns the choice to leave a kernel's product to the library of that name."""
-    return Chosen(Schedule(), Origin.LIBRARY, name)
 
 
 def remember_kernel(workload: str, chosen: Chosen, target: Target, kernel: Kernel) -> None:

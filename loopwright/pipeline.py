@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .autotune.log.decision import COMPILED, taken_options, taken_routes
+from .autotune.log.decision import taken_options
 from .autotune.log.log_index import log_index
 from .autotune.log.lookup import LogView, own_records, shipped_logs
 from .autotune.log.record import TargetKey, target_key
@@ -29,7 +29,6 @@ from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.workload import workload_of
 from .codegen.in_place_rule import elements_read, in_place_rule
 from .codegen.kernel import Kernel
-from .codegen.library import library_of
 from .codegen.llvm.engine import disassemble
 from .codegen.program import CompiledProgram, compile_program
 from .codegen.program_from_graph import NewValue, is_view, program_from_module
@@ -62,9 +61,8 @@ from .ir.progress_line import report
 from .ir.schedule.apply import apply_schedule
 from .ir.schedule.cases import Cases
 from .ir.schedule.steps import Schedule
-from .kernels import begin_kernel, by_library, checked_kernels
+from .kernels import begin_kernel, checked_kernels
 from .precision import Precision, error_growth
-from .tuning.plain_numpy import PlainNumpy, numpy_name, program_key
 
 __all__ = [
     "LEVELS",
@@ -74,12 +72,10 @@ __all__ = [
     "Parts",
     "Source",
     "build",
-    "by_plain_numpy",
     "called_kernels",
     "kernels_of",
     "known_operands",
     "logged_choices",
-    "logged_routes",
     "lower_module",
     "preferences_of",
     "rebuilt",
@@ -304,7 +300,6 @@ def build(
     passes: PassContext | None = None,
     taken: Mapping[str, str] | None = None,
     schedules: Mapping[str, Chosen] | None = None,
-    routes: Mapping[str, str] | None = None,
     check: bool | None = None,
     updates: Sequence[NewValue] = (),
 ) -> Built:
@@ -315,9 +310,8 @@ def build(
     says how passes run, those over the graph and those over the program.
 
     ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
-    workload go before all others. ``routes`` are the libraries, by workload, that compute kernels
-    instead of schedules, in place of those in the logs; one that is not here is passed over.
-    ``updates`` says which results are new values of parameters; see ``Built.update``.
+    workload go before all others. ``updates`` says which results are new values of parameters; see
+    ``Built.update``.
     Raises UnsupportedError for what cannot be compiled yet.
     """
     target = target or Target.host()
@@ -327,8 +321,6 @@ def build(
     key = target_key(target, used)
     if taken is None:
         taken = logged_choices(logs, key)
-    if routes is None:
-        routes = logged_routes(logs, key)
     preferences = preferences_of(precision, target)
     passes = passes or PassContext()
     quiet = passes.quiet()
@@ -347,11 +339,8 @@ def build(
         report(number, len(prims), "kernels")
         workload = workload_of(prim).hash
         if workload not in by_workload:
-            library = routes.get(workload)
             schedule = own_schedule.get(name)
-            if library is not None and library == library_of(prim):
-                by_workload[workload] = by_library(library)
-            elif schedule is not None and not own_records(logs[:1], workload, key):
+            if schedule is not None and not own_records(logs[:1], workload, key):
                 by_workload[workload] = Chosen(schedule, Origin.GIVEN, "given")
             else:
                 by_workload[workload] = choose_schedule(prim, target, used, logs)
@@ -373,10 +362,7 @@ def build(
         check,
         updates=updates,
     )
-    built = _assembled(source, chosen, passes)
-    # Only where a program is left to NumPy at all: a key takes as long as printing the program.
-    plain = numpy_name() in routes.values() and routes.get(program_key(module)) == numpy_name()
-    return by_plain_numpy(built) if plain else built
+    return _assembled(source, chosen, passes)
 
 
 def rebuilt(built: Built, chosen: Mapping[str, Chosen]) -> Built:
@@ -396,8 +382,7 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
     if passes.verify:
         for name, prim in prims.items():
             verify_prim(prim)
-            if not kernels[name].library:  # else its nest is a part of what it does
-                verify_nest(kernels[name].nest)
+            verify_nest(kernels[name].nest)
     program = program_from_module(source.lowered, kernels, source.updates)
     program = optimise(
         program,
@@ -459,26 +444,6 @@ def logged_choices(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
     return taken_options((d for log in reversed(logs) for d in log.choices()), key)
 
 
-def logged_routes(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
-    """Returns the libraries that the logs choose for kernels on a target, by workload."""
-    routes = taken_routes((d for log in reversed(logs) for d in log.choices()), key)
-    return {workload: name for workload, name in routes.items() if name != COMPILED}
-
-
-def by_plain_numpy(built: Built) -> Built:
-    """Returns the function run by NumPy instead of the code that was made for it."""
-    assert built.source is not None
-    plain = PlainNumpy(built.source.module, built.inputs, built.source.threads)
-    return replace(
-        built,
-        call=plain.call,
-        direct=plain.direct,
-        summarise=lambda: f"by {numpy_name()}, which was faster than {built.summary}",
-        code_hash=f"{numpy_name()} instead of {built.code_hash}",
-        update=None,
-    )
-
-
 def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     counts = Counter(c.origin for c in chosen.values())
     parts = [f"{counts[origin]} {origin.text}" for origin in Origin if counts[origin]]
@@ -499,13 +464,6 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
         why = (f"{reason} ({n} times)" if n > 1 else reason for reason, n in passed.items())
         text += f"; passed over: {', '.join(why)}"
     return text
-
-
-def _nest_text(name: str, kernel: Kernel) -> str:
-    if not kernel.library:
-        return str(replace(kernel.nest, name=name))
-    rest = f", and after it\n{kernel.nest}" if kernel.nest.body else "\n"
-    return f"prim @{name}: its product by {kernel.library}{rest}"
 
 
 def _graph_functions(module: Module) -> Module:
@@ -533,7 +491,7 @@ def _levels(
         "kernels": lambda source: (
             as_text(_graph_functions(source.lowered)) + "\n" + each(lambda n: str(source.prims[n]))
         ),
-        "loops": lambda _: each(lambda n: _nest_text(n, kernels[n])),
+        "loops": lambda _: each(lambda n: str(replace(kernels[n].nest, name=n))),
         "program": lambda _: str(compiled.program),
         "llvm": lambda _: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
         "asm": lambda source: _assembly(source, kernels, compiled),

@@ -18,11 +18,10 @@ from .ir.dtype import Array
 from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Constant, Module
 from .ir.graph.weights import map_constants, without_weights
-from .pipeline import Built, by_plain_numpy
+from .pipeline import Built
 from .ready import Specialisation
-from .tuning.plain_numpy import PlainNumpy
 
-__all__ = ["forget_pages", "give_back", "is_plain", "kept", "released", "restored"]
+__all__ = ["forget_pages", "give_back", "kept", "released", "restored"]
 
 
 TRIMMED_BYTES = 1 << 24
@@ -72,16 +71,10 @@ def _mapped_file(value: Array) -> mmap.mmap | None:
 
 
 def released(built: Built) -> Built:
-    """Returns the code, with all its texts, but without the weights of its graphs.
-
-    A program that NumPy runs keeps them: they are what it runs on, and it owns them from now on.
-    """
+    """Returns the code, with all its texts, but without the weights of its graphs."""
     source = built.source
     if source is None or not built.has_weights:
         return built
-    if is_plain(built):
-        module = map_constants(source.module, _owned)
-        return by_plain_numpy(replace(built, source=replace(source, module=module)))
     weightless = replace(
         source,
         module=without_weights(source.module),
@@ -110,20 +103,6 @@ def restored(built: Built, module: Module) -> Built:
             hint="f.cache_clear(), so that the next call reads them anew",
         )
     return replace(built, source=replace(source, module=module, lowered=lowered, whole=True))
-
-
-def is_plain(built: Built) -> bool:
-    """True if NumPy runs the program instead of compiled code."""
-    return isinstance(getattr(built.call, "__self__", None), PlainNumpy)
-
-
-def _owned(constant: Constant) -> Constant:
-    value = constant.value
-    if value.flags.owndata:
-        return constant
-    copy = value.copy()
-    copy.flags.writeable = False
-    return Constant(copy, constant.name, constant.span)
 
 
 def _equal(old: Array | None, new: Array | None) -> bool:

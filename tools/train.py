@@ -88,7 +88,9 @@ def _run(args: argparse.Namespace) -> int:
         print(
             "on tasks not seen: "
             f"pairwise accuracy {np.nanmean([q.pairwise for q in qualities]):.3f} "
-            f"({np.mean([q.clear or 0.0 for q in clear]):.3f} of pairs 5 % apart), "
+            f"({np.mean([q.clear or 0.0 for q in clear]):.3f} of pairs 5 % apart, "
+            f"{np.nanmean([np.nan if q.best is None else q.best for q in qualities]):.3f} of those "
+            "in the best tenth), "
             f"recall of the best 15 % {np.mean([q.recall for q in qualities]):.3f}"
         )
     out = Path(args.out) if args.out else folder / MODEL_FILE

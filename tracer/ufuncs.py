@@ -165,7 +165,7 @@ def _implementation(row: ScalarOp) -> Callable[..., Proxy]:
 
 
 for _row in SCALAR_OPS.values():
-    if isinstance(_row.numpy, np.ufunc):
+    if isinstance(_row.numpy, np.ufunc) and not _row.internal:
         UFUNCS[_row.numpy] = _implementation(_row)
 
 

@@ -10,11 +10,11 @@
      "taken": 0, "program": "main 81c2...", "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
 
 ``about`` is "schedule" where two schedules of one kernel were interleaved inside a whole program:
-the one that was built before, and the one that is fastest alone. With "route" the workload is a
-kernel, too: its options are "compiled" and a library, by name and version, that can compute its
-matrix product. Otherwise it is a choice in the graph ("algorithm", "fusion", "layout", "loop"), and
-the workload is its choice point. Options that are not schedules have names alone. Versions older
-than decisions take the line for one of a later version: they skip it, and keep it when they prune.
+the one that was built before, and the one that is fastest alone. A "route" is of older versions,
+which could leave a matrix product to NumPy's library, and is not heeded. Otherwise it is a choice
+in the graph ("algorithm", "fusion", "layout", "loop"), and the workload is its choice point.
+Options that are not schedules have names alone. Versions older than decisions take the line for one
+of a later version: they skip it, and keep it when they prune.
 """
 
 from __future__ import annotations
@@ -44,13 +44,11 @@ from .record import (
 
 __all__ = [
     "ABOUT",
-    "COMPILED",
     "DECISION_VERSION",
     "Decision",
     "Option",
     "decision_from_data",
     "taken_options",
-    "taken_routes",
 ]
 
 DECISION_VERSION = 2
@@ -61,13 +59,10 @@ ABOUT = {
     "fusion": "whether operators become one kernel",
     "layout": "whether the order of axes that suits an operator is kept by what follows",
     "loop": "whether a loop computes what its iterations need by itself or finds it there",
-    "route": "whether a kernel is compiled, or its product left to NumPy's library",
+    "route": "whether an older version left a product to NumPy's library; not heeded",
 }
 
 GRAPH_CHOICES = frozenset({"algorithm", "fusion", "layout", "loop"})
-
-COMPILED = "compiled"
-"""Name of the option of a route that is a loop nest of ours."""
 
 _MOST_OPTIONS = 64
 
@@ -144,12 +139,6 @@ def taken_options(decisions: Iterable[Decision], target: TargetKey) -> dict[str,
     counts."""
     graph = (d for d in decisions if d.about in GRAPH_CHOICES and d.target == target)
     return {d.workload.hash: d.winner.name for d in graph}
-
-
-def taken_routes(decisions: Iterable[Decision], target: TargetKey) -> dict[str, str]:
-    """Returns the route of each workload on a target: ``COMPILED``, or a library's name."""
-    routes = (d for d in decisions if d.about == "route" and d.target == target)
-    return {d.workload.hash: d.winner.name for d in routes}
 
 
 def _option_data(option: Option) -> dict[str, Any]:

@@ -69,7 +69,11 @@ class Journal:
                     "seed": request.seed,
                     "strategy": request.strategy,
                     "settings": asdict(request.settings),
-                    "budget": {"seconds": budget.seconds, "trials": budget.trials},
+                    "budget": {
+                        "seconds": budget.seconds,
+                        "trials": budget.trials,
+                        **({"quick": True} if budget.quick else {}),
+                    },
                     "model": model,
                     "suggested": {
                         workload: [[int(v) for v in row] for row in rows]

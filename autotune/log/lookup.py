@@ -221,10 +221,12 @@ def pooled_costs(
 ) -> dict[str, tuple[float, MeasureRecord]]:
     """Returns the seconds and the newest record of each schedule of one workload and target.
 
-    Races count where a schedule was raced, otherwise all its runs. Of races with warm and with cold
-    caches, those count that decided the newest race. A schedule that was not raced while others
-    were gets a penalty (``ComparisonSettings.doubt``), since a single fast run may be noise. A
-    schedule that the check ever refused is left out, and so are those that lost in ``decisions``.
+    Those in the state of the caches count that decided the newest race, or without one the newest
+    record: seconds in another state are multiplied by what separates the two states in the records
+    of both. Races count where a schedule was raced, otherwise all its runs. A schedule that was not
+    raced while others were gets a penalty (``ComparisonSettings.doubt``), since a single fast run
+    may be noise. A schedule that the check ever refused is left out, and so are those that lost in
+    ``decisions``.
     """
     runs: dict[str, list[MeasureRecord]] = {}
     refused: set[str] = set()
@@ -233,34 +235,36 @@ def pooled_costs(
             runs.setdefault(record.schedule_key, []).append(record)
         elif record.error in ("wrong_result", "out_of_bounds"):
             refused.add(record.schedule_key)
-    races = [r for group in runs.values() for r in group if r.raced]
-    any_raced = bool(races)
-    cache = max(races, key=lambda r: r.time).cache if races else "warm"
-    slower = _cold_factor(races) if cache == "cold" else 1.0
+    usable = [r for group in runs.values() for r in group]
+    races = [r for r in usable if r.raced]
+    cache = max(races or usable, key=lambda r: r.time).cache if usable else "warm"
+    factors = {other: _factor(usable, cache, other) for other in {r.cache for r in usable}}
     pooled: dict[str, tuple[float, MeasureRecord]] = {}
     for key, group in runs.items():
         if key in refused:
             continue
-        raced = [r for r in group if r.raced]
-        samples = tuple(s for r in raced for s in r.seconds_when(cache))
-        if samples:
-            pooled[key] = (robust_seconds(samples), group[-1])
+        raced = tuple(s for r in group if r.raced for s in r.seconds_when(cache))
+        if raced:
+            pooled[key] = (robust_seconds(raced), group[-1])
             continue
-        cost = robust_seconds(
-            tuple(s for r in group for s in r.seconds_when("warm")) or group[0].seconds
-        )
-        doubt = COMPARISON.doubt if any_raced else 1.0
-        pooled[key] = (cost * doubt * slower, group[-1])
+        doubt = COMPARISON.doubt if races else 1.0
+        here = tuple(s for r in group for s in r.seconds_when(cache))
+        if here:
+            pooled[key] = (robust_seconds(here) * doubt, group[-1])
+            continue
+        other = group[0].cache
+        samples = tuple(s for r in group for s in r.seconds_when(other))
+        pooled[key] = (robust_seconds(samples) * doubt * factors[other], group[-1])
     return _without_losers(pooled, decisions)
 
 
-def _cold_factor(races: Sequence[MeasureRecord]) -> float:
-    """Returns the slowdown of calls with operands in memory, from the races that measured both
-    ways."""
+def _factor(records: Sequence[MeasureRecord], cache: str, other: str) -> float:
+    """Returns how much longer calls take in the state ``cache`` than in another, by the records
+    that have both; 1 if there is none."""
     ratios = [
-        robust_seconds(r.seconds_when("cold")) / robust_seconds(r.seconds_when("warm"))
-        for r in races
-        if r.seconds_when("cold") and r.seconds_when("warm")
+        robust_seconds(r.seconds_when(cache)) / robust_seconds(r.seconds_when(other))
+        for r in records
+        if r.seconds_when(cache) and r.seconds_when(other)
     ]
     return sorted(ratios)[len(ratios) // 2] if ratios else 1.0
 

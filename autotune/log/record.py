@@ -7,14 +7,16 @@
      "checked": {"max_error": 1.1e-6, "bound": 3.1e-5},
      "seed": 7, "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
 
-A record of a race has ``"raced": true`` as well, ``"cache"`` (whether ``seconds`` were measured
-with the operands in the caches, "warm", or not, "cold"), and may have ``"other_cache_seconds"``,
-some samples in the other mode. One made by a search has the search's id (``"run"``), its time
-(``"at"`` seconds after the start), the cost model's score before it was measured (``"predicted"``,
-higher is faster), and the seconds that workers spent (``"took": {"build": 0.01, "check": 0.002,
-"run": 0.004}``). ``error`` is a key of ``ERRORS`` or null. Fields a reader does not know are
-ignored; a greater ``v`` is a line of a later version. Records are data: they are validated, never
-executed. Other lines are decisions (``decision``) and notes (``note``).
+``"cache"`` says where the calls found their operands: in the caches ("warm", also without it), in
+memory ("cold"), or where a program leaves them ("place", with ``"between"``: the bytes it touches
+between two uses of an operand, by name). A record of a race has ``"raced": true`` as well, and may
+have ``"other_cache_seconds"``, some samples in another state: "warm" ones if it is not warm itself,
+else "cold" ones, which are made no more. One made by a search has the search's id (``"run"``), its
+time (``"at"`` seconds after the start), the cost model's score before it was measured
+(``"predicted"``, higher is faster), and the seconds that workers spent (``"took": {"build": 0.01,
+"check": 0.002, "run": 0.004}``). ``error`` is a key of ``ERRORS`` or null. Fields a reader does not
+know are ignored; a greater ``v`` is a line of a later version. Records are data: they are
+validated, never executed. Other lines are decisions (``decision``) and notes (``note``).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -211,8 +213,10 @@ class MeasureRecord:
     """One measured run. ``seconds`` holds the time per call of every sample, rounded to six digits
     as in the file, so that decisions can be repeated from it.
 
-    ``raced`` records come from a race, with the operands in the caches (``cache`` is "warm") or not
-    ("cold"), and some samples in the other mode. ``run``, ``at``, ``predicted`` and ``took`` are
+    ``cache`` says where calls found their operands: in the caches ("warm"), in memory ("cold"), or
+    where a program leaves them ("place"), which touches so many bytes ``between`` two uses of an
+    operand. ``raced`` records come from a race, with some samples in another state: "warm" ones,
+    of a warm record "cold" ones. ``run``, ``at``, ``predicted`` and ``took`` are
     set if a search made the record.
     """
 
@@ -234,6 +238,7 @@ class MeasureRecord:
     took: Took | None = None
     cache: str = "warm"
     other_cache_seconds: tuple[float, ...] = ()
+    between: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seconds", rounded(self.seconds))
@@ -249,8 +254,11 @@ class MeasureRecord:
         return robust_seconds(self.seconds) if self.ok else math.inf
 
     def seconds_when(self, cache: str) -> tuple[float, ...]:
-        """Returns the samples with "warm" or "cold" caches; empty if there are none."""
-        return self.seconds if cache == self.cache else self.other_cache_seconds
+        """Returns the samples in a state of the caches; empty if there are none."""
+        if cache == self.cache:
+            return self.seconds
+        other = "cold" if self.cache == "warm" else "warm"
+        return self.other_cache_seconds if cache == other else ()
 
     @functools.cached_property
     def schedule_key(self) -> str:
@@ -260,7 +268,11 @@ class MeasureRecord:
     def to_json(self) -> str:
         """Returns one line without its line end."""
         check = self.checked
-        more: dict[str, Any] = {"raced": True, "cache": self.cache} if self.raced else {}
+        more: dict[str, Any] = {"raced": True} if self.raced else {}
+        if self.raced or self.cache != "warm":
+            more["cache"] = self.cache
+        if self.between:
+            more["between"] = self.between
         if self.run:
             more["run"] = self.run
         if self.at is not None:
@@ -365,10 +377,11 @@ def record_from_data(data: dict[str, Any]) -> MeasureRecord:
         at=_optional(data.get("at")),
         predicted=_optional(data.get("predicted")),
         took=_took(data.get("took")),
-        cache="cold" if data.get("cache") == "cold" else "warm",
+        cache=data["cache"] if data.get("cache") in ("cold", "place") else "warm",
         other_cache_seconds=(
             seconds_from(data, "other_cache_seconds") if "other_cache_seconds" in data else ()
         ),
+        between=_between(data.get("between")),
     )
 
 
@@ -475,6 +488,14 @@ def _optional(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _between(value: Any) -> dict[str, int]:
+    """Returns the bytes by name; nothing but what a program needs to be told apart depends on
+    them."""
+    if not isinstance(value, dict):
+        return {}
+    return {n: b for n, b in value.items() if type(b) is int and 0 <= b < 2**63}
 
 
 def _took(value: Any) -> Took | None:

@@ -225,6 +225,7 @@ def _tune_again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -
     limits = Budget(
         _number(budget, "seconds", None),
         None if (trials := _number(budget, "trials", None)) is None else int(trials),
+        quick=budget.get("quick") is True,
     )
     if note.data.get("program") is not True:
         raise ReplayError("the run tuned one kernel with a loop of an older version")

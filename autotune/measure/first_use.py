@@ -82,7 +82,8 @@ def refusals(subjects: Mapping[_Name, Subject], folder: Path) -> dict[_Name, str
     while waiting:
         try:
             judged = _try(waiting)
-        except (OSError, MemoryError) as error:  # says nothing about a kernel: not remembered
+        # This says nothing about a kernel, and is not remembered.
+        except (OSError, MemoryError, InternalError) as error:
             reasons |= dict.fromkeys(waiting, f"it could not be tried: {error}")
             break
         for key, reason in judged.items():

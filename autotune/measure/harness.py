@@ -1,28 +1,30 @@
 """Native timing and fault handling around a kernel, as LLVM text.
 
 ``lw_time`` calls a kernel n times between two readings of the monotonic clock, so that no Python
-runs between two calls. ``lw_first`` calls it once with garbage in all vector registers and on the
-stack, so that a kernel that reads what it has not set gives a wrong result. ``lw_flush`` flushes a
-kernel's operands from the caches. ``lw_fault`` handles memory faults: it ends the process with a
-status that distinguishes guards from other addresses. Parallel loops go through ``lw_loop``, to the
-thread pool or to a watcher.
+runs between two calls, and ``lw_rotate`` does so with other arguments in every call. ``lw_first``
+calls it once with garbage in all vector registers and on the stack, so that a kernel that reads
+what it has not set gives a wrong result. ``lw_fault`` handles memory faults: it ends the process
+with a status that distinguishes guards from other addresses. Parallel loops go through ``lw_loop``,
+to the thread pool or to a watcher.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...codegen.llvm.clock import CLOCK_TEXT
 from ...codegen.llvm.engine import compile_object
-from ...codegen.llvm.link import load_object
+from ...codegen.llvm.link import LoadedObject, load_object
 from ...codegen.target import Target
+from .rotation import Cycle
 from .soiling import soil_text
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
 
-__all__ = ["HARNESS_TEXT", "Harness", "Loop"]
+__all__ = ["HARNESS_TEXT", "Harness", "Loop", "harness_code"]
 
 Loop = Callable[[int, int, int], None]
 """The watcher of a parallel loop: it is given the address of the loop's function, that of its
@@ -32,8 +34,6 @@ _STACK_BYTES = 320 * 1024
 """Bytes below the caller that are filled with garbage: more than private buffers take."""
 
 HARNESS_TEXT = f"""
-declare void @llvm.x86.sse2.clflush(ptr)
-declare void @llvm.x86.sse2.mfence()
 declare void @_exit(i32)
 
 @lw_guards = internal global ptr null
@@ -53,6 +53,29 @@ entry:
 again:
   %i = phi i64 [ 0, %entry ], [ %next, %again ]
   call void %fn(ptr %args)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %again, label %done
+done:
+  %stop = call i64 @now()
+  %all = sub i64 %stop, %start
+  ret i64 %all
+}}
+
+; Nanoseconds of n calls, from number %first of a cycle of %count arguments of %words words each.
+define i64 @lw_rotate(ptr %fn, ptr %args, i64 %words, i64 %count, i64 %first, i64 %n) {{
+entry:
+  %start = call i64 @now()
+  br label %again
+again:
+  %i = phi i64 [ 0, %entry ], [ %next, %again ]
+  %at = phi i64 [ %first, %entry ], [ %at.next, %again ]
+  %word = mul i64 %at, %words
+  %mine = getelementptr i64, ptr %args, i64 %word
+  call void %fn(ptr %mine)
+  %after = add i64 %at, 1
+  %over = icmp sge i64 %after, %count
+  %at.next = select i1 %over, i64 0, i64 %after
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %n
   br i1 %more, label %again, label %done
@@ -117,38 +140,6 @@ watched:
   ret void
 }}
 
-; Flushes every cache line of n ranges (begin, end).
-define void @lw_flush(ptr %ranges, i64 %n) {{
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %done ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %range, label %end
-range:
-  %two = shl i64 %i, 1
-  %firstp = getelementptr i64, ptr %ranges, i64 %two
-  %lastp = getelementptr i64, ptr %firstp, i64 1
-  %first = load i64, ptr %firstp
-  %last = load i64, ptr %lastp
-  br label %line
-line:
-  %at = phi i64 [ %first, %range ], [ %then, %flush ]
-  %inside = icmp ult i64 %at, %last
-  br i1 %inside, label %flush, label %done
-flush:
-  %where = inttoptr i64 %at to ptr
-  call void @llvm.x86.sse2.clflush(ptr %where)
-  %then = add i64 %at, 64
-  br label %line
-done:
-  %next = add i64 %i, 1
-  br label %head
-end:
-  call void @llvm.x86.sse2.mfence()
-  ret void
-}}
-
 ; A handler for sigaction's SA_SIGINFO; the address stands 16 bytes into siginfo.
 define void @lw_fault(i32 %signal, ptr %info, ptr %context) {{
 entry:
@@ -198,13 +189,19 @@ class _Stack(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
 
+@functools.cache
+def harness_code() -> LoadedObject:
+    """Returns the code of the harness, which a process loads once."""
+    target = Target.host()
+    text = CLOCK_TEXT + HARNESS_TEXT + soil_text(target, _STACK_BYTES)
+    return load_object(compile_object(text, target))
+
+
 class Harness:
     """The loaded harness of this process."""
 
     def __init__(self) -> None:
-        target = Target.host()
-        text = CLOCK_TEXT + HARNESS_TEXT + soil_text(target, _STACK_BYTES)
-        self._code = load_object(compile_object(text, target))
+        self._code = harness_code()
         i64, pointer = ctypes.c_int64, ctypes.c_void_p
         self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))
         self._iterations = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
@@ -214,8 +211,10 @@ class Harness:
         self._watcher = ctypes.CFUNCTYPE(None, pointer, pointer, i64)
         self._pool = 0
         self._time = ctypes.CFUNCTYPE(i64, pointer, pointer, i64)(self._code.address("lw_time"))
+        self._rotate = ctypes.CFUNCTYPE(i64, pointer, pointer, *[i64] * 4)(
+            self._code.address("lw_rotate")
+        )
         self._set = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_set_guards"))
-        self._flush = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_flush"))
         self._pairs: ctypes.Array[ctypes.c_int64] | None = None
 
     def seconds(self, function: int, arguments: int, calls: int) -> float:
@@ -224,6 +223,12 @@ class Harness:
         ``arguments`` is the address of its array of operand pointers.
         """
         return self._time(function, arguments, calls) * 1e-9
+
+    def rotating(self, function: int, cycle: Cycle, calls: int) -> float:
+        """Returns the seconds of ``calls`` calls, which go on in a cycle of arguments."""
+        first, cycle.next = cycle.next, (cycle.next + calls) % cycle.count
+        words = ctypes.addressof(cycle.words)
+        return self._rotate(function, words, cycle.each, cycle.count, first, calls) * 1e-9
 
     def first(self, function: int, arguments: int) -> float:
         """Returns the seconds of one call with garbage in the registers and on the stack."""
@@ -251,10 +256,6 @@ class Harness:
         """Runs some iterations of a parallel loop one by one, with garbage in the registers."""
         numbers = (ctypes.c_int64 * len(order))(*order)
         self._iterations(function, context, ctypes.addressof(numbers), len(order))
-
-    def flush(self, ranges: ctypes.Array[ctypes.c_int64]) -> None:
-        """Flushes the memory in these ranges (begin, end) from all caches."""
-        self._flush(ctypes.addressof(ranges), len(ranges) // 2)
 
     def set_guards(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Sets the address ranges whose touch is "out of bounds"."""

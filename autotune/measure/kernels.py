@@ -10,24 +10,31 @@ from typing import Any
 import numpy.typing as npt
 
 from ...codegen.kernel import Kernel, compile_kernel, prepare_operands
-from ...codegen.machine import MachineModel
+from ...codegen.machine import MachineModel, known_machine
 from ...codegen.roofline import Roof, Work
 from ...codegen.target import Target
 from ...codegen.traffic import LEVELS, Traffic
+from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.steps import Schedule
 from ..ranges import AtPoint, Point, Weights, evenly_weighted, is_single, specialised, typical_bytes
 from ..space.analysis import prim_bytes
+from ..space.feature_list import OF_THREADS
 from ..space.least_work import least_flops
 from ..space.space import ScheduleSpace
 from ..task import Task
 from ..workload import as_lists, workload_at, workload_of
+from .rotation import copies_of
 from .toolchain import Toolchain
 from .twins import nest_key
 
-__all__ = ["TOOLCHAIN", "machine_floor", "task_of", "tasks_of"]
+__all__ = ["TOOLCHAIN", "least_seconds", "machine_floor", "task_of", "tasks_of"]
 
 Array = npt.NDArray[Any]
+
+BEYOND = 2
+"""Bytes between two uses, in sizes of the last-level cache that was measured, beyond which an
+operand is in memory however many there are."""
 
 
 def task_of(
@@ -35,11 +42,16 @@ def task_of(
     target: Target,
     threads: int,
     weight: int = 1,
-    cache: str = "warm",
     point: Point | None = None,
+    between: Mapping[str, int] | None = None,
 ) -> Task:
-    """Returns the task of tuning one kernel; one with symbolic sizes at a ``point``."""
+    """Returns the task of tuning one kernel; one with symbolic sizes at a ``point``. ``between``
+    has the bytes that a program touches between two uses of its operands: without any, or where
+    the kernel touches as many by itself, it is measured with its operands in the caches."""
     there = specialised(prim, point or {})
+    seen = known_machine(target).seen_by(target)
+    far = {name: min(size, BEYOND * seen.l3) for name, size in (between or {}).items()}
+    moved = any(count > 1 for count in copies_of(_sizes(there), far).values())
     space = ScheduleSpace(there, target, threads)
     return Task(
         prim=there,
@@ -53,8 +65,10 @@ def task_of(
         flops=least_flops(there),
         bytes=prim_bytes(there),
         nest_key=partial(nest_key, prim),
+        of_threads=OF_THREADS,
         sketch_of=space.sketch_name,
-        cache=cache,
+        cache="place" if moved else "warm",
+        between=far if moved else {},
     )
 
 
@@ -63,16 +77,16 @@ def tasks_of(
     target: Target,
     threads: int,
     failed: Callable[[str, Exception], None] | None = None,
-    around: Mapping[str, float] | None = None,
+    between: Mapping[str, Mapping[str, int]] | None = None,
     weights: Mapping[str, Weights] | None = None,
 ) -> list[Task]:
     """Returns one task per distinct kernel of a program; its weight is how often it occurs.
 
     A kernel without a schedule space is left out if ``failed`` is given, which is called with its
-    name and the error. If the other kernels move more than the LLC holds, a kernel does not find
-    its operands from the last call there: then its time with cold caches counts. ``around`` has the
-    bytes that are moved between two calls, by workload, of kernels in loops. A kernel with symbolic
-    sizes is a task at each of the points that ``weights`` has for its workload, or its range.
+    name and the error. ``between`` has the bytes that the program touches between two uses of each
+    operand, by workload (``tuning/reuse.py``); of a kernel it does not have, constants were last
+    used when the other kernels had not run. A kernel with symbolic sizes is a task at each of the
+    points that ``weights`` has for its workload, or its range.
     """
     counts: dict[str, tuple[PrimFunc, int]] = {}
     prims = list(prims)
@@ -83,14 +97,14 @@ def tasks_of(
         counts[key] = (first, count + 1)
     tasks: list[Task] = []
     for key, (prim, count) in counts.items():
-        others = (around or {}).get(key, moved - typical_bytes(prim))
-        cache = "cold" if others > target.l3 else "warm"
+        others = int(moved - typical_bytes(prim))
+        far = (between or {}).get(key) or {p.name: others for p in prim.params if p.constant}
         try:
             if not prim.sizes:
-                tasks.append(task_of(prim, target, threads, count, cache))
+                tasks.append(task_of(prim, target, threads, count, between=far))
                 continue
             for point, importance in (weights or {}).get(key) or evenly_weighted(prim):
-                task = task_of(prim, target, threads, count, cache, point)
+                task = task_of(prim, target, threads, count, point, far)
                 tasks.append(replace(task, importance=importance))
         except Exception as error:
             if failed is None:
@@ -105,15 +119,32 @@ def machine_floor(task: Task, machine: MachineModel) -> float:
     figures are estimates."""
     if not machine.measured:
         return 0.0
-    target = machine.seen_by(task.target)
+    cold = task.cache == "cold"
+    return _least_seconds(task.prim, machine, task.target, task.threads, cold, task.flops)
+
+
+def least_seconds(prim: PrimFunc, machine: MachineModel, target: Target, threads: int) -> float:
+    """Returns ``machine_floor`` of a kernel that finds its operands in the caches, estimated where
+    the machine was not measured."""
+    return _least_seconds(prim, machine, target, threads, False, least_flops(prim))
+
+
+def _least_seconds(
+    prim: PrimFunc, machine: MachineModel, target: Target, threads: int, cold: bool, flops: float
+) -> float:
+    target = machine.seen_by(target)
     held = (0, target.l1, target.l2, target.l3)
-    far = task.cache == "cold"
+    size = prim_bytes(prim)
     traffic = {
-        level: Traffic(read=task.bytes if far or task.bytes > size else 0.0)
-        for level, size in zip(LEVELS, held, strict=True)
+        level: Traffic(read=size if cold or size > cache else 0.0)
+        for level, cache in zip(LEVELS, held, strict=True)
     }
-    wide = any(b.dtype.bytes == 8 for b in task.prim.output_buffers)
-    return Roof(machine, task.threads).bound(Work(task.flops, traffic, 8 if wide else 4))[1]
+    wide = any(b.dtype.bytes == 8 for b in prim.output_buffers)
+    return Roof(machine, threads).bound(Work(flops, traffic, 8 if wide else 4))[1]
+
+
+def _sizes(prim: PrimFunc) -> dict[str, int]:
+    return {b.name: as_int(b.size) * b.dtype.bytes for b in (*prim.params, *prim.output_buffers)}
 
 
 def _compile(prim: PrimFunc | AtPoint, schedule: Any, target: Target, name: str) -> Kernel:

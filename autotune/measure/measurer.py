@@ -135,7 +135,9 @@ class NativeMeasurer:
         self._folder = ScratchFolder()
         cache = self._folder.path / "reference.npz"
         self._build = BuildService(task.compiled or task.prim, task.target, toolchain, settings)
-        self._run = RunService(task.prim, task.threads, toolchain, settings, seed, cache)
+        self._run = RunService(
+            task.prim, task.threads, toolchain, settings, seed, cache, dict(task.between)
+        )
         try:
             self.prepare()
         except BaseException:
@@ -199,21 +201,23 @@ class NativeMeasurer:
     ) -> list[MeasureRecord]:
         """Measures good candidates again, interleaved, so that drift affects all alike.
 
-        With a "cold" ``cache`` every call finds its operands in memory. Candidates that cannot be
-        built are left out; the result is empty if one breaks the runner.
+        ``cache`` says where calls find their operands: in the caches ("warm"), or where the program
+        leaves them ("place"). Candidates that cannot be built are left out; the result is empty if
+        one breaks the runner.
         """
         jobs = self._build_all(candidates)
         if not jobs:
             return []
         self._drain()
         timeout = self._settings.first_timeout * len(jobs)
-        request = RaceRequest(tuple(j.code for j in jobs), rounds, cache == "cold")
+        request = RaceRequest(tuple(j.code for j in jobs), rounds, cache)
         self._runner.submit(self._run, request, timeout)
         reply = self._wait(self._runner) or Reply(error="timeout")
         times = reply.header.get("seconds")
         if reply.error is not None or not isinstance(times, list) or len(times) != len(jobs):
             return []
-        return [self._record(job.candidate, r) for job, r in zip(jobs, _replies(reply.header))]
+        records = [self._record(job.candidate, r) for job, r in zip(jobs, _replies(reply.header))]
+        return [replace(record, cache=cache) for record in records]
 
     def close(self) -> None:
         """Ends all workers."""
@@ -345,6 +349,8 @@ class NativeMeasurer:
             time=timestamp(),
             version=own_version(),
             took=took,
+            cache=self.task.cache,
+            between=dict(self.task.between),
         )
         try:
             MeasureRecord.from_json(record.to_json())

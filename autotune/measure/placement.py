@@ -29,13 +29,15 @@ class Operand:
     """An argument of a kernel, at ``home``.
 
     ``name`` is equal for operands that all kernels of a task share. ``copied``: its contents are
-    needed in another placement; results and workspace are only written.
+    needed in another placement; results and workspace are only written. ``source`` is the name in
+    the PrimFunc of what it holds, "" for the workspace.
     """
 
     name: str
     home: GuardedBuffer
     copied: bool
     shared: bool
+    source: str = ""
 
     @property
     def size(self) -> int:
@@ -84,11 +86,6 @@ class Placement:
                     self._fill(operand)
             self._inside = entrant
         return ctypes.addressof(self._addresses[entrant])
-
-    def ranges(self, entrant: int) -> ctypes.Array[ctypes.c_int64]:
-        """Returns begin and end of every operand of an entrant."""
-        ends = [(self._address(o), self._address(o) + o.size) for o in self._entrants[entrant]]
-        return (ctypes.c_int64 * (2 * len(ends)))(*(end for pair in ends for end in pair))
 
     def _address(self, operand: Operand) -> int:
         return self._bytes.ctypes.data + self._starts[operand.name]

@@ -24,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...ir.dims import as_int
+from ...ir.dtype import dtype_of
 from ...ir.loop.evaluate import evaluate_prim
 from ...ir.loop.prim import PrimFunc
-from .reference import Reference, index_ranges
+from .reference import Reference, index_ranges, random_floats
 
 __all__ = ["chooses", "make_probes"]
 
@@ -36,8 +37,8 @@ _LEAST, _MOST = 4, 8
 _SMALL_WORK, _MOST_OF_SMALL = 50_000, 16
 """Kernels with fewer scalar evaluations are run on more probes, which cost little there: a fault in
 one of a few rows shows only if the spike of that row is where the fault is."""
-_LOUD = {4: 256.0, 8: 1024.0}
-"""Factor of loud probes, by the bytes of a float: ``exp`` overflows at 89 and 710."""
+_LOUD = {2: 16.0, 4: 256.0, 8: 1024.0}
+"""Factor of loud probes, by the bytes of a float: ``exp`` overflows at 11, 89 and 710."""
 _TAME = 0.25
 """Share of the tolerance that NumPy's own error may reach for a loud probe to be of use."""
 _WORK = 2_000_000
@@ -91,7 +92,7 @@ def _cancels(prim: PrimFunc) -> bool:
 
 
 def _louder(values: Array) -> Array:
-    if values.dtype.kind != "f":
+    if not dtype_of(values.dtype).is_float:
         return values
     return values * values.dtype.type(_LOUD[values.dtype.itemsize])
 
@@ -142,7 +143,7 @@ def _levels(values: Array, number: int, rng: np.random.Generator) -> tuple[Array
     if values.dtype.kind in "iu":
         return rng.integers(40, 60, values.shape).astype(values.dtype), 1, 99
     positive = values.size > 0 and float(values.min()) >= 0
-    quiet = rng.random(values.shape, dtype=values.dtype.type)
+    quiet = random_floats(dtype_of(values.dtype), values.shape, rng)
     if positive:
         return quiet * values.dtype.type(0.3) + values.dtype.type(0.2), 0.1, 0.96875
     return quiet - values.dtype.type(0.5), -0.96875, 0.96875

@@ -4,8 +4,9 @@ After every few rounds the entrants are compared (``comparison.py``). Entrants t
 in redrawn rounds leave the race. It ends when the confidence in the winner is enough, or the rounds
 or the time are spent.
 
-Every entrant runs with its operands in the caches (warm), and some rounds with its operands flushed
-from them (cold). Which of them counts is the task's to say: what the program will see.
+Every entrant runs in the state of the caches that calls of the program will see: its operands in
+the caches ("warm"), or where the program leaves them ("place", see ``rotation.py``): then some
+rounds are with warm caches, for the record.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def race(
     cache: str = "warm",
     settings: TuneSettings = DEFAULT_SETTINGS,
 ) -> Race:
-    """Races schedules until the fastest is known; ``cache`` ("warm", "cold") is the mode that
-    counts.
+    """Races schedules until the fastest is known; ``cache`` ("warm", "place") is the state of the
+    caches that counts.
 
     An entrant that fails is in the records with its error. The records are empty if nothing ran.
     """
@@ -62,7 +63,8 @@ def race(
             break
         chance = (1.0 - settings.comparison.confidence) / len(running)
         left = [c for c, share in zip(running, verdict.wins) if share > chance]
-    records = _other_way(entrants, records, measurer, cache, settings)
+    if cache != "warm":
+        records = _warm_as_well(entrants, records, measurer, settings)
     raced = [records[c.key] for c in entrants if c.key in records]
     return Race(tuple(replace(r, raced=True, cache=cache) for r in raced), confidence, rounds)
 
@@ -73,19 +75,16 @@ def _joined(before: MeasureRecord | None, now: MeasureRecord) -> MeasureRecord:
     return replace(now, seconds=(*before.seconds, *now.seconds))
 
 
-def _other_way(
+def _warm_as_well(
     entrants: Sequence[Candidate],
     records: dict[str, MeasureRecord],
     measurer: Measurer,
-    cache: str,
     settings: TuneSettings,
 ) -> dict[str, MeasureRecord]:
-    """Returns the records with the times of entrants in the cache mode that does not count."""
+    """Returns the records with the times of entrants with their operands in the caches."""
     running = [c for c in entrants if c.key in records and records[c.key].ok]
-    if not running or not settings.other_cache_rounds:
-        return records
-    other = "cold" if cache == "warm" else "warm"
-    for record in measurer.race(running, settings.other_cache_rounds, other):
+    rounds = settings.other_cache_rounds
+    for record in measurer.race(running, rounds, "warm") if running and rounds else ():
         if record.ok:
             key = record.schedule_key
             records[key] = replace(records[key], other_cache_seconds=record.seconds)

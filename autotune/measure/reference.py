@@ -23,7 +23,7 @@ from ...codegen.one_kernel import run_kernel
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, as_int, symbols
-from ...ir.dtype import DType
+from ...ir.dtype import FLOAT32, DType, dtype_of
 from ...ir.loop.evaluate import evaluate_points, evaluate_prim
 from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from ...ir.loop.nest import At, statements
@@ -47,6 +47,7 @@ __all__ = [
     "input_kinds",
     "is_evaluated_whole",
     "make_inputs",
+    "random_floats",
     "sample_points",
 ]
 
@@ -85,10 +86,16 @@ class InputKind:
             return rng.integers(0, 2, shape).astype(np.bool_)
         if self.dtype.is_integer:
             return rng.integers(*self.integers, shape).astype(self.dtype.numpy)
-        values = rng.random(shape, dtype=self.dtype.numpy.type)
-        values *= 1.0 - self.low
-        values += self.low
+        values = random_floats(self.dtype, shape, rng)
+        values *= values.dtype.type(1.0 - self.low)
+        values += values.dtype.type(self.low)
         return values
+
+
+def random_floats(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Returns floats in [0, 1), of halves in [0, 1]: NumPy draws no halves."""
+    drawn = FLOAT32 if dtype.is_half else dtype
+    return rng.random(shape, dtype=drawn.numpy.type).astype(dtype.numpy, copy=False)
 
 
 def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
@@ -321,7 +328,7 @@ def error_bound(prim: PrimFunc, dtype: DType) -> float:
 
 def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
     got, right = np.atleast_1d(got), np.atleast_1d(right)  # scalars have no item assignment
-    if got.dtype.kind != "f":
+    if not dtype_of(got.dtype).is_float:
         same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
         wrong = int(same.size - np.count_nonzero(same))
         reason = f"{wrong} of {got.size} elements of {name} are wrong" if wrong else ""

@@ -8,11 +8,11 @@ import pickle
 import resource
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from .harness import Harness
 from .placement import Operand, Placement, matters, placed
 from .probes import make_probes
 from .reference import Reference, Verdict, make_inputs
+from .rotation import Cycle, Rotation, copies_of
 from .toolchain import Toolchain
 from .transport import Frame
 
@@ -60,12 +61,13 @@ class RunRequest:
 class RaceRequest:
     """Asks to time good candidates, interleaved, ``rounds`` times each.
 
-    ``cold``: each call finds its operands in memory instead of the caches.
+    ``cache`` says where a call finds its operands: in the caches ("warm"), or where calls of the
+    program find them ("place").
     """
 
     built: tuple[bytes, ...]
     rounds: int
-    cold: bool = False
+    cache: str = "warm"
 
 
 @dataclass
@@ -79,12 +81,22 @@ class RunService:
     seed: int = 0
     cache: Path | None = None
     """File that keeps the reference for the next runner."""
+    between: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Bytes that the program touches between two uses of an operand; see ``rotation.py``. Without
+    any, candidates run with their operands in the caches."""
     _inputs: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
+    _rotating: ClassVar[RunService | None] = None
+    """The service whose copies of operands are in memory."""
 
     @property
     def memory(self) -> int:
-        operands = sum(_bytes(b) for b in (*self.prim.params, *self.prim.output_buffers))
-        return self.settings.run_memory + 6 * operands
+        sizes = self._sizes()
+        copies = copies_of(sizes, self.between)
+        rotating = sum(2 * copies[name] * size for name, size in sizes.items())
+        return self.settings.run_memory + 6 * sum(sizes.values()) + rotating
+
+    def _sizes(self) -> dict[str, int]:
+        return {b.name: _bytes(b) for b in (*self.prim.params, *self.prim.output_buffers)}
 
     def open(self) -> None:
         self._inputs = make_inputs(self.prim, self.seed)
@@ -98,10 +110,13 @@ class RunService:
             for probe in make_probes(self.prim, self._inputs, self.seed)
         ]
         self._placements: deque[Placement] = deque(maxlen=self.settings.race_places)
+        self._rotation = Rotation(copies_of(self._sizes(), self.between))
         self._canary = Canary(self.settings.comparison)
         self._pool_ready = False
 
     def close(self) -> None:
+        if RunService._rotating is self:
+            RunService._rotating = None
         self._placements.clear()
         self._canary.close()
         for buffer in self._outside.values():
@@ -147,8 +162,9 @@ class RunService:
             seconds: list[float] = []
             for _ in range(1 + _SECOND_LOOKS):
                 samples = self._sample(loaded, first, request.best_seconds)
-                if getattr(self.prim, "begins", ()):
-                    self._call(loaded)  # each of the timed calls changed what the last one left
+                if self.between or getattr(self.prim, "begins", ()):
+                    # Timed calls wrote to copies, or changed what the last one left.
+                    self._call(loaded)
                 refusal = self._differs(checked)
                 if refusal is not None:
                     return refusal
@@ -245,7 +261,7 @@ class RunService:
         calls = max(1, round(least / cost))
 
         def run() -> float:
-            return self._harness.seconds(loaded.function, loaded.aligned, calls) / calls
+            return self._seconds(loaded, calls) / calls
 
         self._canary.adopt(cost, run, stack.pop_all().close)
 
@@ -282,12 +298,32 @@ class RunService:
         while spent < self.settings.patience:
             self._begin()
             before = _interruptions()
-            seconds = self._harness.seconds(loaded.function, loaded.aligned, calls)
+            seconds = self._seconds(loaded, calls)
             best = min(best, seconds)
             spent += seconds
             if _interruptions() == before:
                 return seconds
         return best
+
+    def _seconds(self, loaded: _Loaded, calls: int) -> float:
+        """Returns the seconds of calls in the state of the caches that counts."""
+        if not self.between:
+            return self._harness.seconds(loaded.function, loaded.aligned, calls)
+        return self._harness.rotating(loaded.function, self._cycle(loaded), calls)
+
+    def _cycle(self, loaded: _Loaded) -> Cycle:
+        """Returns arguments of call after call, in which operands lie as the program leaves
+        them. The copies take much memory: only the service that ran last has any."""
+        latest = RunService._rotating
+        if latest is not self:
+            if latest is not None:
+                latest._rotation.release()
+                latest._rotation = Rotation(latest._rotation.copies)
+            RunService._rotating = self
+        if loaded.cycle is None or loaded.cycle.rotation is not self._rotation:
+            loaded.cycle = None  # releases what it had
+            loaded.cycle = self._rotation.cycle(loaded.operands, loaded.size_values)
+        return loaded.cycle
 
     # -- several
 
@@ -300,13 +336,13 @@ class RunService:
                 once = self._harness.seconds(entrant.function, entrant.aligned, 1)
                 lasting = 4 * self.settings.least_sample_seconds
                 calls.append(max(1, round(lasting / max(once, 1e-9))))
-            seconds = self._cold if request.cold else self._warm
+            seconds = self._warm if request.cache == "warm" else self._in_place
             for first in range(request.rounds):
-                placement = self._placement(entrants)
+                placement = None if request.cache == "place" else self._placement(entrants)
                 for i in range(len(entrants)):
                     number = (first + i) % len(entrants)  # another one is first in every round
                     entrant = _moved(entrants[number], placement, number)
-                    if placement is not None and not request.cold:
+                    if placement is not None and request.cache == "warm":
                         self._settle(entrant, calls[number])
                     samples[number].append(max(seconds(entrant, calls[number]), 1e-10))
             verdicts = [self._checked(entrant) for entrant in entrants]
@@ -343,13 +379,12 @@ class RunService:
         self._harness.seconds(entrant.function, entrant.aligned, 1 + count // 4)
         return self._harness.seconds(entrant.function, entrant.aligned, count) / count
 
-    def _cold(self, entrant: _Loaded, count: int) -> float:
-        """Returns the median seconds of some calls, each with flushed caches."""
-        seconds: list[float] = []
-        for _ in range(min(count, self.settings.cold_calls)):
-            self._harness.flush(entrant.ranges)
-            seconds.append(self._harness.seconds(entrant.function, entrant.aligned, 1))
-        return sorted(seconds)[len(seconds) // 2]
+    def _in_place(self, entrant: _Loaded, count: int) -> float:
+        """Returns seconds per call with operands where the program leaves them, after some calls
+        that bring near ones there."""
+        cycle = self._cycle(entrant)
+        self._harness.rotating(entrant.function, cycle, 1 + count // 4)
+        return self._harness.rotating(entrant.function, cycle, count) / count
 
     def _checked(self, loaded: _Loaded) -> Verdict:
         self._call(loaded)
@@ -378,15 +413,16 @@ class RunService:
             name = operand.buffer.name
             if operand.role.writes:
                 exact.append(self._outside[name].address)
-                operands.append(Operand(f"out {name}", self._outside[name], False, True))
+                operands.append(Operand(f"out {name}", self._outside[name], False, True, name))
             elif operand.role in ("in", "const") and name in self._inside:
                 exact.append(self._inside[name].exact.address)
-                operands.append(Operand(f"in {name}", self._inside[name].aligned, True, True))
+                operands.append(Operand(f"in {name}", self._inside[name].aligned, True, True, name))
             else:
                 buffer = place(name, array.nbytes)
                 buffer.fill(array)
                 exact.append(buffer.address)
-                operands.append(Operand(f"own {number}", buffer, True, False))
+                source = operand.pack.source if operand.pack is not None else name
+                operands.append(Operand(f"own {number}", buffer, True, False, source))
         workspace = place("the workspace", built.workspace_bytes)
         operands.append(Operand("the workspace", workspace, False, False))
         # The harness looks for writes outside of any of these buffers after a run.
@@ -401,7 +437,6 @@ class RunService:
             workspace,
             extra,
             built.parallel,
-            _ranges(operands),
             tuple(operands),
             built.size_values,
         )
@@ -421,7 +456,7 @@ class RunService:
         return addresses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Loaded:
     """A kernel in memory. ``exact`` arguments end at guards, ``aligned`` ones are for timing."""
 
@@ -433,11 +468,10 @@ class _Loaded:
     extra: dict[str, GuardedBuffer]
     """Buffers of this kernel alone: the workspace, and packed operands."""
     parallel: bool
-    ranges: ctypes.Array[ctypes.c_int64]
-    """Begin and end of the operands, for flushing."""
     operands: tuple[Operand, ...]
     """In the order of the arguments, each where it lies for timing."""
     size_values: tuple[int, ...]
+    cycle: Cycle | None = None
 
 
 def _interruptions() -> int:
@@ -445,16 +479,11 @@ def _interruptions() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-def _ranges(operands: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
-    flat = [end for o in operands for end in (o.home.address, o.home.address + o.size)]
-    return (ctypes.c_int64 * len(flat))(*flat)
-
-
 def _moved(entrant: _Loaded, placement: Placement | None, number: int) -> _Loaded:
     """Returns an entrant, the ``number``-th of its race, with its operands in a placement."""
     if placement is None:
         return entrant
-    return replace(entrant, aligned=placement.arguments(number), ranges=placement.ranges(number))
+    return replace(entrant, aligned=placement.arguments(number))
 
 
 def _words(words: Sequence[int], stack: ExitStack) -> int:

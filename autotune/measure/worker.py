@@ -1,8 +1,8 @@
 """A worker process: serves requests of the tuner that started it until its pipe ends.
 
-It runs as ``python -m loopwright.autotune.measure.worker READ WRITE PARENT`` and not through
-``multiprocessing``, so that a user's script needs no main guard and a threaded parent is never
-forked. A frame opens a service under a number, asks it, or closes it; the first two are answered.
+It is forked from ``fork_server`` and not through ``multiprocessing``, so that a user's script needs
+no main guard and a threaded parent is never forked. A frame opens a service under a number, asks
+it, or closes it; the first two are answered.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import os
 import pickle
 import resource
 import signal
-import sys
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..priority import yield_to_others
 from .transport import Frame, read_frame, write_frame
 
 __all__ = ["FAULT_ELSEWHERE", "FAULT_IN_GUARD", "Service", "main"]
@@ -54,8 +52,6 @@ def main(arguments: list[str]) -> int:
     """Serves until the pipe ends."""
     read, write, parent = (int(a) for a in arguments)
     _die_with_parent(parent)
-    if os.sched_getscheduler(0) == os.SCHED_IDLE:
-        yield_to_others()  # like the process that started this one
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     services: dict[int, Service] = {}
     while (frame := read_frame(read)) is not None:
@@ -99,7 +95,3 @@ def _limit_memory(more: int | None) -> None:
         wanted = pages * resource.getpagesize() + more
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

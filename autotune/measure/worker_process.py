@@ -10,7 +10,6 @@ import pickle
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,18 +17,18 @@ from dataclasses import field
 from typing import Any
 
 from ...ir.dataclass import dataclass
-from ..priority import lower_priority, seconds_of
+from ..priority import seconds_of
+from .fork_server import ForkedProcess, fork_worker
 from .transport import Frame, FrameError, FrameReader, write_frame
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
 
-__all__ = ["Reply", "WorkerError", "WorkerProcess", "wait_for", "worker_environment"]
+__all__ = ["Reply", "WorkerError", "WorkerProcess", "wait_for"]
 
 _STARTS_IN_VAIN = 3
 _OPEN_SERVICES = 8
 _STARVED_FACTOR = 3.0
 """A worker that was not given its processor time may take this many times as long."""
 _READ = 1 << 20
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class WorkerError(RuntimeError):
@@ -79,7 +78,7 @@ class WorkerProcess:
         self.spare = spare
         self._start_timeout = start_timeout
         self._lives = lives
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
         self._reader = FrameReader()
         self._pending: _Request | None = None
         self._open: dict[int, Service] = {}  # the most recent one last
@@ -115,26 +114,12 @@ class WorkerProcess:
         self._read, child_write = os.pipe()
         os.set_blocking(self._read, False)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _bury
-        command = [sys.executable, "-m", "loopwright.autotune.measure.worker"]
-        command += [str(child_read), str(child_write), str(os.getpid())]
         try:
-            self._process = subprocess.Popen(
-                command,
-                pass_fds=(child_read, child_write),
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-                start_new_session=True,
-                env=worker_environment(),
-            )
+            descriptors = [child_read, child_write, self._errors.fileno()]
+            self._process = fork_worker(descriptors, self.cpus, self.spare)
         finally:
             os.close(child_read)
             os.close(child_write)
-        if self.cpus:
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(self._process.pid, self.cpus)
-        if self.spare:
-            lower_priority(self._process.pid)
         self._reader = FrameReader()
         self._open, self._served = {}, 0
 
@@ -322,13 +307,6 @@ def wait_for(workers: Sequence[WorkerProcess], until: float = math.inf) -> None:
         return
     left = min(until, *(w.deadline for w in busy)) - time.monotonic()
     select.select(busy, [], [], max(0.0, min(left, 60.0)))
-
-
-def worker_environment() -> dict[str, str]:
-    """Returns the environment of a worker: this process's import paths, and one thread per
-    library."""
-    paths = [p or os.getcwd() for p in sys.path]
-    return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _is_about_memory(words: str) -> bool:

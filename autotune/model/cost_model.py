@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import sys
 import threading
 from collections.abc import Iterable
 from functools import cache
@@ -27,7 +26,7 @@ from .linear_model import LinearModel
 from .quality import ModelQuality, pairwise_accuracy, recall_at
 from .shipped import shipped_model
 from .training import TrainingSet, labels_of
-from .tree_model import TreeModel, slimmed
+from .tree_model import TreeModel, joined, mean_of, slimmed
 
 __all__ = ["JudgedModel", "XGBoostModel", "available_model", "has_xgboost"]
 
@@ -39,19 +38,6 @@ def _xgboost() -> Any:
 
     require(xgboost)
     return xgboost
-
-
-def _load_meanwhile() -> None:
-    """Load the library, which takes a second, while candidates are built and measured."""
-    if "xgboost" not in sys.modules:
-        threading.Thread(target=_load_quietly, name="loading xgboost").start()
-
-
-def _load_quietly() -> None:
-    """Loads the library. A process that ends meanwhile makes the import fail, which nobody needs
-    to hear of."""
-    with contextlib.suppress(RuntimeError):
-        _xgboost()
 
 
 def has_xgboost() -> bool:
@@ -67,13 +53,14 @@ class XGBoostModel:
         self._seed = seed
         self._data = TrainingSet(settings.training_rows)
         self._prior: Any = None
-        self._booster: Any = None
+        self._booster: Any = None  # what is learnt on top of the prior
         self._read: TreeModel | None = None
+        self._loading = threading.Lock()
         self.origin = ""
 
     @property
     def trained(self) -> bool:
-        return self._booster is not None or self._read is not None
+        return any(m is not None for m in (self._booster, self._prior, self._read))
 
     def predict(self, features: FloatArray) -> FloatArray:
         """float32[n] of float[n, F]; higher is faster, zeros while untrained.
@@ -83,14 +70,16 @@ class XGBoostModel:
         if not self.trained or not len(features):
             return np.zeros(len(features), np.float32)
         if self._booster is None and self._read is not None:
-            _load_meanwhile()  # it will be needed for what is learnt from these candidates
+            self._load_meanwhile()  # needed for what is learnt from these candidates
             return self._read.predict(features)
-        booster: Any = self._booster
         rows = np.ascontiguousarray(features, np.float32)
-        expected = booster.num_features()
+        expected = (self._booster or self._prior).num_features()
         if rows.shape[1] != expected:
             raise ValueError(f"{rows.shape[1]} features, but the model knows {expected}")
-        return booster.inplace_predict(rows)
+        before = self._said_before(rows)
+        if self._booster is None:
+            return before
+        return self._booster.inplace_predict(rows, base_margin=before)
 
     def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
         """Adds float[n, F] features with float[n] seconds (inf: failed) and retrains."""
@@ -108,38 +97,71 @@ class XGBoostModel:
             "seed": self._seed,
             "base_score": float(labels.mean()),
         }
-        prior = self._grown_from(rows.shape[1])
-        if prior is not None:
-            parameters.pop("base_score")
         data = xgboost.DMatrix(rows, labels, nthread=settings.model_threads)
-        return xgboost.train(parameters, data, settings.boosting_rounds, xgb_model=prior)
+        before = self._said_before(rows)
+        if before is not None:
+            data.set_base_margin(before)
+        booster = xgboost.Booster(parameters, [data])
+        for number in range(settings.boosting_rounds):  # xgboost.train copies the model twice
+            booster.update(data, number)
+        return booster
 
-    def _grown_from(self, features: int) -> Any:
-        """Returns the model to continue training, None without one of as many features."""
-        if self._prior is None and self._read is not None:
-            self._prior = _xgboost().Booster({"nthread": self._settings.model_threads})
-            self._prior.load_model(bytearray(self._read.source))
-        fits = self._prior is not None and self._prior.num_features() == features
-        return self._prior if fits else None
+    def _load_meanwhile(self) -> None:
+        """Load the library, which takes a second, while candidates are built and measured."""
+        if self._prior is None and not self._loading.locked():
+            threading.Thread(target=self._load_quietly, name="loading xgboost").start()
+
+    def _load_quietly(self) -> None:
+        """Loads the library. A process that ends meanwhile makes the import fail, which nobody
+        needs to hear of."""
+        with contextlib.suppress(RuntimeError):
+            self._load_prior()
+
+    def _load_prior(self) -> None:
+        """Has xgboost read the model that was read without it."""
+        with self._loading:
+            if self._prior is None and self._read is not None:
+                prior = _xgboost().Booster({"nthread": self._settings.model_threads})
+                prior.load_model(bytearray(self._read.source))
+                self._prior = prior
+
+    def _said_before(self, rows: FloatArray) -> Any:
+        """Returns float32[n]: what the model says that this one grows from, whose own trees are not
+        repeated in it; None without one of as many features."""
+        if self._read is not None and self._read.features == rows.shape[1]:
+            self._load_prior()
+        if self._prior is None or self._prior.num_features() != rows.shape[1]:
+            return None
+        return self._prior.inplace_predict(rows)
 
     def learn(self, groups: Iterable[tuple[FloatArray, FloatArray]]) -> None:
         """Trains from nothing on float[n, F] features with float[n] seconds of each task: the model
-        that ships. The weight of a task is the square root of its number of schedules."""
+        that ships. The weight of a task is the square root of its number of schedules. Every member
+        leaves out other tasks; the model is their mean."""
         xgboost, settings = _xgboost(), self._settings
         tasks = [(f, labels_of(c)) for f, c in groups]
-        rows = np.concatenate([f for f, _ in tasks])
-        labels = np.concatenate([label for _, label in tasks])
-        weights = np.concatenate([np.full(len(f), len(f) ** -0.5) for f, _ in tasks])
-        weights /= weights.mean()
-        data = xgboost.DMatrix(rows, labels, weight=weights, nthread=settings.model_threads)
-        parameters = {
-            **dict(settings.booster),
-            **dict(settings.shipped_booster),
-            "nthread": settings.model_threads,
-            "seed": self._seed,
-            "base_score": float(labels.mean()),
-        }
-        self._booster = xgboost.train(parameters, data, settings.shipped_rounds)
+        base = float(np.mean([label.mean() for _, label in tasks]))
+        boosters: list[Any] = []
+        for member in range(settings.members):
+            part = [t for n, t in enumerate(tasks) if n % settings.members != member] or tasks
+            rows = np.concatenate([f for f, _ in part])
+            labels = np.concatenate([label for _, label in part])
+            weights = np.concatenate([np.full(len(f), len(f) ** -0.5) for f, _ in part])
+            weights /= weights.mean()
+            data = xgboost.DMatrix(rows, labels, weight=weights, nthread=settings.model_threads)
+            parameters = {
+                **dict(settings.booster),
+                **dict(settings.shipped_booster),
+                "nthread": settings.model_threads,
+                "seed": self._seed + member,
+                "base_score": base,
+            }
+            boosters.append(xgboost.train(parameters, data, settings.shipped_rounds))
+        texts = [bytes(b.save_raw("json")) for b in boosters]
+        self._prior = self._read = None
+        self._booster = xgboost.Booster({"nthread": settings.model_threads})
+        self._booster.load_model(bytearray(mean_of(texts), "utf-8"))
+        self._booster.set_attr(loopwright_members=str(settings.members))
 
     def start_from(self, model: TreeModel) -> None:
         """Ask a model that was read, and go on from it; xgboost is loaded to learn, not before."""
@@ -151,12 +173,19 @@ class XGBoostModel:
     ) -> None:
         """Write the trees in XGBoost's own format (by the suffix, .json or .ubj), and the ISA
         ``levels`` of the machines they were trained on."""
-        if self._booster is None:
+        if not self.trained:
             raise ValueError("an untrained model cannot be saved")
-        self._booster.set_attr(
+        self._load_prior()
+        booster = self._booster if self._prior is None else self._prior
+        if self._prior is not None and self._booster is not None:
+            texts = [bytes(b.save_raw("json")) for b in (self._prior, self._booster)]
+            booster = _xgboost().Booster({"nthread": self._settings.model_threads})
+            booster.load_model(bytearray(joined(texts), "utf-8"))
+            booster.set_attr(loopwright_members="1")
+        booster.set_attr(
             loopwright_features=str(feature_version), loopwright_isa=" ".join(sorted(levels))
         )
-        self._booster.save_model(os.fspath(path))
+        booster.save_model(os.fspath(path))
         if Path(path).suffix == ".json":
             Path(path).write_text(slimmed(Path(path).read_bytes()))
 
@@ -166,7 +195,7 @@ class XGBoostModel:
         booster.load_model(os.fspath(path))
         if booster.attr("loopwright_features") != str(feature_version):
             return False
-        self._prior = self._booster = booster
+        self._prior, self._booster = booster, None
         return True
 
 

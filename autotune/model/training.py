@@ -29,22 +29,23 @@ def rank_labels(costs: FloatArray) -> FloatArray:
 
 
 def labels_of(costs: FloatArray, settings: TuneSettings = DEFAULT_SETTINGS) -> FloatArray:
-    """Returns float32[n] in [0, 1]: ``rank_labels`` and the number of doublings between a candidate
-    and the best, at most three, with more weight on the ranks. Ranks distinguish the good
-    candidates, doublings say by how much: on 109 of 626 kernels of all families, held out, 82.7 %
-    of the pairs in order, by ranks alone 82.0 %, and with equal weights and four doublings 82.2 %.
+    """Returns float32[n] in [0, 1], the mean of two labels. One says how good a candidate is among
+    all: ``rank_labels``, and the number of doublings between it and the best, at most three. The
+    other falls off quickly, so that it orders the good ones: exp of minus the relative distance to
+    the best over ``near_scale``. Figures are in docs/measurements.md.
 
     >>> labels_of(np.array([2.0, 1.0, np.inf, 4.0])).round(3).tolist()
-    [0.721, 1.0, 0.0, 0.442]
+    [0.376, 1.0, 0.0, 0.221]
     """
     finite = np.isfinite(costs)
+    doublings = np.zeros(len(costs), np.float64)
     near = np.zeros(len(costs), np.float64)
     if finite.any():
-        away = np.log2(costs[finite] / costs[finite].min()) / settings.label_doublings
-        near[finite] = 1.0 - np.minimum(away, 1.0)
-    return (settings.rank_share * rank_labels(costs) + (1.0 - settings.rank_share) * near).astype(
-        np.float32
-    )
+        away = np.log(costs[finite] / costs[finite].min())
+        doublings[finite] = 1.0 - np.minimum(away / np.log(2) / settings.label_doublings, 1.0)
+        near[finite] = np.exp(-away / settings.near_scale)
+    among_all = settings.rank_share * rank_labels(costs) + (1.0 - settings.rank_share) * doublings
+    return ((among_all + near) / 2).astype(np.float32)
 
 
 class TrainingSet:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from ...ir.dataclass import dataclass
 from ..protocols import FloatArray
 
-__all__ = ["ModelFileError", "TreeModel", "slimmed"]
+__all__ = ["ModelFileError", "TreeModel", "joined", "mean_of", "slimmed"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -34,8 +35,9 @@ class TreeModel:
     """Boosted trees, ``count`` of them, in flat tables with an entry for each node: a row whose
     ``feature`` is less than ``bound`` goes to the node ``left``, any other to the one after it. A
     leaf is its own left, below an infinite bound, so that ``depth`` steps lead every row to one;
-    ``value`` is what it says. ``roots`` are where trees begin. ``levels`` are the ISA levels it has
-    learnt from, ``source`` is the text it was read from."""
+    ``value`` is what it says. ``roots`` are where trees begin. Each ``members``-th of the trees is
+    a model of its own that has seen other tasks. ``levels`` are the ISA levels it has learnt from,
+    ``source`` is the text it was read from."""
 
     count: int
     roots: IntArray
@@ -49,6 +51,7 @@ class TreeModel:
     feature_version: int
     levels: frozenset[str] = frozenset()
     source: bytes = b""
+    members: int = 1
 
     @property
     def name(self) -> str:
@@ -61,24 +64,31 @@ class TreeModel:
 
     def predict(self, features: FloatArray) -> npt.NDArray[np.float32]:
         """Returns float32[n] of float[n, F]; higher is faster. ValueError for another F."""
+        return self.opinions(features).mean(axis=0)
+
+    def opinions(self, features: FloatArray) -> npt.NDArray[np.float32]:
+        """Returns float32[members, n]: ``predict`` is their mean. ValueError for another F."""
         rows = np.ascontiguousarray(features, np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.features:
             raise ValueError(f"{rows.shape[-1]} features, but the model knows {self.features}")
-        total = np.full(len(rows), self.base, np.float32)
+        total = np.full((self.members, len(rows)), self.base, np.float32)
         for begin in range(0, len(rows), 512):  # the arrays of a block stay in a cache
-            total[begin : begin + 512] += self._sum(rows[begin : begin + 512])
+            part = self._sums(rows[begin : begin + 512])
+            total[:, begin : begin + 512] += self.members * part
         return total
 
     def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
         """It learns nothing: that takes xgboost."""
 
-    def _sum(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def _sums(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Returns float32[members, n]: the sums of their trees."""
         values, row = rows.reshape(-1), np.arange(len(rows))[:, None] * rows.shape[1]
         node = np.broadcast_to(self.roots, (len(rows), self.count))
         for _ in range(self.depth):
             less = values.take(row + self.feature.take(node)) < self.bound.take(node)
             node = self.left.take(node) + ~less
-        return self.value.take(node).sum(axis=1, dtype=np.float32)
+        value = self.value.take(node).reshape(len(rows), self.members, -1)
+        return value.sum(axis=2, dtype=np.float32).T
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> TreeModel:
@@ -97,9 +107,39 @@ class TreeModel:
             parameters = learner["learner_model_param"]
             count = int(parameters["num_feature"])
             base = float(str(parameters["base_score"]).strip("[]"))
-            return _of_trees(trees, base, count, version, levels, _as_bytes(text))
+            members = int(attributes.get("loopwright_members", 1))
+            if members < 1 or len(trees) % members:
+                raise ValueError(f"{len(trees)} trees are not those of {members} members")
+            return _of_trees(trees, base, count, version, levels, members, _as_bytes(text))
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ModelFileError(f"no model: {type(error).__name__}: {error}") from error
+
+
+def mean_of(texts: Sequence[str | bytes]) -> str:
+    """Returns the JSON of the mean of models with one base score: ``joined``, with leaves divided
+    by the number of models."""
+    return joined(texts, 1.0 / len(texts))
+
+
+def joined(texts: Sequence[str | bytes], share: float = 1.0) -> str:
+    """Returns the JSON of the trees of models, one model's after the other's, with leaves times
+    ``share``. The base score is the first one's: others continue it."""
+    models = [json.loads(text) for text in texts]
+    parts = [m["learner"]["gradient_booster"]["model"] for m in models]
+    trees = [tree for part in parts for tree in part["trees"]]
+    for number, tree in enumerate(trees):
+        tree["id"] = number
+        leaves = [left < 0 for left in tree["left_children"]]
+        tree["split_conditions"] = [
+            value * share if leaf else value
+            for value, leaf in zip(tree["split_conditions"], leaves, strict=True)
+        ]
+    whole = parts[0]
+    whole["trees"] = trees
+    whole["tree_info"] = [0] * len(trees)
+    whole["iteration_indptr"] = [*range(len(trees) + 1)]
+    whole["gbtree_model_param"]["num_trees"] = str(len(trees))
+    return json.dumps(models[0])
 
 
 def slimmed(text: str | bytes) -> str:
@@ -137,6 +177,7 @@ def _of_trees(
     count: int,
     version: int,
     levels: frozenset[str],
+    members: int,
     source: bytes,
 ) -> TreeModel:
     if not trees:
@@ -156,6 +197,7 @@ def _of_trees(
         version,
         levels,
         source,
+        members,
     )
 
 

@@ -8,10 +8,10 @@ may be slower there, and is rolled back.
 from __future__ import annotations
 
 from ...ir.dataclass import dataclass
-from ..log.decision import COMPILED, Decision
+from ..log.decision import Decision
 from ..progress import format_time
 
-__all__ = ["InProgram", "RolledBack", "decision_line"]
+__all__ = ["InProgram", "RolledBack", "TriedChoice", "decision_line"]
 
 _SHOWN_TEXT = 72
 
@@ -36,13 +36,17 @@ class RolledBack:
 @dataclass(frozen=True, slots=True)
 class InProgram:
     """Seconds of a whole call ``before`` tuning and ``after``, interleaved on the caller's
-    arguments. Of the ``changed`` schedules, ``confirmed`` ones are faster in place as well."""
+    arguments, each in a process of its own if they are ``fresh``. Of the ``changed`` schedules,
+    ``confirmed`` ones are faster in place as well. ``undone``: all of it was rolled back, since the
+    program was faster as it was."""
 
     before: float
     after: float
     changed: int = 0
     confirmed: int = 0
     rolled_back: tuple[RolledBack, ...] = ()
+    fresh: bool = False
+    undone: bool = False
 
     def __str__(self) -> str:
         gain = f"  {self.before / self.after:.2f}x" if self.after > 0 else ""
@@ -51,21 +55,35 @@ class InProgram:
         counts = f"{what}, {self.confirmed} faster in place, {len(self.rolled_back)} rolled back"
         lines.append(
             f"whole call {format_time(self.before)} -> {format_time(self.after)}{gain}   "
-            f"as built from the log: {counts}"
+            f"as built from the log{', in processes of their own' * self.fresh}: {counts}"
         )
+        if self.undone:
+            lines.append("all of it rolled back: the program was faster as it was before")
         return "\n".join(f"  {line}" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedChoice:
+    """A choice in the graph: the shares of a call that it was ``expected`` to gain at most, and
+    that its kernels gained in the program; ``measured`` is None if there was no time for it."""
+
+    text: str
+    expected: float
+    measured: float | None
+    taken: bool = False
+
+    def __str__(self) -> str:
+        gain = "no time" if self.measured is None else f"measured {100 * self.measured:+.1f} %"
+        text = self.text if len(self.text) <= _SHOWN_TEXT else f"{self.text[: _SHOWN_TEXT - 4]} ..."
+        end = ", taken" if self.taken else ""
+        return f"{text}   expected up to {100 * self.expected:+.1f} %, {gain}{end}"
 
 
 def decision_line(decision: Decision) -> str:
     """A choice in the graph with the times of both ways.
 
-    ``algorithm: nn.conv2d(Tensor[(1, 64, 56, 56) ...   direct 1.2 ms, winograd2 0.6 ms, taken``, or
-    ``kept NumPy (OpenBLAS 0.3.31 SkylakeX) for matmul float32 i=64 ...: 1.30x``.
+    ``algorithm: nn.conv2d(Tensor[(1, 64, 56, 56) ...   direct 1.2 ms, winograd2 0.6 ms, taken``.
     """
-    if decision.about == "route" and decision.winner.name != COMPILED:
-        (compiled,) = decision.losers
-        gain = compiled.cost / decision.winner.cost
-        return f"kept NumPy ({decision.winner.name}) for {decision.workload.text}: {gain:.2f}x"
     losers = [f"{o.name} {format_time(o.cost)}" for o in decision.losers]
     times = ", ".join([*losers, f"{decision.winner.name} {format_time(decision.winner.cost)}"])
     text = decision.workload.text

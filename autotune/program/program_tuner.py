@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 
 from ...ir.dataclass import dataclass
+from ...ir.progress_line import report
 from ...ir.schedule.steps import Schedule
 from ..budget import Budget, BudgetClock
 from ..interrupts import terminable
-from ..log.decision import COMPILED, Decision
+from ..log.decision import Decision
 from ..log.journal import Journal
 from ..log.log_file import LogError
 from ..log.record import MeasureRecord
@@ -27,7 +29,7 @@ from ..search.tuner import Tuner
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task, feature_count
 from ..workload import as_lists
-from .in_program import InProgram, decision_line
+from .in_program import InProgram, TriedChoice, decision_line
 from .scheduler import TaskScheduler, TaskState
 
 __all__ = ["ProgramResult", "TaskResult", "tune_program"]
@@ -82,6 +84,10 @@ class ProgramResult:
     history: tuple[tuple[float, float], ...] = field(default=(), repr=False)
     in_program: InProgram | None = None
     decisions: tuple[Decision, ...] = ()
+    tried: tuple[TriedChoice, ...] = ()
+    """Choices in the graph that were worth measuring before the search."""
+    spent: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds of the stages, by their kind."""
     skipped: tuple[str, ...] = ()
     """Stages that were left out, and why."""
     engine_seconds: float = 0.0
@@ -100,6 +106,18 @@ class ProgramResult:
         return _total((t.task.weight, t.after) for t in self.tasks)
 
     @property
+    def shares(self) -> dict[str, float]:
+        """The share of each kernel in the time of all before tuning, by workload: in the program,
+        or alone if that is not known."""
+        seconds = {
+            t.task.workload.hash: t.task.weight
+            * _finite(t.task.seconds if math.isfinite(t.task.seconds) else t.before)
+            for t in self.tasks
+        }
+        total = sum(seconds.values()) or 1.0
+        return {workload: s / total for workload, s in seconds.items()}
+
+    @property
     def completed(self) -> bool:
         """True if the search ended by itself: no interrupt, and no trouble with the log."""
         return self.stopped in ("budget", "exhausted", "converged")
@@ -114,8 +132,10 @@ class ProgramResult:
 
     def __str__(self) -> str:
         width = max((len(t.task.name) for t in self.tasks), default=0)
+        shares = self.shares
         lines = [
-            f"  {t.task.name:<{width}}  x{t.task.weight:<3} {t.line(self.peak_flops)}"
+            f"  {t.task.name:<{width}}  x{t.task.weight:<3} {shares[t.task.workload.hash]:>5.1%}  "
+            f"{t.line(self.peak_flops)}"
             for t in sorted(self.tasks, key=lambda t: -t.task.weight * _finite(t.before))
         ]
         before, after = self.before, self.after
@@ -126,11 +146,15 @@ class ProgramResult:
             f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
             f"{self.trials} candidates{failed}   {spent}"
         )
-        decisions = [d for d in self.decisions if not _stays_compiled(d)]
-        lines += [f"  {decision_line(decision)}" for decision in decisions]
+        lines += [f"  {decision_line(decision)}" for decision in self.decisions]
+        lines += [f"  tried {choice}" for choice in self.tried]
         if self.in_program is not None:
             lines.append(str(self.in_program))
         lines += [f"  left out: {reason}" for reason in self.skipped]
+        if self.spent:
+            total = sum(self.spent.values()) or 1.0
+            each = [f"{n} {s:.1f} s ({s / total:.0%})" for n, s in self.spent.items()]
+            lines.append(f"  time: {', '.join(each)}")
         if self.stopped == "converged":
             left = (self.budget.seconds or self.seconds) - self.seconds
             back = f"; {format_seconds(left)} given back" if left >= 1 else ""
@@ -176,9 +200,12 @@ def tune_program(
     progress = request.progress or Silent()
     try:
         with terminable(), progress:
-            stopped = _spend(tuners, clock, request, progress, history)
-            _exchange(tuners, clock, progress)
-            _finish(tuners, clock)
+            if request.limits.quick:
+                stopped = _measure_few(tuners, clock, request, progress)
+            else:
+                stopped = _spend(tuners, clock, request, progress, history)
+                _exchange(tuners, clock, progress)
+                _finish(tuners, clock)
     except KeyboardInterrupt:
         stopped = "interrupted"
     except (LogError, WorkerError) as error:
@@ -200,10 +227,6 @@ def tune_program(
         engine_seconds=engine,
         model_failure=model.failure,
     )
-
-
-def _stays_compiled(decision: Decision) -> bool:
-    return decision.about == "route" and decision.winner.name == COMPILED
 
 
 def _state(tuner: Tuner, peak_flops: float) -> TaskState:
@@ -232,26 +255,45 @@ def _spend(
     scheduler = TaskScheduler(states, settings)
     reserve = settings.leader_share * (clock.budget.seconds or 0.0)
     while not clock.spent and clock.seconds_left > reserve:
-        index = scheduler.next()
+        index = scheduler.next(_seconds_left(clock) - reserve)
         if index is None:
             return "converged" if any(t.converged for t in tuners) else "exhausted"
         tuner, state = tuners[index], states[index]
         count = settings.scheduler_batch if state.slices else _first_slice(states, clock, settings)
         left = clock.trials_left
         begun, best = clock.marked, tuner.best_seconds
-        try:
+        with _its_own_failure(tuner):
             tuner.step(clock, count if left is None else min(count, left), progress)
             if tuner.best_seconds < best:
                 _share(tuner, tuners)
-        except (LogError, WorkerError):
-            raise
-        except Exception as error:  # of this kernel: the others go on
-            tuner.fail(error)
         state.start = min(state.start, tuner.first_seconds)
         state.exhausted = tuner.exhausted or tuner.converged
         state.after_slice(clock.marked - begun, tuner.best_seconds)
         history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
     return "budget"
+
+
+def _measure_few(
+    tuners: Sequence[Tuner], clock: BudgetClock, request: TuneRequest, progress: Progress
+) -> str:
+    """Measures the model's best few candidates of each kernel, and races them."""
+    settings = request.settings
+    for number, tuner in enumerate(tuners):
+        report(number, len(tuners), "kernels measured")
+        with _its_own_failure(tuner):
+            tuner.step(clock, settings.quick_candidates, progress, settings.quick_seconds)
+            tuner.finish(clock)
+    return "budget"
+
+
+def _seconds_left(clock: BudgetClock) -> float:
+    """Returns the seconds that are left by the clock's marks, so that a replay decides the same."""
+    left = math.inf
+    if clock.budget.seconds is not None:
+        left = clock.budget.seconds - clock.marked
+    if clock.trials_left is not None and clock.trials:
+        left = min(left, clock.marked / clock.trials * clock.trials_left)
+    return left
 
 
 def _first_slice(states: Sequence[TaskState], clock: BudgetClock, settings: TuneSettings) -> int:
@@ -290,12 +332,8 @@ def _exchange(tuners: Sequence[Tuner], clock: BudgetClock, progress: Progress) -
     """Measures what is still to be measured of what was shared, while there is time."""
     for tuner in tuners:
         if tuner.task.workload.range and not clock.spent:
-            try:
+            with _its_own_failure(tuner):
                 tuner.step(clock, 0, progress)
-            except (LogError, WorkerError):
-                raise
-            except Exception as error:
-                tuner.fail(error)
 
 
 def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:
@@ -303,12 +341,19 @@ def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:
     order = sorted(tuners, key=lambda t: -t.task.weight * _finite(t.best_seconds))
     for tuner in order:
         if tuner.trials and (clock.budget.seconds is None or clock.seconds_left > 0):
-            try:
+            with _its_own_failure(tuner):
                 tuner.finish(clock)
-            except (LogError, WorkerError):
-                raise
-            except Exception as error:
-                tuner.fail(error)
+
+
+@contextmanager
+def _its_own_failure(tuner: Tuner) -> Iterator[None]:
+    """Ends the search of one kernel if it fails; the others go on."""
+    try:
+        yield
+    except (LogError, WorkerError):
+        raise
+    except Exception as error:
+        tuner.fail(error)
 
 
 def _result(tuner: Tuner) -> TaskResult:

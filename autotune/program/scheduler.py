@@ -25,6 +25,9 @@ from ..settings import DEFAULT_SETTINGS, TuneSettings
 __all__ = ["TaskScheduler", "TaskState"]
 
 
+LATEST = 3.0
+"""Multiple of the seconds that first slices take which is kept for them."""
+
 _BEATEN = 0.95
 """A time below this share of its floor shows that the floor is none."""
 
@@ -87,8 +90,9 @@ class TaskScheduler:
         self.states = list(states)
         self._settings = settings
 
-    def next(self) -> int | None:
-        """The index of the task of the next slice; None if all are exhausted."""
+    def next(self, left: float = math.inf) -> int | None:
+        """The index of the task of the next slice; None if all are exhausted. Tasks that matter
+        are all tried before the ``left`` seconds are over."""
         open_ = [i for i, s in enumerate(self.states) if not s.exhausted]
         if not open_:
             return None
@@ -96,7 +100,19 @@ class TaskScheduler:
         if unknown:
             # The fewest slices first, then the most important as far as that is known.
             return min(unknown, key=lambda i: (len(self.states[i].slices), -self._importance(i)))
-        return max(open_, key=self.gain_rate)
+        return max(self._overdue(open_, left) or open_, key=self.gain_rate)
+
+    def _overdue(self, open_: Sequence[int], left: float) -> list[int]:
+        """Returns the tasks with a share of the program's time that were not tried yet, if a first
+        slice of each may just fit into the seconds that are left."""
+        total = sum(s.weight * s.seconds for s in self.states if math.isfinite(s.seconds))
+        least = self._settings.tried_share * total
+        untried = [
+            i
+            for i in open_
+            if not self.states[i].slices and self.states[i].weight * self.states[i].seconds >= least
+        ]
+        return untried if left <= LATEST * sum(map(self._slice_seconds, untried)) else []
 
     def gain_rate(self, index: int) -> float:
         """Expected seconds of the program's time saved per second of tuning the task."""

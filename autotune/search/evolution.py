@@ -10,14 +10,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..protocols import FloatArray, Population, Score
+from ..protocols import FloatArray, Population, Score, SearchSpace
+from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .strategy import Explorer, pick_batch
 
 __all__ = ["EvolutionarySearch"]
 
 
 class EvolutionarySearch(Explorer):
-    """A generation is scored in one call, and what was scored once is not scored again."""
+    """A generation is scored in one call, and what was scored once is not scored again. The best
+    rows live on in the next batch, which so needs fewer generations."""
+
+    def __init__(
+        self, space: SearchSpace, seed: int = 0, settings: TuneSettings = DEFAULT_SETTINGS
+    ) -> None:
+        super().__init__(space, seed, settings)
+        self._kept = np.empty((0, len(space.knobs)), np.int32)
 
     def explore(self, score: Score | None, count: int) -> Population:
         if score is None:
@@ -27,7 +35,9 @@ class EvolutionarySearch(Explorer):
             return rows
         scores = score(rows)
         seen_rows, seen_scores = [rows], [scores]
-        for _ in range(self.settings.generations):
+        settings = self.settings
+        later = settings.later_generations if len(self._kept) else settings.generations
+        for _ in range(later):
             children = self._children(rows, scores)
             if not len(children):
                 break
@@ -41,11 +51,16 @@ class EvolutionarySearch(Explorer):
         every, value = every[order][fresh], value[order][fresh]
         _, first = np.unique(self._memory.hashes(every), return_index=True)
         keep = np.sort(first)
-        return pick_batch(every[keep], value[keep], count, self.rng, self.settings)
+        ranked = every[keep]
+        self._kept = ranked[: settings.population // 2]
+        batch = pick_batch(ranked, value[keep], count, self.rng, settings)
+        return np.concatenate([batch, ranked[: settings.spare_batches * count]])
 
     def _first_generation(self) -> Population:
         size = self.settings.population
         elites = self.best_measured(size // 8)
+        if len(self._kept):  # known rows alone: children and fresh samples come next
+            return np.concatenate([elites, self._kept])
         offspring = elites
         if len(elites):
             parents = elites[self._by_rank(len(elites), size // 4)]

@@ -2,7 +2,7 @@
 
 ``random`` is the baseline that every other strategy has to beat, ``grid`` meets every row of a
 small space, and ``simulated_annealing`` is AutoTVM's explorer, about as good as the default
-(docs/tuning.md).
+(docs/tuning.md). ``predicted`` takes what the model rates best and looks no further.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from ..protocols import Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .evolution import EvolutionarySearch
+from .predicted import BestPredicted
 from .strategy import Explorer, pick_batch, unique_rows
 
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "make_strategy"]
@@ -103,6 +104,7 @@ STRATEGIES: Mapping[str, type[Explorer]] = MappingProxyType(
         "simulated_annealing": SimulatedAnnealing,
         "random": Explorer,
         "grid": GridSearch,
+        "predicted": BestPredicted,
     }
 )
 DEFAULT_STRATEGY = "evolutionary"

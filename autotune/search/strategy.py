@@ -63,6 +63,8 @@ class Explorer:
         self.measured = np.empty((0, len(space.knobs)), np.int32)
         self.costs = np.empty(0, np.float64)
         self._memory = RowSet(len(space.knobs))
+        #: rows that come next after the last batch, best first, in place of twins among it
+        self.spare = np.empty((0, len(space.knobs)), np.int32)
         self._queue = np.asarray(space.default(), np.int32).reshape(-1, len(space.knobs))
 
     def suggest(self, rows: Population) -> None:
@@ -85,9 +87,11 @@ class Explorer:
         """Up to ``count`` rows not measured yet; ``score`` is None while the model is untrained."""
         queued = unique_rows(self._queue, self._memory)
         batch, self._queue = queued[:count], queued[count:]
+        self.spare = batch[:0]
         if len(batch) < count:
             more = self.explore(score, count)
-            batch = unique_rows(np.concatenate([batch, more]), self._memory)[:count]
+            every = unique_rows(np.concatenate([batch, more]), self._memory)
+            batch, self.spare = every[:count], every[count:]
         return batch if len(batch) == count else self._fill(batch, count)
 
     def explore(self, score: Score | None, count: int) -> Population:

@@ -30,6 +30,7 @@ from ..progress import Progress
 from ..protocols import Candidate, CostModel, Measurer, Population
 from ..request import TuneRequest
 from ..task import Task
+from .known_rows import KnownRows
 from .stopping import GainForecast
 from .strategies import make_strategy
 
@@ -63,9 +64,11 @@ class Tuner:
         given = request.given.get(self.task.workload.hash, ())
         self._handed = [Candidate(tuple(steps), sketch) for steps, sketch in self.task.handed]
         self._handed += [Candidate(tuple(schedule), "user") for schedule in given]
+        self._known = KnownRows(self.task.space)
         self.costs: dict[str, float] = {}
         self._first_with_nest: dict[Hashable, str] = {}
         self._twin_of: dict[str, str] = {}
+        self._alike: dict[bytes, list[tuple[str, Sequence[Any]]]] = {}
         self.best_seconds = math.inf
         self.first_seconds = math.inf
         self._first = ""
@@ -100,12 +103,16 @@ class Tuner:
         if rows:
             self._learn(np.stack(rows), np.array(costs))
 
-    def step(self, clock: BudgetClock, count: int, progress: Progress) -> int:
+    def step(
+        self, clock: BudgetClock, count: int, progress: Progress, within: float = math.inf
+    ) -> int:
         """Propose, measure, log and learn up to ``count`` candidates. Returns the number measured.
 
-        Raises LogError if the log cannot be written: then nothing more was measured.
+        Ends ``within`` so many seconds of the first measurement. Raises LogError if the log cannot
+        be written: then nothing more was measured.
         """
         with self._at_work():
+            self._known.forget_scores()  # all tuners of a run share the model
             rows = self._propose(count)
             scores = self._score(rows) if self.model.trained and len(rows) else None
         asked = [(self._candidate(row), place) for place, row in enumerate(rows)]
@@ -114,11 +121,12 @@ class Tuner:
         measured: list[int] = []
         costs: list[float] = []
         before = self.best_seconds
-        done = 0
+        done, until = 0, math.inf
         if asked:
             candidates = [candidate for candidate, _ in asked]
             for index, record in self.measurer.measure(candidates, self.best_seconds):
                 clock.mark()
+                until = min(until, clock.marked + within)
                 place = asked[index][1]
                 score = None if scores is None or place < 0 else float(scores[place])
                 record = self._stamped(record, clock, score)
@@ -131,7 +139,7 @@ class Tuner:
                 else:
                     self._learn_handed(asked[index][0], record.cost)
                 progress.update(self, clock)
-                if clock.spent:
+                if clock.spent or clock.marked >= until:
                     break
         with self._at_work():
             self._forecast(scores, measured, np.array(costs), before)
@@ -215,7 +223,8 @@ class Tuner:
     def _propose(self, count: int) -> Population:
         """Rows whose schedules were not measured before, one for each schedule.
 
-        Falls back to random samples when every row the model proposes was measured before.
+        Twins give way to the rows that come next. Falls back to random samples when every row the
+        model proposes was measured before.
         """
         rows = self.task.space.default()[:0]
         if not self.costs:  # the defaults are measured before any time is spent on a search
@@ -223,19 +232,24 @@ class Tuner:
         for attempt in range(_ATTEMPTS):
             guided = self.model.trained and attempt < _ATTEMPTS // 2
             rows = self.search.propose(self._score if guided else None, count)
-            keys = [self._proposed_key(self._candidate(row).schedule) for row in rows]
-            first = {key: index for index, key in reversed(list(enumerate(keys)))}
-            fresh = [index for key, index in first.items() if key not in self.costs]
-            measured = [index for index, key in enumerate(keys) if key in self.costs]
+            rows = np.concatenate([rows, self.search.spare])
+            fresh, measured = dict[str, int](), dict[int, float]()
+            for index, row in enumerate(rows):
+                key = self._proposed_key(row, self._candidate(row).schedule)
+                if key in self.costs:
+                    measured[index] = self.costs[key]
+                elif len(fresh) < count:
+                    fresh.setdefault(key, index)
+                else:
+                    break
             if measured:
-                costs = np.array([self.costs[keys[i]] for i in measured])
-                self.search.observe(rows[measured], costs)
+                self.search.observe(rows[[*measured]], np.array([*measured.values()]))
             if fresh or not len(rows):
-                return rows[sorted(fresh)]
+                return rows[[*fresh.values()]]
         return rows[:0]
 
     def _score(self, rows: Population) -> Any:
-        return self.model.predict(self.task.space.features(rows))
+        return self._known.scores(rows, self.model.predict)
 
     def _candidate(self, row: Population) -> Candidate:
         schedule = tuple(self.task.space.schedule(row).to_json())
@@ -248,16 +262,24 @@ class Tuner:
         key = schedule_key(schedule)
         return self._twin_of.get(key, key)
 
-    def _proposed_key(self, schedule: Sequence[Any]) -> str:
+    def _proposed_key(self, row: Population, schedule: Sequence[Any]) -> str:
         """Like ``_key``, and equal for schedules with the same loop nest, too.
 
-        Only nests of proposed schedules are compared: for all of a log it would take too long.
+        Only nests of proposed schedules are compared: for all of a log it would take too long. They
+        are made for schedules whose features are alike, since those of equal nests are.
         """
         key = self._key(schedule)
         if key in self.costs or key in self._twin_of:
             return key
         steps = on_one_thread(schedule) if self.task.threads == 1 else schedule
-        first = self._first_with_nest.setdefault(self.task.nest_key(steps), key)
+        looks = self._known.features(row[None])[0].astype(np.float16)
+        if self.task.threads == 1:
+            looks[list(self.task.of_threads)] = 0
+        alike = self._alike.setdefault(looks.tobytes(), [])
+        alike.append((key, steps))
+        first = key
+        for name, its_steps in alike if len(alike) == 2 else alike[2:][-1:]:
+            first = self._first_with_nest.setdefault(self.task.nest_key(its_steps), name)
         self._twin_of[key] = first
         return first
 
@@ -279,7 +301,7 @@ class Tuner:
     def _learn(self, rows: Population, costs: Any) -> None:
         if len(rows):
             self.search.observe(rows, costs)
-            self.model.update(self._group, self.task.space.features(rows), costs)
+            self.model.update(self._group, self._known.features(rows), costs)
 
     def _pooled(self) -> dict[str, tuple[float, MeasureRecord]]:
         workload, key = self.task.workload.hash, self.task.key

@@ -2,11 +2,12 @@
 
 - ``rules``      kinds of schedule for a group of stages, with their integer choices
 - ``sketch``     schedules with knobs, by rules of users or built-in ones
-- ``tiling``     how loops are tiled, as numbers; ``reading`` reads it off a schedule
+- ``tiling``     how a rule's sketch tiles loops, as numbers
 - ``variant``    preparing steps (inlined stages, other layouts), and a sketch for each group
 - ``space``      all variants and choices of a PrimFunc as arrays of integers, and the default
-- ``features``   named numbers for the cost model; with ``core_features``, ``traffic_features``,
-  ``footprint_features`` and their names in ``feature_list``
+- ``loop_arrays`` populations as arrays of loops, made by applying steps to all rows at once
+- ``core_cycles``, ``nest_traffic``  cycles of a core and bytes moved, from those arrays
+- ``features``   named numbers for the cost model, from the same; ``feature_list`` has their names
 - ``settings``   limits and preferences of rules and features
 - ``analysis``, ``layouts``, ``least_work``   properties of a PrimFunc that rules and limits need
 """

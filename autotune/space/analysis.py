@@ -19,7 +19,15 @@ from ...ir.loop.procedure import Procedure, executions
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
 from .settings import SPACE
 
-__all__ = ["Access", "Group", "expression_cost", "groups_of", "prim_bytes", "prim_flops"]
+__all__ = [
+    "Access",
+    "Group",
+    "expression_cost",
+    "groups_of",
+    "prim_bytes",
+    "prim_flops",
+    "vector_work",
+]
 
 
 @dataclass(frozen=True)
@@ -230,6 +238,27 @@ def expression_cost(stage: Stage) -> float:
     for node in walk(stage.expr):
         if isinstance(node, Op) and node.name != "cast":
             cost += SCALAR_OPS[node.name].cost
+    return max(cost, 0.5)
+
+
+OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
+
+
+def vector_work(stage: Stage) -> float:
+    """Returns the arithmetic instructions of one evaluation of a stage's expression, where a
+    product that is summed is one multiply-add. Conditions on places are decided where loops are
+    cut, and cost nothing."""
+    cost = 0.0
+    nodes = [node for node in walk(stage.expr) if isinstance(node, Op)]
+    has_data = any(
+        isinstance(leaf, Read) for n in nodes if n.name == "where" for leaf in walk(n.args[0])
+    )
+    for node in nodes:
+        if node.name != "cast" and (has_data or node.name not in OF_CONDITIONS):
+            cost += SCALAR_OPS[node.name].cost
+    if stage.combiner is not None:
+        fused = stage.combiner == "sum" and any(node.name == "multiply" for node in nodes)
+        cost += 0.0 if fused else SCALAR_OPS[COMBINERS[stage.combiner].op].cost
     return max(cost, 0.5)
 
 

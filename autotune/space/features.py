@@ -1,35 +1,32 @@
 """Features of candidates for the cost model: named numbers, the same for every task and machine.
 
-They are computed for whole populations from tilings, without applying a schedule, and know neither
-rules nor knobs. ``feature_list`` holds their names and meanings.
+They are functions of arrays of loops (``loop_arrays``) and of how stages read buffers, for whole
+populations at once, and know neither rules nor knobs. ``feature_list`` holds names and meanings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ...codegen.core import core_of
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int
-from ...ir.loop.prim import PrimFunc
+from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure
-from ...ir.schedule.steps import Schedule, Step
 from ..protocols import Population
-from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
-from .core_features import core_features
+from .analysis import Access, expression_cost, groups_of, prim_bytes, prim_flops, stage_flops
+from .core_cycles import CoreCycles, core_cycles
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
-from .footprint_features import footprints
-from .reading import tiling_of
+from .loop_arrays import PARALLEL, UNROLL, VECTORIZE, LoopArrays
+from .nest_traffic import NestTraffic, nest_traffic, operands_of, set_conflicts
 from .settings import FEATURES as ESTIMATES
-from .settings import SKETCHES
-from .tiling import PACKS_ROWS, PACKS_VECTORS, Kind, Tiling, Values
-from .traffic_features import traffic_features
-from .variant import Variant
+from .tiling import Values
 
-__all__ = ["space_features"]
+__all__ = ["Estimate", "space_features"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -43,14 +40,11 @@ class Space(Protocol):
     target: Target
     threads: int
 
-    @property
-    def variants(self) -> Sequence[Variant]: ...
-
     def default(self) -> Population: ...
 
     def values(self, rows: Population, number: int) -> Values: ...
 
-    def schedule(self, row: npt.NDArray[np.int32]) -> Schedule: ...
+    def loops(self, rows: Population) -> Iterator[LoopArrays]: ...
 
 
 def space_features(space: Space, rows: Population) -> npt.NDArray[np.float32]:
@@ -72,334 +66,308 @@ def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
             if name in values:
                 out[:, FEATURE_NAMES.index(name)] = _log(values[name] + 1)
         return out
-    whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}
-    for number in sorted(set(rows[:, 0].tolist())):  # np.unique would import numpy.ma
-        mine = np.flatnonzero(rows[:, 0] == number)
-        for tiling, members, v in _tilings(space, number, rows[mine]):
-            variant = space.variants[number]
-            values = _tiling_features(tiling, variant.prepare, v, whole, space.threads)
-            values["choice"] = float(number)
-            values["groups"] = float(1 + len(variant.others))
-            for column, name in enumerate(FEATURE_NAMES[:ABSOLUTE]):
-                out[mine[members], column] = values[name]
+    for arrays in space.loops(rows):
+        values = _features(space, arrays)
+        for column, name in enumerate(FEATURE_NAMES[:ABSOLUTE]):
+            out[arrays.rows, column] = values[name]
     return out
-
-
-def _tilings(
-    space: Space, number: int, rows: Population
-) -> Iterator[tuple[Tiling, IntArray, Values]]:
-    """The tilings of a variant's rows, each with the places of its rows and their values."""
-    variant = space.variants[number]
-    if variant.tiling is not None:
-        tiling = variant.tiling
-        values = tiling.values(space.values(rows, number), len(rows))
-        yield tiling, np.arange(len(rows)), values
-        return
-    by_axes: dict[tuple[object, ...], list[tuple[int, Tiling, dict[str, int]]]] = {}
-    for place, row in enumerate(rows):
-        tiling, read = tiling_of(space.prim, space.target, space.schedule(row))
-        by_axes.setdefault(tiling.axes, []).append((place, tiling, read))
-    for members in by_axes.values():
-        tiling = members[0][1]
-        read = {name: np.array([r[name] for _, _, r in members]) for name in members[0][2]}
-        yield (
-            tiling,
-            np.array([place for place, _, _ in members]),
-            tiling.values(read, len(members)),
-        )
 
 
 def _log(x: FloatArray | IntArray | float) -> FloatArray:
     return np.log2(np.maximum(x, 1e-6))
 
 
-def _tiling_features(
-    tiling: Tiling,
-    prepare: Sequence[Step],
-    v: Values,
-    whole: Mapping[str, float],
-    threads: int,
-) -> dict[str, FloatArray | float]:
-    group, target = tiling.group, tiling.target
-    tile = (v["vectors"] * v["rows"] * v["second_rows"]).astype(float)
-    inner = _inner_loop(tiling, v)
-    footprint = footprints(tiling, v)
-    trips, per_core = _parallel(tiling, v, threads)
-    operations = whole["flops"] / tiling.lanes
-    packed = np.isin(v["pack"], PACKS_VECTORS).astype(float)
-    if tiling.always_packed:
-        packed = np.ones_like(packed)
-    # Bytes packed in each call: constants are packed when the kernel is compiled.
-    runtime = sum(
-        a.size * a.element_bytes
-        for a in group.accesses[group.main.name]
-        for name, constant in tiling.packable
-        if a.buffer == name and not constant
-    )
-    # Time of one core: cycles of its arithmetic, and of what it moves from each level of memory.
-    share = tiling.share(v)
-    moved = {level: share * moved for level, moved in traffic_features(tiling, v).items()}
-    cycles = share * inner["cycles"]
-    core = tiling.core
-    memory = moved["l1"] / core.bytes_from_l2 + moved["l2"] / core.bytes_from_llc
-    memory = memory + moved["l3"] / core.bytes_from_memory
+class Estimate:
+    """Cycles of every stage and traffic of every nest on one core, for the rows of ``arrays``;
+    ``main`` is the stage with the most work."""
+
+    def __init__(self, arrays: LoopArrays, target: Target) -> None:
+        self.arrays, self.target = arrays, target
+        self.core = core_of(target)
+        self.accesses, self.lanes_of = _accesses(arrays.prim, target)
+        self.main = max(arrays.prim.stages, key=stage_flops)
+        self.stages = {
+            s.name: core_cycles(arrays, s, self.accesses[s.name], target, self.lanes_of[s.name])
+            for s in arrays.prim.stages
+        }
+        self.traffic: list[NestTraffic] = []
+        for nest in arrays.nests:
+            reads = [self.accesses[s.name] for s in nest]
+            operands = operands_of(arrays, nest, reads)
+            self.traffic.append(nest_traffic(arrays, nest, operands, target))
+            if self.main in nest:
+                self.nest, self.main_traffic, self.operands = nest, self.traffic[-1], operands
+
+    @property
+    def cycles(self) -> FloatArray:
+        """float64[n]: cycles of all stages, those of copies into panels among them."""
+        cycles = sum((s.cycles for s in self.stages.values()), np.zeros(self.arrays.count))
+        return np.asarray(cycles + self.packing)
+
+    @property
+    def packing(self) -> FloatArray:
+        """float64[n]: cycles of the copies into panels that every call makes."""
+        cycles = np.zeros(self.arrays.count)
+        for access, size in self.copied():
+            lanes = self.target.vector_bytes // access.element_bytes
+            is_strided = all(s != 1 for s in access.strides.values())
+            each = 2.0 / lanes * (np.log2(max(2, lanes)) if is_strided else 1.0)
+            cycles = cycles + size * each
+        return cycles
+
+    def copied(self) -> Iterator[tuple[Access, FloatArray]]:
+        """Yields the operands that are packed in a call, with the elements that are copied."""
+        constants = {p.name for p in self.arrays.prim.params if p.constant}
+        for name, several in self.arrays.panels.items():
+            access = next((a for a in self.accesses[self.main.name] if a.buffer == name), None)
+            if name in constants or access is None:
+                continue
+            for panels in several:
+                yield access, np.where(panels.tile > 0, float(access.size), 0.0)
+
+    @property
+    def memory(self) -> FloatArray:
+        """float64[n]: cycles of one core for what moves between the caches and memory."""
+        cycles = np.zeros(self.arrays.count)
+        for moved in self.traffic:
+            cycles = cycles + moved.l1 / self.core.bytes_from_l2
+            cycles = cycles + moved.l2 / self.core.bytes_from_llc
+            cycles = cycles + moved.l3 / self.core.bytes_from_memory
+        return cycles
+
+    @property
+    def trips(self) -> FloatArray:
+        """float64[n]: iterations of the parallel loop of the main nest."""
+        axes = {a.name for s in self.nest for a in s.axes}
+        trips = np.ones(self.arrays.count)
+        for axis in axes:
+            trips = trips * self.arrays.product(axis, PARALLEL)
+        return trips
+
+
+def _accesses(
+    prim: PrimFunc, target: Target
+) -> tuple[dict[str, tuple[Access, ...]], dict[str, int]]:
+    """Returns the reads of every stage, and the lanes of its vectors."""
+    by_isa = prim.derived.setdefault("accesses", {})
+    if target.isa not in by_isa:
+        groups = groups_of(prim)
+        by_isa[target.isa] = (
+            {s.name: g.accesses[s.name] for g in groups for s in g.stages},
+            {s.name: target.lanes(g.element_bytes) for g in groups for s in g.stages},
+        )
+    return by_isa[target.isa]
+
+
+def _features(space: Space, arrays: LoopArrays) -> dict[str, FloatArray | float]:
+    prim, target, threads = space.prim, space.target, space.threads
+    estimate = Estimate(arrays, target)
+    core, main = estimate.core, estimate.main
+    stage: CoreCycles = estimate.stages[main.name]
+    lanes = estimate.lanes_of[main.name]
+    flops, size = prim_flops(prim), prim_bytes(prim)
+    operations = flops / lanes
+    cycles, memory, trips = estimate.cycles, estimate.memory, estimate.trips
     used = np.minimum(trips, threads)
-    last = group.main.axes[-1].name if group.main.axes else None
-    smooth = tiling.kind == Kind.LANES or last == tiling.vector_axis
+    arithmetic = np.maximum(stage.arithmetic, 1e-6)
+    per_core = trips / threads
+    moved = {
+        level: sum((getattr(t, level) for t in estimate.traffic), np.zeros(arrays.count))
+        for level in ("l1", "l2", "l3")
+    }
+    body = stage.tile * stage.copies
     return {
-        "flops": float(_log(whole["flops"])),
-        "bytes": float(_log(whole["bytes"])),
-        "intensity": float(_log(whole["flops"] / max(1.0, whole["bytes"]))),
-        "lanes_rule": float(tiling.kind == Kind.LANES),
-        "stages": float(len(group.prim.stages)),
-        "reductions": float(len(group.reductions)),
-        "lanes": float(np.log2(tiling.lanes)),
+        "flops": float(_log(flops)),
+        "bytes": float(_log(size)),
+        "intensity": float(_log(flops / max(1.0, size))),
+        "stages": float(len(arrays.prim.stages)),
+        "reductions": float(sum(s.combiner is not None for s in arrays.prim.stages)),
+        "nests": float(len(arrays.nests)),
+        "lanes": float(np.log2(lanes)),
         "registers": float(target.vector_registers),
         "threads": float(np.log2(threads)),
-        "vectors": _log(v["vectors"]),
-        "rows": _log(v["rows"]),
-        "second_rows": _log(v["second_rows"]),
-        "tile": _log(tile),
-        "pressure": (tile + inner["live"]) / target.vector_registers,
-        "chains": np.minimum(tile / core.fma_latency / core.fma_ports, ESTIMATES.max_chains),
-        "loads_per_op": inner["loads"] / tile,
-        "gathers_per_op": inner["gathers"] / tile,
-        "unroll": _log(v["k_unroll"]),
-        "code": _log(tile * v["k_unroll"] * tiling.taps),
-        "inner_trips": _log(inner["trips"]),
-        "depth": _log(inner["depth"]),
-        "vector_waste": inner["waste"],
-        "row_tail": _tail(tiling.extent(tiling.row_axis), v["rows"]),
-        "second_row_tail": _tail(tiling.extent(tiling.second_row_axis), v["second_rows"]),
-        "tile_bytes": _log(footprint["tile"] / target.l1),
-        "cache_tile_bytes": _log(footprint["cache"] / target.l2),
-        "panel_bytes": _log(footprint["panel"] / target.l2),
-        "sweep_bytes": _log(footprint["sweep"] / target.l3),
-        "tile_pages": _log(footprint["pages"]),
-        "k_blocks": _log(v["k_blocks"]),
-        "cache_vectors": _log(v["cache_vectors"]),
-        "cache_rows": _log(v["cache_rows"]),
-        "vectors_outer": v["vectors_outer"].astype(float),
-        "cache_vectors_outer": v["cache_vectors_outer"].astype(float),
-        "packed": packed,
-        "non_temporal": v["non_temporal"].astype(float),
-        "prefetched": _log(v["prefetch"] + 1),
-        "row_packed": np.isin(v["pack"], PACKS_ROWS).astype(float) * bool(tiling.packable_rows),
-        "pack_bytes": packed * runtime / max(1.0, whole["bytes"]),
+        "element": float(np.log2(target.vector_bytes / lanes)),
+        "work": expression_cost(main),
+        **_prepared(estimate, flops),
+        "vectors": _log(stage.vectors),
+        "rows": _log(stage.tile / stage.vectors),
+        "tile": _log(stage.tile),
+        "unroll": _log(stage.copies),
+        "code": _log(body),
+        "pressure": stage.wanted / target.vector_registers,
+        "chains": np.minimum(stage.tile / core.fma_latency / core.fma_ports, ESTIMATES.max_chains),
+        "loads_per_op": stage.loaded / body,
+        "gathers_per_op": stage.gathered / body,
+        "instructions": _log(stage.instructions),
+        "lane_waste": stage.waste,
+        "matrix": arrays.matrix.astype(float),
+        "tiles": _log(stage.tiles),
+        "tile_steps": _log(stage.steps * body / np.maximum(1.0, stage.tiles)),
+        "tile_cycles": _log(stage.cycles / np.maximum(1.0, stage.tiles)),
+        **_loops(estimate),
+        **_layout(estimate, size),
+        "non_temporal": arrays.streams.astype(float),
         "parallel": _log(trips),
         "chunks": _log(per_core),
         "imbalance": np.ceil(per_core) / np.maximum(per_core, 1e-6) - 1.0,
-        "ideal_ratio": _log(cycles / operations),
-        "cycles": _log(cycles / used),
-        "store_smooth": float(smooth),
-        "rule": float(tiling.kind),
-        "element": float(np.log2(group.element_bytes)),
-        "work": expression_cost(group.main),
-        **_prepared(tiling, prepare, whole),
+        "tiles_per_iteration": _log(stage.tiles / np.maximum(1.0, trips)),
         "l1_bytes": _log(moved["l1"] / operations),
         "l2_bytes": _log(moved["l2"] / operations),
         "memory_bytes": _log(moved["l3"] / operations),
-        "estimate": _log(np.maximum(cycles, memory) / operations / used),
-        "bound": _log(memory / cycles),
-        "tiles": _log(inner["tiles"]),
-        "tile_steps": _log(inner["steps"] * tile),
-        **_layout(tiling, v),
-        **_core(tiling, v, memory, operations, used, trips, inner["tiles"]),
-    }
-
-
-def _core(
-    tiling: Tiling,
-    v: Mapping[str, IntArray],
-    memory: FloatArray,
-    operations: float,
-    used: FloatArray,
-    trips: FloatArray,
-    tiles: FloatArray,
-) -> dict[str, FloatArray]:
-    """Features of the core's work: shares of its cycles, and them beside those of ``memory``."""
-    core = core_features(tiling, v)
-    cycles = tiling.share(v) * core["cycles"]
-    arithmetic = np.maximum(core["arithmetic"], 1e-6)
-    return {
+        "cycles": _log(cycles / used),
         "core": _log(cycles / operations),
         "expected": _log(np.maximum(cycles, memory) / operations / used),
         "together": _log((cycles + memory) / operations / used),
         "core_share": _log(cycles / np.maximum(memory, 1e-6)),
-        "load_share": np.minimum(core["loads"] / arithmetic, ESTIMATES.max_load_share),
-        "shuffle_share": _log(core["shuffles"] / arithmetic + 1.0),
-        "latency_share": _log(core["latency"] / arithmetic + 1.0),
-        "spill_share": core["spilled"] / cycles,
-        "loop_share": core["loop"] / cycles,
-        "tail_share": core["tails"] / cycles,
-        "instructions": _log(core["instructions"]),
-        "set_conflicts": _log(core["set_conflicts"] + 1.0),
-        "tiles_per_iteration": _log(tiles / np.maximum(1.0, trips)),
-        "tile_cycles": _log(cycles / tiles),
+        "load_share": np.minimum(stage.loads / arithmetic, ESTIMATES.max_load_share),
+        "shuffle_share": _log(stage.shuffles / arithmetic + 1.0),
+        "latency_share": _log(stage.latency / arithmetic + 1.0),
+        "front_share": _log(stage.front / arithmetic + 1.0),
+        "spill_share": stage.spilled / stage.cycles,
+        "loop_share": stage.loop / stage.cycles,
+        "tail_share": stage.tails / stage.cycles,
+        "other_share": 1.0 - stage.cycles / np.maximum(cycles, 1e-6),
+        "pack_share": estimate.packing / np.maximum(cycles, 1e-6),
     }
 
 
-def _prepared(
-    tiling: Tiling, prepare: Sequence[Step], whole: Mapping[str, float]
-) -> dict[str, float]:
-    """Features of the preparing steps: stages inlined, work repeated, reductions cut."""
-    group = tiling.group
-    prim = group.prim
-    flops = max(prim_flops(prim), 1.0)  # arrays without elements
-    pieces = [s.args[2] for s in prepare if s.name == "split_reduction"]
-    outside = [s for s in prim.stages if s not in group.stages and s.name not in prim.outputs]
+def _prepared(estimate: Estimate, flops: float) -> dict[str, float]:
+    """Features of the steps that make other stages: work repeated, reductions cut, values stored
+    between nests."""
+    arrays, prim = estimate.arrays, estimate.arrays.prim
+    now = max(prim_flops(prim), 1.0)  # arrays without elements
+    pieces = [s.args[2] for s in arrays.prepare if s.name == "split_reduction"]
+    outside = [s for s in prim.stages if s not in estimate.nest and s.name not in prim.outputs]
     kept = sum(as_int(s.buffer.size) * s.buffer.dtype.bytes for s in outside)
+    nest = sum(stage_flops(s) for s in estimate.nest)
     return {
-        "inlined": float(sum(s.name == "compute_inline" for s in prepare)),
-        "repeated": float(_log(flops / max(whole["flops"], 1.0))),
+        "inlined": float(sum(s.name == "compute_inline" for s in arrays.prepare)),
+        "repeated": float(_log(now / max(flops, 1.0))),
         "reduction_parts": float(np.log2(pieces[0])) if pieces else 0.0,
-        "stored_between": float(_log(max(kept, 1) / tiling.target.l2)),
-        "other_work": 1.0 - group.flops / flops,
-        "stage_work": 1.0 - stage_flops(group.main) / flops,
+        "stored_between": float(_log(max(kept, 1) / estimate.target.l2)),
+        "other_work": 1.0 - nest / now,
+        "stage_work": 1.0 - stage_flops(estimate.main) / now,
     }
 
 
-def _layout(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray | float]:
-    """Features of the operands' layouts along vectors and rows of the main stage."""
-    group = tiling.group
-    reads = group.accesses[group.main.name]
-    axis, lanes = tiling.inner_axis, tiling.lanes
-    extent = tiling.extent(axis)
-    width = np.minimum(v["vectors"] * lanes, extent)
-    tiles = -(-extent // width)
-    used = extent / (tiles * (-(-width // lanes)) * lanes)
-    rest = extent - (tiles - 1) * width
-    used = np.maximum(
-        used, extent / ((tiles - 1) * (-(-width // lanes)) * lanes + -(-rest // lanes) * lanes)
-    )
-    strides = [(a.stride(tiling.row_axis or "") or 0) * a.element_bytes for a in reads]
-    steps = [(a.stride(tiling.k_axis or "") or 0) * a.element_bytes for a in reads]
-    vectors = [a for a in reads if axis is not None and a.stride(axis) == 1]
-    rows = [
-        any(s * a.element_bytes % CACHE_LINE for x, s in a.strides.items() if x != axis)
-        for a in vectors
-    ]
-    deep = tiling.extent(tiling.k_axis)
-    run = width * group.element_bytes * v["cache_vectors"]
-    return {
-        "depth_tail": (deep % tiling.step(v)) / deep,
-        "last_lanes": 1.0 - used,
-        "same_sets": sum(s > 0 and s % tiling.core.page == 0 for s in strides) / max(1, len(reads)),
-        "page_walks": float(sum(abs(s) >= tiling.core.page for s in steps)),
-        "crossing": sum(rows) / max(1, len(rows)),
-        "contiguous_bytes": _log(run),
-    }
-
-
-def _tail(extent: int, tile: IntArray) -> FloatArray:
-    return (extent % tile) / extent
-
-
-def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
-    """Returns loads, live registers, trips and modelled cycles of the main stage's inner loop."""
-    group = tiling.group
-    main = group.main
-    axis = tiling.inner_axis
-    width = tiling.extent(axis)
-    lanes = tiling.lanes
-    reached = np.minimum(v["vectors"] * lanes, width)
-    vectors = -(-reached // lanes)
-    packed = {name for name, _ in tiling.packable}
-    # Loads of one step: an operand is loaded once per vector or row of the tile that moves it.
-    loads = np.zeros(len(reached))
-    gathers = np.zeros(len(reached))
-    live = np.zeros(len(reached))
-    for access in group.accesses[main.name]:
-        count = np.ones(len(reached))
-        moves = axis is not None and access.depends(axis)
-        if moves:
-            count = count * vectors
-        for row, knob in ((tiling.row_axis, "rows"), (tiling.second_row_axis, "second_rows")):
-            if row is not None and access.depends(row):
-                count = count * v[knob]
-        rough = moves and access.stride(axis or "") not in (1, -1)
-        if rough:
-            smoothed = np.isin(v["pack"], PACKS_VECTORS) & (access.buffer in packed)
-            gathers += np.where(smoothed, 0.0, count * lanes)
-        loads += count
-        live += vectors if moves else 1.0
-    # Steps of the whole stage: the reduced points, for each tile, for each point of other axes.
-    depth = 1
-    for reduced in main.reduce_axes:
-        depth *= as_int(reduced.extent)
-    points = 1.0
-    for name in group.shared:
-        if name not in (axis, tiling.row_axis, tiling.second_row_axis):
-            points *= group.extents[name]
-    tiles = (
-        -(-width // np.maximum(1, reached))
-        * -(-tiling.extent(tiling.row_axis) // v["rows"])
-        * -(-tiling.extent(tiling.second_row_axis) // v["second_rows"])
-    )
-    steps = float(depth) if tiling.in_tiles else depth / max(1, width)
-    # A step takes as long as its slowest unit; a tile that does not fit the registers spills.
-    chains = vectors * v["rows"] * v["second_rows"]
-    work = np.full(len(reached), max(1.0, expression_cost(main) / 2.0))
-    if tiling.kind == Kind.DOTS:  # four products of a lane at once, or sixteen in tile registers
-        work = work / np.where(v["tiles"] == 1, 4 * SKETCHES.group, SKETCHES.group)
-    wanted = chains + np.minimum(live, vectors + 1)
-    spilled = np.maximum(0.0, wanted - tiling.target.vector_registers)
-    per_step = np.maximum(
-        np.maximum(chains * work, (loads + gathers) * tiling.core.load), tiling.core.fma_latency
-    )
-    per_step = (
-        per_step + spilled * tiling.core.spill + tiling.core.iteration / v["k_unroll"] / tiling.taps
-    )
-    return {
-        "loads": loads,
-        "gathers": gathers,
-        "live": np.minimum(live, vectors + 1.0),
-        "trips": _inner_trips(tiling, v, axis, reached),
-        "depth": np.full(len(reached), float(depth)),
-        "waste": 1.0 - width / (-(-width // lanes) * lanes) * np.ones(len(reached)),
-        "cycles": np.asarray(points * tiles * (steps * per_step + tiling.core.tile), np.float64),
-        "tiles": np.asarray(points * tiles, np.float64),
-        "steps": np.full(len(reached), steps),
-    }
-
-
-def _inner_trips(
-    tiling: Tiling, v: Mapping[str, IntArray], axis: str | None, reached: IntArray
-) -> FloatArray:
-    """Iterations of the innermost reduced loop of the main stage that has several, else 1."""
-    main = tiling.group.main
-    reduced = [a.name for a in main.reduce_axes]
-    one = np.ones(len(v["rows"]), np.int64)
-    loops: list[IntArray] = []
-    if tiling.taps > 1:
-        return one.astype(float)
-    if tiling.kind == Kind.LANES:
-        others = [name for name in reduced if name != axis]
-        loops += [one * tiling.extent(name) for name in others]
+def _loops(estimate: Estimate) -> dict[str, FloatArray]:
+    """Features of the serial loops around the register tile, from the innermost one."""
+    arrays, main, target = estimate.arrays, estimate.main, estimate.target
+    n, reach = arrays.count, estimate.main_traffic.reach
+    axes = {a.name for s in estimate.nest for a in (*s.axes, *s.reduce_axes)}
+    reduced = {a.name for a in main.reduce_axes}
+    number = np.zeros(n, np.int64)
+    trips = [np.ones(n) for _ in range(ESTIMATES.around)]
+    reached = [np.full(n, reach[0]) for _ in range(ESTIMATES.around)]
+    kinds = [np.zeros(n) for _ in range(ESTIMATES.around)]
+    inner = np.ones(n)
+    inside = reach[-1].copy()
+    for slot in range(len(arrays.axes) - 1, -1, -1):
+        axis, extent = arrays.axes[slot], arrays.extent[slot]
+        if axis not in axes or not (extent > 1).any():
+            continue
+        serial = arrays.serial[slot]
+        inside = np.where(~serial & (number == 0), reach[slot], inside)
+        for place in range(ESTIMATES.around):
+            here = serial & (number == place)
+            trips[place] = np.where(here, extent, trips[place])
+            reached[place] = np.where(here, reach[slot], reached[place])
+            kinds[place] = np.where(here, 1.0 if axis in reduced else -1.0, kinds[place])
         if axis in reduced:
-            loops.append(tiling.extent(axis) // np.maximum(1, reached))
+            inner = np.where(serial & (inner == 1), extent, inner)
+        number += serial
+    depth = float(np.prod([as_int(a.extent) for a in main.reduce_axes]))
+    features = {
+        "inner_trips": _log(inner),
+        "depth": np.full(n, float(_log(depth))),
+        "body_bytes": _log(inside / target.l1),
+    }
+    for place in range(ESTIMATES.around):
+        features[f"trips_{place + 1}"] = _log(trips[place])
+        features[f"reach_{place + 1}"] = _log(reached[place] / target.l2)
+        features[f"reduced_{place + 1}"] = kinds[place]
+    if main.combiner is not None:
+        outside = arrays.depths[main.name]
     else:
-        blocks = v["k_blocks"]
-        loops.append(blocks)
-        for name in reduced:
-            chunk = -(-tiling.extent(name) // blocks)
-            loops.append(
-                chunk // tiling.step(v) if name == tiling.k_axis else one * tiling.extent(name)
-            )
-    trips = one
-    for count in loops:
-        trips = np.where(count > 1, count, trips)
-    return trips.astype(float)
+        outside = np.full(n, len(arrays.axes))
+    tile = np.take_along_axis(reach, np.minimum(outside, len(reach) - 1)[None], axis=0)[0]
+    features["tile_bytes"] = _log(tile / target.l1)
+    conflicts = set_conflicts(
+        arrays, main, estimate.accesses[main.name], target, np.minimum(outside, _body(arrays))
+    )
+    features["set_conflicts"] = _log(conflicts + 1.0)
+    return features
 
 
-def _parallel(
-    tiling: Tiling, v: Mapping[str, IntArray], threads: int
-) -> tuple[FloatArray, FloatArray]:
-    """Iterations of the parallel loop, and iterations per thread."""
-    n = len(v["rows"])
-    if "shared" in v:
-        return v["shared"].astype(float), v["shared"] / threads
-    trips = np.ones(n)
-    for depth, column in enumerate(tiling.outer_trips(v)):
-        trips = np.where(v["parallel"] > depth, trips * column, trips)
-    return trips, trips / threads
+def _body(arrays: LoopArrays) -> IntArray:
+    """int64[n]: the first slot inside of which every loop is unrolled or runs in lanes."""
+    first = np.full(arrays.count, len(arrays.axes), np.int64)
+    open_ = np.ones(arrays.count, np.bool_)
+    for slot in range(len(arrays.axes) - 1, -1, -1):
+        open_ &= ~arrays.serial[slot]
+        first = np.where(open_, slot, first)
+    return first
+
+
+def _layout(estimate: Estimate, size: float) -> dict[str, FloatArray | float]:
+    """Features of the operands' layouts along the lanes, of panels and of prefetches."""
+    arrays, main = estimate.arrays, estimate.main
+    n, core = arrays.count, estimate.core
+    reads = estimate.accesses[main.name]
+    last = main.axes[-1].name if main.axes else None
+    smooth, along_reduced = np.ones(n), np.zeros(n)
+    crossing, run = np.zeros(n), np.ones(n)
+    reduced = {a.name for a in main.reduce_axes}
+    for axis in (*main.axes, *main.reduce_axes):
+        vector = arrays.product(axis.name, VECTORIZE) > 1
+        if not vector.any():
+            continue
+        if axis.name in reduced:
+            along_reduced = np.where(vector, 1.0, along_reduced)
+        elif axis.name != last:
+            smooth = np.where(vector, 0.0, smooth)
+        streams = [a for a in reads if a.stride(axis.name) == 1]
+        rows = [
+            any(s * a.element_bytes % CACHE_LINE for x, s in a.strides.items() if x != axis.name)
+            for a in streams
+        ]
+        crossing = np.where(vector, sum(rows) / max(1, len(rows)), crossing)
+        wide = arrays.product(axis.name, VECTORIZE, UNROLL)
+        inner = wide * arrays.extent[arrays.slots_of[axis.name][1:-1]].prod(axis=0)
+        run = np.where(vector, np.maximum(wide, inner), run)
+    constants = {p.name for p in arrays.prim.params if p.constant}
+    packed, inside, copied = np.zeros(n), np.zeros(n), np.zeros(n)
+    for several in arrays.panels.values():
+        for panels in several:
+            packed = packed + (panels.tile > 0)
+            inside = np.maximum(inside, panels.inside)
+    for access, elements in estimate.copied():
+        copied = copied + elements * access.element_bytes
+    ahead = np.zeros(n)
+    for distance in arrays.ahead.values():
+        ahead = np.maximum(ahead, distance)
+    nexts = np.zeros(n)
+    for where in arrays.nexts.values():
+        nexts = np.maximum(nexts, where)
+    strides = [(a.stride(x) or 0) * a.element_bytes for a in reads for x in _inner_axes(main)]
+    return {
+        "store_smooth": smooth,
+        "along_reduced": along_reduced,
+        "crossing": crossing,
+        "contiguous_bytes": _log(
+            run * (estimate.target.vector_bytes // estimate.lanes_of[main.name])
+        ),
+        "packed": packed,
+        "packed_inside": inside,
+        "pack_bytes": copied / max(1.0, size),
+        "constants": float(sum(a.buffer in constants for a in reads)),
+        "prefetched": _log(ahead + 1.0),
+        "prefetched_next": nexts,
+        "same_sets": sum(s > 0 and s % core.page == 0 for s in strides) / max(1, len(reads)),
+        "page_walks": float(sum(abs(s) >= core.page for s in strides)),
+    }
+
+
+def _inner_axes(stage: Stage) -> Sequence[str]:
+    """The last reduced axis of a stage, or the one before its last."""
+    return [a.name for a in (stage.reduce_axes[-1:] or stage.axes[-2:-1])]

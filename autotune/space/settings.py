@@ -78,11 +78,14 @@ class Products:
     small_tile: int = 12  # Vectors of a tile whose reduced loop is worth unrolling.
     unroll: int = 4  # Iterations of it that are unrolled.
     uneven_panels: float = 1.08  # Of a core's even share, where it packs panels of its own.
+    few_tiles: int = 4  # Register tiles of a core: one more or less tells.
+    uneven_rows: float = 1.02  # Of the fairest share of rows, where larger blocks are worth it.
     uneven_tiles: float = 1.15  # Of a core's even share, where larger cache tiles are worth it.
     block: int = 16  # Steps of the reduced axis at a time, where memory is read in its order.
     skinny_vectors: int = 8  # Vectors of a register tile that has one row.
     row_pack_vectors: int = 8  # Vectors of results for which packing what rows walk may pay.
     columns: tuple[int, ...] = (8, 16, 4)  # Vectors of a row at a time, where all is read once.
+    panels_share: float = 2.0  # Of all else that is read and written: cores divide the rows.
     coming_share: float = 0.25  # Of L2: larger constants are fetched in every call.
     most: int = 4  # Register tiles that are tried.
 
@@ -123,6 +126,7 @@ class Mirror:
 class Window:
     """The ``window`` rule; times are cycles."""
 
+    channels_share: int = 8  # Of the places of an image: cores divide the rows of one with fewer.
     max_taps: int = 64  # Of one window: each is unrolled for every element of the tile.
     max_masks: int = 7  # Masks that fit their registers.
     many_share: int = 4  # Results along another axis that read the same window.
@@ -144,8 +148,9 @@ class Lanes:
     l1_share: float = 0.625  # Of L1, for the rows that are walked together.
     costly: float = 8.0  # Instructions of a summed element from which few sums fit registers.
     rows: int = 4  # Rows that are walked together at most.
+    costly_rows: int = 3  # The same where costly elements are summed.
     reads: tuple[float, ...] = (0.1, 0.25, 1.0)  # Time of a read from L1, L2, and behind them.
-    long_row: int = 256  # Elements of rows walked together, where L2 does not hold the operand.
+    long_row: int = 384  # Elements of rows walked together, where L2 does not hold the operand.
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +203,8 @@ class Space:
     min_part: int = 4096  # Elements of a part.
     parts_per_core: tuple[int, ...] = (4, 16, 64)  # Parts that are offered.
     gathering: float = 1.6  # Times the estimate, where operands are gathered in every step.
-    clearly: float = 1.5  # Times the estimate of another order that justifies it.
+    clearly: float = 2.0  # Times the estimate of another order that justifies it.
+    hopeless: float = 10.0  # Times the cost of the best rule for a nest: others are left out.
     max_inlined: int = 3  # Maps of which every subset is tried as inlined.
     min_piece: int = 8  # Elements of the last axis in each piece where an axis is cut.
     max_bodies: int = 64  # Bodies that all pieces of a nest make.
@@ -212,6 +218,8 @@ class Features:
     warm: float = 1.0 / 16  # Of moved bytes that count where all data stays in a cache.
     max_load_share: float = 64.0  # Of the arithmetic, that loads are said to take.
     max_chains: float = 2.0  # Times the accumulators that hide the latency.
+    around: int = 5  # Serial loops around the register tile that have features.
+    most_tails: int = 3  # Axes of which smaller tiles at the end are counted.
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,12 @@ from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
 from ..ranges import fitted, specialised, typical_point
-from .analysis import Group, groups_of
-from .core_features import core_features
-from .features import space_features
+from .analysis import Group, expression_cost, groups_of, vector_work
+from .features import Estimate, space_features
 from .layouts import transposed_layouts
+from .loop_arrays import LoopArrays, loop_arrays
 from .rules import chain_sketches, procedure_sketch, sketches_of, user_sketches
+from .rules.mirror import Mirror
 from .rules.tile_defaults import tile_cycles
 from .rules.window import is_windowed
 from .settings import SPACE
@@ -59,9 +60,9 @@ class ScheduleSpace:
         variants: Sequence[Variant] | None = None,
     ) -> None:
         """With these ``variants`` alone (all); ``threads`` are to run it (all cores)."""
-        self.prim, self.target = prim, target
         self.threads = threads or target.cores
-        self.variants = tuple(_variants(prim, target) if variants is None else variants)
+        self.prim, self.target = prim, target.with_threads(self.threads)
+        self.variants = tuple(_variants(prim, self.target) if variants is None else variants)
         self.names = tuple(dict.fromkeys(name for v in self.variants for name in v.tables))
         self.sizes = np.array(
             [[len(v.tables.get(name, (0,))) for name in self.names] for v in self.variants],
@@ -217,6 +218,13 @@ class ScheduleSpace:
                     return fitted[0]
         return None
 
+    def loops(self, rows: Population) -> Iterator[LoopArrays]:
+        """Yields the loops of all rows, those of one variant together."""
+        for number in sorted(set(rows[:, 0].tolist())):  # np.unique would import numpy.ma
+            mine, variant = np.flatnonzero(rows[:, 0] == number), self.variants[number]
+            paths = variant.steps(self.values(rows[mine], number), len(mine))
+            yield from loop_arrays(self.prim, ((mine[members], steps) for members, steps in paths))
+
     def features(self, rows: Population) -> npt.NDArray[np.float32]:
         return space_features(self, rows)
 
@@ -293,8 +301,11 @@ def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     # Perhaps since a map was composed into its reads: a change of layout in front of a convolution
     # is read anew for each of its taps.
     every = [first, *variants, *_prepared_variants(prim, target, _apart(prim))]
-    estimates = {id(v): _core_cycles(v) for v in every}
-    if min(estimates.values()) * SPACE.clearly < estimates[id(first)]:
+    estimates = {id(v): _core_cycles(prim, v, target) for v in every}
+    best = min(every, key=lambda v: estimates[id(v)])
+    # Half of a mirrored result is not computed at all: no estimate is needed to know that.
+    lead = 1.0 if isinstance(best.tiling, Mirror) else SPACE.clearly
+    if estimates[id(best)] * lead < estimates[id(first)]:
         every.sort(key=lambda v: estimates[id(v)])
     yield from every[: SPACE.max_variants]
 
@@ -340,15 +351,19 @@ def _gathering(tiling: Tiling) -> float:
     return SPACE.gathering if tiling.kind == Kind.TILES and tiling.k_axis and gathers else 1.0
 
 
-def _core_cycles(variant: Variant) -> float:
+def _core_cycles(prim: PrimFunc, variant: Variant, target: Target) -> float:
     """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
     where one is made for few rows."""
     tiling, default = variant.tiling, variant.defaults[0]
     if tiling is None or tiling.transposes_for_few(default):
         return inf
-    values = tiling.values({n: np.array([c], np.int64) for n, c in default.items()}, 1)
-    cycles = tiling.share(values)[0] * core_features(tiling, values)["cycles"][0]
-    return float(cycles * _gathering(tiling))
+    (arrays,) = loop_arrays(prim, [(np.zeros(1, np.int64), variant.schedule(default).steps)])
+    estimate = Estimate(arrays, target)
+    # Conditions on places are free where loops are cut or peeled, as those of tiles are not.
+    main = estimate.main
+    tests = expression_cost(main) / (vector_work(main) + (main.combiner == "sum"))
+    factor = max(1.0, tests) if tiling.kind == Kind.TILES and main.combiner else 1.0
+    return float(estimate.stages[main.name].cycles[0] * _gathering(tiling) * factor)
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:
@@ -374,7 +389,7 @@ def _cycles(variant: Variant) -> float:
 def _prepared_variants(
     prim: PrimFunc, target: Target, before: tuple[Step, ...] = ()
 ) -> Iterator[Variant]:
-    made = 0
+    made, least = 0, inf
     for prepare, prepared in _preparations(prim, target, before):
         groups = groups_of(prepared)
         main = max(groups, key=lambda g: g.flops)
@@ -384,7 +399,11 @@ def _prepared_variants(
         for group in groups:
             if group is not main and (offers := sketches_of(group, target)):
                 others.append(offers[0])
-        for sketch in sketches_of(main, target):
+        offered = sketches_of(main, target)
+        least = min([least, *(s.cost for s in offered[:1] if s.cost)])
+        for sketch in offered:
+            if sketch.cost > SPACE.hopeless * least:
+                continue
             variant = Variant(_name(sketch, prepare), prepare, sketch, tuple(others))
             if _works(prim, variant, target):
                 yield variant

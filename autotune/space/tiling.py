@@ -21,8 +21,8 @@ prefetch             what vectors read is prefetched: 1: one register tile along
 next_panels          1: packed constants of the next iteration of the innermost loop around a cache
                      tile that moves them are prefetched, spread over this one
 
-Features and defaults are computed from these numbers, for whole populations at once. Rules name
-their knobs after them; of a user's sketch they are read off its schedules (``reading``).
+Defaults are computed from these numbers. Rules name
+their knobs after them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ import numpy.typing as npt
 from ...codegen.core import Core, core_of
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.dataclass import dataclass
+from ...ir.schedule.columns import most
 from ...ir.schedule.steps import Schedule, Step
 from ..protocols import BoolArray
 from .analysis import Group
-from .settings import SKETCHES
 
 __all__ = [
     "PACKS_ROWS",
@@ -143,30 +143,10 @@ class Tiling:
         read it again for each of them."""
         return False
 
-    @property
-    def inner_axis(self) -> str | None:
-        """The axis that the vectors of the main stage run along."""
-        return self.vector_axis
-
     @cached_property
     def lane_axes(self) -> frozenset[str]:
         """The axes that vectors of any stage run along."""
         return frozenset({self.vector_axis} if self.vector_axis is not None else ())
-
-    @property
-    def always_packed(self) -> frozenset[str]:
-        """Operands that are packed whatever is chosen."""
-        return frozenset()
-
-    @property
-    def taps(self) -> int:
-        """Points of reduced loops that are unrolled whatever is chosen."""
-        return 1
-
-    @property
-    def is_mirrored(self) -> bool:
-        """True if the result is symmetric and one triangle is computed, in square cache tiles."""
-        return False
 
     # -- what follows --------------------------------------------------------------------------
 
@@ -202,49 +182,9 @@ class Tiling:
         """The first value of every knob."""
         return {name: table[0] for name, table in self.knobs.items()}
 
-    def values(self, chosen: Values, count: int) -> dict[str, npt.NDArray[np.int64]]:
-        """The values of ``count`` candidates, where ``chosen`` are those of their knobs."""
-        values = {name: np.full(count, value, np.int64) for name, value in UNUSED.items()}
-        values.update(chosen)
-        if self.kind == Kind.DOTS:
-            values["pack"] = np.ones(count, np.int64)
-        if self.is_mirrored:
-            values["cache_rows"] = np.maximum(1, self.cache_width(values) // values["rows"])
-        return values
-
     def cache_width(self, values: Values) -> npt.NDArray[np.int64]:
         """int64[n]: elements along the vector axis in one cache tile."""
         return values["cache_vectors"] * values["vectors"] * self.lanes
-
-    def step(self, values: Values) -> npt.NDArray[np.int64]:
-        """int64[n]: elements of the reduced axis in one iteration of its innermost serial loop."""
-        return values["k_unroll"] * (SKETCHES.group if self.kind == Kind.DOTS else 1)
-
-    def share(self, values: Values) -> npt.NDArray[np.float64]:
-        """float64[n]: the share of the main stage's elements that are computed."""
-        block = self.cache_width(values)
-        if not self.is_mirrored:
-            return np.ones(len(block))
-        extent = self.extent(self.vector_axis)
-        whole, rest = extent // block, extent % block
-        return np.asarray((1 + (whole * block**2 + rest**2) / extent**2) / 2)
-
-    def outer_trips(self, values: Values) -> list[npt.NDArray[np.int64]]:
-        """int64[n] for each outer loop, outermost first: its iterations."""
-        count = len(values["rows"])
-        trips = [np.full(count, self.extent(axis)) for axis in self.outer_axes]
-        rows: list[npt.NDArray[np.int64]] = []
-        if self.second_row_axis in self.row_loops:
-            rows.append(-(-self.extent(self.second_row_axis) // values["second_rows"]))
-        if self.row_axis in self.row_loops:
-            rows.append(-(-self.extent(self.row_axis) // (values["rows"] * values["cache_rows"])))
-        if not self.in_tiles:
-            return [*trips, *rows]
-        wide = -(-self.extent(self.vector_axis) // self.cache_width(values))
-        outside = values["vectors_outer"] == 1
-        for first, then in zip([wide, *rows], [*rows, wide]):
-            trips.append(np.where(outside, first, then))
-        return trips
 
     @cached_property
     def row_loops(self) -> frozenset[str | None]:
@@ -254,7 +194,7 @@ class Tiling:
     def tiles_ahead(self, lines: int, vectors: int) -> int:
         """Register tiles along the vectors that so many cache lines reach over."""
         width = vectors * self.lanes * self.group.element_bytes
-        return max(1, lines * CACHE_LINE // width)
+        return most(1, lines * CACHE_LINE // width)
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
         """The values of a schedule that tiles these axes; those it does not use are ``UNUSED``.

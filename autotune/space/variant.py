@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import dropwhile, takewhile
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...ir.dataclass import dataclass
+from ...ir.schedule.columns import built
 from ...ir.schedule.steps import Schedule, Step
 from .sketch import Sketch
-from .tiling import Choices, Tiling
+from .tiling import Choices, Tiling, Values
 
 __all__ = ["Variant"]
+
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,13 @@ class Variant:
         first = [step for steps in groups for step in takewhile(_comes_first, steps)]
         late = [step for steps in groups for step in dropwhile(_comes_first, steps)]
         return Schedule((*self.prepare, *first, *late))
+
+    def steps(self, values: Values, count: int) -> Iterator[tuple[IntArray, list[Any]]]:
+        """Yields the steps of ``count`` schedules at once, as ``built`` does, for int64[count]
+        values of every knob."""
+        around = [step for steps in self._others for step in steps]
+        for members, steps in built(self.sketch.build, values, count):
+            yield members, [*self.prepare, *steps, *around]
 
     @cached_property
     def defaults(self) -> list[Choices]:

@@ -23,7 +23,7 @@ from ...ir.loop.scalar import SCALAR_OPS
 from ..target import Target
 from .emitter import ElementaryFunction, Emitter, Value
 from .erf import erf32, erf64
-from .exp import exp, exp2, expm1, sigmoid
+from .exp import exp, exp2, exp_weight, expm1, sigmoid
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh32, tanh64
 from .inverse_trig import acos, asin, atan, atan2
 from .log import log, log1p, log2, log10
@@ -32,7 +32,7 @@ from .remainder import floor_divide, floor_mod, truncate_mod
 from .root import cbrt
 from .trig import cos, sin, tan
 
-__all__ = ["BINARY", "FUNCTIONS", "ElementaryFunction", "error_bound", "function"]
+__all__ = ["BINARY", "FUNCTIONS", "INTERNAL", "ElementaryFunction", "error_bound", "function"]
 
 Body = Callable[..., Value]
 
@@ -73,6 +73,8 @@ _BY_DTYPE: dict[str, dict[str, Body]] = {
         **{d.name: signed_power for d in DTYPES.values() if d.kind is Kind.INT},
     },
 }
+INTERNAL: dict[str, Body] = {"exp_weight": exp_weight}
+"""Functions that users' programs do not have; their bounds stand in their docstrings."""
 FUNCTIONS: tuple[str, ...] = tuple(sorted((*_GENERIC, *_BY_DTYPE)))
 BINARY = frozenset(name for name in FUNCTIONS if SCALAR_OPS[name].arity == 2)
 
@@ -90,16 +92,17 @@ def error_bound(name: str, dtype: str) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def function(name: str, dtype: str, lanes: int, target: Target) -> ElementaryFunction:
-    """Returns the LLVM text of ``name`` (one of ``FUNCTIONS``) on ``lanes`` elements of ``dtype``.
+    """Returns the LLVM text of ``name`` on ``lanes`` elements of ``dtype``.
 
-    It defines ``internal <lanes x T> @symbol(<lanes x T> %x[, <lanes x T> %y])``, with scalars
-    instead of vectors for one lane; the result has the operands' type. The symbol contains name,
-    dtype and lanes, so one module needs each text once. Raises UnsupportedError for other dtypes.
+    ``name`` is one of ``FUNCTIONS`` or ``INTERNAL``. The text defines
+    ``internal <lanes x T> @symbol(<lanes x T> %x[, <lanes x T> %y])``, with scalars instead of
+    vectors for one lane; the result has the operands' type. The symbol contains name, dtype and
+    lanes, so one module needs each text once. Raises UnsupportedError for other dtypes.
     """
     table = _BY_DTYPE.get(name)
     if table is None and dtype not in _FLOATS:
         raise UnsupportedError(f"there is no machine code for {name} of {dtype}")
-    body = _GENERIC[name] if table is None else table[dtype]
+    body = {**_GENERIC, **INTERNAL}[name] if table is None else table[dtype]
     e = Emitter(f"lw.{name}.{dtype}.x{lanes}", dtype, lanes, target)
     operands = e.parameters("x", "y") if name in BINARY else e.parameters("x")
     return e.finish(body(e, *operands))

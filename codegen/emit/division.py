@@ -15,7 +15,7 @@ from ...ir.dtype import LLVM_TYPES
 from ..llvm_text import float_literal
 from .writer import FunctionWriter, Value
 
-__all__ = ["Divisor", "divide_by_one", "inverse_square"]
+__all__ = ["Divisor", "divide_by_one", "divide_weight", "inverse_square"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,17 @@ def divide_by_one(w: FunctionWriter, x: Value, y: Value) -> Value:
     infinity = w.splat(Value(float_literal(float("inf"), x.type), x.type), x.lanes)
     finite = w.op("fcmp olt", w.intrinsic("fabs", rest), infinity, type="i1")
     return w.op("fmul", w.select(finite, better, q), scale)
+
+
+def divide_weight(w: FunctionWriter, x: Value, y: Value) -> Value:
+    """``x`` in [0, 1] divided by ``y`` >= 1, a scalar or as many lanes, with fused multiply-adds:
+    nothing overflows. Quotients that are not close to the denormal numbers are correctly rounded;
+    by NaN or zero they are NaN."""
+    one = w.splat(Value(float_literal(1.0, y.type), y.type), y.lanes)
+    inverse, y = w.splat(w.op("fdiv", one, y), x.lanes), w.splat(y, x.lanes)
+    q = w.op("fmul", x, inverse)
+    rest = w.intrinsic("fma", w.op("fneg", q), y, x)
+    return w.intrinsic("fma", rest, inverse, q)
 
 
 def _divisor(w: FunctionWriter, y: Value) -> Divisor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import (
@@ -66,10 +67,10 @@ class Place:
     base: Value
     written: bool
     version: int = 0
+    type: str = field(init=False)
 
-    @property
-    def type(self) -> str:
-        return self.buffer.dtype.llvm_memory
+    def __post_init__(self) -> None:
+        self.type = self.buffer.dtype.llvm_memory
 
     @property
     def strides(self) -> tuple[IntExpr, ...]:
@@ -87,6 +88,7 @@ class Memory:
         self.flat: dict[tuple[str, tuple[IntExpr, ...], tuple[IntExpr, ...]], IntExpr] = {}
         self.linear: dict[int, tuple[Dim, _Linear | None]] = {}  # by an index's identity
         self.sums: dict[tuple[tuple[str, int], ...], Value] = {}  # by names and factors
+        self.moved: dict[object, Value] = {}  # by the base, names and factors
 
     # -- indices -------------------------------------------------------------------------------
 
@@ -109,21 +111,28 @@ class Memory:
 
     def index_value(self, expr: IntExpr, env: Env) -> tuple[Value | None, int]:
         """``expr`` (at lane 0) as (SSA value, constant); constants of unrolled loops are folded."""
+        terms, constant = self._terms(expr, env)
+        return (self._total(terms) if terms else None), constant
+
+    def _terms(self, expr: IntExpr, env: Env) -> tuple[list[tuple[Value, int]], int]:
+        """``expr`` (at lane 0) as values with their factors, and a constant."""
         if not isinstance(expr, Dim):
-            return None, expr
-        parts = self._linear(expr)
+            return [], expr
+        entry = self.linear.get(id(expr))
+        parts = entry[1] if entry is not None else self._linear(expr)
         constant = 0
         terms: list[tuple[Value, int]] = []
         if parts is not None:
-            lanes = env.lanes
+            lanes, values = env.lanes, env.values
+            lane_var = lanes.var if lanes is not None else ""
             constant = parts[1]
             for name, coefficient in parts[0]:
-                at = lanes.offset if lanes is not None and name == lanes.var else env.values[name]
+                at = lanes.offset if lanes is not None and name == lane_var else values[name]
                 if isinstance(at, int):
                     constant += at * coefficient
                 else:
                     terms.append((at, coefficient))
-            return (self._total(terms) if terms else None), constant
+            return terms, constant
         for mono, coefficient in expr.terms:
             factors: list[Value] = []
             for atom in mono:
@@ -136,7 +145,7 @@ class Memory:
                 constant += coefficient
             elif coefficient:
                 terms.append((self.product(factors), coefficient))
-        return (self._total(terms) if terms else None), constant
+        return terms, constant
 
     def product(self, factors: Sequence[Value]) -> Value:
         """Returns the product of some values, those of outer loops multiplied first."""
@@ -204,10 +213,36 @@ class Memory:
 
     def address(self, place: Place, flat: IntExpr, env: Env, extra: Value | None = None) -> Value:
         """The address of an element (at lane 0); ``extra`` is added to the index."""
-        value, constant = self.index_value(flat, env)
+        terms, constant = self._terms(flat, env)
+        base, type = place.base, place.type
         if extra is not None:
-            value = extra if value is None else self.w.add(value, extra)
-        return self.w.offset(place.base, place.type, value, constant)
+            value = self.w.add(self._total(terms), extra) if terms else extra
+        elif terms:
+            moved = self._moved(place, terms)
+            if moved is not None:
+                return self.w.offset(moved, type, None, constant) if constant else moved
+            value = self._total(terms)
+        else:
+            value = None
+        return self.w.offset(base, type, value, constant)
+
+    def _moved(self, place: Place, terms: list[tuple[Value, int]]) -> Value | None:
+        """The address that the innermost loop moves, from where the loops around it have placed
+        it; None if it depends on another variable of that loop."""
+        key = (place.base.name, *[(value.name, factor) for value, factor in terms])
+        moved = self.moved.get(key)
+        if moved is not None:
+            return moved
+        counter, factor = max(terms, key=lambda term: term[0].depth)
+        outer = [term for term in terms if term[0].depth < counter.depth]
+        if len(outer) + 1 < len(terms) or not self.w.is_counter(counter):
+            return None
+        begun = (
+            self.w.offset(place.base, place.type, self._total(outer), 0) if outer else place.base
+        )
+        moved = self.w.along(begun, counter, factor * place.buffer.dtype.bytes)
+        self.moved[key] = moved
+        return moved
 
     # -- loads ---------------------------------------------------------------------------------
 
@@ -291,13 +326,13 @@ class Memory:
         return self.w.depth if place.written else max(depth, self.w.guard_depth)
 
     def _load(self, place: Place, address: Value, lanes: int) -> Value:
-        full = Value("", place.type, lanes).full_type
+        full = place.type if lanes == 1 else f"<{lanes} x {place.type}>"
         return self.w.pure(
             ("load", address.name, full, self.version(place)),
             lambda name: f"{name} = load {full}, {address}, align {place.buffer.dtype.bytes}",
             place.type,
             lanes,
-            self._load_depth(place, address.depth),
+            self.w.depth if place.written else max(address.depth, self.w.guard_depth),
         )
 
     def load_word(self, place: Place, address: Value) -> Value:

@@ -63,6 +63,8 @@ class Registers:
         """Returns ``lanes`` neighbours from element ``at`` on; lanes from ``active`` on are
         arbitrary but not poison.
         """
+        if active == lanes == self.lanes and self._is_whole(at):
+            return self.values[at // lanes]
         pieces = self._pieces(at, active)
         vectors = [self._vector(w, number, lane, count) for number, lane, count in pieces]
         lane = pieces[0][1]
@@ -107,6 +109,9 @@ class Registers:
 
     def write(self, w: FunctionWriter, at: int, value: Value, active: int = 1) -> None:
         """Sets ``active`` elements from ``at`` on to the first lanes of ``value``."""
+        if active == value.lanes == self.lanes and self._is_whole(at):
+            self.values[at // active] = value
+            return
         start = 0
         for number, lane, count in self._pieces(at, active):
             real = min(self.lanes, self.width - number % self.vectors * self.lanes)
@@ -134,6 +139,15 @@ class Registers:
             pieces.append((number, lane, count))
             at += count
         return pieces
+
+    def _is_whole(self, at: int) -> bool:
+        """True if a vector begins at an element of which all lanes have values."""
+        return at % self.lanes == 0 and self.written.get(at // self.lanes) == self._all
+
+    @cached_property
+    def _all(self) -> int:
+        """The bits of all lanes of a vector."""
+        return _bits(0, self.lanes)
 
     @cached_property
     def _rows(self) -> int:

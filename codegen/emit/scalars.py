@@ -16,11 +16,11 @@ import numpy as np
 from ...ir.dtype import BOOL, FLOAT32, LLVM_TYPES, DType
 from ...ir.errors import InternalError
 from ...ir.loop.scalar import SCALAR_OPS
-from ..elementary import FUNCTIONS
+from ..elementary import FUNCTIONS, INTERNAL
 from ..elementary import function as elementary_function
 from ..llvm_text import float_literal
 from ..target import Target
-from .division import divide_by_one, inverse_square
+from .division import divide_by_one, divide_weight, inverse_square
 from .halves import narrowed, rounded_to_odd, widened
 from .integer_division import divide_integers
 from .writer import FunctionWriter, Value
@@ -53,6 +53,8 @@ class ScalarEmitter:
         lanes = max(a.lanes for a in args)
         if name == "divide" and dtypes[0].is_float and self._many_by_one(*args):
             return divide_by_one(self.w, *args)
+        if name == "divide_weight" and self._many_by_one(*args):
+            return divide_weight(self.w, *args)
         args = [self.w.splat(a, lanes) for a in args]
         if name == "where":
             return self.w.select(*args)
@@ -86,7 +88,7 @@ class ScalarEmitter:
     def elementary(self, name: str, args: list[Value], dtype: DType) -> Value:
         """Writes a call of our own vector code, which LLVM inlines."""
         lanes = args[0].lanes
-        if name not in FUNCTIONS:
+        if name not in FUNCTIONS and name not in INTERNAL:
             raise InternalError(
                 f"scalar operator {name} has no code for {dtype}: it needs a composition in its "
                 "row of ir/loop/scalar.py, or instructions in codegen/emit/scalars.py"
@@ -138,7 +140,7 @@ class ScalarEmitter:
         """One step of a reduction. For min and max the new value comes first: see ``_extreme``."""
         lanes = max(old.lanes, new.lanes)
         old, new = self.w.splat(old, lanes), self.w.splat(new, lanes)
-        first, second = (new, old) if combiner_op in ("maximum", "minimum") else (old, new)
+        first, second = (new, old) if combiner_op in _NEW_FIRST else (old, new)
         return self.apply(combiner_op, [first, second], [dtype, dtype], dtype)
 
     def horizontal(self, combiner_op: str, vector: Value, dtype: DType) -> Value:
@@ -161,6 +163,8 @@ class ScalarEmitter:
             return self.w.intrinsic("fma", a, b, c)
         return self.w.op("fadd", self.w.op("fmul", a, b), c)
 
+
+_NEW_FIRST = ("maximum", "minimum", "max_number")
 
 Body: TypeAlias = Callable[..., Value]  # of the emitter, the operands' dtype and the operands
 
@@ -266,18 +270,27 @@ def _integer_extreme(name: str) -> Body:
 
 
 def _extreme(relation: str) -> Body:
-    """``a > b ? a : b`` is one instruction and passes NaN in b on; NaN in a is tested for."""
+    """``a > b ? a : b`` passes NaN in b on; NaN in a is tested for."""
+    one = _second_if_nan(relation)
 
     def body(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
         if _is_number(b):
             a, b = b, a
+        chosen = one(e, dtype, a, b)
+        return chosen if _is_number(a) else e.w.select(_is_nan(e, dtype, a), a, chosen)
+
+    return body
+
+
+def _second_if_nan(relation: str) -> Body:
+    """``a > b ? a : b``, one instruction: b if either is NaN."""
+
+    def body(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
         symbol = _machine_extreme(e.target, relation, a)
         if symbol:
             rounding = (Value("4", "i32"),) if a.lanes * LLVM_TYPES[a.type].bytes == 64 else ()
-            chosen = e.w.call(symbol, a, b, *rounding, type=a.type, lanes=a.lanes)
-        else:
-            chosen = e.w.select(e.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
-        return chosen if _is_number(a) else e.w.select(_is_nan(e, dtype, a), a, chosen)
+            return e.w.call(symbol, a, b, *rounding, type=a.type, lanes=a.lanes)
+        return e.w.select(e.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
 
     return body
 
@@ -311,6 +324,7 @@ _CODE = {
     "subtract": _Code(_op("fsub"), _op("sub")),
     "multiply": _Code(_op("fmul"), _op("mul"), _op("and")),
     "divide": _Code(_op("fdiv")),
+    "divide_weight": _Code(_op("fdiv")),
     "floor_divide": _Code(ints=_integer_division("floor_divide")),
     "floor_mod": _Code(ints=_integer_division("floor_mod")),
     "truncate_mod": _Code(ints=_integer_division("truncate_mod")),
@@ -318,6 +332,7 @@ _CODE = {
     "abs": _Code(_intrinsic("fabs"), _absolute_integers),
     "sign": _Code(_sign_of_floats, _sign_of_integers),
     "maximum": _Code(_extreme("ogt"), _integer_extreme("max"), _op("or")),
+    "max_number": _Code(_second_if_nan("ogt")),
     "minimum": _Code(_extreme("olt"), _integer_extreme("min"), _op("and")),
     "fmax": _Code(_extreme_number("oge"), _integer_extreme("max"), _op("or")),
     "fmin": _Code(_extreme_number("ole"), _integer_extreme("min"), _op("and")),

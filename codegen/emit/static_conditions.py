@@ -6,6 +6,7 @@ for a row, a mask for a column.
 
 from __future__ import annotations
 
+import functools
 import operator
 
 from ...ir.dims import linear
@@ -50,10 +51,7 @@ class StaticConditions:
             if not isinstance(iteration, int):
                 return None
             value += coefficient * iteration
-        holds = _COMPARISONS[condition.name]
-        if stride == 0:
-            return (holds(value, 0),) * lanes
-        return tuple(holds(value + stride * lane, 0) for lane in range(lanes))
+        return _compared(condition.name, value, stride, lanes)
 
     def _difference(self, condition: Op) -> _Linear | None:
         """Returns left - right as coefficients and a constant; None if it is not linear."""
@@ -66,13 +64,28 @@ class StaticConditions:
         return entry[1]
 
     def _joined(self, condition: Op, env: Env) -> tuple[bool, ...] | None:
-        decisive = condition.name == "logical_or"
         left, right = (self.mask(a, env) for a in condition.args)
-        for mask in (left, right):
-            if mask is not None and all(k == decisive for k in mask):
-                return mask
-        if left is None or right is None:
-            return None
-        if decisive:
-            return tuple(a or b for a, b in zip(left, right, strict=True))
-        return tuple(a and b for a, b in zip(left, right, strict=True))
+        return _joined(condition.name == "logical_or", left, right)
+
+
+# An unrolled loop asks for few different masks, again and again.
+@functools.lru_cache(maxsize=4096)
+def _compared(name: str, value: int, stride: int, lanes: int) -> tuple[bool, ...]:
+    """Returns ``value + stride * lane`` compared with zero, for each lane."""
+    holds = _COMPARISONS[name]
+    return tuple(holds(value + stride * lane, 0) for lane in range(lanes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _joined(
+    decisive: bool, left: tuple[bool, ...] | None, right: tuple[bool, ...] | None
+) -> tuple[bool, ...] | None:
+    """Returns the masks' disjunction if true is ``decisive``, else their conjunction."""
+    for mask in (left, right):
+        if mask is not None and all(k == decisive for k in mask):
+            return mask
+    if left is None or right is None:
+        return None
+    if decisive:
+        return tuple(a or b for a, b in zip(left, right, strict=True))
+    return tuple(a and b for a, b in zip(left, right, strict=True))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias, cast
 
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, const, op, walk
+from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
 from .access import mentions
@@ -20,6 +22,8 @@ from .transpose import transpose
 from .writer import FunctionWriter, Value
 
 __all__ = ["ValueEmitter"]
+
+Plain: TypeAlias = tuple[IntExpr, ...]
 
 
 class ValueEmitter:
@@ -42,6 +46,10 @@ class ValueEmitter:
         self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
         self.chosen: list[tuple[Expr, bool]] = []  # branches around the code
         self.register_keys: dict[object, IntExpr] = {}
+        self.literals: dict[int, tuple[Const, Value]] = {}  # by the identity of the Const
+        self.inside: dict[object, bool] = {}  # by a read's identity, shape and variables' ranges
+        self.names: dict[int, list[str]] = {}  # the variables of a read, by its identity
+        self.plain: dict[int, bool] = {}  # True if data decides no index of a read, by its identity
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
@@ -64,6 +72,9 @@ class ValueEmitter:
         Reads that may lie outside their buffer are made only where ``guard`` holds.
         """
         memo = {} if memo is None else memo
+        if isinstance(expr, Read) and guard is None:
+            memo[id(expr), ""] = value = self.read(expr, env, None, memo)
+            return value
         under = guard.name if guard else ""
         todo = [expr]  # recursion would exceed its limit on chains of hundreds of operators
         while todo:
@@ -92,7 +103,10 @@ class ValueEmitter:
         self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
     ) -> Value:
         if isinstance(expr, Const):
-            return literal(expr.value, expr.dtype)
+            entry = self.literals.get(id(expr))
+            if entry is None:
+                entry = self.literals[id(expr)] = expr, literal(expr.value, expr.dtype)
+            return entry[1]
         if isinstance(expr, Index):
             return self.index_vector(expr.value, env)
         if isinstance(expr, Read):
@@ -219,6 +233,19 @@ class ValueEmitter:
         its buffer, and so do all reads that such an index is computed from."""
         held = self.registers.get(node.buffer)
         buffer = held.buffer if held is not None else self.places[node.buffer].buffer
+        if len(node.plain_indices) < len(node.indices):
+            return self._is_inside(node, buffer)
+        names = self.names.get(id(node))
+        if names is None:
+            names = sorted({n for i in node.plain_indices for n in symbols(i)})
+            self.names[id(node)] = names
+        key = (id(node), buffer.shape, *[self.memory.ranges.get(name) for name in names])
+        inside = self.inside.get(key)
+        if inside is None:
+            inside = self.inside[key] = self._is_inside(node, buffer)
+        return inside
+
+    def _is_inside(self, node: Read, buffer: Buffer) -> bool:
         for i, size in zip(node.indices, buffer.shape, strict=True):
             if not isinstance(i, int | Dim):
                 limited = _limited(i)
@@ -257,8 +284,12 @@ class ValueEmitter:
                 guard = self._both(guard, lanes.mask)
         if guard is not None and self._inside(node):
             guard = None
-        if len(node.plain_indices) == len(node.indices):
-            return self.read_place(node.buffer, node.plain_indices, node.dtype, env, guard)
+        plain = self.plain.get(id(node))
+        if plain is None:
+            plain = all(isinstance(i, int | Dim) for i in node.indices)
+            self.plain[id(node)] = plain
+        if plain:
+            return self.read_place(node.buffer, cast(Plain, node.indices), node.dtype, env, guard)
         return self.gather(node, env, guard, memo)
 
     def read_place(

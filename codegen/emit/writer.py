@@ -45,16 +45,22 @@ class _Level:
     """A region of code that control flow enters as a whole: the function's entry, or a loop's body.
 
     ``guard`` is the depth of the innermost level around it that runs under a condition.
-    ``values`` are the pure values emitted here, which later uses share.
+    ``values`` are the pure values emitted here, which later uses share. ``counter`` is the variable
+    of the loop whose body it is, and ``steps`` its multiples by their factors.
     """
 
     label: str
     guard: int
+    counter: str = ""
+    steps: dict[int, Value] = field(default_factory=dict)
+    holds_loops: bool = False
     code: list[str] = field(default_factory=list)
     values: dict[Hashable, Value] = field(default_factory=dict)
     notes: dict[Hashable, Any] = field(default_factory=dict)
 
 
+_SCALES = (1, 2, 4, 8)
+"""Factors of an index register in an address."""
 _LIKELY = '!prof !{!"branch_weights", i32 1000000, i32 1}'
 
 
@@ -309,6 +315,20 @@ class FunctionWriter:
     def scale(self, value: Value, factor: int) -> Value:
         return value if factor == 1 else self.op("mul", value, self.int(factor))
 
+    def is_counter(self, value: Value) -> bool:
+        """True if a value counts the iterations of a loop."""
+        return self.levels[value.depth].counter == value.name
+
+    def along(self, base: Value, counter: Value, stride: int) -> Value:
+        """The address ``stride * counter`` bytes behind ``base``, where each iteration of the
+        counter's loop adds ``stride``."""
+        if stride in _SCALES:
+            return self._gep(base, f"i{8 * stride}", counter)
+        steps = self.levels[counter.depth].steps
+        if stride not in steps:
+            steps[stride] = Value(self.fresh("o"), "i64", 1, counter.depth)
+        return self._gep(base, "i8", steps[stride])
+
     def offset(self, base: Value, type: str, index: Value | None, constant: int) -> Value:
         """The address of element ``index + constant`` behind ``base``."""
         place = base
@@ -317,13 +337,17 @@ class FunctionWriter:
         return self._gep(place, type, self.int(constant)) if constant else place
 
     def _gep(self, base: Value, type: str, index: Value) -> Value:
-        return self.pure(
-            ("gep", base.name, type, index.name),
-            lambda name: f"{name} = getelementptr {type}, {base}, {index}",
-            "ptr",
-            1,
-            max(base.depth, index.depth),
-        )
+        depth = base.depth if base.depth >= index.depth else index.depth
+        level = self.levels[depth]
+        key = ("gep", base.name, type, index.name)
+        value = level.values.get(key)
+        if value is None:  # as common as the ones of ``op``
+            value = Value(self.fresh(), "ptr", 1, depth)
+            level.code.append(
+                f"  {value.name} = getelementptr {type}, ptr {base.name}, i64 {index.name}"
+            )
+            level.values[key] = value
+        return value
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -343,9 +367,12 @@ class FunctionWriter:
         self._count += 1
         head, leave = f"loop{self._count}", f"done{self._count}"
         before = parent.label
+        for level in self.levels:
+            level.holds_loops = True
         self.levels.append(_Level(head, self.guard_depth))
         depth = self.depth
         index = Value(self.fresh("i"), "i64", 1, depth)
+        self.levels[-1].counter = index.name
         phis = {k: Value(self.fresh("c"), v.type, v.lanes, depth) for k, v in carried.items()}
         ends = body(index, phis)
         level = self.levels.pop()
@@ -360,11 +387,28 @@ class FunctionWriter:
                 f"  {phi.name} = phi {phi.full_type} [{carried[key].name}, %{before}], "
                 f"[{ends[key].name}, %{level.label}]"
             )
+        counters = {1: index}
+        products: list[str] = []
+        for factor, value in level.steps.items():
+            if level.holds_loops:  # a multiplication is cheaper there than a register
+                products.append(f"  {value.name} = mul i64 {index.name}, {factor}")
+                continue
+            begun = self.scale(start, factor).name if start else "0"
+            lines.append(
+                f"  {value.name} = phi i64 [{begun}, %{before}], "
+                f"[{value.name}.next, %{level.label}]"
+            )
+            counters[factor] = value
         last = extent.name if isinstance(extent, Value) else str(extent)
         flag = self.fresh("more")
-        lines += level.code
+        lines += [*products, *level.code]
+        for factor, value in counters.items():
+            lines += [
+                f"  {value.name}.sum = add i64 {value.name}, {factor}",
+                f"  {value.name}.next = call i64 @llvm.expect.i64(i64 {value.name}.sum, i64 0)",
+            ]
+        self.calls.add("declare i64 @llvm.expect.i64(i64, i64)")
         lines += [
-            f"  {index.name}.next = add nuw nsw i64 {index.name}, 1",
             f"  {flag} = icmp ult i64 {index.name}.next, {last}",
             f"  br i1 {flag}, label %{head}, label %{leave}",
             f"{leave}:",

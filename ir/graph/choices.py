@@ -16,8 +16,9 @@ measures both ways says so with ``taken``.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from ..dataclass import dataclass
 from .nodes import Atom, Call, Constant
@@ -29,12 +30,14 @@ __all__ = ["Choices", "Site", "call_text", "operand_text"]
 @dataclass(frozen=True, slots=True)
 class Site:
     """``about`` is the kind of choice: "algorithm", "fusion", "layout" or "loop". ``key`` are 16
-    hexadecimal digits; ``options[0]`` is the default."""
+    hexadecimal digits; ``options[0]`` is the default. ``work`` are the instructions (``work.py``)
+    of what stands there, in all of its places, roughly: larger sites are measured first."""
 
     about: str
     key: str
     text: str
     options: tuple[str, ...]
+    work: float = field(default=0.0, compare=False)
 
 
 @dataclass(slots=True)
@@ -44,10 +47,11 @@ class Choices:
     taken: Mapping[str, str]
     sites: dict[str, Site] = field(default_factory=dict[str, Site])
 
-    def take(self, about: str, text: str, options: Sequence[str]) -> str:
-        """Returns the option to use at a choice point."""
+    def take(self, about: str, text: str, options: Sequence[str], work: float = math.inf) -> str:
+        """Returns the option to use at a choice point, where that much ``work`` is to be done."""
         digest = hashlib.blake2b(f"{about} {text}".encode(), digest_size=8).hexdigest()
-        site = self.sites.setdefault(digest, Site(about, digest, text, tuple(options)))
+        site = self.sites.get(digest) or Site(about, digest, text, tuple(options))
+        self.sites[digest] = replace(site, work=site.work + work)
         wanted = self.taken.get(digest)
         return wanted if wanted in site.options else site.options[0]
 

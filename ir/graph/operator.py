@@ -92,8 +92,6 @@ class Operator:
       ``decompose(builder, atoms, attrs)`` emits other operators and returns the result's atom.
       What a library computes (Trait.LIBRARY) has neither.
     - ``reference(arrays, attrs)`` computes the result with NumPy.
-    - ``numpy(arrays, attrs)`` is NumPy's function, None if it has none: often the reference, which
-      may also trade speed for accuracy.
     - ``samples(rng)`` returns at least one ``Sample``.
     - ``dtypes`` are the kinds of dtype (NumPy's letters) that all operands may have.
     - ``cost`` is the number of arithmetic instructions for one element of the result; fusion
@@ -116,7 +114,6 @@ class Operator:
         | None
     ) = None
     decompose: Callable[..., Any] | None = None
-    numpy: Callable[[Sequence[Any], Mapping[str, Any]], Any] | None = None
     dtypes: str = "biuf"
     cost: float = 1.0
     maps: bool = False

@@ -10,7 +10,7 @@ from .operator import Operator, Pattern
 from .types import TensorType, TupleType, Type
 from .walk import nested_blocks
 
-__all__ = ["block_work", "elements", "work"]
+__all__ = ["block_work", "call_work", "elements", "work"]
 
 
 def work(binding: Binding) -> float:
@@ -18,7 +18,7 @@ def work(binding: Binding) -> float:
     nobody can tell, as for a loop without a known number of iterations or a call of a function."""
     value = binding.value
     if isinstance(value, Call):
-        return _call_work(value, binding.var.type)
+        return call_work(value, binding.var.type)
     if isinstance(value, If):
         return max(map(block_work, nested_blocks(value)))
     if isinstance(value, While):
@@ -43,7 +43,8 @@ def elements(type: Type) -> float:
     return math.inf
 
 
-def _call_work(call: Call, result: Type) -> float:
+def call_work(call: Call, result: Type) -> float:
+    """Returns the instructions of a call of an operator; see ``work``."""
     op = call.op
     if not isinstance(op, Operator):
         return math.inf

@@ -56,8 +56,9 @@ __all__ = ["block_sums"]
 SHORT_BLOCK, SHORT_SUM = 16, 64
 """Additions of a block where accumulators are few, as in NumPy's pairwise sums, and of the longest
 sum that is left alone."""
-LONG_BLOCK, LONG_SUM = 64, 128
-"""The same where they are many: a block's end costs a load, an addition and a store for each."""
+LONG_BLOCK, LONG_SUM = 128, 256
+"""The same where they are many: a block's end costs a load, an addition and a store for each. See
+docs/measurements.md."""
 MOST_LEVELS = 3  # of blocks of a symbolic number of terms: 4 million terms in 64 blocks of blocks
 LANES = 16  # about the lanes that a reduction over a vector loop joins in a tree
 ACCUMULATOR_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
@@ -69,15 +70,17 @@ def block_sums(nest: Nest, register_bytes: int) -> Nest:
 
     ``register_bytes`` is the size of accumulators that leaves registers for as many of a block.
     """
-    body = _bodies(nest.body, _large(nest, register_bytes))
-    return block_tiles(nest if body is nest.body else replace(nest, body=body))
+    body = _bodies(nest.body, frozenset(a.buffer.name for a in _large(nest, register_bytes)))
+    nest = nest if body is nest.body else replace(nest, body=body)
+    summed = [a for a in _large(nest, register_bytes) if a.scope == Scope.REGISTERS]
+    return block_tiles(nest, {a.buffer.name: LONG_SUM for a in summed})
 
 
-def _large(nest: Nest, register_bytes: int) -> frozenset[str]:
+def _large(nest: Nest, register_bytes: int) -> list[Alloc]:
     """Accumulators of more than so many bytes in some copy of their loops. All copies sum in the
     same order, those for the rest of a split as well: equal elements have equal sums."""
     allocs = (stmt for stmt in statements(nest.body) if isinstance(stmt, Alloc))
-    return frozenset(a.buffer.name for a in allocs if _bytes(a.buffer) > register_bytes)
+    return [a for a in allocs if _bytes(a.buffer) > register_bytes]
 
 
 def _bytes(buffer: Buffer) -> int:

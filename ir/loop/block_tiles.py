@@ -74,13 +74,17 @@ def greatest(extent: IntExpr) -> int:
     return inside[1] if inside is not None else LARGEST_SIZE
 
 
-def block_tiles(nest: Nest) -> Nest:
-    """The nest with its long sums of tiles in blocks; itself if there are none."""
+def block_tiles(nest: Nest, limits: Mapping[str, int]) -> Nest:
+    """The nest with its long sums of tiles in blocks; itself if there are none.
+
+    ``limits`` has the additions to an element that are left alone, of buffers of which they are not
+    ``LEFT_ALONE``.
+    """
     stored = {s.buffer for s in statements(nest.body) if isinstance(s, Accumulate)}
     body = nest.body
     for buffer in [b for name, b in nest.buffers.items() if name in stored]:
         if buffer.dtype.is_float:
-            tiles = _Tiles(buffer.name, buffer.dtype)
+            tiles = _Tiles(buffer.name, buffer.dtype, limits.get(buffer.name, LEFT_ALONE))
             body = tuple(new for stmt in body for new in tiles.limited(stmt))
             if not tiles.blocks:
                 body = nest.body
@@ -127,10 +131,11 @@ def _within(loops: Sequence[Loop], stmt: Stmt) -> Stmt:
 
 @dataclass
 class _Tiles:
-    """The sums of one buffer."""
+    """The sums of one buffer; up to ``most`` additions to an element are left alone."""
 
     name: str
     dtype: DType
+    most: int
     blocks: int = 0  # made so far
 
     def limited(self, stmt: Stmt) -> list[Stmt]:
@@ -153,7 +158,7 @@ class _Tiles:
             return [loop]
         times = max(s.times for s in sums)
         size = sum(prod(greatest(l.extent) for l in s.tile) for s in sums) * self.dtype.bytes
-        if greatest(loop.extent) * times <= LEFT_ALONE or size > STACK_TILE_BYTES:
+        if greatest(loop.extent) * times <= self.most or size > STACK_TILE_BYTES:
             return [loop]
         if not isinstance(loop.extent, int):
             return self._cut_symbolic(loop, sums, max(1, BLOCK // times))

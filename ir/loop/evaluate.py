@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate, linear, symbols
-from ..dtype import Array, DType
+from ..dtype import Array, DType, dtype_of
 from ..errors import InternalError, LoopwrightValueError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from .interpret import interpret
@@ -239,7 +239,7 @@ def _bind_sizes(
 def _is_of(dtype: np.dtype[Any], wanted: DType) -> bool:
     """True if elements of a dtype are taken: floats of fewer bits are cast where they are read."""
     return dtype == wanted.numpy or (
-        wanted.is_float and dtype.kind == "f" and dtype.itemsize < wanted.bytes
+        wanted.is_float and dtype_of(dtype).is_float and dtype.itemsize < wanted.bytes
     )
 
 

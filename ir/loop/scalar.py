@@ -36,6 +36,7 @@ class ScalarOp:
     - ``to_bits`` is True if the result has the bits of the operand: of a float an unsigned integer,
       of an unsigned integer a float.
     - ``to_part`` is True if the result of complex numbers, which only the graph has, is real.
+    - ``internal`` is True if only schedules introduce the operator: users have no such function.
     - ``domain`` is the range [low, high) of random float operands in samples; ``largest`` is False
       if the greatest floats are no samples.
     - ``composition(s, *operands)`` writes the operator in terms of others: ``s(name, *operands)``
@@ -52,6 +53,7 @@ class ScalarOp:
     to_bool: bool = False
     to_bits: bool = False
     to_part: bool = False
+    internal: bool = False
     domain: tuple[float, float] = (-4.0, 4.0)
     largest: bool = True
     traits: Trait = Trait.NONE
@@ -241,6 +243,12 @@ _ROWS = (
       text="The bits of a float as an unsigned integer."),
     r("from_bits", 1, _from_bits, "u", to_bits=True, traits=_JUMPS,
       text="The float that has the bits of an unsigned integer."),
+    r("max_number", 2, np.fmax, _FLT, traits=_COMMUTATIVE | _EITHER_ZERO, internal=True,
+      text="The greater; of a number and nan, either: see ``ir/schedule/weights.py``."),
+    r("exp_weight", 1, np.exp, _FLT, cost=10, domain=(-20, 0), traits=_BLIND | _NOT_MINUS_0,
+      internal=True, text="exp of a rounded difference, to the accuracy of that."),
+    r("divide_weight", 2, np.divide, _FLT, cost=3, internal=True,
+      text="Quotient of a weight in [0, 1] and a sum that is 0, nan, or at least 1."),
     r("where", 3, np.where, _ALL,
       text="The second operand where the condition is True, else the third."),
     r("cast", 1, np.asarray, _ALL, "The element converted to another dtype."),
@@ -281,6 +289,7 @@ COMBINERS: dict[str, Combiner] = {
         Combiner("prod", "multiply", np.multiply, 1, "*="),
         Combiner("max", "maximum", np.maximum, -math.inf, "max="),
         Combiner("min", "minimum", np.minimum, math.inf, "min="),
+        Combiner("max_number", "max_number", np.fmax, -math.inf, "max_number="),
         Combiner("any", "logical_or", np.logical_or, False, "or="),
         Combiner("all", "logical_and", np.logical_and, True, "and="),
     )

@@ -60,4 +60,5 @@ def _wide_op(node: Op, args: list[Expr]) -> Expr:
         return cast(args[0], node.dtype.wide)
     if SCALAR_OPS[node.name].to_bits:
         args = [cast(a, b.dtype) for a, b in zip(args, node.args, strict=True)]
-    return op(node.name, *args)
+    made = op(node.name, *args)
+    return made if made.dtype == node.dtype.wide else cast(made, node.dtype.wide)  # from bits

@@ -114,7 +114,6 @@ def primitive(
     *,
     rule: Rule | None = None,
     reference: Reference,
-    numpy: Reference | None = None,
     samples: Samples,
     dtypes: str = ANY,
     traits: Trait = Trait.NONE,
@@ -159,7 +158,6 @@ def primitive(
                 pattern=pattern,
                 infer=_infer(name, operands[1:], dtypes, rule or _same_type),
                 reference=_reference(reference),
-                numpy=_numpy(name, reference, numpy),
                 samples=samples,
                 attrs=attrs,
                 compute=compute,
@@ -224,7 +222,6 @@ def composite(
                 pattern=pattern,
                 infer=_infer(name, params, dtypes, rule or traced_type),
                 reference=_reference(reference or in_float64(traced_reference)),
-                numpy=_numpy(name, reference, None),
                 samples=samples or (lambda rng: elementwise_samples(rng, dtypes)),
                 attrs=attrs,
                 decompose=decompose,
@@ -314,12 +311,6 @@ def _reference(reference: Reference) -> Callable[[Sequence[Any], Mapping[str, An
         return result if isinstance(result, tuple) else np.asarray(result)
 
     return compute
-
-
-def _numpy(name: str, reference: Reference | None, given: Reference | None) -> Reference | None:
-    """Returns NumPy's function, which is the reference unless the operator is named ``nn.``."""
-    function = given if name.startswith("nn.") else given or reference
-    return None if function is None else _reference(function)
 
 
 _DOC_WIDTH = 96

@@ -146,7 +146,7 @@ def _where_samples(rng: np.random.Generator) -> list[Sample]:
 
 
 for _each in SCALAR_OPS.values():
-    if _each.name != "cast":
+    if _each.name != "cast" and not _each.internal:
         _declare(_each)
 
 

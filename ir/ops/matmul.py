@@ -56,7 +56,6 @@ def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
     Pattern.CONTRACTION,
     rule=_matmul_rule,
     reference=in_float64(np.matmul),
-    numpy=np.matmul,
     samples=lambda rng: [
         sample(floats(rng, (8, 16)), floats(rng, (16, 32))),
         sample(floats(rng, (7, 13)), floats(rng, (13, 5))),

@@ -44,6 +44,7 @@ from .steps import Schedule
 from .tensorize import tensorized
 from .tree import Branch, Leaf, build_forest, firm_loops
 from .version1 import multiplies_bytes, with_instructions
+from .weights import with_weights
 
 __all__ = ["apply_schedule", "completed"]
 
@@ -81,6 +82,7 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
 
 def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
     state = state_of(prim, schedule)
+    state = replace(state, prim=with_weights(state.prim))
     forest = build_forest(state)
     writer = _Writer(state, firm_loops(state, forest) if prim.sizes else ())
     body = writer.of_nothing(forest) if prim.sizes else []

@@ -18,7 +18,8 @@
                | mirror(stage, loop) | tensorize(loop, instruction)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. The
-meaning of a step is the function of its name (``PRIMITIVES`` in ``primitives.py``).
+meaning of a step is the function of its name (``PRIMITIVES`` in ``primitives.py``). The integers
+of steps may be ``Column`` objects, one for each of many schedules (``columns.py``).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..errors import ScheduleError
+from .columns import plain
 
 __all__ = [
     "Schedule",
@@ -208,7 +210,7 @@ def _argument(step: str, kind: str, value: object) -> Any:
 
 def split(axis: str, factors: Sequence[int]) -> Step:
     """Split an axis into loops, outermost first: ``split("i", (16, 8))``."""
-    return Step("split", (axis, tuple(int(f) for f in factors)))
+    return Step("split", (axis, tuple(plain(f) for f in factors)))
 
 
 def reorder(*loops: str) -> Step:
@@ -263,7 +265,7 @@ def rfactor(stage: str, loop: str) -> Step:
 
 def split_reduction(stage: str, axis: str, parts: int) -> Step:
     """Reduce in ``parts`` pieces, then join them."""
-    return Step("split_reduction", (stage, axis, int(parts)))
+    return Step("split_reduction", (stage, axis, plain(parts)))
 
 
 def pack(buffer: str, axis: str, tile: int) -> Step:
@@ -271,12 +273,12 @@ def pack(buffer: str, axis: str, tile: int) -> Step:
 
     Steps on the loops ``x.packed.*`` of the copy say how it runs.
     """
-    return Step("pack", (buffer, axis, int(tile)))
+    return Step("pack", (buffer, axis, plain(tile)))
 
 
 def pack_grouped(buffer: str, axis: str, tile: int, along: str, group: int) -> Step:
     """Copy an operand into panels, with ``group`` neighbours along another axis contiguous."""
-    return Step("pack_grouped", (buffer, axis, int(tile), along, int(group)))
+    return Step("pack_grouped", (buffer, axis, plain(tile), along, plain(group)))
 
 
 def shift_bytes(stage: str, buffer: str) -> Step:
@@ -286,7 +288,7 @@ def shift_bytes(stage: str, buffer: str) -> Step:
 
 def pack_at(buffer: str, axis: str, tile: int, loop: str) -> Step:
     """Copy what each iteration of a loop reads of an operand into panels along ``axis``."""
-    return Step("pack_at", (buffer, axis, int(tile), loop))
+    return Step("pack_at", (buffer, axis, plain(tile), loop))
 
 
 def stream(stage: str) -> Step:
@@ -296,7 +298,7 @@ def stream(stage: str) -> Step:
 
 def prefetch(stage: str, buffer: str, loop: str, distance: int = 1) -> Step:
     """Prefetch what a stage reads of an operand ``distance`` iterations of a loop later."""
-    return Step("prefetch", (stage, buffer, loop, int(distance)))
+    return Step("prefetch", (stage, buffer, loop, plain(distance)))
 
 
 def prefetch_next(stage: str, buffer: str, loop: str) -> Step:
@@ -311,17 +313,17 @@ def unpad(stage: str) -> Step:
 
 def peel(loop: str, first: int, last: int) -> Step:
     """Give the first and the last iterations of a loop separate bodies."""
-    return Step("peel", (loop, int(first), int(last)))
+    return Step("peel", (loop, plain(first), plain(last)))
 
 
 def cut(axis: str, points: Sequence[int]) -> Step:
     """Run an axis in pieces, each with a separate body: ``cut("i", (8, 92))``."""
-    return Step("cut", (axis, tuple(int(p) for p in points)))
+    return Step("cut", (axis, tuple(plain(p) for p in points)))
 
 
 def blockwise(stage: str, parts: int) -> Step:
     """Cut rows into ``parts`` pieces, each with a maximum of its own (online softmax)."""
-    return Step("blockwise", (stage, int(parts)))
+    return Step("blockwise", (stage, plain(parts)))
 
 
 def layout(stage: str, *axes: str) -> Step:

@@ -33,10 +33,9 @@ import numpy as np
 from ..autotune.budget import parse_budget
 from ..autotune.log.log_file import LogError
 from ..autotune.log.tuning_log import TuningLog
+from ..autotune.measure.fork_server import worker_environment
 from ..autotune.measure.transport import Frame, read_frame, write_frame
-from ..autotune.measure.worker_process import worker_environment
 from ..autotune.program.background import BackgroundJob, Winner
-from ..autotune.select import Origin
 from ..autotune.workload import workload_of
 from ..background_options import Background
 from ..codegen.objects import remember_object
@@ -314,9 +313,8 @@ def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Any]]:
     """Yields each kernel that is a loop nest, how often it is called, and its schedule (JSON)."""
     source = built.source
     assert source is not None
-    nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != Origin.LIBRARY}
-    schedules = {workload_of(p).hash: built.chosen[n].schedule for n, p in nests.items()}
-    calls = {workload_of(prim).hash: prim for prim in nests.values()}
+    schedules = {workload_of(p).hash: built.chosen[n].schedule for n, p in source.prims.items()}
+    calls = {workload_of(prim).hash: prim for prim in source.prims.values()}
     assert built.parts is not None
     counts: Counter[str] = Counter()
     for name, count in expected_calls(built.parts.program).items():

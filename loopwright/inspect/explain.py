@@ -158,8 +158,6 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
         return f"by the rules; {', '.join((*chosen.refused, *chosen.passed))}"
     if chosen.origin == Origin.RULES:
         return "by the rules, the logs have nothing like it"
-    if chosen.origin == Origin.LIBRARY:
-        return f"its product by {chosen.sketch}, NumPy's library, which was faster in the program"
     if chosen.origin == Origin.MODEL:
         return "picked by the cost model among schedules near the default one"
     if chosen.origin == Origin.NEAR:

@@ -19,9 +19,9 @@ from ..codegen.reuse import reuse_distances
 from ..codegen.roofline import COMPUTE, Roof, Work
 from ..codegen.target import Target
 from ..codegen.timed_program import TimedProgram, Times
-from ..codegen.traffic import LEVELS, Traffic, traffic_of
+from ..codegen.traffic import traffic_of
 from ..ir.dataclass import dataclass
-from ..ir.dims import IntExpr, as_int, substitute, typical
+from ..ir.dims import IntExpr, substitute, typical
 from ..ir.dtype import FLOAT64, Array
 from ..ir.graph.printer import span_text
 from ..ir.loop.expr import Read, walk
@@ -225,7 +225,7 @@ def work_of(
     """Returns the work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
     wide = any(o.buffer.dtype == FLOAT64 for o in kernel.operands)
     used = threads if kernel.parallel else 1
-    moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
+    moved = traffic_of(kernel.nest, target, used, distances)
     rate = target.byte_products if _sums_bytes(prim) else 1
     return Work(least_flops(prim), moved, 8 if wide else 4, rate)
 
@@ -238,15 +238,6 @@ def _sums_bytes(prim: PrimFunc) -> bool:
         if stage.combiner == "sum" and reads:
             return all(buffers[r.buffer].dtype.bytes == 1 for r in reads)
     return False
-
-
-def _once(kernel: Kernel) -> dict[str, Traffic]:
-    """Returns the traffic of a kernel whose loops are unknown: every operand once, at least."""
-    moved = Traffic()
-    for operand in kernel.operands:
-        size = float(as_int(operand.buffer.size) * operand.buffer.dtype.bytes)
-        moved += Traffic(written=size) if operand.role == "out" else Traffic(read=size)
-    return dict.fromkeys(LEVELS, moved)
 
 
 def bound_text(kernel: Timed, threads: int) -> str:

@@ -1,19 +1,21 @@
-"""Measures choices in the graph: algorithms, fusion, orders of axes.
+"""Decides choices in the graph: algorithms, fusion, orders of axes.
 
 ::
 
-    choice points -> alternatives (kernels that go, kernels that come) -> batches without overlap
-                  -> interleaved rounds, the clock read between kernels -> decisions
+    alternatives -> the moves that gain most, if their kernels are as fast as hoped
+                 -> those that fit into the time, in one program beside the current one:
+                    interleaved rounds, the clock read between kernels -> what their kernels take
+                 -> again, until nothing is hoped to gain 1 % of a call -> decisions
 
-An alternative is one choice point with another option. Alternatives whose kernels have nothing to
-do with each other are built into one program, so that a network of many convolutions needs few.
+What is measured are kernels, each once and in its place, and not programs: what kernels of one move
+take is known for all moves that have them. Largest gains come first, so that a short budget tries
+what matters.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -21,61 +23,59 @@ import numpy as np
 
 from ..autotune.comparison import Verdict, compare
 from ..autotune.log.decision import Decision, Option
-from ..autotune.log.record import TargetKey, Workload, robust_seconds
+from ..autotune.log.lookup import LogView
+from ..autotune.log.record import MeasureRecord, TargetKey, Workload, own_version, timestamp
+from ..autotune.program.in_program import TriedChoice
+from ..autotune.workload import workload_of
 from ..ir.dataclass import dataclass
-from ..ir.graph.choices import Site
 from ..ir.loop.prim import PrimFunc
 from ..pipeline import Built
+from .alternatives import Graph, Move
 from .interleaved import FEWEST_ROUNDS, Rounds, kernel_rounds, whole_calls
+from .kernel_times import KernelTimes
+from .reuse import bytes_between
 from .variants import Taken, Variants, current
 
-__all__ = ["Alternative", "Decided", "GraphTuner"]
+__all__ = ["Decided", "GraphTuner"]
 
 Array = np.ndarray[Any, Any]
 
-LEAST_SHARE = 0.01
-"""Share of a call's time below which the kernels of an alternative are not worth measuring."""
+LEAST_GAIN = 0.01
+"""Share of a call's time below which what is hoped of a choice is not worth a measurement."""
 
 CONTENDER_SHARE = 0.05
 """Share of a call's time from which on kernels that may never be used are tuned."""
 
-MOST_ALTERNATIVES = 64
+FINDING, PAIRING, JUDGING = 0.25, 0.1, 0.1
+"""Shares of the time for finding the alternatives and their pairs, and for the final comparison of
+the program."""
 
-FINDING, JUDGING = 0.3, 0.1
-"""Shares of the time for finding the alternatives, and for the final comparison of the program."""
+ROUNDS, LEAST_SECONDS = 16, 0.25
+"""Rounds of a batch, and its least seconds: these tell gains of 1 % of a call."""
 
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """Another option at a choice point: calls of kernels that it removes and adds."""
-
-    point: Site
-    option: str
-    removed: Counter[str]
-    added: Counter[str]
-    prims: tuple[PrimFunc, ...] = field(default=(), repr=False)
-
-    def overlaps(self, other: Alternative) -> bool:
-        """True if the two change the same kernels, so that they cannot be told apart together."""
-        return (
-            self.point.key == other.point.key
-            or not self.removed.keys().isdisjoint(other.removed)
-            or not self.added.keys().isdisjoint(other.added)
-        )
+BUILD_SECONDS = 0.3
+"""Seconds to build a kernel until some were built."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An alternative, with the seconds per round of the kernels it removes and of those it adds."""
+    """A move, with the seconds per round of the kernels it removes and of those it adds, and the
+    share of a call that it was hoped to gain."""
 
-    alternative: Alternative
+    move: Move
     old: tuple[float, ...]
     new: tuple[float, ...]
+    hoped: float
 
     @property
     def verdict(self) -> Verdict:
         """True if the alternative is faster."""
         return compare([self.old, self.new])
+
+    @property
+    def gain(self) -> float:
+        """Seconds of a call."""
+        return float(self.verdict.seconds[0] - self.verdict.seconds[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class Decided:
     """The outcome. ``taken`` are the graph's choices from now on. ``contenders`` are kernels of
     options that lost by little and may win once they are tuned, ``points`` the keys of their choice
     points. ``place`` are the seconds of a call of each kernel in the program, by workload, and
-    ``trips`` the calls for each place that calls it."""
+    ``trips`` the calls for each place that calls it. ``tried`` are the choices with a gain that was
+    worth measuring, for the report."""
 
     taken: Taken
     decisions: tuple[Decision, ...] = ()
@@ -91,39 +92,21 @@ class Decided:
     points: frozenset[str] = frozenset()
     place: Mapping[str, float] = field(default_factory=dict[str, float])
     trips: Mapping[str, float] = field(default_factory=dict[str, float])
+    tried: tuple[TriedChoice, ...] = ()
+    records: tuple[MeasureRecord, ...] = ()
+    """Records of kernels that the program did not have, measured in their place."""
 
 
 @dataclass(slots=True)
 class GraphTuner:
-    """Measures the choices of one module. ``make`` builds it with some choices."""
+    """Measures the choices of one module. ``make`` builds it with some choices, ``logs`` know
+    kernels."""
 
     variants: Variants
     make: Callable[[Taken], Built]
     key: TargetKey
     program: str = ""
-
-    def alternatives(
-        self, taken: Taken, only: frozenset[str] | None = None, end: float = float("inf")
-    ) -> list[Alternative]:
-        """Returns the options of choice points (with the keys ``only``) that are not taken and make
-        other kernels, as far as they are found until ``end`` on the monotonic clock."""
-        base = self.variants.of(taken)
-        alternatives: list[Alternative] = []
-        for key, point in base.sites.items():
-            if only is not None and key not in only:
-                continue
-            for option in point.options:
-                if option == current(point, taken) or len(alternatives) >= MOST_ALTERNATIVES:
-                    continue
-                if alternatives and time.monotonic() > end:
-                    return alternatives
-                other = self.variants.of({**taken, key: option})
-                added = other.workloads - base.workloads
-                removed = base.workloads - other.workloads
-                if added or removed:
-                    prims = tuple(p for p in other.prims if self.variants.hash_of(p) in added)
-                    alternatives.append(Alternative(point, option, removed, added, prims))
-        return alternatives
+    logs: Sequence[LogView] = ()
 
     def decide(
         self,
@@ -133,7 +116,8 @@ class GraphTuner:
         only: frozenset[str] | None = None,
         profile: Rounds | None = None,
     ) -> Decided:
-        """Measures alternatives to ``taken`` for ``seconds``, those with the most time first.
+        """Measures alternatives to ``taken`` for ``seconds``, those that are hoped to gain most
+        first.
 
         ``profile`` has the times of the kernels as they are, if known. No batch is begun that
         would end late, judging by those before. Other options are taken only if the whole program
@@ -142,101 +126,150 @@ class GraphTuner:
         begun = time.monotonic()
         if seconds <= 0:
             return Decided(taken)
-        alternatives = self.alternatives(taken, only, begun + FINDING * seconds)
-        if not alternatives:
+        graph = Graph(self.variants, taken, KernelTimes(self.key, self.logs))
+        if not any(len(s.options) > 1 for s in self.variants.of(taken).sites.values()):
             return Decided(taken)
         base = self.make(taken)
-        alone = profile or kernel_rounds([base], arrays, min(0.1 * seconds, 1.0))[0]
-        whole = sum(_cost(alone, alone.places))
-        weights = [(sum(_cost(alone, a.removed)), a) for a in alternatives]
-        weights = [(w, a) for w, a in weights if w >= LEAST_SHARE * whole]
-        weights.sort(key=lambda entry: -entry[0])
-        measured: list[Measured] = []
-        place: dict[str, float] = {}
-        trips: dict[str, float] = {}
-        batches = self._batches(taken, [a for _, a in weights])
+        graph.times.measured(profile or kernel_rounds([base], arrays, min(0.1 * seconds, 1.0))[0])
+        calls = self.variants.of(taken).workloads.items()
+        whole = sum(n * graph.times.expected(w) for w, n in calls if graph.times.known(w))
+        graph.find(only, begun + FINDING * seconds)
+        graph.find_pairs(LEAST_GAIN * whole, begun + (FINDING + PAIRING) * seconds)
+        measured: dict[Move, Measured] = {}
+        hoped: dict[Move, float] = {}
+        records: list[MeasureRecord] = []
+        each = BUILD_SECONDS
         end = begun + (1 - JUDGING) * seconds  # the comparison of the whole takes time as well
-        longest = 0.0
-        for number, batch in enumerate(batches):
+        longest = (2 * FEWEST_ROUNDS + 2) * whole  # the calls of a batch take this long at least
+        while True:
+            worth = {m: graph.gain(m) / whole for m in graph.moves() if m not in measured}
+            worth = {move: gain for move, gain in worth.items() if gain >= LEAST_GAIN}
+            hoped |= worth
             start = time.monotonic()
-            if start > end or (number and start + longest > end):
+            batch = self._batch(graph, list(worth), (end - start - longest) / each)
+            if not batch:
                 break
-            built = self.make({**taken, **{a.point.key: a.option for a in batch}})
-            share = (end - start) / (len(batches) - number) - (time.monotonic() - start)
+            options = dict(option for move in batch for option in move)
+            unknown = {w for move in batch for w in graph.unknown(move)}
+            built = self.make({**taken, **options})
+            each = 0.5 * (each + (time.monotonic() - start) / max(1, len(unknown)))
+            share = min(0.5 * (end - start), max(LEAST_SECONDS, 2 * ROUNDS * whole))
             old, new = kernel_rounds([base, built], arrays, max(0.0, share))
-            place |= {w: robust_seconds(s) for w, s in new.seconds.items()}
-            trips |= {w: new.trips(w) for w in new.places}
-            measured += [Measured(a, _cost(old, a.removed), _cost(new, a.added)) for a in batch]
-            least = (2 * FEWEST_ROUNDS + 2) * whole  # the calls of a batch take this long at least
-            longest = max(longest, least, 0.5 * (time.monotonic() - start))
-        decided = self._judged(taken, base, measured, arrays, min(1.0, JUDGING * seconds))
-        large = {id(a) for weight, a in weights if weight >= CONTENDER_SHARE * whole}
-        close = [m.alternative for m in measured if id(m.alternative) in large and m.verdict.close]
-        prims = tuple(p for a in close for p in a.prims)
-        points = frozenset(a.point.key for a in close)
-        return replace(decided, contenders=prims, points=points, place=place, trips=trips)
+            graph.times.measured(new)
+            records += self._records(built, new, unknown)
+            for move in batch:
+                change = graph.change(move)
+                costs = _cost(old, change.removed), _cost(new, change.added)
+                measured[move] = Measured(move, *costs, hoped[move])
+        decided = self._judged(graph, base, measured, arrays, min(1.0, JUDGING * seconds))
+        decided = replace(decided, records=tuple(records))
+        return self._with_contenders(graph, decided, measured, hoped, whole)
 
-    def _batches(
-        self, taken: Taken, alternatives: Sequence[Alternative]
-    ) -> list[list[Alternative]]:
-        """Returns alternatives that can be built together: none changes what another one
-        changes."""
-        base = self.variants.of(taken).workloads
-        batches: list[list[Alternative]] = []
-        for alternative in alternatives:
-            for batch in batches:
-                if not any(alternative.overlaps(other) for other in batch):
-                    batch.append(alternative)
-                    break
-            else:
-                batches.append([alternative])
-        result: list[list[Alternative]] = []
-        for batch in batches:
-            # Choices may interact after all: then each alternative is a batch of its own.
-            expected = Counter(base)
-            for alternative in batch:
-                expected.subtract(alternative.removed)
-                expected.update(alternative.added)
-            options = {a.point.key: a.option for a in batch}
-            together = self.variants.of({**taken, **options}).workloads
-            same = {w: n for w, n in expected.items() if n} == dict(together)
-            result += [batch] if same else [[a] for a in batch]
-        return result
+    def _records(
+        self, built: Built, rounds: Rounds, unknown: Collection[str]
+    ) -> Iterator[MeasureRecord]:
+        """Yields records of the kernels that were not known, as they ran in their place."""
+        assert built.parts is not None
+        between = bytes_between(built.parts)
+        for name, prim in built.parts.prims.items():
+            workload, chosen = workload_of(prim), built.chosen[name]
+            if workload.hash in unknown and workload.hash in rounds.seconds and not prim.sizes:
+                yield MeasureRecord(
+                    workload,
+                    self.key,
+                    tuple(chosen.schedule.to_json()),
+                    chosen.sketch,
+                    rounds.seconds[workload.hash],
+                    time=timestamp(),
+                    version=own_version(),
+                    cache="place",
+                    between=between.get(workload.hash, {}),
+                )
+
+    def _batch(self, graph: Graph, moves: Sequence[Move], kernels: float) -> list[Move]:
+        """Returns the first of the moves that can be measured together: all that do not change
+        what others do, as far as so many new kernels can be built."""
+        batch: list[Move] = []
+        count = 0
+        for move in moves:
+            count += len(graph.unknown(move))
+            if count > kernels:
+                break
+            if graph.is_sum([*batch, move]):
+                batch.append(move)
+        return batch
 
     def _judged(
         self,
-        taken: Taken,
+        graph: Graph,
         base: Built,
-        measured: Sequence[Measured],
+        measured: Mapping[Move, Measured],
         arrays: Sequence[Array],
         seconds: float,
     ) -> Decided:
-        """Takes the fastest option of each choice point, unless they slow the whole program
-        down."""
-        by_point: dict[str, list[Measured]] = {}
-        for entry in measured:
-            by_point.setdefault(entry.alternative.point.key, []).append(entry)
-        wanted = dict(taken)
-        for key, entries in by_point.items():
-            faster = [m for m in entries if m.verdict.faster]
-            if faster:
-                best = max(faster, key=lambda m: m.verdict.speedup)
-                wanted[key] = best.alternative.option
-        if wanted != dict(taken):
-            calls = whole_calls([base, self.make(wanted)], arrays, seconds)
-            if compare(calls).slower:
-                wanted = dict(taken)
-        return Decided(
-            wanted, tuple(self._decision(entries, taken, wanted) for entries in by_point.values())
-        )
+        """Takes what gains most, unless it slows the whole program down."""
+        faster = sorted((m for m in measured.values() if m.verdict.faster), key=lambda m: -m.gain)
+        taken: list[Move] = []
+        for move in (m.move for m in faster):
+            points = {point for other in taken for point, _ in other}
+            if points.isdisjoint(p for p, _ in move) and graph.is_sum([*taken, move]):
+                taken.append(move)
+        wanted = {**graph.taken, **dict(option for move in taken for option in move)}
+        if taken and compare(whole_calls([base, self.make(wanted)], arrays, seconds)).slower:
+            wanted = dict(graph.taken)
+        return Decided(wanted, tuple(self._decisions(graph, list(measured.values()), wanted)))
 
-    def _decision(self, entries: Sequence[Measured], taken: Taken, wanted: Taken) -> Decision:
-        point = entries[0].alternative.point
-        options = [Option(current(point, taken), entries[0].old)]
-        options += [Option(m.alternative.option, m.new) for m in entries]
-        place = [o.name for o in options].index(current(point, wanted))
-        where = Workload(point.key, point.text)
-        return Decision(point.about, where, self.key, tuple(options), place, self.program)
+    def _decisions(
+        self, graph: Graph, measured: Sequence[Measured], wanted: Taken
+    ) -> list[Decision]:
+        """Returns a decision for each choice point that was measured."""
+        sites = {a.point.key: a.point for a in graph.alternatives}
+        decisions: list[Decision] = []
+        for key, site in sites.items():
+            seen = {dict(m.move)[key]: m for m in measured if key in dict(m.move)}
+            if not seen:
+                continue
+            first = next(iter(seen.values()))
+            options = [Option(current(site, graph.taken), first.old)]
+            options += [Option(option, m.new) for option, m in seen.items()]
+            place = [o.name for o in options].index(current(site, wanted))
+            where = Workload(key, site.text)
+            decisions.append(
+                Decision(site.about, where, self.key, tuple(options), place, self.program)
+            )
+        return decisions
+
+    def _with_contenders(
+        self,
+        graph: Graph,
+        decided: Decided,
+        measured: Mapping[Move, Measured],
+        hoped: Mapping[Move, float],
+        whole: float,
+    ) -> Decided:
+        """Adds the kernels that may yet win, and what was tried."""
+        large = [m for m in measured.values() if min(m.verdict.seconds) >= CONTENDER_SHARE * whole]
+        close = [m.move for m in large if m.verdict.close]
+        sites = {a.point.key: a.point for a in graph.alternatives}
+        tried = [
+            TriedChoice(
+                "; ".join(f"{sites[p].about} {o}: {sites[p].text}" for p, o in sorted(move)),
+                gain,
+                measured[move].gain / whole if move in measured else None,
+                all(decided.taken.get(p) == o for p, o in move),
+            )
+            for move, gain in hoped.items()
+            # What was measured for other moves may have shown that this one gains nothing.
+            if move in measured or graph.gain(move) >= LEAST_GAIN * whole
+        ]
+        return replace(
+            decided,
+            contenders=tuple(graph.prims[w] for m in close for w in graph.change(m).added),
+            points=frozenset(point for move in close for point, _ in move),
+            place=dict(graph.times.place),
+            trips=dict(graph.times.trips),
+            tried=tuple(tried),
+        )
 
 
 def _cost(rounds: Rounds, calls: Mapping[str, int]) -> tuple[float, ...]:

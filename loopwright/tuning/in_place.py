@@ -6,7 +6,7 @@
                 -> whole calls of base with these -> all of them, or none
 
 A kernel measured alone finds its operands where it left them itself, and has a core to itself. In a
-program neither need be so: a schedule that is faster alone, or a library, has to prove itself here.
+program neither need be so: a schedule that is faster alone has to prove itself here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..autotune.comparison import Verdict, compare
-from ..autotune.log.decision import COMPILED, Decision, Option
+from ..autotune.log.decision import Decision, Option
 from ..autotune.log.record import robust_seconds, target_key
-from ..autotune.select import Chosen, Origin
+from ..autotune.select import Chosen
 from ..autotune.workload import workload_of
 from ..ir.dataclass import dataclass
 from ..pipeline import Built, rebuilt
@@ -60,13 +60,12 @@ def keep_faster(
     arrays: Sequence[Array],
     seconds: float,
     program: str = "",
-    accept: Callable[[str, Verdict], bool] = lambda name, verdict: verdict.faster,
     fits: Callable[[int], bool] = lambda calls: True,
 ) -> Kept:
     """Compares two builds of the same graph for about ``seconds``, and keeps the faster kernels.
 
-    A kernel of ``other`` is taken if it is faster in its place and ``accept`` agrees (given its
-    name). Whole calls are left out if that many calls do not fit into the time that is left.
+    A kernel of ``other`` is taken if it is faster in its place. Whole calls are left out if that
+    many calls do not fit into the time that is left.
     """
     changed = changed_kernels(base, other)
     if not changed:
@@ -78,7 +77,7 @@ def keep_faster(
     if not changed:
         return Kept(other)
     verdicts = {n: compare([old.seconds[w], new.seconds[w]]) for n, w in changed.items()}
-    won = frozenset(n for n, verdict in verdicts.items() if accept(n, verdict))
+    won = frozenset(n for n, verdict in verdicts.items() if verdict.faster)
     built, calls = _with(base, other, changed, won), ()
     if won and fits(least_calls(2)):
         calls = whole_calls([base, built], arrays, (1 - KERNELS_SHARE) * seconds)
@@ -99,20 +98,16 @@ def keep_faster(
 
 
 def changed_kernels(base: Built, other: Built) -> dict[str, str]:
-    """Returns the workloads of kernels that ``other`` makes by another schedule or library, by
-    name, with one name for each workload."""
+    """Returns the workloads of kernels that ``other`` makes by another schedule, by name, with one
+    name for each workload."""
     if base.parts is None or other.parts is None:
         return {}
     names: dict[str, str] = {}
     for name, chosen in other.chosen.items():
         old = base.chosen.get(name)
-        if old is not None and _way(old) != _way(chosen):
+        if old is not None and old.schedule != chosen.schedule:
             names.setdefault(workload_of(other.parts.prims[name]).hash, name)
     return {name: workload for workload, name in names.items()}
-
-
-def _way(chosen: Chosen) -> object:
-    return chosen.sketch if chosen.origin == Origin.LIBRARY else chosen.schedule
 
 
 def _with(base: Built, other: Built, changed: Mapping[str, str], won: frozenset[str]) -> Built:
@@ -134,15 +129,12 @@ def decision_between(
     parts = builds[0].parts
     assert parts is not None
     ways = [built.chosen[name] for built in builds]
-    by_library = any(way.origin == Origin.LIBRARY for way in ways)
 
     def option(way: Chosen, samples: Sequence[float]) -> Option:
-        if by_library:
-            return Option(way.sketch if way.origin == Origin.LIBRARY else COMPILED, tuple(samples))
         return Option(way.sketch, tuple(samples), tuple(way.schedule.to_json()))
 
     return Decision(
-        "route" if by_library else "schedule",
+        "schedule",
         workload_of(parts.prims[name]),
         target_key(parts.target, parts.threads),
         tuple(map(option, ways, seconds)),

@@ -1,42 +1,40 @@
-"""The last comparison: the tuned program is never slower than before, nor than plain NumPy.
+"""The last comparison: the tuned program is never slower than before.
 
 ::
 
-    the first build, the last build; plain NumPy -> whole calls -> the fastest, for good
+    the first build, the last build -> whole calls -> the faster one, for good
 
 Kernels and choices in the graph were compared one by one, each in its place; this comparison is of
 all of them together. If the first build is faster than the last one, its choices and schedules
-become decisions in the log, so that every later build makes them again. If plain NumPy is clearly
-faster than compiled code, NumPy runs the function.
+become decisions in the log, so that every later build makes them again.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..autotune.comparison import COMPARISON, compare
-from ..autotune.log.decision import COMPILED, Decision, Option
+from ..autotune.comparison import compare
+from ..autotune.log.decision import Decision, Option
 from ..autotune.log.record import Workload, robust_seconds, target_key
-from ..autotune.select import Origin
 from ..autotune.workload import workload_of
+from ..extras import extra
 from ..ir.dataclass import dataclass
-from ..ir.errors import LoopwrightError
 from ..ir.graph.choices import Site
-from ..pipeline import Built, by_plain_numpy
-from ..release import is_plain
+from ..pipeline import Built
 from .in_place import decision_between
 from .interleaved import whole_calls
-from .plain_numpy import PlainNumpy, numpy_name, program_key
 from .variants import Taken, current
 
 __all__ = ["GraphChange", "Settled", "settle"]
 
 Array = np.ndarray[Any, Any]
+
+FRESH = ", in processes of their own"
+"""Suffix of the program in a decision whose times were measured so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,15 @@ class GraphChange:
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The build to use from now on, decisions for the log, and seconds of whole calls: ``before``
-    of the first build and ``after`` of this one."""
+    of the first build and ``after`` of this one, in processes of their own if they are ``fresh``.
+    ``undone``: the first build was faster, and is used again."""
 
     built: Built
     decisions: tuple[Decision, ...]
     before: float
     after: float
+    fresh: bool = False
+    undone: bool = False
 
 
 def settle(
@@ -67,66 +68,31 @@ def settle(
     seconds: float,
     program: str = "",
     calls: Sequence[Sequence[float]] = (),
+    fresh_seconds: float = 0.0,
 ) -> Settled:
     """Compares for about ``seconds``. ``calls`` are seconds of whole calls of the two builds, for
-    when there is no time to run them and NumPy again."""
-    plain = None if calls else _plain_numpy(last, arrays)
-    rounds = calls or _whole_calls([first, last, *([plain] if plain else [])], arrays, seconds)
-    built, took = last, rounds[1]
-    decisions: list[Decision] = []
-    if not is_plain(first) and compare(rounds[:2]).slower:
-        decisions += _back(first, last, change, rounds, program)
-        built, took = first, rounds[0]
-    if plain is not None:
-        faster = compare([took, rounds[2]]).clearly_faster
-        options = Option(COMPILED, tuple(took)), Option(numpy_name(), tuple(rounds[2]))
-        decisions.append(_about_numpy(last, options, faster, program))
-        if faster:
-            built, took = by_plain_numpy(built), rounds[2]
-    before, after = (robust_seconds(tuple(samples)) for samples in (rounds[0], took))
-    return Settled(built, tuple(decisions), before, after)
+    when there is no time to run them again. With ``fresh_seconds``, the builds run for so long in
+    processes of their own instead, unless none can be started."""
+    fresh = _fresh_calls([first, last], arrays, fresh_seconds)
+    rounds = fresh or calls or whole_calls([first, last], arrays, seconds)
+    before, after = (robust_seconds(tuple(samples)) for samples in rounds)
+    if not compare(rounds).slower:
+        return Settled(last, (), before, after, bool(fresh))
+    decisions = tuple(_back(first, last, change, rounds, program + FRESH * bool(fresh)))
+    return Settled(first, decisions, before, before, bool(fresh), undone=True)
 
 
-def _plain_numpy(last: Built, arrays: Sequence[Array]) -> Built | None:
-    """Returns the function run by NumPy; None if NumPy lacks an operator of it, or is far
-    slower."""
-    assert last.source is not None
-    if not PlainNumpy.fits(last.source.module):
-        return None
-    plain = by_plain_numpy(last)
-    (once,) = whole_calls([last], arrays, 0.0)
-    begun = time.perf_counter()
-    try:
-        plain.call(arrays)
-    except LoopwrightError:  # NumPy's results are not what the graph promises
-        return None
-    took = time.perf_counter() - begun
-    return plain if took <= COMPARISON.hopeless * min(once) else None
-
-
-def _whole_calls(
+def _fresh_calls(
     builds: Sequence[Built], arrays: Sequence[Array], seconds: float
-) -> list[tuple[float, ...]]:
-    """Returns whole calls of compiled builds, interleaved, and those of NumPy after them: the
-    threads of NumPy's library keep cores busy after every call, and made a program on two cores
-    seem to take twice as long."""
-    samples: dict[int, tuple[float, ...]] = {}
-    for plain in (False, True):
-        group = [n for n, built in enumerate(builds) if is_plain(built) is plain]
-        if group:
-            share = seconds * len(group) / len(builds)
-            samples |= zip(group, whole_calls([builds[n] for n in group], arrays, share))
-    return [samples[n] for n in range(len(builds))]
-
-
-def _about_numpy(
-    built: Built, options: tuple[Option, Option], taken: bool, program: str
-) -> Decision:
-    assert built.source is not None and built.parts is not None
-    text = f"the whole of {program}" if program else "all"
-    where = Workload(program_key(built.source.module), text)
-    key = target_key(built.parts.target, built.parts.threads)
-    return Decision("route", where, key, options, int(taken), program)
+) -> tuple[tuple[float, ...], ...]:
+    """Returns the samples of ``fresh_calls``; none without time, where the builds are the same, or
+    where no process can be started."""
+    if not seconds or builds[0].code_hash == builds[1].code_hash:
+        return ()
+    try:
+        return extra("fresh")(builds, arrays, seconds)
+    except (OSError, RuntimeError):  # of the system, such as a full disk
+        return ()
 
 
 def _back(
@@ -150,7 +116,6 @@ def _back(
     now = {workload_of(p).hash: last.chosen[n] for n, p in last.parts.prims.items()}
     for name, prim in first.parts.prims.items():
         old, new = first.chosen[name], now.get(workload_of(prim).hash)
-        library = new is not None and Origin.LIBRARY in (old.origin, new.origin)
-        if new is not None and old != new and (library or old.schedule != new.schedule):
+        if new is not None and old.schedule != new.schedule:
             named = replace(last, chosen={name: new})
             yield decision_between([first, named], name, seconds[:2], 0, program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import field
 from typing import TypeVar
@@ -15,16 +16,26 @@ __all__ = ["Stages"]
 _T = TypeVar("_T")
 _MESSAGE = 200
 
+CHOICES, SEARCH, COMPARISONS = "choices in the graph", "search", "comparisons"
+_KINDS = {
+    "the profile": CHOICES,
+    "choices in the graph": CHOICES,
+    "choices in the graph, again": CHOICES,
+    "the search": SEARCH,
+}
+
 
 @dataclass(slots=True)
 class Stages:
-    """Runs stages while ``plan`` has time for them; ``skipped`` lists those left out, and why.
+    """Runs stages while ``plan`` has time for them; ``skipped`` lists those left out, and why, and
+    ``seconds`` has what the others took.
 
     Only a log that cannot be written and an interrupt end tuning.
     """
 
     plan: TimePlan
     skipped: list[str] = field(default_factory=list[str])
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict[str, float](float))
 
     def run(
         self,
@@ -40,6 +51,7 @@ class Stages:
         if not self.plan.fits(calls, builds, late):
             self.skipped.append(f"{name}: no time left for it")
             return otherwise
+        begun = self.plan.elapsed
         try:
             return work()
         except LogError:
@@ -47,6 +59,14 @@ class Stages:
         except Exception as error:
             self.failed(name, error)
             return otherwise
+        finally:
+            self.seconds[_KINDS.get(name, COMPARISONS)] += self.plan.elapsed - begun
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """The seconds of all stages of a kind, in their order; what is in none is the start."""
+        start = {"start": self.plan.elapsed - sum(self.seconds.values())}
+        return start | {kind: self.seconds[kind] for kind in (CHOICES, SEARCH, COMPARISONS)}
 
     def failed(self, name: str, error: Exception) -> None:
         """Notes in one line that a stage failed."""

@@ -11,6 +11,7 @@ build. If they took more than ``MOST_KEPT_BACK`` of the budget, there are fewer 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,9 +23,21 @@ from .interleaved import least_calls
 
 __all__ = ["TimePlan"]
 
+LEAST_SEARCH = 0.6
+"""Share of the budget that the search has, unless the first build and the last comparisons leave
+less."""
 MOST_KEPT_BACK = 0.4
 MOST_OVER = 1.5
 """Multiple of its share that a choice in the graph may take: it comes before all others."""
+START_SECONDS = 0.6
+"""Seconds until two new processes answer."""
+BYTES_A_SECOND = 4e8
+"""Bytes of weights that are written, read and verified for two builds in a second."""
+FRESH_SLICE, FRESH_CALLS, FRESH_ROUNDS = 0.05, 2, 6
+"""Fewest seconds and calls for which one new process runs while the other waits, and fewest such
+rounds."""
+MOST_FRESH = 0.1
+"""Greatest share of the budget for comparing the first and the last build in new processes."""
 MOST_LATE, LATE_SHARE = 1.0, 0.1
 LAST_CALLS = 30
 """Fewest calls of all builds together in the last comparisons; see ``interleaved.py``."""
@@ -36,7 +49,8 @@ LAST_BUILDS = 1
 class TimePlan:
     """The budget ``limits`` from the moment ``begun`` on the clock ``now``.
 
-    ``call`` and ``build`` are the seconds of a call and of a build of the program, once known.
+    ``call`` and ``build`` are the seconds of a call and of a build of the program, once known, and
+    ``fresh`` those of a comparison in new processes, without a limit if there is to be none.
     """
 
     limits: Budget
@@ -45,6 +59,7 @@ class TimePlan:
     settings: TuneSettings = DEFAULT_SETTINGS
     call: float = 0.0
     build: float = 0.0
+    fresh: float = math.inf
 
     @property
     def total(self) -> float:
@@ -64,13 +79,14 @@ class TimePlan:
     def graph(self) -> float:
         """Seconds for choices in the graph before kernels are tuned."""
         share = self.settings.graph_share * self.left
-        return self.for_choices(min(self.settings.graph_seconds, share))
+        spare = (1 - LEAST_SEARCH) * self.total - self.elapsed - self.kept_back(choices=True)
+        return self.for_choices(min(self.settings.graph_seconds, share, max(0.0, spare)))
 
     @property
     def close_choices(self) -> float:
         """Seconds for measuring close choices once more, when their kernels are tuned."""
         share = self.settings.graph_share * self.total / 3
-        return self.for_choices(min(self.settings.graph_seconds / 3, share, 0.3 * self.left))
+        return self.for_choices(min(self.settings.graph_seconds / 3, share, 0.5 * self.left))
 
     @property
     def comparison(self) -> float:
@@ -82,6 +98,16 @@ class TimePlan:
         """True if that many calls and builds of the program fit into the time that is left and the
         seconds ``late``, by which a stage may exceed the budget."""
         return calls * self.call + builds * self.build <= self.left + late
+
+    def expect_fresh(self, constants: int) -> None:
+        """Sets ``fresh`` for a program with so many bytes of constants, whose ``call`` is known."""
+        slices = 2 * (1 + FRESH_ROUNDS) * max(FRESH_SLICE, FRESH_CALLS * self.call)
+        self.fresh = START_SECONDS + constants / BYTES_A_SECOND + slices
+
+    @property
+    def affords_fresh(self) -> bool:
+        """True if a comparison in new processes is worth its time, and there is time for it."""
+        return self.fresh <= min(MOST_FRESH * self.total, self.left + self.grace) < math.inf
 
     @property
     def grace(self) -> float:
@@ -97,6 +123,7 @@ class TimePlan:
         """Seconds of the stages after the search, with or without choices in the graph."""
         least = LAST_CALLS * self.call + LAST_BUILDS * self.build
         wanted = least + self.comparison + (self.close_choices if choices else 0.0)
+        wanted += self.fresh if self.fresh <= MOST_FRESH * self.total < math.inf else 0.0
         return min(wanted, MOST_KEPT_BACK * self.total)
 
     def search(self, choices: bool) -> Budget:

@@ -3,7 +3,7 @@
 ::
 
     first build -> choices in the graph -> search of the kernels -> close choices again
-                -> kernels in place -> NumPy's library -> the first build against the last
+                -> kernels in place -> the first build against the last
 
 Loaded only when something is tuned, so that ``import loopwright`` stays quick.
 """
@@ -34,16 +34,14 @@ from ..autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
 from ..autotune.program.in_program import InProgram, RolledBack
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult, TaskResult
-from ..autotune.progress import make_progress
+from ..autotune.progress import Silent, make_progress
 from ..autotune.ranges import AtPoint, Weights
 from ..autotune.request import TuneRequest
 from ..autotune.search.strategies import STRATEGIES
 from ..autotune.select import Chosen
-from ..autotune.space.analysis import prim_bytes
 from ..autotune.task import Task
 from ..autotune.workload import workload_of
 from ..codegen.machine import known_machine
-from ..codegen.reuse import bytes_in_loops
 from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..extras import extra
@@ -54,12 +52,12 @@ from ..ir.graph.structural import structural_hash
 from ..ir.loop.prim import PrimFunc
 from ..ir.pass_context import PassContext
 from ..ir.program.analysis import calls
+from ..ir.progress_line import progress
 from ..pipeline import (
     Built,
     build,
     called_kernels,
     logged_choices,
-    logged_routes,
     lower_module,
     preferences_of,
     session_log,
@@ -71,7 +69,7 @@ from .compare_at_sizes import ComparedAt, compare_at, schedule_at
 from .graph_choices import Decided, GraphTuner
 from .in_place import Kept, keep_faster
 from .interleaved import Rounds, kernel_rounds, least_calls
-from .library_route import route
+from .reuse import bytes_between
 from .settle import GraphChange, Settled, settle
 from .stages import Stages
 from .time_plan import TimePlan
@@ -81,12 +79,12 @@ __all__ = ["Tuned", "limits_of", "tune"]
 
 Array = np.ndarray[Any, Any]
 
-NO_LIBRARIES: Mapping[str, str] = {}
-"""Routes of a build in which every kernel is compiled."""
+SETTLE_CALLS = 6
+"""Fewest calls of the program for the last comparison: without time for them it is left out, unless
+it may have to undo something."""
 
-ROUTE_CALLS, SETTLE_CALLS = 8, 6
-"""Fewest calls of the program for two comparisons: without time for them they are left out, unless
-the second one may have to undo something."""
+LEAST_WORK = 2048
+"""Operations or bytes of a kernel below which calling it takes longer than running it."""
 
 PROFILE_SHARE = 0.1
 """Share of the time for choices in the graph that is spent on timing the current kernels."""
@@ -116,7 +114,8 @@ def tune(
     Goes on from the log's records; without a log they last as long as this process. Choices in the
     graph are measured both ways before the search, and close ones again after it. In the end the
     module as it was and as it is now run interleaved on ``arrays``, those of a call (random ones by
-    default): what is slower there is rolled back.
+    default): what is slower there is rolled back. With the budget "quick" there is neither: of
+    every kernel that the log does not know a few candidates are measured, the default among them.
 
     ``schedules`` are the user's own, measured first; see ``schedules_by_hand``. ``runner`` measures
     elsewhere (see ``elsewhere.py``): then nothing runs here. ``begun``, on the monotonic clock, is
@@ -125,7 +124,7 @@ def tune(
     ``options`` are those of ``pipeline.build``:
     target, log, threads, precision, passes, updates.
     """
-    request = request or TuneRequest()
+    request = (request or TuneRequest()).resolved()
     if request.strategy not in STRATEGIES:
         raise LoopwrightValueError(
             f"there is no strategy {request.strategy!r}; the strategies are {', '.join(STRATEGIES)}"
@@ -136,7 +135,20 @@ def tune(
     session.records.check_writable()  # makes the file: only once all of the request makes sense
     if runner is not None:
         return session.elsewhere(runner)
-    return session.run(given)
+    if session.limits.quick:
+        report = session.measure_few()
+        return Tuned(session.build(session.logged), report)
+    tuned = session.run(given)
+    return replace(tuned, report=replace(tuned.report, spent=session.stages.spent))
+
+
+def measure_few(module: Module, **options: Any) -> ProgramResult:
+    """Measures what the budget "quick" does, and builds nothing; ``options`` are those of
+    ``pipeline.build``."""
+    arguments = arguments_of(module, None, None, 0)
+    session = _Session(module, arguments, TuneRequest("quick").resolved(), {}, None, options)
+    session.records.check_writable()
+    return session.measure_few()
 
 
 def limits_of(budget: str | float | Budget | None, trials: int | None) -> Budget:
@@ -182,7 +194,9 @@ class _Session:
         self.key = target_key(self.target, self.threads)
         self.logged = logged_choices([self.records, *shipped_logs()], self.key)
         self.program = f"main {structural_hash(module)[:16]}"
-        self.graph = GraphTuner(self.variants, self.build, self.key, self.program)
+        self.graph = GraphTuner(
+            self.variants, self.build, self.key, self.program, [self.records, *shipped_logs()]
+        )
         self.arguments = arguments
         """The calls on which builds are compared: one for each size."""
         self.arrays = arguments[len(arguments) // 2].arrays  # choices in the graph go by one size
@@ -190,8 +204,8 @@ class _Session:
         """The schedule of the first build that has a workload, by its hash."""
         self.weights: dict[str, Weights] = {}
         """The points at which a kernel with symbolic sizes is tuned, by workload."""
-        self.around: dict[str, float] = {}
-        """The bytes that are touched in loops between two calls of a kernel, by workload."""
+        self.between: dict[str, dict[str, int]] = {}
+        """The bytes that are touched between two uses of each operand of a kernel, by workload."""
         self.inlined: set[str] = set()
         """Workloads of kernels that are a part of the code around them: a schedule does nothing."""
 
@@ -199,11 +213,10 @@ class _Session:
         self,
         taken: Taken | None = None,
         schedules: Mapping[str, Chosen] | None = None,
-        routes: Mapping[str, str] | None = NO_LIBRARIES,
     ) -> Built:
-        """Builds the module by the log, with the given choices, schedules and libraries instead."""
-        built = build(self.module, **self.options, taken=taken, schedules=schedules, routes=routes)
-        if built.parts is not None and routes is NO_LIBRARIES:
+        """Builds the module by the log, with the given choices and schedules instead."""
+        built = build(self.module, **self.options, taken=taken, schedules=schedules)
+        if built.parts is not None:
             for name, chosen in built.chosen.items():
                 workload = workload_of(built.parts.prims[name]).hash
                 self.schedule_before.setdefault(workload, chosen)
@@ -227,15 +240,13 @@ class _Session:
         report = extra("elsewhere")(
             runner, kernels_for, self.records, request, threads, self.schedules
         )
-        return Tuned(self.build(self.logged, routes=None), report)
+        return Tuned(self.build(self.logged), report)
 
     def run(self, given: Mapping[str, Sequence[Any]]) -> Tuned:
         """Runs all phases. A log that cannot be written and an interrupt end them early."""
         self.plan.build = self.plan.elapsed
         first = self.build(self.logged)
         self.plan.build = self.plan.elapsed - self.plan.build
-        if logged_routes([self.records, *shipped_logs()], self.key):
-            first = self.build(self.logged, routes=None)
         report = ProgramResult((), self.plan.elapsed, self.limits, "budget")
         try:
             with terminable():
@@ -249,12 +260,31 @@ class _Session:
             if report.completed:
                 with terminable():
                     return self.compare(first, decided, report)
-            report = replace(report, decisions=decided.decisions)
+            report = replace(report, decisions=decided.decisions, tried=decided.tried)
         except (LogError, KeyboardInterrupt) as error:
             stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
             report = replace(report, stopped=stopped)
         skipped = (*self.stages.skipped, *report.skipped)
-        return Tuned(self.build(routes=None), replace(report, skipped=skipped))
+        return Tuned(self.build(), replace(report, skipped=skipped))
+
+    def measure_few(self) -> ProgramResult:
+        """Measures a few candidates of each kernel that the log does not know."""
+        tasks = [
+            task
+            for task in self.tasks(self.variants.of(self.logged).prims, Decided(self.logged), None)
+            if best_of([self.records], task.workload.hash, task.key) is None
+            and max(task.flops, task.bytes) >= LEAST_WORK
+        ]
+        report = ProgramResult((), self.plan.elapsed, self.limits, "budget")
+        try:
+            if tasks:
+                request = replace(self.request, progress=self.request.progress or Silent())
+                with terminable(), progress("tuning"):
+                    report = tune_tasks(tasks, TOOLCHAIN, self.records, request, shipped_logs())
+        except (LogError, KeyboardInterrupt) as error:
+            stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+            report = replace(report, stopped=stopped)
+        return replace(report, seconds=self.plan.elapsed)
 
     def profile(self, first: Built) -> Rounds | None:
         """Returns the times of the kernels in the current program, None if they cannot be
@@ -262,10 +292,7 @@ class _Session:
 
         parts = first.parts
         if parts is not None:
-            in_loops = {} if parts.program.sizes else bytes_in_loops(parts.program)
-            for name, size in in_loops.items():
-                prim = parts.prims[name]
-                self.around[workload_of(prim).hash] = size - prim_bytes(prim)
+            self.between = bytes_between(parts)
             called = {call.kernel for call in calls(parts.program) if not call.inline}
             prims = parts.prims.items()
             self.inlined |= {workload_of(p).hash for n, p in prims if n not in called}
@@ -274,6 +301,8 @@ class _Session:
             (rounds,) = kernel_rounds([first], self.arrays, PROFILE_SHARE * self.plan.graph)
             each = rounds.seconds.items()
             self.plan.call = sum(robust_seconds(s) * rounds.calls[w] for w, s in each)
+            constants = parts.program.constants if parts is not None else ()
+            self.plan.expect_fresh(sum(c.value.nbytes for c in constants if c.value is not None))
             return rounds
 
         return self.stages.run("the profile", measured, None)
@@ -292,7 +321,7 @@ class _Session:
             lambda: self.graph.decide(taken, self.arrays, seconds, points, profile),
             Decided(taken),
         )
-        self.records.append(decided.decisions)
+        self.records.append([*decided.records, *decided.decisions])
         return decided
 
     def search(
@@ -329,7 +358,7 @@ class _Session:
 
         unsearched = ProgramResult((), self.plan.elapsed, self.limits, "budget")
         report = self.stages.run("the search", searched, unsearched)
-        return replace(report, budget=self.limits)
+        return replace(report, budget=self.limits, tried=decided.tried)
 
     def tasks(
         self, prims: Sequence[PrimFunc], decided: Decided, profile: Rounds | None
@@ -343,7 +372,7 @@ class _Session:
         place = {**decided.place, **{w: robust_seconds(s) for w, s in profiled.items()}}
         machine = known_machine(self.target)
         tasks = tasks_of(
-            prims, self.target, self.threads, self.stages.failed, self.around, self.weights
+            prims, self.target, self.threads, self.stages.failed, self.between, self.weights
         )
         return [
             replace(
@@ -393,22 +422,14 @@ class _Session:
             late=self.plan.grace,
         )
         self.records.append(kept.decisions)
-        routed = self.stages.run(
-            "the library",
-            lambda: route(kept.built, self.arrays, 0.2 * seconds, self.program),
-            Kept(kept.built),
-            calls=ROUTE_CALLS,
-            builds=1,
-        )
-        self.records.append(routed.decisions)
-        settled = self.settle(first, before, kept, routed.built, rechosen.taken, 0.3 * seconds)
+        settled = self.settle(first, before, kept, kept.built, rechosen.taken, 0.5 * seconds)
         self.records.append(settled.decisions)
         return self.finished(
             settled,
             kept,
             rechosen.taken,
             report,
-            (*decided.decisions, *rechosen.decisions, *routed.decisions, *settled.decisions),
+            (*decided.decisions, *rechosen.decisions, *settled.decisions),
         )
 
     def compare_at_sizes(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
@@ -473,7 +494,7 @@ class _Session:
         taken: Taken,
         seconds: float,
     ) -> Settled:
-        """Compares the first build with the last, and with plain NumPy."""
+        """Compares the first build with the last."""
         points = {**self.variants.of(self.logged).sites, **self.variants.of(taken).sites}
         # Without time for more calls, those of the comparison before this one have to do.
         same = before.code_hash == first.code_hash and last is kept.built
@@ -488,6 +509,7 @@ class _Session:
                 seconds,
                 self.program,
                 calls,
+                seconds if self.plan.affords_fresh else 0.0,
             ),
             Settled(last, (), kept.before, kept.after),
             calls=SETTLE_CALLS if first.code_hash == last.code_hash else 0,
@@ -507,6 +529,7 @@ class _Session:
             RolledBack(name, kept.workloads[name], *map(float, verdict.seconds))
             for name, verdict in undone.items()
         )
+        how = settled.fresh, settled.undone
         last_decisions = {d.workload.hash: d for d in decisions if d.about != "schedule"}
         calls = _called(self.variants.of(taken).workloads, report.tasks)
         with suppress(LogError):  # everything that counts is written
@@ -517,7 +540,7 @@ class _Session:
             tasks=_as_built(report.tasks, calls, {r.workload for r in rolled_back}, self.records),
             seconds=self.plan.elapsed,
             in_program=InProgram(
-                settled.before, settled.after, len(kept.verdicts), len(kept.won), rolled_back
+                settled.before, settled.after, len(kept.verdicts), len(kept.won), rolled_back, *how
             ),
             decisions=tuple(last_decisions.values()),
             skipped=(*self.stages.skipped, *report.skipped),

@@ -18,6 +18,7 @@ from loopwright.autotune.budget import Budget, BudgetClock, parse_budget
         ("200 trials", Budget(None, 200)),
         ("30s, 200 trials", Budget(30.0, 200)),
         (Budget(1.0, 2), Budget(1.0, 2)),
+        ("quick", Budget(quick=True)),
     ],
 )
 def test_budgets_are_understood(written: object, meant: Budget) -> None:

@@ -71,6 +71,10 @@ def test_a_saved_model_goes_on(tmp_path: Path) -> None:
     start = pairwise_accuracy(again.predict(unseen), true)
     again.update("a", *measured(SPACE, 300, 2))
     assert pairwise_accuracy(again.predict(unseen), true) > start
+    again.save(tmp_path / "both.ubj", 1)
+    both = XGBoostModel()
+    assert both.load(tmp_path / "both.ubj", 1)
+    np.testing.assert_allclose(both.predict(unseen), again.predict(unseen), atol=1e-5)
 
 
 def test_features_of_another_length_are_refused() -> None:

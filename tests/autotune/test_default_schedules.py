@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import loopwright as lw
 import numpy as np
 import pytest
@@ -177,6 +179,64 @@ def test_vectors_do_not_run_along_three_colours() -> None:
     )
     (variant,) = (default_variant(p, TARGET)[1] for p in prims)
     assert variant is not None and variant.tiling.extent(variant.tiling.vector_axis) == 6000
+
+
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(1, 1024, 1024), (8, 768, 3072)])
+def test_constants_that_are_read_once_are_streamed_in_panels(
+    rows: int, depth: int, columns: int
+) -> None:
+    """Reading them is the work: in memory's order, prefetched from far ahead, without blocks."""
+    weights = np.ones((depth, columns), np.float32)
+    (prim,) = kernels(lambda x: x @ weights, lw.f32[rows, depth])
+    steps = default_variant(prim, TARGET)[0].steps
+    assert [s.args[2:] for s in steps if s.name == "prefetch"] == [("k.1", 32)]
+    assert {s.name for s in steps} & {"pack", "prefetch_next"} == {"pack"}
+    assert next(s.args[1][0] for s in steps if s.name == "split" and s.args[0] == "k") == 1
+
+
+def test_two_rows_of_a_small_image_share_the_weights() -> None:
+    """As many pixels as L1 has ways, with windows that read again what their neighbours read."""
+    prim = parse_prim(
+        "prim @conv(x0: float32[9, 9, 512], x1: float32[3, 3, 512, 512] const)"
+        " -> out: float32[512, 7, 7] {\n  out[i, j, l] = sum(k: 3, r: 3, s: 512)"
+        " x0[j + k, l + r, s] * x1[k, r, s, i]\n}\n"
+    )
+    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)
+    steps = default_variant(prim, target)[0].steps
+    splits = {s.args[0]: s.args[1][-1] for s in steps if s.name == "split"}
+    assert {axis: splits[axis] for axis in "ijl"} == {"i": 32, "j": 2, "l": 7}
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(16, 32, 4096), (1, 128, 4096)])
+def test_cores_with_few_tiles_have_equal_shares(rows: int, columns: int, depth: int) -> None:
+    """Tiles that one core alone would walk fastest leave the other idle: 12 of 16 rows, or all."""
+    (prim,) = kernels(lambda x, y: x @ y, lw.f32[rows, depth], lw.f32[depth, columns])
+    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20, cores=2)
+    steps = default_variant(prim, target)[0].steps
+    splits = {s.args[0]: s.args[1][1:] for s in steps if s.name == "split"}
+    counts = [n // prod(splits.get(axis, (n,))) for axis, n in (("i", rows), ("j", columns))]
+    assert prod(counts) % 2 == 0 and "parallel" in {s.name for s in steps}
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "fetched"), [(32, 6272, 0), (128, 1024, 1), (128, 10000, 1)]
+)
+def test_next_rows_are_fetched_where_they_do_not_evict_these(
+    rows: int, width: int, fetched: int
+) -> None:
+    (prim,) = kernels(softmax, lw.f32[rows, width])
+    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)
+    steps = default_variant(prim, target)[0].steps
+    assert sum(s.name == "prefetch" for s in steps) == fetched
+
+
+def test_blocks_of_rows_are_as_many_for_each_core() -> None:
+    weights = np.ones((96, 384), np.float32)
+    (prim,) = kernels(lambda x: x @ weights, lw.f32[3136, 96])
+    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20, cores=2)
+    steps = default_variant(prim, target)[0].steps
+    block = next(prod(s.args[1][1:]) for s in steps if s.name == "split" and s.args[0] == "i")
+    assert -(-3136 // block) % 2 == 0 and -(-3136 // block) * block < 1.02 * 3136
 
 
 def test_what_is_refused_gives_its_place_to_the_next_of_the_rules() -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from loopwright.autotune.measure import sandbox, verdicts
 from loopwright.autotune.measure.first_use import Subject, refusals
+from loopwright.autotune.measure.trial import Trial
 from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.kernel import Kernel, compile_kernel, emit_kernel
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
+from loopwright.ir.dtype import dtype_of
+from loopwright.ir.errors import InternalError
 from loopwright.ir.loop.expr import const, op
 from loopwright.ir.loop.nest import If, Loop, Stmt, Store, statements
 from loopwright.ir.loop.parser import parse_prim
@@ -107,6 +110,18 @@ def test_what_cannot_be_tried_is_not_used_and_not_remembered(
         patch.setattr(sandbox, "Job", no_process)
         assert "starts no process" in refusals(subjects, tmp_path)["good"]
     assert refusals(subjects, tmp_path) == {}
+
+
+def test_a_reference_that_fails_costs_the_schedule_and_not_the_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(trial: Trial) -> None:
+        raise InternalError("no reference")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trial, "evaluate", failing)
+        assert "no reference" in refusals({"good": planted("good")}, tmp_path)["good"]
+    assert refusals({"good": planted("good")}, tmp_path) == {}
 
 
 def _changed(body: Sequence[Stmt], victim: Stmt) -> Iterator[Stmt]:
@@ -226,3 +241,21 @@ def test_turns_that_wait_for_earlier_ones_are_refused(tmp_path: Path) -> None:
     text = TURNS.replace("NAME", good.kernel.name)
     waiting = replace(good, kernel=replace(good.kernel, code=ModuleText.of(text)))
     assert [*refusals({"waiting": waiting}, tmp_path)] == ["waiting"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_tried_as_other_floats_are(dtype: str, tmp_path: Path) -> None:
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    dtype_of(dtype)  # bfloat16 is known from its first use on
+    subjects = {
+        combiner: compiled(
+            parse_prim(
+                f"prim @f(x: {dtype}[8, 40]) -> y: {dtype}[8] {{\n"
+                f"  t[i]: float32[8] = {combiner}(k: 40) float32(x[i, k])\n"
+                f"  y[i] = {dtype}(t[i])\n}}"
+            )
+        )
+        for combiner in ("sum", "max")
+    }
+    assert not refusals(subjects, tmp_path)

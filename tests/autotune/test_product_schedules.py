@@ -6,6 +6,7 @@ The caches are made small, so that small products meet every way of blocking the
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from loopwright.ir.schedule.apply import completed
 from loopwright.ir.schedule.steps import Schedule
 
 HOST = replace(Target.host(), cores=2, l1=2048, l2=8192, l3=65536)
+SERVER = Target("x86-64-v4", cores=1, l1=48 << 10, l2=2 << 20, l3=32 << 20)
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
 
 
@@ -86,14 +88,25 @@ def test_panels_made_in_cache_tiles(isa, flags):
     check(prim, variant.schedule(pieces), target, left, right)
 
 
-def test_what_few_rows_use_is_read_in_the_order_of_memory():
+@pytest.mark.parametrize(
+    ("target", "const", "ahead"),
+    [
+        (HOST, " const", [("out", "w.packed", "k.1", 32)]),  # L2 does not hold the panels
+        (SERVER, " const", []),
+        (HOST, "", [("out", "w", "j.1", 1)]),
+    ],
+)
+def test_what_few_rows_use_is_read_in_the_order_of_memory(
+    target: Target, const: str, ahead: list[Any]
+) -> None:
+    """Constants are packed in that order; other operands stay as they lie."""
     prim = parse_prim(
-        "prim @f(x: float32[6, 64], w: float32[64, 1024] const) -> out: float32[6, 1024] {\n"
+        f"prim @f(x: float32[6, 64], w: float32[64, 1024]{const}) -> out: float32[6, 1024] {{\n"
         " out[i, j] = sum(k: 64) x[i, k] * w[k, j] }"
     )
-    steps = [str(s) for s in default_schedule(prim, HOST)[0].steps]
-    assert not any(s.startswith("pack") for s in steps)
-    assert "prefetch('out', 'w', 'j.1', 1)" in steps
+    steps = default_schedule(prim, target)[0].steps
+    assert [s.args for s in steps if s.name == "prefetch"] == ahead
+    assert any(s.name == "pack" for s in steps) == bool(const)
 
 
 def test_what_stays_in_the_second_cache_is_read_as_it_lies():
@@ -232,10 +245,39 @@ def test_a_panel_that_fits_the_first_cache_stays_there(
     m: int, k: int, known: bool, panels: int
 ) -> None:
     """All rows pass over it, if they come from the second cache; else a tile passes over many."""
-    target = Target("x86-64-v4", cores=2, l1=48 << 10, l2=2 << 20, l3=32 << 20)
-    schedule, _ = default_schedule(product(m, k, 1024, "float32", False, False, known), target)
+    schedule, _ = default_schedule(product(m, k, 1024, "float32", False, False, known), SERVER)
     (factors,) = (s.args[1] for s in schedule.steps if s.name == "split" and s.args[0] == "j")
     assert (factors[1] == 1) if panels == 1 else (factors[1] >= panels), factors
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "divided"),
+    [(784, 256, 512, "i.0"), (196, 384, 96, "i.0"), (49, 512, 2048, "j.0")],
+)
+def test_cores_divide_rows_unless_the_panels_are_large(
+    m: int, k: int, n: int, divided: str
+) -> None:
+    prim = product(m, k, n, "float32", False, False, True)
+    schedule, _ = default_schedule(prim, replace(SERVER, cores=2))
+    (loop,) = (s.args[0] for s in schedule.steps if s.name == "parallel")
+    assert loop.split("*")[0] == divided
+    if divided == "i.0":
+        (chunks,) = (s.args[1] for s in schedule.steps if s.name == "split" and s.args[0] == "i")
+        tiles = -(-m // chunks[-1])
+        assert -(-chunks[0] // 2) * chunks[1] <= 1.08 * tiles / 2  # as many for each core
+    alone, _ = default_schedule(prim, SERVER)
+    order = next(s.args[0] for s in alone.steps if s.name == "reorder")
+    assert order.index("j.0") < order.index("i.0")
+
+
+def test_a_batch_of_products_passes_matrix_by_matrix() -> None:
+    prim = parse_prim(
+        "prim @f(x: float32[49, 16, 256], w: float32[16, 256, 256] const) -> "
+        "out: float32[16, 49, 256] { out[p, i, j] = sum(k: 256) x[i, p, k] * w[p, k, j] }"
+    )
+    order = next(s.args[0] for s in default_schedule(prim, SERVER)[0].steps if s.name == "reorder")
+    places = [order.index(loop) for loop in ("p.0", "i.0", "j.0", "i.1")]
+    assert places == sorted(places)
 
 
 def test_rules_say_how_an_operand_is_copied_and_know_schedules_that_do_not():

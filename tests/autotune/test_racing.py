@@ -31,10 +31,10 @@ TASK = synthetic_task()
 
 
 class Stopwatch:
-    """Entrants take what ``warm`` and ``cold`` say, with noise that only adds time."""
+    """Entrants take what ``warm`` and ``place`` say, with noise that only adds time."""
 
-    def __init__(self, warm: Sequence[float], cold: Sequence[float], noise: float) -> None:
-        self.times = {"warm": warm, "cold": cold}
+    def __init__(self, warm: Sequence[float], place: Sequence[float], noise: float) -> None:
+        self.times = {"warm": warm, "place": place}
         self.noise = noise
         self.rng = np.random.default_rng(5)
         self.asked: list[tuple[int, str]] = []
@@ -57,8 +57,8 @@ def test_a_clear_race_is_short() -> None:
     watch = Stopwatch([1.0, 0.7, 1.2], [3.0, 3.0, 3.0], 0.02)
     found = race(entrants(3), watch)  # type: ignore[arg-type]
     assert found.confidence > 0.99 and found.rounds == DEFAULT_SETTINGS.leader_rounds
-    assert watch.asked == [(3, "warm"), (3, "cold")]
-    assert all(r.raced and r.cache == "warm" and r.other_cache_seconds for r in found.records)
+    assert watch.asked == [(3, "warm")]
+    assert all(r.raced and r.cache == "warm" for r in found.records)
 
 
 def test_a_close_race_goes_on_and_losers_leave_it() -> None:
@@ -88,9 +88,9 @@ def test_confidence_is_what_it_says() -> None:
 
 
 def test_what_counts_decides() -> None:
-    """Fast with warm caches, slow with cold ones: where cold ones count, it loses."""
+    """Fast with warm caches, slow in the program: where that counts, it loses."""
     winners = []
-    for cache in ("warm", "cold"):
+    for cache in ("warm", "place"):
         watch = Stopwatch([1.0, 0.8], [2.0, 3.0], 0.001)
         found = race(entrants(2), watch, cache)  # type: ignore[arg-type]
         back = [MeasureRecord.from_json(r.to_json()) for r in found.records]
@@ -103,6 +103,26 @@ def test_what_counts_decides() -> None:
         best = fastest(pooled_costs([other, *back]))
         assert best is not None and best[1].schedule[0][1] == winners[-1]
     assert winners == [[1], [0]]
+
+
+def test_times_in_a_program_count_before_times_alone() -> None:
+    def one(tile: int, cache: str, time: str, *seconds: float) -> MeasureRecord:
+        key, between = TASK.key, {"x1": 1 << 27} if cache == "place" else {}
+        record = MeasureRecord(
+            TASK.workload, key, (["tile", [tile]],), "", seconds, time=time, cache=cache
+        )
+        return replace(record, between=between)
+
+    alone = [one(1, "warm", "2026-01-01", 1.0), one(2, "warm", "2026-01-01", 0.8)]
+    here = [one(1, "place", "2026-01-02", 1.1), one(3, "place", "2026-01-02", 1.5)]
+    back = [MeasureRecord.from_json(r.to_json()) for r in [*alone, *here]]
+    assert back == [*alone, *here] and back[-1].between == {"x1": 1 << 27}
+    costs = {key: cost for key, (cost, _) in pooled_costs(back).items()}
+    # Of the second schedule only a time alone is known; nothing says how much longer it takes.
+    assert [*costs.values()] == [1.1, 0.8, 1.5]
+    raced = replace(here[0], raced=True, other_cache_seconds=(0.55,))
+    first, second, third = (cost for cost, _ in pooled_costs([*alone, *here, raced]).values())
+    assert first == 1.1 and second == pytest.approx(0.8 * 2 * 1.1) and third > 1.5
 
 
 def test_failures_leave_the_race() -> None:
@@ -122,29 +142,36 @@ def test_failures_leave_the_race() -> None:
 
 def test_real_kernels_are_raced_both_ways() -> None:
     task = planted.make_task()
+    far = dict.fromkeys((b.name for b in (*task.prim.params, *task.prim.output_buffers)), 1 << 24)
+    task = replace(task, cache="place", between=far)
     with NativeMeasurer(task, planted.TOOLCHAIN, planted.SETTINGS) as measurer:
         both = [Candidate((("plant", "good", delay),)) for delay in (1, 3000)]
         found = race(
-            both, measurer, "cold", replace(planted.SETTINGS, leader_rounds=7, most_leader_rounds=7)
+            both,
+            measurer,
+            "place",
+            replace(planted.SETTINGS, leader_rounds=7, most_leader_rounds=7),
         )
     fast, slow = found.records
-    assert fast.cache == "cold" and len(fast.seconds) == 7 and len(fast.other_cache_seconds) == 3
-    assert fast.cost < slow.cost and found.confidence > 0.9
-    # 8,000 bytes from memory take longer than from the caches, whatever the machine is at.
-    assert min(fast.seconds) > min(fast.other_cache_seconds)
+    assert fast.cache == "place" and len(fast.seconds) == 7 and len(fast.other_cache_seconds) == 3
+    assert fast.between == far and fast.cost < slow.cost
 
 
 def test_the_rest_of_the_program_says_which_cache_counts() -> None:
     def doubling(size: int) -> PrimFunc:
         body = op("multiply", read("x0", (symbol("i"),), FLOAT32), const(2.0, FLOAT32))
         stage = Stage(Buffer("out", (size,), FLOAT32), (Axis("i", size),), body)
-        return PrimFunc("double", (Buffer("x0", (size,), FLOAT32),), ("out",), (stage,))
+        params = (Buffer("x0", (size,), FLOAT32, constant=True),)
+        return PrimFunc("double", params, ("out",), (stage,))
 
-    target = replace(Target.host(), l3=1 << 20)
-    (alone,) = tasks_of([doubling(1 << 20)], target, 1)
+    (alone,) = tasks_of([doubling(1 << 20)], Target.host(), 1)
     assert alone.cache == "warm"  # called again and again, it finds what its size leaves it
-    small, large = tasks_of([doubling(1 << 10), doubling(1 << 20)], target, 1)
-    assert (small.cache, large.cache) == ("cold", "warm")
+    small, large = tasks_of([doubling(1 << 10), doubling(1 << 20)], Target.host(), 1)
+    assert (small.cache, large.cache) == ("place", "warm")
+    assert small.between == {"x0": 8 << 20} and not large.between
+    far = {small.workload.hash: {"x0": 100 << 20, "out": 0}}
+    small, _ = tasks_of([doubling(1 << 10), doubling(1 << 20)], Target.host(), 1, between=far)
+    assert small.between == {"x0": 100 << 20, "out": 0}
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.5])

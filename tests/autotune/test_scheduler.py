@@ -127,3 +127,14 @@ def test_round_robin_gives_everyone_a_turn() -> None:
     for state in states:
         state.exhausted = True
     assert RoundRobin(states).next() is None
+
+
+def test_kernels_that_matter_are_tried_before_the_end() -> None:
+    large = TaskState(weight=1.0, place=1.0, slices=[(1.0, 1.0)], best=1.0)
+    small = TaskState(weight=1.0, place=0.02, floor=0.0199)
+    tiny = TaskState(weight=1.0, place=0.002)
+    scheduler = TaskScheduler([large, small, tiny])
+    assert scheduler.next() == 0 == scheduler.next(left=60.0)  # there is next to nothing to gain
+    assert scheduler.next(left=3.0) == 1  # but it has a share of the time
+    small.after_slice(1.0, 0.02)
+    assert scheduler.next(left=1.0) == 0

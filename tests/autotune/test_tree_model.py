@@ -13,6 +13,7 @@ import pytest
 from loopwright.autotune.model.cost_model import XGBoostModel
 from loopwright.autotune.model.shipped import read_model, sample_logs, shipped_model
 from loopwright.autotune.model.tree_model import ModelFileError, TreeModel
+from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.space.feature_list import FEATURE_NAMES, FEATURE_VERSION
 
 from bench.standins import SyntheticSpace
@@ -40,6 +41,20 @@ def test_it_predicts_what_xgboost_predicts(saved: Path) -> None:
     assert len(ours.predict(features[:0])) == 0
     with pytest.raises(ValueError, match="3 features, but the model knows 20"):
         ours.predict(np.zeros((2, 3), np.float32))
+
+
+def test_the_members_of_a_model_disagree_and_their_mean_is_its_prediction(saved: Path) -> None:
+    space = SyntheticSpace((512, 96, 300))
+    features = space.features(space.sample(200, np.random.default_rng(1)))
+    model = TreeModel.load(saved)
+    opinions = model.opinions(features)
+    assert opinions.shape == (DEFAULT_SETTINGS.members, 200)
+    assert np.allclose(opinions.mean(axis=0), model.predict(features), atol=1e-6)
+    assert (opinions.std(axis=0) > 0).any()
+    data = json.loads(model.source)
+    data["learner"]["attributes"]["loopwright_members"] = "7"
+    with pytest.raises(ModelFileError, match="trees are not those of 7 members"):
+        TreeModel.from_json(json.dumps(data))
 
 
 def test_going_on_from_a_read_model(saved: Path) -> None:

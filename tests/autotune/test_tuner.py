@@ -211,7 +211,7 @@ def test_kill_9_at_random_moments_loses_nothing_acknowledged(tmp_path: Path) -> 
     path = tmp_path / "log"
     rng = np.random.default_rng(11)
     acknowledged = 0
-    for seed in range(20):
+    for seed in range(8):
         tuner = start(path, seed, "1h")
         assert tuner.stdout is not None
         acknowledged = int(tuner.stdout.readline())

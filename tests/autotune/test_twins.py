@@ -62,7 +62,7 @@ def test_no_two_candidates_have_the_same_nest(prim: Any, threads: int) -> None:
     schedules = proposals(task_of(prim, Target.host(), threads), 3, TuningLog())
     steps = [on_one_thread(s) if threads == 1 else s for s in schedules]
     nests = {apply_schedule(prim, Schedule.from_json(s)) for s in steps}
-    assert len(nests) == len(schedules) > 20
+    assert len(nests) == len(schedules) > 8
 
 
 def test_the_twins_of_what_a_log_has_are_not_measured_again() -> None:

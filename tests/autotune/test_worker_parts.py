@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from loopwright.autotune.measure.transport import (
     read_frame,
     write_frame,
 )
+from loopwright.autotune.measure.worker_process import WorkerProcess
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.target import Target
@@ -107,3 +109,15 @@ def test_expressions_travel_between_processes() -> None:
     assert pickle.loads(pickle.dumps(whole)) is whole  # interned there, too
     size = pickle.loads(pickle.dumps(i * n + 1))
     assert size == i * n + 1 and hash(size) == hash(i * n + 1)
+
+
+def test_workers_of_a_tuner_are_forked_from_one_process() -> None:
+    with WorkerProcess() as first, WorkerProcess(cpus=frozenset({0})) as second:
+        first.start()
+        second.start()
+        parents = {
+            int(Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[1])
+            for worker in (first, second)
+        }
+        assert len(parents) == 1 and os.getpid() not in parents
+        assert second.pid is not None and os.sched_getaffinity(second.pid) == {0}

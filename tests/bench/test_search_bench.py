@@ -18,6 +18,7 @@ from bench.search_tasks import HELD_OUT, held_out_tasks
 from bench.standins import SyntheticMeasurer, synthetic_task
 from bench.throughput import Throughput
 from bench.time_to_quality import incumbents
+from bench.zero_trial import ratios
 
 TASK = synthetic_task()
 
@@ -132,3 +133,17 @@ def test_slices_by_expected_gain_beat_round_robin(name: str) -> None:
         gains.append(in_turn / planned)
     assert min(gains) > 0.995 and max(gains) > 1.05
     assert float(np.exp(np.mean(np.log(gains)))) > 1.02
+
+
+def test_what_the_model_is_worth_is_said_in_ratios_of_times() -> None:
+    seconds = {"default": 2.0, "zero": 1.8, "model 0": 2.2, "model 1": 1.5, "quick": 1.5}
+    assert ratios(seconds | {"search": 1.2}) == pytest.approx(
+        {
+            "zero trials over the default": 0.9,
+            "the model's first over the default": 1.1,
+            "the best of eight over the default": 0.75,
+            "zero over the search": 1.5,
+            "quick over the search": 1.25,
+            "default over the search": 2.0 / 1.2,
+        }
+    )

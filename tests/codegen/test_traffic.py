@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.codegen.reuse import reuse_distances
+from loopwright.codegen.reuse import bytes_between_uses, reuse_distances
 from loopwright.codegen.target import CACHE_LINE as LINE
 from loopwright.codegen.target import Target
 from loopwright.codegen.traffic import Traffic, traffic_of
@@ -252,3 +252,28 @@ def test_masked_lanes_move_at_most_a_vector() -> None:
     prim = parse_prim("prim @f(x: float32[n]) -> out: float32[n] for n in 0..999 { out[i] = x[i] }")
     nest = apply_schedule(prim, Schedule((split("i", (8, 64)), vectorize("i.1")))).at({"n": 100})
     assert 400 <= traffic_of(nest, Target())["l1"].read <= 448
+
+
+def test_bytes_between_uses_go_by_memory() -> None:
+    """%u lies where %t was when @g read it; weights come around once in a call of the program."""
+    program = parse_program("""
+program @main(@in %x: float32[4], @in %w: float32[64], @out %y: float32[4]) {
+  %t = alloc float32[4] at 64
+  call @f(@in %x, @in %w, @out %t)
+  %s = alloc float32[8] at 0
+  call @g(@in %t, @out %s)
+  free %t
+  %u = alloc float32[8] at 64
+  call @h(@in %s, @out %u)
+  free %s
+  call @k(@in %u, @out %y)
+  free %u
+}
+""")
+    total = 16 + 256 + 16 + 32 + 32  # %x, %w, %y, and the arena; %t is a part of %u
+    f, g, h, k = bytes_between_uses(program)
+    assert f == [total - 16, total - 256, 0]  # @k read %u where %t is
+    assert g == [0, total - 32]
+    # One half of %u was last touched by @g, as %t; the other by @k, the whole arena but it ago.
+    assert h == [0, (0 + total - 16 - 16) // 2]
+    assert k == [0, total - 16]

@@ -220,6 +220,26 @@ def test_large_windows_are_windows_in_every_layout(layout: str, isa: str) -> Non
     assert variant is not None and variant.name.startswith("window"), variant
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "kernel", "goes_down"),
+    [(192, 28, 3, False), (128, 24, 3, False), (144, 24, 3, True), (240, 28, 5, True)],
+)
+def test_one_vector_goes_down_all_rows_where_its_lines_stay_in_l1(
+    channels: int, size: int, kernel: int, goes_down: bool
+) -> None:
+    """Places 768 bytes apart share a quarter of the sets of L1, places 576 bytes apart use all."""
+    w = np.ones((channels, 1, kernel, kernel), np.float32)
+    traced = lw.compile(
+        lambda x: lw.nn.conv2d(
+            x, w, padding=kernel // 2, groups=channels, data_layout="NHWC", kernel_layout="OIHW"
+        )
+    ).trace(lw.f32[1, size, size, channels])
+    (prim,) = kernels_of(lower_module(traced.module)).values()
+    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20).with_threads(1)
+    _, variant = default_variant(prim, target)
+    assert variant is not None and bool(variant.defaults[0]["vectors_outer"]) == goes_down
+
+
 @pytest.mark.parametrize("channels", [16, 24])
 def test_vectors_are_not_gathered_along_an_image_of_few_channels(channels: int) -> None:
     """The last convolution of a network writes channels first what it reads channels last."""

@@ -24,6 +24,7 @@ EXTRAS = (
     "loopwright.torch_model",
     "loopwright.tracer.frontends",
     "loopwright.tuning.elsewhere",
+    "loopwright.tuning.fresh",
 )
 """Modules and packages that the core does without; see ``loopwright/extras.py``."""
 

@@ -197,7 +197,7 @@ def test_a_share_that_is_none_is_refused(share: float) -> None:
 
 
 def test_options_that_are_not_understood() -> None:
-    with pytest.raises(lw.LoopwrightTypeError, match='tune is "background"'):
+    with pytest.raises(lw.LoopwrightTypeError, match='tune is "quick", "background"'):
         lw.compile(layers, tune="soon")
     with pytest.raises(lw.LoopwrightValueError, match='"idle" or "normal"'):
         lw.Background(priority="high")

@@ -13,7 +13,6 @@ from loopwright.debug.minimise import anonymous, minimised
 from loopwright.debug.wide import TooLongError, flat, result_of, values_of
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Module
-from loopwright.tuning.plain_numpy import PlainNumpy
 
 SECRET = np.linspace(0, 1, 8, dtype=np.float32)
 
@@ -73,10 +72,6 @@ def test_an_evaluation_gives_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(wide, "MOST_EVALUATED", 1_000_000)
     with pytest.raises(TooLongError, match="too deep"):
         results(recursive, X[:2], wide=True)
-
-
-def test_plain_numpy_is_for_straight_lines() -> None:
-    assert not PlainNumpy.fits(PROGRAM)
 
 
 def mentions(operator: str) -> Callable[[Module], bool]:

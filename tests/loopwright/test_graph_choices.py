@@ -7,6 +7,7 @@ from pathlib import Path
 
 import loopwright as lw
 import numpy as np
+import pytest
 from loopwright.autotune.log.decision import Decision, Option
 from loopwright.autotune.log.record import Workload, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
@@ -15,8 +16,10 @@ from loopwright.codegen.target import Target
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
+from loopwright.tuning.alternatives import Graph
 from loopwright.tuning.graph_choices import GraphTuner
-from loopwright.tuning.variants import Variants
+from loopwright.tuning.kernel_times import KernelTimes
+from loopwright.tuning.variants import Taken, Variants
 
 RNG = np.random.default_rng(0)
 X = RNG.random((64, 256), np.float32)
@@ -43,29 +46,62 @@ def graph(slow: set[str]) -> GraphTuner:
     return GraphTuner(Variants(MODULE, Preferences()), made, KEY, "main")
 
 
+def alternatives(taken: Taken, only: frozenset[str] | None = None) -> Graph:
+    """The alternatives of ``net``, whose kernels take as long as is expected."""
+    found = Graph(Variants(MODULE, Preferences()), taken, KernelTimes(KEY))
+    found.find(only)
+    return found
+
+
 def test_alternatives_are_what_else_the_graph_could_be() -> None:
-    tuner = graph(set())
-    flips = tuner.alternatives({})
+    found = alternatives({})
+    flips = found.alternatives
     assert [(f.point.about, f.option) for f in flips] == [("fusion", "apart")] * 2
     for flip in flips:
-        assert sum(flip.removed.values()) == 1 and sum(flip.added.values()) == 2
-        assert {tuner.variants.hash_of(p) for p in flip.prims} == set(flip.added)
-    back = tuner.alternatives({flips[0].point.key: "apart"})
+        assert sum(flip.change.removed.values()) == 1 and sum(flip.change.added.values()) == 2
+        assert found.prims.keys() >= flip.change.added.keys() | flip.change.removed.keys()
+    first, second = (f.point.work for f in flips)  # the larger product is first
+    assert first > second > 0
+    back = alternatives({flips[0].point.key: "apart"}).alternatives
     assert ("fusion", "fused") in [(f.point.about, f.option) for f in back]
-    assert tuner.alternatives({}, frozenset()) == []
+    assert alternatives({}, frozenset()).alternatives == []
 
 
-def test_alternatives_that_do_not_touch_share_a_program() -> None:
-    tuner = graph(set())
-    assert [len(batch) for batch in tuner._batches({}, tuner.alternatives({}))] == [2]
+def test_alternatives_that_do_not_touch_are_measured_together() -> None:
+    found = alternatives({})
+    assert found.is_sum([a.move for a in found.alternatives])
+    slow = {w for a in found.alternatives for w in a.change.removed}
+    found.times.place |= dict.fromkeys(slow, 1.0)
+    assert set(found.moves()) == {a.move for a in found.alternatives}
+
+
+def test_what_is_measured_for_one_move_is_known_for_all() -> None:
+    found = alternatives({})
+    first, _ = found.alternatives
+    found.times.place |= dict.fromkeys(first.change.removed, 1.0)
+    assert found.unknown(first.move) == set(first.change.added)
+    found.times.place |= dict.fromkeys(first.change.added, 0.25)
+    assert not found.unknown(first.move) and found.gain(first.move) == 0.5
+    assert found.moves()[0] == first.move
 
 
 def test_what_is_quicker_in_place_is_taken(tmp_path: Path) -> None:
-    first, second = graph(set()).alternatives({})
-    kept = graph(set(second.added)).decide({}, [X], 3.0)
+    first, second = alternatives({}).alternatives
+    kept = graph(set(second.change.added)).decide({}, [X], 3.0)
     assert kept.taken.get(second.point.key, "fused") == "fused"
-    decided = graph(set(first.removed)).decide({}, [X], 3.0)
+    decided = graph(set(first.change.removed)).decide({}, [X], 3.0)
     assert decided.taken[first.point.key] == "apart"  # others may be as quick either way
+    (tried,) = (t for t in decided.tried if t.taken)
+    assert tried.measured is not None and tried.measured > 0.3 and "apart" in str(tried)
+    # What its kernels took is known from now on.
+    assert {r.workload.hash for r in decided.records} >= set(first.change.added)
+    assert all(r.ok and r.cache == "place" and r.target == KEY for r in decided.records)
+    again = KernelTimes(KEY, [TuningLog()])
+    again.logs[0].append(decided.records)
+    again.place |= dict.fromkeys(first.change.removed, 1.0)
+    again.expect(first.change.added, first.change.removed, alternatives({}).prims)
+    costs = {r.workload.hash: r.cost for r in decided.records}
+    assert all(again.expected(w) == pytest.approx(costs[w], rel=0.2) for w in first.change.added)
     # The other one is too small a share of the time to be worth measuring.
     (decision,) = decided.decisions
     assert (decision.workload.hash, decision.winner.name) == (first.point.key, "apart")
@@ -80,7 +116,7 @@ def test_what_is_quicker_in_place_is_taken(tmp_path: Path) -> None:
 def test_builds_with_either_option_compute_the_same(tmp_path: Path) -> None:
     expected = net.function(X)
     log = tmp_path / "log"
-    for flip in graph(set()).alternatives({}):
+    for flip in alternatives({}).alternatives:
         options = (Option("fused", (2.0,)), Option("apart", (1.0,)))
         site = Workload(flip.point.key, flip.point.text)
         TuningLog(log).append(Decision("fusion", site, KEY, options, 1))

@@ -141,20 +141,6 @@ def test_bench_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "results agree to 0e+00" in capsys.readouterr().out
 
 
-def test_numpy_runs_the_program_where_that_is_quicker() -> None:
-    """A program of NumPy's operators on the traced graph leaves its operands alone."""
-    from loopwright.codegen.runtime.buffers import ArraySpec
-    from loopwright.tuning.plain_numpy import PlainNumpy
-
-    x, g = arrays()
-    traced = lw.compile(step).trace(x, g)
-    specs = [ArraySpec(a.shape, a.dtype) for a in (x, g)]
-    total, changed = PlainNumpy(traced.module, specs).call([x, g])
-    np.testing.assert_array_equal(x, arrays()[0])
-    np.testing.assert_array_equal(changed, after_a_step())
-    np.testing.assert_allclose(total, (changed * changed).sum(), rtol=1e-6)
-
-
 def raised(function: Callable[..., Any], *args: Any) -> str:
     compiled = function if isinstance(function, lw.CompiledFunction) else lw.compile(function)
     with pytest.raises(lw.LoopwrightError) as caught:

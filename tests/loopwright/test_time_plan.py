@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.autotune.budget import Budget, BudgetClock
 from loopwright.tuning import interleaved
-from loopwright.tuning.time_plan import LAST_BUILDS, LAST_CALLS, MOST_KEPT_BACK, TimePlan
+from loopwright.tuning.time_plan import (
+    LAST_BUILDS,
+    LAST_CALLS,
+    LEAST_SEARCH,
+    MOST_KEPT_BACK,
+    TimePlan,
+)
 
 
 class Clock:
@@ -61,7 +67,7 @@ def test_the_search_gets_most_of_the_time() -> None:
     clock = Clock()
     plan = TimePlan(Budget(60.0), clock.seconds, clock, call=1e-3, build=0.2)
     clock.run(1.0)
-    assert plan.graph <= 0.15 * 60
+    assert 0.0 < plan.graph <= 0.2 * 60
     clock.run(plan.graph)
     budget = plan.search(choices=False)
     assert budget.seconds is not None and budget.seconds > 0.7 * 60
@@ -76,14 +82,37 @@ def test_slow_programs_leave_time_for_the_search() -> None:
     assert budget.seconds == pytest.approx(6.0)  # something is tried, however late it is
 
 
+def test_choices_leave_the_search_its_share() -> None:
+    clock = Clock()
+    plan = TimePlan(Budget(60.0), clock.seconds, clock, call=0.05, build=4.0)
+    clock.run(8.0)
+    assert plan.graph == pytest.approx((1 - LEAST_SEARCH) * 60 - 8.0 - plan.kept_back(choices=True))
+    clock.run(plan.graph)
+    assert plan.search(choices=True).seconds == pytest.approx(LEAST_SEARCH * 60)
+    clock.run(30.0)
+    assert plan.graph == 0.0
+
+
 def test_a_choice_that_takes_longer_than_its_share_is_not_begun() -> None:
     clock = Clock()
     plan = TimePlan(Budget(6.0), clock.seconds, clock, call=0.15, build=0.3)
     assert plan.graph == plan.close_choices == 0.0
     plan.call, plan.build = 0.01, 0.1
-    assert plan.graph == pytest.approx(0.15 * 6) and plan.close_choices > 0.0
+    assert plan.graph == pytest.approx(0.2 * 6) and plan.close_choices > 0.0
     clock.run(5.0)
     assert plan.fits(calls=50, builds=5) and not plan.fits(calls=60, builds=5)
+
+
+def test_new_processes_have_a_share_of_a_budget_in_seconds() -> None:
+    clock = Clock()
+    plan = TimePlan(Budget(60.0), clock.seconds, clock, call=1e-3, build=0.2)
+    without = plan.kept_back(choices=False)
+    assert not plan.affords_fresh
+    plan.fresh = 5.0
+    assert plan.affords_fresh and plan.kept_back(choices=False) == pytest.approx(without + 5.0)
+    plan.fresh = 7.0
+    assert not plan.affords_fresh and plan.kept_back(choices=False) == without
+    assert not TimePlan(Budget(trials=100), 0.0, Clock(), fresh=1.0).affords_fresh
 
 
 def test_without_a_limit_in_seconds_nothing_is_infinite() -> None:

@@ -13,11 +13,12 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import kernels, pipeline
+from loopwright.autotune.workload import workload_of
 from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen.machine import estimated_machine
 from loopwright.codegen.module_text import ModuleText
-from loopwright.codegen.reuse import bytes_in_loops
 from loopwright.ir.program.nodes import Alloc, Program, nested_bodies, with_nested_bodies
+from loopwright.tuning.reuse import bytes_between
 from loopwright.tuning.tasks import list_tasks
 
 compare_module = importlib.import_module("loopwright.debug.compare")
@@ -88,9 +89,9 @@ def test_kernels_in_loops_are_tasks_with_their_iterations() -> None:
     tasks = list_tasks(built, [X], 0.01)
     assert [task.calls for task in tasks if "matmul" in task.name] == [12]
     assert built.parts is not None
-    around = bytes_in_loops(built.parts.program)
-    (product,) = [size for name, size in around.items() if "matmul" in name]
-    assert W.nbytes < product < 2 * W.nbytes
+    (name,) = [name for name in built.parts.prims if "matmul" in name]
+    between = bytes_between(built.parts)[workload_of(built.parts.prims[name]).hash]
+    assert max(between.values()) < 2 * W.nbytes  # weights are used in the iteration before
 
 
 def test_tuning_runs_the_loops(tmp_path: Path) -> None:

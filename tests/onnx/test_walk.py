@@ -126,3 +126,12 @@ def test_opset_and_attribute_decide_about_the_row() -> None:
     with pytest.raises(lw.UnsupportedError) as caught:
         lw.from_onnx(by_attribute)
     assert caught.value.notes == ("attribute axes of ReduceSum: y",)
+
+
+def test_parts_may_be_long() -> None:
+    """Each part has to be an array that can be made; their sizes are not those of one array."""
+    sizes = np.array([768, 768, 768])
+    names = ["a", "b", "c"]
+    nodes = [make("Split", ["x", "sizes"], names, axis=1), make("Sum", names, ["y"])]
+    f = lw.from_onnx(model(nodes, [value("x", [1, 2304])], ["y"], {"sizes": sizes}))
+    assert f.module.main.params[0].type.shape == (1, 2304)

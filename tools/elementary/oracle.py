@@ -33,6 +33,7 @@ _NUMPY: dict[str, Callable[..., Array]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "erf": _erf,
+    "exp_weight": np.exp,
     "sigmoid": _sigmoid,
     "truncate_mod": np.fmod,
     "floor_mod": np.mod,

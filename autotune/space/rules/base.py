@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, product
 from math import prod
-
-import numpy as np
+from operator import mul
 
 from ....codegen.target import Target
+from ....ir.schedule.columns import Column, least, most, when
 from ....ir.schedule.packing import copy_steps, pack_of
 from ....ir.schedule.steps import Step, fuse, parallel, split, stream
 from ..analysis import Access, Group
-from ..settings import COSTS, SKETCHES
+from ..settings import COSTS, PRODUCTS, SKETCHES
 from ..sketch import Sketch
-from ..tiling import Choices, Tiling
+from ..tiling import Choices, Tiling, axis_of
 
 __all__ = [
     "described",
@@ -27,6 +29,7 @@ __all__ = [
     "non_temporal_choices",
     "non_temporal_steps",
     "tail",
+    "unevenness",
     "up_to",
 ]
 
@@ -57,16 +60,30 @@ def least_repeats(tiling: Tiling) -> float:
 
 def fused_depth(tiling: Tiling, choices: Choices) -> int:
     """Returns how many outer loops to fuse so that every thread has a few iterations."""
-    values = tiling.values({name: np.array([value]) for name, value in choices.items()}, 1)
-    depth, total = 0, 1
-    for depth, trips in enumerate(tiling.outer_trips(values), 1):
-        total *= int(trips[0])
-        if (
-            total >= SKETCHES.iterations_per_core * tiling.target.cores
-            or depth == tiling.knobs["parallel"][-1]
-        ):
-            break
-    return depth if total > 1 else 0
+    steps = tiling.build(**{**choices, "parallel": tiling.knobs["parallel"][-1]})
+    totals = list(accumulate(shared_trips(steps, tiling.group.extents), mul))
+    enough = SKETCHES.iterations_per_core * tiling.target.cores
+    depth = next((d for d, total in enumerate(totals, 1) if total >= enough), len(totals))
+    return depth if totals and totals[depth - 1] > 1 else 0
+
+
+def shared_trips(steps: Iterable[Step], extents: Mapping[str, int]) -> list[int]:
+    """Returns the iterations of each loop that is shared among the threads, outermost first, for
+    these extents of the axes. Loops of axes that are not among them are those of copies."""
+    inner = {s.args[0]: s.args[1][1:] for s in steps if s.name == "split"}
+    for step in steps:
+        loops = step.args[0].split("*") if step.name == "parallel" else []
+        trips: list[int] = []
+        for loop in loops:
+            axis = axis_of(loop)
+            blocks, extent = inner.get(axis, ()), extents.get(axis)
+            if extent is None:
+                break
+            number = int(loop.rpartition(".")[2]) if axis in inner else 0
+            trips.append(blocks[number - 1] if number else -(-extent // prod(blocks)))
+        if trips and len(trips) == len(loops):
+            return trips
+    return []
 
 
 def non_temporal_choice(tiling: Tiling) -> int:
@@ -80,6 +97,25 @@ def tail(extent: int, tile: int) -> list[tuple[int, int]]:
     return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
 
 
+def unevenness(tiling: Tiling, v: int, r: int, q: int) -> float:
+    """Returns the work of the core that has most over an even share, where each has few tiles."""
+    cores, others = tiling.target.cores, prod(tiling.extent(a) for a in tiling.outer_axes)
+    axes = tiling.vector_axis, tiling.row_axis, tiling.second_row_axis
+    tails = [tail(tiling.extent(axis), size) for axis, size in zip(axes, (v * tiling.lanes, r, q))]
+    count = others * prod(sum(n for n, _ in ends) for ends in tails)
+    if count > PRODUCTS.few_tiles * cores or cores == 1 or least_repeats(tiling) > 1:
+        return 1.0
+    sizes = [
+        size
+        for each in product(*tails)
+        for size in [prod(s for _, s in each)] * (others * prod(n for n, _ in each))
+    ]
+    shares = [0] * cores
+    for size in sorted(sizes, reverse=True):
+        shares[shares.index(min(shares))] += size
+    return max(shares) * cores / sum(sizes)
+
+
 def up_to(limit: int, values: tuple[int, ...]) -> tuple[int, ...]:
     """The values not above ``limit``; 1 if there are none."""
     return tuple(v for v in values if v <= limit) or (1,)
@@ -87,34 +123,31 @@ def up_to(limit: int, values: tuple[int, ...]) -> tuple[int, ...]:
 
 def split_step(axis: str, extent: int, *inner: int) -> Step:
     """A split of ``axis`` into loops of these inner sizes, with as many iterations as it takes."""
-    return split(axis, (max(1, -(-extent // prod(inner))), *inner))
+    return split(axis, (most(1, -(-extent // prod(inner))), *inner))
 
 
 def parallel_steps(outer: list[str], count: int) -> list[Step]:
     """The outermost ``count`` loops fused and shared among the threads."""
-    count = min(count, len(outer))
-    if count == 0:
-        return []
-    if count == 1:
-        return [parallel(outer[0])]
-    return [fuse(*outer[:count]), parallel("*".join(outer[:count]))]
+    count = least(count, len(outer))
+    steps = when(count == 1, *map(parallel, outer[:1]))
+    for depth in range(2, len(outer) + 1):
+        steps += when(count == depth, fuse(*outer[:depth]), parallel("*".join(outer[:depth])))
+    return steps
 
 
 def pack_steps(group: Group, step: Step) -> list[Step]:
     """The step that packs a parameter, and those that arrange its copy if it is not a constant."""
     constant = any(p.constant for p in group.prim.params if p.name == step.args[0])
-    copies = (
-        ()
-        if constant
-        else copy_steps(pack_of(group.prim, step), SKETCHES.copied_rows, SKETCHES.shared_copy)
-    )
+    if constant or isinstance(step.args[2], Column):  # of many schedules: how they copy is the same
+        return [step]
+    copies = copy_steps(pack_of(group.prim, step), SKETCHES.copied_rows, SKETCHES.shared_copy)
     return [step, *copies]
 
 
 def non_temporal_steps(group: Group, wanted: int) -> list[Step]:
     """Returns the steps for non-temporal stores of the group's results, if ``wanted``."""
     outputs = [s.name for s in group.stages if s.name in group.prim.outputs]
-    return [stream(name) for name in outputs] if wanted else []
+    return when(wanted, *map(stream, outputs))
 
 
 def non_temporal_choices(group: Group, target: Target) -> tuple[int, ...]:

@@ -7,6 +7,9 @@ since they are read element by element and spread over the lanes. What is kept i
 scores, for as many rows as a register tile has lanes: ``[keys, rows]``. Long rows are cut into
 pieces (``blockwise``), so that the block stays in L1; the rows of the first operand
 are copied once per block, transposed; the result is transposed on its way out.
+
+Limits are the multiply-adds, and the exponentials, which use the same ports; causal masks leave out
+pieces, so that half a piece and half a block of rows along the diagonal are computed in vain.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from ....ir.dims import Dim, as_int, symbols
 from ....ir.errors import ScheduleError
 from ....ir.loop.expr import Op, Read, walk
 from ....ir.loop.prim import PrimFunc, Stage
+from ....ir.schedule.columns import least
+from ....ir.schedule.columns import most as greatest
 from ....ir.schedule.primitives import state_of
 from ....ir.schedule.skipping import is_masked
 from ....ir.schedule.steps import (
@@ -212,14 +217,14 @@ class Chain(Tiling):
         return before_second and self.block in {a.name for a in stage.axes}
 
     def width(self, vectors: int) -> int:
-        return min(vectors * self.lanes, self.extent(self.vector_axis))
+        return least(vectors * self.lanes, self.extent(self.vector_axis))
 
     def unrolled(self, stage: Stage, choices: Choices) -> int:
         """Returns the unrolled iterations of a contraction's innermost loop."""
         extent = self.extent(stage.reduce_axes[-1].name)
         most = choices["k_unroll"]
         if stage is not self.roles.first:
-            most = max(CHAIN.unroll, most)
+            most = greatest(CHAIN.unroll, most)
         return max(u for u in range(1, most + 1) if extent % u == 0)
 
     def build(self, **choices: int) -> list[Step]:
@@ -242,7 +247,7 @@ class Chain(Tiling):
             matrix = stage in (self.roles.first, self.roles.second)
             if private and private[-1] not in split_of:
                 rows = choices["rows"] if matrix else self.lanes
-                split_of[private[-1]] = min(rows, self.extent(private[-1]))
+                split_of[private[-1]] = least(rows, self.extent(private[-1]))
                 unrolled.append(inner)
             long = reduced[-1] if reduced else None
             if long is not None and (matrix or self.inside(stage) or self.block is None):

@@ -1,10 +1,15 @@
 """The ``lanes`` rule: vectors run along each stage's own innermost axis, reductions in lanes that
 are joined at the end: softmax and layer_norm over the last axis, row sums, dot products.
+
+Limits are the two ports for arithmetic where elements are costly (exp), the cache that holds the
+rows elsewhere, and for short rows the joining of lanes. Rows that are worked on together overlap
+these, and share what does not depend on the row; the next ones are prefetched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import ClassVar
@@ -14,6 +19,7 @@ import numpy as np
 from ....codegen.target import Target
 from ....ir.dims import as_int
 from ....ir.loop.prim import Stage
+from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
     Step,
     cache_write,
@@ -52,10 +58,6 @@ class Lanes(Tiling):
 
     kind: ClassVar[int] = Kind.LANES
 
-    @property
-    def inner_axis(self) -> str | None:
-        return lane_axis(self.group, self.group.main)
-
     @cached_property
     def lane_axes(self) -> frozenset[str]:
         axes = (lane_axis(self.group, s) for s in self.group.stages)
@@ -86,7 +88,7 @@ class Lanes(Tiling):
                     after.append(rfactor(stage.name, f"{axis}.1"))
                 continue
             extent = self.extent(axis)
-            width = min(choices["vectors"] * self.lanes, extent)
+            width = least(choices["vectors"] * self.lanes, extent)
             steps.append(split_step(axis, extent, width))
             inner.append(f"{axis}.0")
             vectors.append(f"{axis}.1")
@@ -100,8 +102,8 @@ class Lanes(Tiling):
         steps += after
         steps += [unroll(loop) for loop in rows]
         steps += [vectorize(loop) for loop in vectors]
-        if r is not None:
-            steps += [prefetch(stage, name, f"{r}.0") for stage, name in self.waited_for]
+        for stage, name in self.waited_for:
+            steps += when(choices["prefetch"], prefetch(stage, name, f"{r}.0"))
         steps += parallel_steps(outer, choices["parallel"])
         # Operands that the lanes would read with a stride are packed first.
         packs = [pack(name, axis, 1) for name, axis in _transposed_operands(group).items()]
@@ -110,32 +112,31 @@ class Lanes(Tiling):
 
     @cached_property
     def waited_for(self) -> tuple[tuple[str, str], ...]:
-        """Stages and parameters whose next rows are prefetched.
+        """Stages and parameters whose next rows may be prefetched.
 
-        The first stage that reads a row waits for memory while nothing is computed, unless the last
-        one that reads it, which finds it in L1, prefetches the next one. That pays for operands
-        that L2 does not hold as a whole.
+        The first stage that reads a row waits for L2 or memory while nothing is computed, unless
+        the second one, which finds it in L1, prefetches the next one. That pays for operands that
+        L1 does not hold as a whole.
         """
-        group, far = self.group, self.target.l2 // 2
+        group = self.group
         readers: dict[str, list[str]] = {}
         for stage in group.stages:
             accesses = [a for a in group.accesses[stage.name] if self._walks_rows(a)]
             for name in dict.fromkeys(a.buffer for a in accesses):
                 readers.setdefault(name, []).append(stage.name)
-        sizes = {p.name: as_int(p.size) * p.dtype.bytes for p in group.prim.params}
         return tuple(
-            (stages[-1], name)
+            (stages[1], name)
             for name, stages in readers.items()
-            if len(stages) > 1 and sizes.get(name, 0) > far
+            if len(stages) > 1 and self._param_bytes.get(name, 0) > self.target.l1
         )
+
+    @cached_property
+    def _param_bytes(self) -> dict[str, int]:
+        return {p.name: as_int(p.size) * p.dtype.bytes for p in self.group.prim.params}
 
     def _walks_rows(self, access: Access) -> bool:
         row = self.row_axis
         return row is not None and not access.irregular and access.depends(row)
-
-    @property
-    def always_packed(self) -> frozenset[str]:
-        return frozenset(_transposed_operands(self.group))
 
     def defaults(self) -> list[Choices]:
         most = self._rows_at_once()
@@ -144,6 +145,7 @@ class Lanes(Tiling):
             c = self.base_choices()
             c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
             c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
+            c["prefetch"] = min(c["prefetch"], int(self._next_rows_pay(c["rows"])))
             c["parallel"] = parallel_depth(self, c)
             c["non_temporal"] = non_temporal_choice(self)
             candidates.append(c)
@@ -168,15 +170,26 @@ class Lanes(Tiling):
         read = {a.buffer for s in group.stages for a in group.accesses[s.name]}
         read &= {p.name for p in group.prim.params}
         maps = len(group.stages) - len(group.reductions)
-        row_bytes = width * group.element_bytes * (len(read) + maps + len(self.waited_for))
+        far = [name for _, name in self.waited_for if self._param_bytes[name] > self.target.l2 // 2]
+        row_bytes = width * group.element_bytes * (len(read) + maps + len(far))
         costly = any(expression_cost(s) > LANES.costly for s in group.reductions)
-        for rows in (2,) if costly else (LANES.rows, 2):
+        for rows in (LANES.costly_rows, 2) if costly else (LANES.rows, 2):
             few = count < 4 * rows * self.target.cores
-            long = costly and self.waited_for and rows * width > LANES.long_row
+            long = costly and far and rows * width > LANES.long_row
             near = self._shares_once or rows * row_bytes <= self.target.l1 * LANES.l1_share
             if not few and not long and near:
                 return rows
         return 1
+
+    def _next_rows_pay(self, rows: int) -> bool:
+        """True if so many next rows, brought from L2, stay in L1 beside those under way. What comes
+        from further away is worth fetching anyway."""
+        count = prod(self.extent(a) for a in self.group.shared)
+        sizes = [self._param_bytes[name] for _, name in self.waited_for]
+        return all(
+            size > self.target.l2 // 2 or 2 * rows * size <= count * self.target.l1
+            for size in sizes
+        )
 
     @cached_property
     def _shares_once(self) -> bool:
@@ -313,4 +326,5 @@ def _lanes_of(group: Group, target: Target) -> Lanes:
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(shared)) + 1)),
         "non_temporal": non_temporal_choices(group, target),
     }
-    return Lanes(group, target, None, row, None, None, (), tables)
+    tiling = Lanes(group, target, None, row, None, None, (), tables)
+    return replace(tiling, knobs={**tables, "prefetch": (1, 0) if tiling.waited_for else (0,)})

@@ -19,6 +19,7 @@ from ....codegen.target import CACHE_LINE, Target
 from ....ir.dataclass import dataclass
 from ....ir.dims import as_int
 from ....ir.loop.symmetry import symmetric_axes
+from ....ir.schedule.columns import among, most, when
 from ....ir.schedule.steps import Schedule, Step, mirror
 from ...protocols import BoolArray
 from ..analysis import Group
@@ -36,17 +37,13 @@ __all__ = ["Mirror", "sketches"]
 class Mirror(Tile):
     """See the module. A block is square: ``cache_rows`` follows from the other knobs."""
 
-    @property
-    def is_mirrored(self) -> bool:
-        return True
-
     def build(self, **choices: int) -> list[Step]:
         high = choices["cache_vectors"] * choices["vectors"] * self.lanes // choices["rows"]
-        steps = super().build(**{**choices, "cache_rows": max(1, high)})
+        steps = super().build(**{**choices, "cache_rows": most(1, high)})
         outer = [*self.outer_axes, f"{self.vector_axis}.0", f"{self.row_axis}.0"]
-        count = min(choices["parallel"], len(outer))
-        last = outer[-1] if count < len(outer) else "*".join(outer)
-        return [*steps, mirror(self.group.main.name, last)]
+        all_fused, name = choices["parallel"] >= len(outer), self.group.main.name
+        steps += when(all_fused, mirror(name, "*".join(outer)))
+        return [*steps, *when(among(all_fused, (0,)), mirror(name, outer[-1]))]
 
     def defaults(self) -> list[Choices]:
         tables, room = self.knobs, int(self.target.l2 * PRODUCTS.cache_share)
@@ -95,8 +92,10 @@ class Mirror(Tile):
         return sorted(ranked)
 
     def _share(self, panels: int, vectors: int) -> float:
-        values = {"cache_vectors": np.array([panels]), "vectors": np.array([vectors])}
-        return float(self.share(values)[0])
+        """Returns the share of the elements that are computed in blocks of so many panels."""
+        block, extent = panels * vectors * self.lanes, self.extent(self.vector_axis)
+        whole, rest = divmod(extent, block)
+        return (1 + (whole * block**2 + rest**2) / extent**2) / 2
 
     def _panels(self, vectors: int, rows: int) -> int:
         """Returns the number of adjacent register tiles in the smallest square block."""
@@ -110,7 +109,8 @@ class Mirror(Tile):
         width = self.cache_width(values)
         squares = (width % values["rows"] == 0) & self._has_blocks(width)
         squares &= 2 * width**2 * self.group.element_bytes <= MIRROR.max_kept
-        return np.asarray(squares & super().fits(self.values(values, len(width))))
+        high = np.maximum(1, width // values["rows"])
+        return np.asarray(squares & super().fits({**values, "cache_rows": high}))
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
         mirrored = any(step.name == "mirror" for step in schedule.steps)

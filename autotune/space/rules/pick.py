@@ -20,6 +20,7 @@ from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, Mod, Symbol, as_int
 from ....ir.loop.expr import Const, Index, Op, walk
 from ....ir.loop.prim import Stage
+from ....ir.schedule.columns import least
 from ....ir.schedule.steps import Step, reorder, unroll, vectorize
 from ...protocols import BoolArray
 from ..analysis import Group
@@ -51,7 +52,7 @@ class Pick(Tiling):
     def build(self, **choices: int) -> list[Step]:
         v = self.vector_axis
         assert v is not None
-        width = min(choices["vectors"] * self.lanes, self.extent(v))
+        width = least(choices["vectors"] * self.lanes, self.extent(v))
         steps = [split_step(v, self.extent(v), width)]
         outer = list(self.outer_axes)
         unrolled: list[str] = []

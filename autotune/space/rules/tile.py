@@ -14,6 +14,7 @@ import numpy as np
 from ....codegen.target import CACHE_LINE, Target
 from ....ir.dims import as_int
 from ....ir.loop.prim import Stage
+from ....ir.schedule.columns import among, least, when
 from ....ir.schedule.steps import (
     Step,
     cache_write,
@@ -57,6 +58,10 @@ from .tile_defaults import panel_loops, tile_defaults
 __all__ = ["Tile", "is_packable", "tile_cost", "sketches", "tile_of"]
 
 
+CACHE_ROWS = (*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
+"""Register tiles along the rows of a cache tile: enough to divide any number of them evenly."""
+
+
 class Tile(Tiling):
     """See the module."""
 
@@ -65,7 +70,7 @@ class Tile(Tiling):
         assert v is not None
         # Every axis is split into loops over cache tiles (.0), over register tiles in one of them
         # (.1) and in a register tile (.2).
-        width = min(choices["vectors"] * self.lanes, self.extent(v))
+        width = least(choices["vectors"] * self.lanes, self.extent(v))
         steps = [split_step(v, self.extent(v), choices["cache_vectors"], width)]
         rows, cache, tile = list[str](), [f"{v}.1"], list[str]()
         if r2 is not None:
@@ -81,27 +86,34 @@ class Tile(Tiling):
         outer = [*self.outer_axes, *outer]
         reduced = reduced_axes(group)
         private = [a for a in own_axes(group) if a not in reduced]
-        blocks, unrolled = list[str](), list(tile)
+        blocks, unrolled = list[str](), [unroll(loop) for loop in tile]
         if self.k_axis is not None:
             k = self.k_axis
             steps.append(self._split_of_k(choices))
             place = reduced.index(k)
             reduced[place : place + 1] = [f"{k}.0", f"{k}.1", f"{k}.2"]
-            unrolled += [f"{k}.2"] if choices["k_unroll"] > 1 else []
+            unrolled += when(choices["k_unroll"] > 1, unroll(f"{k}.2"))
             if choices["k_blocks"] > 1:  # sums of a cache tile are kept between blocks of k
                 blocks.append(reduced.pop(place))
         steps.append(reorder(*outer, *blocks, *cache, *private, *reduced, *tile, f"{v}.2"))
         join = outer[-1] if blocks else cache[-1]
         steps += [cache_write(s.name, "registers", cache[-1]) for s in group.reductions]
         steps += [compute_at(s.name, join) for s in group.stages[1:]]
-        steps += [unroll(loop) for loop in unrolled]
+        steps += unrolled
         steps += self._prefetches(choices)
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
         steps += [cut(axis, points) for axis, points in group.cuts.items()]
-        if choices["pack"] == Pack.INSIDE:  # by the core that uses the panels, before it does
-            last, shared = outer[panel_loops(self) - 1], outer[: choices["parallel"]]
-            at = blocks[0] if blocks else "*".join(shared) if last in shared else last
-            steps += [pack_at(name, v, width, at) for name, fixed in self.packable if not fixed]
+        inside = choices["pack"] == Pack.INSIDE  # by the core that uses the panels, before it does
+        made = [name for name, fixed in self.packable if not fixed]
+        last = panel_loops(self)
+        fused = [d for d in range(last, len(outer) + 1) if not blocks]
+        for depth in fused:  # the loop is one of those that are fused
+            at = "*".join(outer[:depth])
+            here = among(choices["parallel"], (depth,)) & inside
+            steps += when(here, *(pack_at(name, v, width, at) for name in made))
+        alone = blocks[0] if blocks else outer[last - 1]
+        rest = inside if blocks else inside & (choices["parallel"] < last)
+        steps += when(rest, *(pack_at(name, v, width, alone) for name in made))
         stores = non_temporal_steps(group, choices["non_temporal"])
         return [*self._pack_steps(choices, width), *steps, *stores]
 
@@ -115,18 +127,20 @@ class Tile(Tiling):
         iterations = -(-block // unrolled)
         return split_step(self.k_axis or "", extent, iterations, unrolled)
 
-    def _packed(self, choices: Choices) -> list[str]:
-        """Returns the operands that are packed for the vectors before any loop."""
-        if choices["pack"] not in PACKS_VECTORS:
-            return []
-        return [name for name, fixed in self.packable if fixed or choices["pack"] != Pack.INSIDE]
+    def _is_packed(self, choices: Choices, fixed: bool) -> bool:
+        """Returns whether an operand is packed for the vectors before any loop."""
+        packed = among(choices["pack"], PACKS_VECTORS)
+        return packed if fixed else packed & (choices["pack"] != Pack.INSIDE)
 
     def _pack_steps(self, choices: Choices, width: int) -> list[Step]:
-        steps = [pack(name, self.vector_axis or "", width) for name in self._packed(choices)]
-        if choices["pack"] in PACKS_ROWS and self.row_axis is not None:
-            rows = choices["rows"]
-            steps += [pack(name, self.row_axis, rows) for name, _ in self.packable_rows]
-        return [step for one in steps for step in pack_steps(self.group, one)]
+        steps: list[Step] = []
+        for name, fixed in self.packable:
+            copy = pack_steps(self.group, pack(name, self.vector_axis or "", width))
+            steps += when(self._is_packed(choices, fixed), *copy)
+        for name, _ in self.packable_rows:
+            copy = pack_steps(self.group, pack(name, self.row_axis or "", choices["rows"]))
+            steps += when(among(choices["pack"], PACKS_ROWS), *copy)
+        return steps
 
     @cached_property
     def accumulators(self) -> int:
@@ -140,30 +154,33 @@ class Tile(Tiling):
 
     def _prefetches(self, choices: Choices) -> list[Step]:
         """Returns the steps that prefetch what vectors read."""
-        ahead, k, loop = choices["prefetch"], self.k_axis, f"{self.vector_axis}.1"
-        nexts = self._next_panels(choices)
-        if not ahead:
-            return nexts
-        if k is None:
-            ahead, loop = self.tiles_ahead(ahead, choices["vectors"]), f"{self.vector_axis}.0"
-        elif ahead > 1:
-            loop = f"{k}.1"
-        packed = self._packed(choices)
-        names = [f"{name}.packed" if name in packed else name for name in self.prefetched]
-        return [*nexts, *(prefetch(self.group.main.name, name, loop, ahead) for name in names)]
+        steps = self._next_panels(choices)
+        constant = dict(self.packable)
+        ahead, k, stage = choices["prefetch"], self.k_axis, self.group.main.name
+        for name in self.prefetched:
+            packed = name in constant and self._is_packed(choices, constant[name])
+            for copy, is_read in ((f"{name}.packed", packed), (name, among(packed, (0,)))):
+                if k is None:
+                    tiles = self.tiles_ahead(ahead, choices["vectors"])
+                    step = prefetch(stage, copy, f"{self.vector_axis}.0", tiles)
+                    steps += when((ahead > 0) & is_read, step)
+                    continue
+                step = prefetch(stage, copy, f"{self.vector_axis}.1", 1)
+                steps += when((ahead == 1) & is_read, step)
+                steps += when((ahead > 1) & is_read, prefetch(stage, copy, f"{k}.1", ahead))
+        return steps
 
     def _next_panels(self, choices: Choices) -> list[Step]:
         """Returns the steps that prefetch the panels of constants that come next: those of the next
         block of the reduced axis, or of the next vectors."""
-        if not choices["next_panels"]:
-            return []
-        blocks = choices["k_blocks"] > 1 and len(self.group.main.reduce_axes) == 1
-        loop = f"{self.k_axis}.0" if blocks else f"{self.vector_axis}.0"
-        return [
-            prefetch_next(self.group.main.name, f"{name}.packed", loop)
-            for name, fixed in self.packable
-            if fixed
-        ]
+        blocks = (choices["k_blocks"] > 1) & (len(self.group.main.reduce_axes) == 1)
+        wanted, stage, steps = choices["next_panels"], self.group.main.name, list[Step]()
+        for name in (f"{name}.packed" for name, fixed in self.packable if fixed):
+            by_block = prefetch_next(stage, name, f"{self.k_axis}.0")
+            by_vectors = prefetch_next(stage, name, f"{self.vector_axis}.0")
+            steps += when(among(wanted, (1,)) & blocks, by_block)
+            steps += when(among(wanted, (1,)) & among(blocks, (0,)), by_vectors)
+        return steps
 
     def transposes_for_few(self, choices: Choices) -> bool:
         rows = self.extent(self.row_axis) * self.extent(self.second_row_axis)
@@ -202,7 +219,8 @@ class Tile(Tiling):
         if len(self.group.stages) > 1:  # the sums of a cache tile are kept between blocks
             kept = width * v["cache_rows"] * v["rows"] * v["second_rows"]
             good &= whole | (kept <= TILE.max_kept)
-        passed = np.isin(v["pack"], PACKS_VECTORS) & (v["vectors_outer"] == 1)
+        passed = np.isin(v["pack"], PACKS_VECTORS)
+        passed &= (v["vectors_outer"] == 1) | (v["cache_vectors"] == 1)
         # Blocks of the reduced axis, and other matrices, lie between the panels of a cache tile.
         narrow = (v["cache_vectors"] == 1) | (whole & (not self.outer_axes))
         good &= (v["next_panels"] == 0) | (passed & narrow)
@@ -322,7 +340,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
         "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
         "second_rows": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
         "cache_vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)),
-        "cache_rows": up_to(tall, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 32, 64, 128)) if row else (1,),
+        "cache_rows": up_to(tall, CACHE_ROWS) if row else (1,),
         "k_blocks": tuple(
             b
             for b in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024)

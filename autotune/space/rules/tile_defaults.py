@@ -17,7 +17,7 @@ from ..analysis import Access, expression_cost, stage_points
 from ..settings import PRODUCTS
 from ..settings import TILE as LIMITS
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
-from .base import non_temporal_choice, parallel_depth, tail
+from .base import non_temporal_choice, parallel_depth, tail, unevenness
 
 __all__ = ["panel_loops", "tile_cycles", "tile_defaults"]
 
@@ -35,7 +35,13 @@ def tile_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> fl
     total = 0.0
     # A panel larger than half of L1 is loaded from L2 for each tile.
     panel = vectors * tiling.target.vector_bytes * depth
-    line = tiling.core.far_load if panel > tiling.target.l1 // 2 else 0.0
+    far = panel > tiling.target.l1 // 2
+    line = tiling.core.far_load if far else 0.0
+    # As many rows as L1 has ways do not evict each other where they are packed, or where windows
+    # read again what their neighbours have read.
+    shared_lines = bool(tiling.packable_rows) or (far and len(main.reduce_axes) > 1)
+    ways = tiling.target.l1 // tiling.core.page if shared_lines else 0
+    apart = max(PRODUCTS.conflicting_rows, ways)
     # Full tiles and those at the ends of each axis are counted separately.
     for n_v, v in tail(tiling.extent(tiling.vector_axis), vectors * lanes):
         wide = -(-v // lanes)
@@ -70,7 +76,7 @@ def tile_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> fl
                 cycles += lines * line
                 cycles += (
                     loads * tiling.core.hidden_load
-                    + crowding * max(0, r * q - PRODUCTS.conflicting_rows)
+                    + crowding * max(0, r * q - apart)
                     + walks * tiling.core.page_walk
                 )
                 total += (
@@ -115,12 +121,16 @@ def _far(tiling: Tiling, access: Access) -> bool:
 
 
 def _crowding(tiling: Tiling) -> float:
-    """Returns the cycles of each of many rows: most where all fall into the same cache set."""
-    reads = tiling.group.accesses[tiling.group.main.name]
-    for access in reads:
-        step = access.stride(tiling.row_axis or "") or 0
-        if step and step * access.element_bytes % tiling.core.page == 0:
-            return tiling.core.set_conflict
+    """Returns the cycles of each of many rows: most where all fall into the same cache set, none
+    where they are packed beside panels of constants."""
+    beside = _prepared(tiling.packable) and _reuses_rows(tiling)
+    packed = {name for name, _ in tiling.packable_rows if beside}
+    reads = [a for a in tiling.group.accesses[tiling.group.main.name] if a.buffer not in packed]
+    steps = [(a.stride(tiling.row_axis or "") or 0) * a.element_bytes for a in reads]
+    if packed and not any(steps):
+        return 0.0
+    if any(step and step % tiling.core.page == 0 for step in steps):
+        return tiling.core.set_conflict
     return tiling.core.set_conflict / PRODUCTS.other_conflicts
 
 
@@ -131,7 +141,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         return [_down_columns(tiling, vectors) for vectors in PRODUCTS.columns]
     # Register tiles that fit, the fastest by the model first; of equal ones, the largest.
     ranked = sorted(
-        (tile_cycles(tiling, v, r, q), -v * r * q, v, r, q)
+        (tile_cycles(tiling, v, r, q) * unevenness(tiling, v, r, q), -v * r * q, v, r, q)
         for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["second_rows"])
         if v * r * q <= tiling.target.vector_registers
     )
@@ -139,7 +149,11 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
     for _, _, v, r, q in ranked[: PRODUCTS.most]:
         c = {**tiling.base_choices(), "vectors": v, "rows": r, "second_rows": q}
         prefetched = False
+        small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q
         # Packing: of constants always, of others if they are strided or reused often.
+        if small_rows and _read_once(tiling):
+            candidates.append(_panels_in_order(tiling, c))
+            continue
         if _is_skinny(tiling):
             if _prepared(tiling.packable) and tiling.extent(tiling.row_axis) > r:
                 _pass_over_pieces(tiling, c)
@@ -159,7 +173,6 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         elif _prepared(tiling.packable_rows):
             c["pack"] = 3
         # Cache tiles and the order of the loops around them; skinny products need none.
-        small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q
         if not _is_skinny(tiling):
             c["vectors_outer"] = tables["vectors_outer"][-1] if not small_rows else 0
             _block(tiling, c)
@@ -181,8 +194,37 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         if _panel_stays(tiling, c):
             c["cache_vectors"] = 1
             c["parallel"] = parallel_depth(tiling, c)
+        _pass_by_matrix(tiling, c)
+        _divide_rows(tiling, c)
         candidates.append(c)
     return candidates
+
+
+def _read_once(tiling: Tiling) -> bool:
+    """True if the constants come from behind L2 in every call, and one register tile has all rows:
+    reading them is the work."""
+    reads = tiling.group.accesses[tiling.group.main.name]
+    names = {name for name, _ in tiling.packable}
+    size = sum(a.size * a.element_bytes for a in reads if a.buffer in names)
+    together = not tiling.outer_axes and len(tiling.group.main.reduce_axes) == 1
+    return (
+        together
+        and _prepared(tiling.packable)
+        and size >= PRODUCTS.coming_share * tiling.target.l2
+        and tiling.knobs["prefetch"][-1] > PRODUCTS.ahead
+    )
+
+
+def _panels_in_order(tiling: Tiling, c: dict[str, int]) -> Choices:
+    """Panels lie in memory as they are read, one after the other; their lines are prefetched from
+    as far ahead as memory takes to deliver them, across the ends of panels."""
+    tables = tiling.knobs
+    if c["rows"] * c["second_rows"] == 1:
+        c["vectors"] = max(v for v in tables["vectors"] if v <= PRODUCTS.skinny_vectors)
+    c["pack"], c["prefetch"] = Pack.VECTORS, tables["prefetch"][-1]
+    c["parallel"] = parallel_depth(tiling, c)
+    c["non_temporal"] = non_temporal_choice(tiling)
+    return c
 
 
 def _panel_stays(tiling: Tiling, c: Choices) -> bool:
@@ -227,6 +269,69 @@ def _bring_next(tiling: Tiling, c: dict[str, int]) -> None:
     if tiling.outer_axes or c["k_blocks"] > 1:  # others lie between the panels of a cache tile
         c["cache_vectors"] = 1
     c["parallel"] = parallel_depth(tiling, c)
+
+
+def _pass_by_matrix(tiling: Tiling, c: dict[str, int]) -> None:
+    """Let all rows of one product of a batch (each second row has constant panels of its own) pass
+    over panel after panel: each comes from memory once, in order, while the rows pass over the one
+    before it."""
+    reads, axis = tiling.group.accesses[tiling.group.main.name], tiling.second_row_axis
+    names = {name for name, _ in tiling.packable}
+    if not _in_prepared_panels(tiling, c) or axis is None or c["second_rows"] > 1:
+        return
+    if all(a.depends(axis) for a in reads if a.buffer in names):
+        _panel_by_panel(tiling, c, tiling.knobs["cache_rows"])
+
+
+def _divide_rows(tiling: Tiling, c: dict[str, int]) -> None:
+    """Divide the rows among the cores, not the vectors, unless the panels, which each core then
+    reads whole, are much larger than all else.
+
+    Neighbours in a program divide rows as well, so that each core reads what it wrote itself: what
+    another core wrote comes more slowly than from the LLC (docs/measurements.md).
+    """
+    cores, rows, group = tiling.target.cores, tiling.extent(tiling.row_axis), tiling.group
+    divided = _in_prepared_panels(tiling, c) and cores > 1 and c["parallel"] > 0
+    if not divided or tiling.second_row_axis is not None or tiling.outer_axes:
+        return
+    packed, params = {name for name, _ in tiling.packable}, {p.name for p in group.prim.params}
+    sizes = {
+        a.buffer: a.size * a.element_bytes
+        for stage in group.stages
+        for a in group.accesses[stage.name]
+        if a.buffer in params
+    }
+    panels = sum(size for name, size in sizes.items() if name in packed)
+    others = group.output_bytes + sum(size for name, size in sizes.items() if name not in packed)
+    room = int(tiling.target.l2 * PRODUCTS.cache_share)
+    tall = ceil(rows / c["rows"])
+    most = PRODUCTS.uneven_panels * tall / cores
+    longest = {
+        m: ceil(ceil(tall / m) / cores) * m  # tiles of the core that has most
+        for m in tiling.knobs["cache_rows"]
+        if m * c["rows"] >= PRODUCTS.few_rows and (panels <= room or m * cores >= tall)
+    }
+    fair = PRODUCTS.uneven_rows * min(longest.values(), default=0)
+    able = [m for m, tiles in longest.items() if tiles <= min(most, fair)]
+    if panels <= PRODUCTS.panels_share * others:
+        _panel_by_panel(tiling, c, able)
+
+
+def _in_prepared_panels(tiling: Tiling, c: Choices) -> bool:
+    """True if a reduction in one piece reads constant panels, one after the other for all rows."""
+    in_panels = c["pack"] == Pack.VECTORS and _prepared(tiling.packable)
+    return in_panels and c["vectors_outer"] == 1 and c["k_blocks"] == 1
+
+
+def _panel_by_panel(tiling: Tiling, c: dict[str, int], cache_rows: Sequence[int]) -> None:
+    """Let the most of ``cache_rows`` that stay in L2 pass over one panel after the other."""
+    tile = c["rows"] * _depth(tiling) * tiling.group.element_bytes
+    tall = ceil(tiling.extent(tiling.row_axis) / c["rows"])
+    room = int(tiling.target.l2 * PRODUCTS.cache_share)
+    able = [m for m in cache_rows if m * tile <= room and (m == 1 or m <= tall)]
+    if able:
+        c |= {"vectors_outer": 0, "cache_vectors": 1, "cache_rows": max(able)}
+        c["parallel"] = parallel_depth(tiling, c)
 
 
 def panel_loops(tiling: Tiling) -> int:

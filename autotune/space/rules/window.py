@@ -3,6 +3,9 @@ pooling, sliding sums.
 
 Vectors run along the last axis, be it the width or the channels. Rows of outputs share the rows of
 the image that their windows have in common, and taps outside of the image are peeled off.
+
+Limits are loads, one for each tap along the vectors and row of the image, and shuffles where
+windows move by two; both are less the more rows share the image, until registers are full.
 """
 
 from __future__ import annotations
@@ -10,18 +13,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 from typing import ClassVar
 
 import numpy as np
 
 from ....codegen.emit.cover import MAX_WINDOWS
-from ....codegen.target import Target
+from ....codegen.target import CACHE_LINE, Target
 from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
 from ....ir.loop.expr import Expr, Op, Read, index_value, walk
 from ....ir.loop.prim import PrimFunc, Stage
 from ....ir.loop.scalar import SCALAR_OPS
+from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
     Schedule,
     Step,
@@ -67,7 +71,7 @@ class Window(Tiling):
         assert v is not None
         row_blocks = [(r2, choices["second_rows"])] if r2 is not None else []
         row_blocks += [(r, choices["rows"])] if r is not None else []
-        wide = (v, min(choices["vectors"] * self.lanes, self.extent(v)))
+        wide = (v, least(choices["vectors"] * self.lanes, self.extent(v)))
         return [*row_blocks, wide] if choices["vectors_outer"] == 0 else [wide, *row_blocks]
 
     def build(self, **choices: int) -> list[Step]:
@@ -86,9 +90,10 @@ class Window(Tiling):
         steps += [unroll(loop) for loop in (*reduced, *rows)]
         steps.append(vectorize(f"{v}.1"))
         for axis, size in blocks:
-            first, last = self.border(axis).iterations(self.extent(axis), size)
-            if (first or last) and axis not in self.masked:
-                steps.append(peel(f"{axis}.0", first, last))
+            border = self.border(axis)
+            if not border.free and axis not in self.masked:
+                first, last = border.iterations(self.extent(axis), size)
+                steps += when((first + last) > 0, peel(f"{axis}.0", first, last))
         steps += parallel_steps(outer, choices["parallel"])
         return [*steps, *non_temporal_steps(group, choices["non_temporal"])]
 
@@ -152,7 +157,8 @@ class Window(Tiling):
             ranked.insert(1, quickest)
         candidates: list[Choices] = []
         for *_, c in ranked[: PRODUCTS.most]:
-            c["vectors_outer"] = tables["vectors_outer"][-1] if self.walks_rows_first else 0
+            first = self.walks_rows_first and self.keeps_rows(c["second_rows"])
+            c["vectors_outer"] = tables["vectors_outer"][-1] if first else 0
             c["parallel"] = parallel_depth(self, c)
             c["non_temporal"] = non_temporal_choice(self)
             candidates.append(c)
@@ -171,7 +177,27 @@ class Window(Tiling):
             // max(1, prod(self.extent(o) for o in self.outer_axes if a.depends(o)))
             for a in reads
         )
-        return (self.border(v).free or v in self.masked) and image <= near // 2
+        # Neighbours in a program divide the rows among the cores if they have not many channels.
+        places = self.extent(self.row_axis) * self.extent(self.second_row_axis)
+        wide = self.extent(v) > WINDOW.channels_share * places
+        alone = wide or self.target.cores == 1 or bool(self.outer_axes)
+        return (self.border(v).free or v in self.masked) and image <= near // 2 and alone
+
+    def keeps_rows(self, second_rows: int) -> bool:
+        """True if the rows under the windows of a tile stay in L1 while one vector goes along them:
+        a line is used of each place, and places a multiple of a power of two apart share sets."""
+        r, r2, page = self.row_axis, self.second_row_axis, self.core.page
+        if r is None or r2 is None:
+            return True
+        lines, between = second_rows * self.extent(r), page  # the result's
+        for access in self.group.accesses[self.group.main.name]:
+            steps = [access.stride(a) or 0 for a in (r, r2) if access.depends(a)]
+            if steps and access.depends(self.vector_axis or ""):
+                rows = _rows_read(self, access, r2, second_rows)
+                lines += rows * _rows_read(self, access, r, self.extent(r))
+                between = gcd(between, *(step * access.element_bytes for step in steps))
+        sets = page // max(CACHE_LINE, between)
+        return lines <= self.target.l1 // page * sets
 
     def fits(self, values: Values) -> BoolArray:
         v = values
@@ -211,8 +237,8 @@ class Border:
         count = -(-extent // block)
         before = -(-self.first // block)
         after = count - (extent - self.last) // block if self.last else 0
-        before = min(before, count)
-        return before, min(after, count - before)
+        before = least(before, count)
+        return before, least(after, count - before)
 
     def bodies(self, extent: int, block: int) -> int:
         """Returns the number of bodies that the loop over blocks has once its ends are peeled."""
@@ -264,7 +290,7 @@ def tap_cost(stage: Stage) -> float:
 _OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
 
 
-def window_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> float:
+def window_cycles(tiling: Window, vectors: int, rows: int, second_rows: int) -> float:
     """Estimated cycles of the main stage with this tile."""
     group = tiling.group
     reads = group.accesses[group.main.name]
@@ -286,6 +312,8 @@ def window_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> 
                     picked = abs(access.stride(v or "") or 0) > 1
                     count = wide * _rows_read(tiling, access, r, tall)
                     count *= _rows_read(tiling, access, r2, deep)
+                    if picked:  # kept from one tap along the vectors to the next
+                        kept += count
                     count *= _other_taps(tiling, access)
                     loads += count * (2 * WINDOW.load + WINDOW.pick if picked else WINDOW.load)
                 spilled = max(0, chains + kept + 3 - tiling.target.vector_registers)

@@ -26,6 +26,7 @@ from ..limits import GraphLimits
 from ..nodes import Atom, Binding, Call
 from ..operator import Pattern
 from ..types import TensorType
+from ..work import work
 from .graph import EXIT, Edge, Graph, Node, is_used_once, operator_of, same_but_ones
 
 __all__ = ["JOINED", "MOST_OPERATORS", "OpenJoins", "find_chain", "may_fuse"]
@@ -456,7 +457,8 @@ class OpenJoins:
             return False
         if (first, second) not in self._open:
             text = _group_text(self._graph, members, outputs)
-            if self._choices.take("fusion", text, JOINED) == JOINED[0]:
+            instructions = sum(work(self._graph.nodes[m].binding) for m in members)
+            if self._choices.take("fusion", text, JOINED, instructions) == JOINED[0]:
                 return False
             self._open.add((first, second))
         return True

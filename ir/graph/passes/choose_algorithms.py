@@ -23,7 +23,7 @@ that are constants are considered: the others would have to be transformed in ev
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 
 from ...dataclass import dataclass
 from ...ops.conv import winograd_fits
@@ -116,7 +116,8 @@ def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | Non
     if choices is None or len(algorithms) < 2:
         return best
     options = (best, *(name for name in algorithms if name != best))
-    return choices.take("algorithm", call_text(call, without="algorithm"), options)
+    text = call_text(call, without="algorithm")
+    return choices.take("algorithm", text, options, prod(shape) * 9)
 
 
 def _is_exact_enough(growth: float, terms: int, preferences: Preferences) -> bool:

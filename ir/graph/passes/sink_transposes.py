@@ -42,6 +42,7 @@ from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks, use_counts
+from ..work import call_work
 from .eliminate_dead_code import without_dead_code
 
 __all__ = ["sink_transposes"]
@@ -152,7 +153,8 @@ def _stays(state: _State, source: Atom, axes: Axes) -> bool:
     if state.choices is None or call is None:
         return False
     text = f"{call_text(call)} -> transpose{axes}"
-    return state.choices.take("layout", text, LAYOUTS) == LAYOUTS[1]
+    instructions = call_work(call, source.type)
+    return state.choices.take("layout", text, LAYOUTS, instructions) == LAYOUTS[1]
 
 
 def _sink_below(state: _State, source: Atom, axes: Axes, builder: Builder) -> Atom:

@@ -35,3 +35,14 @@ def test_error_is_within_the_bound(name: str, isa: str) -> None:
     (sweep,) = bit_patterns(65537)
     worst = worst_of(code, name, np.concatenate([sweep, SPECIAL]))
     assert worst.error <= error_bound(name, "float32"), str(worst)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+def test_exponentials_of_rounded_differences(isa: str) -> None:
+    """Within what the rounding of the operand allows, as ``exp_weight`` says."""
+    code = compile_function("exp_weight", "float32", HOST.with_isa(isa))
+    for low in (0.0, 1.0, 20.0, 87.0):
+        x = -np.linspace(low, low + min(low + 1, 20), 4099, dtype=np.float32)
+        worst = worst_of(code, "exp_weight", x)
+        assert worst.error <= 1.2 + np.abs(x).max() / 20, str(worst)
+    assert worst_of(code, "exp_weight", SPECIAL).error <= 6

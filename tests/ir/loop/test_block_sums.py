@@ -68,6 +68,14 @@ def test_short_sums_and_what_does_not_round_stay(text):
     assert block_sums(nest, 512) is nest
 
 
+@pytest.mark.parametrize(("depth", "block"), [(256, 0), (768, 128)])
+def test_a_tile_of_many_accumulators_is_summed_in_long_blocks(depth, block):
+    text = BEFORE.replace("80", str(depth)).replace("8]", "1024]").replace("in 8:", "in 1024:")
+    lines = str(block_sums(parse_nest(text), 512)).splitlines()
+    assert sum("for k" in line for line in lines) == (2 if block else 1)
+    assert not block or f"    for k.b in {block}:" in lines
+
+
 def test_tiles_that_are_added_to_a_private_buffer():
     """What stores the first tile and adds the others is one sum, wherever the buffer lies."""
     nest = parse_nest(

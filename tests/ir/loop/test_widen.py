@@ -29,3 +29,12 @@ def test_a_wide_result_is_the_narrow_one_without_rounding() -> None:
     right = np.exp(x.astype(np.float64)[at, :2]).sum(1) * np.float64(np.float32(0.1)) + at
     np.testing.assert_allclose(wide, right, rtol=1e-15)
     np.testing.assert_allclose(narrow, wide, rtol=1e-6)
+
+
+def test_floats_made_of_bits_are_widened_behind_it() -> None:
+    after = "where(1.0 <= x[i], from_bits(bits(x[i]) + uint32(1)), x[i])"
+    prim = parse_prim(f"prim @f(x: float32[3]) -> out: float32[3] {{\n  out[i] = {after}\n}}")
+    x = np.array([1, 2, -3], np.float32)
+    wide = evaluate_prim(widened(prim), {"x": x.astype(np.float64)})["out"]
+    assert wide.dtype == np.float64
+    np.testing.assert_array_equal(wide, np.where(x >= 1, np.nextafter(x, np.float32(9)), x))

@@ -158,9 +158,3 @@ def test_scalar_without_code_is_refused_in_one_sentence(monkeypatch) -> None:
         "scalar operator softsign has no code for float32: it needs a composition in its row of "
         "ir/loop/scalar.py, or instructions in codegen/emit/scalars.py"
     )
-
-
-def test_operators_named_nn_have_no_function_of_numpy_unless_declared() -> None:
-    with_numpy = {n for n, op in all_operators().items() if op.numpy is not None}
-    assert {"add", "sum", "transpose", "nn.matmul"} <= with_numpy
-    assert not {"nn.relu", "nn.conv2d", "nn.softmax"} & with_numpy

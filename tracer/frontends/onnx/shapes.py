@@ -213,7 +213,8 @@ def _parts(x: Value, axis: int, sizes: Sequence[IntExpr] | int) -> Value:
     ends = list(accumulate(sizes))
     if not require(ends[-1], "==", whole, f"parts of {sizes}"):
         raise LoopwrightValueError(f"the parts {list(sizes)} do not make up the axis of {whole}")
-    checked_shape(sizes)
+    for size in sizes:
+        checked_shape((size,))
     if all(isinstance(end, int) for end in ends):
         places: Any = ends[:-1]
         return tuple(np.split(x, places, axis))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loopwright.autotune.space.features import Estimate
 from loopwright.autotune.space.settings import FEATURES
 from loopwright.autotune.space.space import ScheduleSpace
-from loopwright.autotune.space.traffic_features import traffic_features
 from loopwright.codegen.target import CACHE_LINE, Target
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop.interpret import interpret
@@ -75,11 +75,8 @@ def missed(nest: Nest, inputs: dict[str, np.ndarray], size: int) -> int:
 def told(space: ScheduleSpace, rows: np.ndarray) -> np.ndarray:
     """float64[n]: bytes into the first cache, as the features say."""
     found = np.zeros(len(rows))
-    for number, variant in enumerate(space.variants):
-        mine = rows[:, 0] == number
-        if mine.any():
-            v = variant.tiling.values(space.values(rows[mine], number), int(mine.sum()))
-            found[mine] = traffic_features(variant.tiling, v)["l1"]
+    for arrays in space.loops(rows):
+        found[arrays.rows] = sum(moved.l1 for moved in Estimate(arrays, space.target).traffic)
     return found
 
 

@@ -1,0 +1,124 @@
+"""Operands as a program leaves them: every call of a kernel finds each where its program would.
+
+A kernel that runs again and again on the same memory finds what fits in L1 and L2. In a
+program, its weights were last touched a whole call of the program ago, and its input by the kernel
+before it. What decides where an operand is found is how many bytes were touched since its memory
+was last used (``codegen/reuse.py``). So each operand has several copies, and call after call uses
+the next copy of each: with enough copies, as many bytes are touched until a copy is used again
+as in the program, by the kernel itself. Nothing is flushed, nothing but the kernel runs, and any
+number of calls can be timed together. The sizes of caches need not be known.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
+from ...ir.dataclass import dataclass
+from .placement import Operand
+
+__all__ = ["FAR", "Cycle", "Rotation", "copies_of"]
+
+_PAGE, _LINE, _HUGE = mmap.PAGESIZE, 64, 1 << 21
+_SPARE = 4
+"""Room for other candidates' packing of an operand: this part of its size more."""
+
+FAR = 256 << 20
+"""Most bytes of copies: a processor that claims a larger cache has it for few guests alone."""
+ENOUGH = 0.9
+"""Share of the bytes between two uses that suffices: one copy more would be as wrong."""
+
+
+def copies_of(sizes: Mapping[str, int], between: Mapping[str, int]) -> dict[str, int]:
+    """Returns how many copies each operand needs, so that about ``between[name]`` bytes of other
+    memory are touched between two uses of one; by name like the ``sizes`` in bytes. With one copy
+    these are the other operands.
+
+    >>> copies_of({"w": 100, "x": 10}, {"w": 1000, "x": 100})
+    {'x': 1, 'w': 9}
+    """
+    copies: dict[str, int] = {}
+    far = sorted(sizes, key=lambda name: between.get(name, 0))
+    for n, name in enumerate(far):
+        wanted = ENOUGH * min(between.get(name, 0), FAR)
+        rest = sum(sizes[other] for other in far[n:])  # at least as many copies as this one
+        calls = 1
+        while True:
+            near = sum(min(copies[o], calls) * sizes[o] for o in far[:n])
+            short = wanted - (near + calls * rest - sizes[name])
+            if short <= 0 or rest == 0:
+                break
+            calls += max(1, int(short / (rest + sum(sizes[o] for o in far[:n]))))
+        copies[name] = calls
+    return copies
+
+
+@dataclass(slots=True)
+class Cycle:
+    """The arguments of one call after the other, ``each`` words of each of ``count`` calls;
+    ``next`` is the number of the next one, and ``rotation`` holds the memory."""
+
+    rotation: Rotation
+    words: ctypes.Array[ctypes.c_int64]
+    each: int
+    count: int
+    next: int = 0
+
+
+class Rotation:
+    """Memory with copies of the operands of a kernel's candidates.
+
+    It lies in huge pages, without guards: only kernels that were checked run here. Operands of the
+    same name have the same copies whichever candidate they belong to, so that all candidates meet
+    the same memory. Packed operands hold the values of the first candidate's packing there, which
+    are as good for timing.
+    """
+
+    def __init__(self, copies: Mapping[str, int]) -> None:
+        """``copies`` are those of ``copies_of``; operands it does not name have one."""
+        self.copies = copies
+        self._memory: list[mmap.mmap] = []
+        self._rows: dict[str, tuple[int, list[int]]] = {}  # room and addresses of the copies
+
+    def cycle(self, operands: Sequence[Operand], size_values: Sequence[int] = ()) -> Cycle:
+        """Returns calls with the next copy of each operand. Raises MemoryError or OSError."""
+        places = [self._places(operand) for operand in operands]
+        count = max(map(len, places), default=1)
+        words = [
+            word
+            for call in range(count)
+            for word in (*(p[call % len(p)] for p in places), *size_values)
+        ]
+        return Cycle(self, (ctypes.c_int64 * len(words))(*words), len(words) // count, count)
+
+    def release(self) -> None:
+        """Gives the memory back: no cycle may be used any more."""
+        self._memory.clear()
+        self._rows.clear()
+
+    def _places(self, operand: Operand) -> list[int]:
+        room, places = self._rows.get(operand.name, (-1, []))
+        if operand.size > room:
+            room = operand.size if operand.shared else operand.size + operand.size // _SPARE
+            places = self._filled(operand, room, self.copies.get(operand.source, 1))
+            self._rows[operand.name] = room, places
+        return places
+
+    def _filled(self, operand: Operand, room: int, count: int) -> list[int]:
+        unit, place = (_PAGE, IN_PAGE) if room >= PAGED_BYTES else (_LINE, 0)
+        step = -(-room // unit) * unit
+        memory = mmap.mmap(-1, place + count * step + _HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        self._memory.append(memory)
+        whole = np.frombuffer(memory, np.uint8)
+        begin = -whole.ctypes.data % _HUGE + place
+        rows = whole[begin : begin + count * step].reshape(count, step)
+        if operand.copied:
+            rows[:, : operand.size] = operand.home.bytes
+        else:
+            rows[:, ::_PAGE] = 0  # mapped before anything is timed
+        return [rows.ctypes.data + n * step for n in range(count)]

@@ -1,0 +1,30 @@
+"""Reuse distances of the operands of a program's kernels, by workload."""
+
+from __future__ import annotations
+
+from statistics import median_low
+
+from ..autotune.workload import workload_of
+from ..codegen.reuse import bytes_between_uses
+from ..ir.program.analysis import calls
+from ..pipeline import Parts
+
+__all__ = ["bytes_between"]
+
+
+def bytes_between(parts: Parts) -> dict[str, dict[str, int]]:
+    """Returns, for each workload that the program calls and each of its operands by its name in the
+    PrimFunc, the bytes touched between the last use of its memory and a call: the median of all
+    calls; see ``codegen/reuse.py``."""
+    seen: dict[str, dict[str, list[int]]] = {}
+    hashes = {name: workload_of(prim).hash for name, prim in parts.prims.items()}
+    for call, distances in zip(calls(parts.program), bytes_between_uses(parts.program)):
+        if not call.inline:
+            here = seen.setdefault(hashes[call.kernel], {})
+            for operand, distance in zip(parts.kernels[call.kernel].operands, distances):
+                source = operand.pack.source if operand.pack else operand.buffer.name
+                here.setdefault(source, []).append(distance)
+    return {
+        workload: {name: median_low(each) for name, each in operands.items()}
+        for workload, operands in seen.items()
+    }

@@ -1,0 +1,76 @@
+"""What the estimate of a core says of schedules where it can be counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loopwright.autotune.space.feature_list import FEATURE_NAMES
+from loopwright.autotune.space.features import Estimate
+from loopwright.autotune.space.space import ScheduleSpace
+from loopwright.codegen.target import Target
+from prims import KINDS, make_prim
+
+TARGET = Target("x86-64-v3", "some CPU", 4, 32768, 1 << 20, 1 << 25)
+
+
+class Rule:
+    """The variant of a kernel whose name begins so."""
+
+    def __init__(self, rule: str, kind: str, *sizes: int) -> None:
+        self.space = ScheduleSpace(make_prim(kind, *sizes, dtype="float32"), TARGET, 1)
+        names = [v.name for v in self.space.variants]
+        self.number = next(n for n, name in enumerate(names) if name.startswith(rule))
+
+    def of(self, **choices: int) -> dict[str, float]:
+        """Returns the cycles and features of the first value of every knob but of these."""
+        row = np.zeros((1, len(self.space.knobs)), np.int32)
+        row[:, 0] = self.number
+        for name, value in choices.items():
+            table = self.space.variants[self.number].tables[name]
+            row[0, 1 + self.space.names.index(name)] = table.tolist().index(value)
+        (arrays,) = self.space.loops(row)
+        estimate = Estimate(arrays, TARGET)
+        main = estimate.stages[estimate.main.name]
+        found = {name: float(getattr(main, name)[0]) for name in type(main).__annotations__}
+        features = dict(zip(FEATURE_NAMES, self.space.features(row)[0].tolist()))
+        return {**found, "set_conflicts": 2 ** features["set_conflicts"] - 1}
+
+
+def test_arithmetic_is_that_of_the_kernel_and_whole_tiles_have_no_tails() -> None:
+    sketch = Rule("tile.j", "matmul", 24, 64, 40)
+    found = sketch.of(vectors=2, rows=4)
+    assert found["arithmetic"] == pytest.approx(
+        24 * 64 * 40 / 8 / 2
+    )  # two vectors of 8 lanes a cycle
+    assert found["tails"] == 0.0
+    assert sketch.of(vectors=2, rows=5)["tails"] > 0.0  # four rows are left over
+    assert sketch.of(vectors=3, rows=4)["tails"] > 0.0
+
+
+def test_small_tiles_load_more_and_large_ones_do_not_fit_the_registers() -> None:
+    sketch = Rule("tile.j", "matmul", 96, 64, 40)
+    small, good, large = (sketch.of(vectors=v, rows=r) for v, r in ((1, 1), (2, 6), (4, 8)))
+    assert small["loads"] > 2 * good["loads"] > large["loads"]
+    assert small["spilled"] == good["spilled"] == 0.0 < large["spilled"]
+    assert good["cycles"] < min(small["cycles"], large["cycles"])
+    assert small["latency"] > small["arithmetic"] and good["latency"] < good["arithmetic"]
+
+
+def test_blocks_turned_in_registers_take_fewer_shuffles_than_single_lanes() -> None:
+    sketch = Rule("tile.j", "map", 64, 128, 1)
+    single, turned = sketch.of(vectors=1, rows=1), sketch.of(vectors=1, rows=8)
+    assert single["loads"] > 4 * turned["loads"]
+    assert single["shuffles"] > turned["shuffles"]
+
+
+def test_rows_a_page_apart_crowd_one_set() -> None:
+    crowded, apart = Rule("tile.j", "map", 64, 1024, 1), Rule("tile.j", "map", 64, 1040, 1)
+    assert crowded.of(vectors=4)["set_conflicts"] > 4 * apart.of(vectors=4)["set_conflicts"]
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"nothing"}))
+def test_they_are_finite_whatever_is_chosen(kind: str) -> None:
+    space = ScheduleSpace(make_prim(kind, 24, 40, 16, dtype="float32"), TARGET, 1)
+    rows = np.concatenate([space.default(), space.sample(40, np.random.default_rng(0))])
+    with np.errstate(all="raise", under="ignore"):
+        assert np.isfinite(space.features(rows)).all()
