@@ -113,10 +113,12 @@ class Tuner:
         """
         with self._at_work():
             self._known.forget_scores()  # all tuners of a run share the model
-            rows = self._propose(count)
+            handed = self._take_handed()
+            # Builds end in any order, so more than count candidates could leave out one by hand.
+            rows = self._propose(max(count - len(handed), min(count, 1)))
             scores = self._score(rows) if self.model.trained and len(rows) else None
         asked = [(self._candidate(row), place) for place, row in enumerate(rows)]
-        asked[1:1] = [(candidate, -1) for candidate in self._take_handed()]
+        asked[1:1] = [(candidate, -1) for candidate in handed]
         self.exhausted = not asked
         measured: list[int] = []
         costs: list[float] = []
