@@ -17,11 +17,6 @@ __all__ = ["ALIGN", "KernelModule", "packed_entry", "workspace_bytes"]
 
 ALIGN = 64  # bytes; where buffers in the workspace start
 
-# What loads whose results are discarded read. It is not zero, so that its page is written when the
-# code is loaded: LLVM makes masked loads of some of them, and a masked load of a page that is not
-# there yet takes hundreds of cycles and, as it does not fault, leaves the page away for the next.
-_NOWHERE = '@lw_nowhere = internal global [64 x i8] c"%s", align 64\n' % (64 * "\\01")
-
 
 def workspace_bytes(nest: Nest) -> IntExpr:
     """Returns the bytes of the workspace of a nest."""
@@ -113,7 +108,7 @@ class KernelModule:
         """Returns the text of the module of a kernel of so many operands and sizes."""
         declared = {c.partition("(")[0]: c for w in self.writers for c in sorted(w.calls)}
         parts = [
-            _NOWHERE,
+            "@lw_nowhere = internal global [64 x i8] zeroinitializer, align 64\n",
             "!0 = !{i32 1}\n",
             "\n".join(sorted(declared.values())) + "\n",
             *(w.text(linkage=self._linkage.get(w.name, "")) for w in self.writers),
