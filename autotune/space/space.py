@@ -8,6 +8,7 @@ only a row that is measured becomes a Schedule.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, combinations
 from math import inf
@@ -254,8 +255,8 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     else:
         yield from _built_in(prim, target)
     for sketch in user_sketches(prim, target):
-        variant = Variant(sketch.name, (), sketch)
-        if _works(prim, variant, target):
+        variant = _working(prim, Variant(sketch.name, (), sketch), target)
+        if variant is not None:
             yield variant
 
 
@@ -263,8 +264,8 @@ def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """Yields a variant for every choice of inlined stages and every sketch of the main group."""
     chained = False
     for prepare, sketch in chain_sketches(prim, target):
-        variant = Variant(_name(sketch, prepare), prepare, sketch)
-        if _works(prim, variant, target):
+        variant = _working(prim, Variant(_name(sketch, prepare), prepare, sketch), target)
+        if variant is not None:
             chained = True
             yield variant
     if chained:
@@ -405,7 +406,8 @@ def _prepared_variants(
             if sketch.cost > SPACE.hopeless * least:
                 continue
             variant = Variant(_name(sketch, prepare), prepare, sketch, tuple(others))
-            if _works(prim, variant, target):
+            variant = _working(prim, variant, target)
+            if variant is not None:
                 yield variant
                 made += 1
                 if made == SPACE.max_variants:
@@ -418,8 +420,20 @@ def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
     return f"{sketch.name}({','.join(names)})"
 
 
-def _works(prim: PrimFunc, variant: Variant, target: Target) -> bool:
-    return is_legal(prim, variant.schedule(variant.defaults[0]), target)
+def _working(prim: PrimFunc, variant: Variant, target: Target) -> Variant | None:
+    """Returns a variant whose first default is legal, the least choices if no other is; None if
+    none is.
+
+    An estimate may choose what a primitive refuses. A kernel that lost all its variants to that
+    would run as plain loops, which is a hundred times slower.
+    """
+    offers = list(variant.defaults)
+    if variant.tiling is not None:
+        offers.append(variant.tiling.base_choices())
+    for place, choices in enumerate(offers):
+        if is_legal(prim, variant.schedule(choices), target):
+            return variant if place == 0 else replace(variant, offers=tuple(offers[place:]))
+    return None
 
 
 def is_legal(prim: PrimFunc, schedule: Schedule, target: Target) -> bool:

@@ -23,12 +23,16 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Variant:
-    """Preparing steps, a sketch for the group with the most work, defaults for the others."""
+    """Preparing steps, a sketch for the group with the most work, defaults for the others.
+
+    ``offers`` are the default choices for the main group, those of its sketch if None.
+    """
 
     name: str
     prepare: tuple[Step, ...]
     sketch: Sketch
     others: tuple[Sketch, ...] = ()
+    offers: tuple[Choices, ...] | None = None
 
     def schedule(self, choices: Choices, others: Sequence[Choices] | None = None) -> Schedule:
         """The schedule of one value per knob of the main group's sketch; ``others`` are those of
@@ -51,7 +55,7 @@ class Variant:
     @cached_property
     def defaults(self) -> list[Choices]:
         """Choices that are good without a measurement, the best first."""
-        return self.sketch.defaults()
+        return self.sketch.defaults() if self.offers is None else list(self.offers)
 
     @property
     def tiling(self) -> Tiling | None:

@@ -257,7 +257,11 @@ def _panels_come(tiling: Tiling, c: Choices) -> bool:
 
 
 def _bring_next(tiling: Tiling, c: dict[str, int]) -> None:
-    """Prefetch the next panels while all rows pass over these: both have to stay in L2."""
+    """Prefetch the next panels while all rows pass over these: both have to stay in L2. Uneven
+    blocks of one of several reduced axes do not read panels in order."""
+    uneven = tiling.extent(tiling.k_axis) % c["k_blocks"] != 0
+    if uneven and len(tiling.group.main.reduce_axes) > 1:
+        return
     width = c["vectors"] * tiling.lanes
     depth = ceil(_depth(tiling) / c["k_blocks"])
     room = int(tiling.target.l2 * PRODUCTS.cache_share)
@@ -478,8 +482,9 @@ def _block(tiling: Tiling, c: dict[str, int]) -> None:
     panel = width * _depth(tiling) * tiling.group.element_bytes
     if panel > tiling.target.l1 // 2 and c["pack"] in PACKS_VECTORS:
         c["prefetch"] = max(p for p in tables["prefetch"] if p <= PRODUCTS.ahead)
-    while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
-        c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
+    enough = [b for b in tables["k_blocks"] if panel <= room * b] or [tables["k_blocks"][-1]]
+    even = [b for b in enough[:2] if tiling.extent(tiling.k_axis) % b == 0]
+    c["k_blocks"] = (even or enough)[0]
     if c["vectors_outer"] == 0:
         return
     panels = -(-tiling.extent(tiling.vector_axis) // width)
