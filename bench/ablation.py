@@ -3,6 +3,7 @@
     python -m bench.ablation                      simulated: synthetic kernels with known costs
     python -m bench.ablation --log LOG            on what a log measured, and what lies between it
     python -m bench.ablation --live --budget 4s   on real kernels, for the same time each
+    python -m bench.ablation --live --tasks 20 --seeds 1 --only evolutionary random --seconds 600
 
 Every variant has the same budget on every task, with every seed, and starts from the model that
 ships (it knows nothing of synthetic kernels; ``--without-model``: nor of others). What is compared
@@ -11,7 +12,9 @@ task: 1.00 is perfect (geometric means, after half of the budget and after all o
 runs end within 5 %. Beside it stands how much longer that takes than what the evolutionary search
 ends with on the same task and seed, with 95 % confidence by a bootstrap over tasks and seeds: where
 1.00 lies outside, the difference is none of chance. ``candidates`` is how many were measured: one
-variant stops early.
+variant stops early. On real kernels all that runs of one kernel and seed end with is measured
+interleaved, and so is the fastest of the rules' default schedules, with which each of them begins
+(``the defaults alone``). After ``--seconds`` no other kernel is begun.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +31,7 @@ import numpy as np
 from loopwright.autotune.log.record import Check, MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
-from loopwright.autotune.measure.measurer import NativeMeasurer
+from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.model.cost_model import available_model
 from loopwright.autotune.protocols import Candidate, CostModel, FloatArray
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
@@ -35,15 +39,19 @@ from loopwright.autotune.task import Task, feature_count
 
 from bench.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
 
+from .interval import geometric_mean
 from .lock import MachineLock
 from .one_task import tune_one
 from .search_tasks import held_out_tasks
 
-__all__ = ["VARIANTS", "Recorded", "Run", "Variant", "compare", "main", "table"]
+__all__ = ["BARS", "VARIANTS", "Recorded", "Run", "Variant", "compare", "main", "table"]
 
 FULL = replace(DEFAULT_SETTINGS, least_gain=0.0)
 """The whole budget is spent."""
-_DRAWS = 2000
+DEFAULTS = "the defaults alone"
+BARS = {"random": 1.05, DEFAULTS: 1.03}
+"""What others take at least over the evolutionary search, on twenty kernels."""
+_ROUNDS = 12
 SIZES = ((256, 256, 256), (96, 200, 512), (1000, 64, 300), (128, 1024, 48))
 
 
@@ -172,6 +180,8 @@ class Run:
 
 
 Cost = Callable[[MeasureRecord], float]
+Race = Callable[[Task, Sequence[MeasureRecord]], Mapping[str, float]]
+"""Seconds of the schedules of some records, by their keys, measured interleaved."""
 
 
 def compare(
@@ -183,12 +193,21 @@ def compare(
     variants: Sequence[Variant] = VARIANTS,
     each: Callable[[], None] = lambda: None,
     shipped: bool = True,
+    race: Race | None = None,
+    until: float = math.inf,
 ) -> list[Run]:
-    """All variants on all tasks with all seeds; ``cost_of(task)`` tells what a record is worth."""
+    """All variants on all tasks with all seeds; ``cost_of(task)`` tells what a record is worth.
+
+    With ``race`` the ends are what it says, that of the defaults among them. No task is begun after
+    ``until``, of ``time.monotonic``.
+    """
     runs: list[Run] = []
     for name, task in tasks.items():
+        if time.monotonic() > until:
+            break
         cost = cost_of(task)
         for seed in range(seeds):
+            ends: list[tuple[Run, MeasureRecord]] = []
             for variant in variants:
                 each()
                 measurer, log = measurer_of(task, seed), TuningLog()
@@ -205,11 +224,26 @@ def compare(
                 measurer.close()
                 tried = [r for r in log if r.ok and not r.raced]
                 half = min(tried[: max(1, len(tried) // 2)], key=lambda r: r.cost)
-                assert result.best is not None
-                runs.append(
-                    Run(variant.name, name, cost(half), cost(result.best), seed, len(tried))
+                best = result.best
+                assert best is not None
+                ends.append(
+                    (Run(variant.name, name, cost(half), cost(best), seed, len(tried)), best)
                 )
+                if race is not None and variant.name == "evolutionary":
+                    first = _of_defaults(task, tried)
+                    ends += [(Run(DEFAULTS, name, r.cost, r.cost, seed, n), r) for r, n in first]
+            seconds = race(task, [record for _, record in ends]) if race is not None else {}
+            runs += [replace(run, end=seconds.get(r.schedule_key, run.end)) for run, r in ends]
     return runs
+
+
+def _of_defaults(task: Task, tried: Sequence[MeasureRecord]) -> list[tuple[MeasureRecord, int]]:
+    """The fastest record of a default schedule and how many there are; empty without any."""
+    keys = {
+        Candidate(tuple(task.space.schedule(row).to_json()), "").key for row in task.space.default()
+    }
+    records = [r for r in tried if r.schedule_key in keys]
+    return [(min(records, key=lambda r: r.cost), len(records))] if records else []
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -238,13 +272,15 @@ def table(runs: Sequence[Run]) -> str:
 def _beside(mine: Sequence[Run], of: Mapping[tuple[str, str, int], Run]) -> str:
     """The ratio of what runs ended with to that of the evolutionary search, and its interval."""
     pairs = [(r, of.get(("evolutionary", r.task, r.seed))) for r in mine]
-    ratios = np.array([math.log(r.end / other.end) for r, other in pairs if other is not None])
-    if not len(ratios) or mine[0].variant == "evolutionary":
+    ratios: dict[str, list[float]] = {}
+    for run, other in pairs:
+        if other is not None:
+            ratios.setdefault(run.task, []).append(run.end / other.end)
+    if not ratios or mine[0].variant == "evolutionary":
         return ""
-    rng = np.random.default_rng(0)
-    means = ratios[rng.integers(0, len(ratios), (_DRAWS, len(ratios)))].mean(axis=1)
-    low, high = np.exp(np.quantile(means, [0.025, 0.975]))
-    return f"{math.exp(ratios.mean()):.3f} ({low:.3f}-{high:.3f})"
+    mean = geometric_mean(ratios.values())
+    bar = BARS.get(mine[0].variant)
+    return f"{mean}, bar {bar:.2f}" if bar else str(mean)
 
 
 def simulated(budget: str, seeds: int, variants: Sequence[Variant] = VARIANTS) -> list[Run]:
@@ -262,7 +298,9 @@ def simulated(budget: str, seeds: int, variants: Sequence[Variant] = VARIANTS) -
     return compare(tasks, measurer_of, cost_of, budget, seeds, variants)
 
 
-def recorded(path: str, count: int, budget: str, seeds: int, shipped: bool) -> list[Run]:
+def recorded(
+    path: str, count: int, budget: str, seeds: int, variants: Sequence[Variant], shipped: bool
+) -> list[Run]:
     """On the held-out kernels that a log has enough of."""
     log = TuningLog(path)
     tasks: dict[str, Task] = {}
@@ -282,22 +320,37 @@ def recorded(path: str, count: int, budget: str, seeds: int, shipped: bool) -> l
         cost_of,
         budget,
         seeds,
+        variants,
         shipped=shipped,
     )
 
 
-def live(count: int, budget: str, seeds: int, shipped: bool) -> list[Run]:
+def live(
+    count: int, budget: str, seeds: int, variants: Sequence[Variant], shipped: bool, seconds: float
+) -> list[Run]:
     """On real kernels: each variant has the same time."""
-    with MachineLock() as lock:
+    tasks = held_out_tasks(count=count)
+    with Workers() as workers, MachineLock() as lock:
         return compare(
-            held_out_tasks(count=count),
-            lambda task, seed: NativeMeasurer(task, TOOLCHAIN, FULL, seed),
+            tasks,
+            lambda task, seed: NativeMeasurer(task, TOOLCHAIN, FULL, seed, workers),
             lambda task: lambda r: r.cost,
             budget,
             seeds,
+            variants,
             each=lock.between,
             shipped=shipped,
+            race=lambda task, records: _raced(task, records, workers),
+            until=time.monotonic() + seconds,
         )
+
+
+def _raced(task: Task, records: Sequence[MeasureRecord], workers: Workers) -> dict[str, float]:
+    """Seconds of the records' schedules by their keys, measured interleaved."""
+    candidates = {r.schedule_key: Candidate(r.schedule, r.sketch) for r in records}
+    with NativeMeasurer(task, TOOLCHAIN, DEFAULT_SETTINGS, 0, workers) as measurer:
+        raced = measurer.race(list(candidates.values()), _ROUNDS)
+    return {r.schedule_key: r.cost for r in raced if r.ok}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -312,16 +365,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", help="of a run (128 trials; live: 4s)")
     parser.add_argument("--tasks", type=int, default=4, help="how many kernels (4)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each (3)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="variants (all)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="in all (no limit)")
     parser.add_argument("--without-model", action="store_true", help="models start untrained")
     options = parser.parse_args(arguments)
+    named = {v.name.strip(): v for v in VARIANTS}
+    unknown = sorted(set(options.only or ()) - named.keys())
+    if unknown:
+        parser.error(f"unknown variant {unknown[0]!r}; there are {', '.join(named)}")
+    variants = [named[name] for name in options.only or named]
     shipped = not options.without_model
     budget = options.budget or ("4s" if options.live else "128 trials")
     if options.live:
-        runs = live(options.tasks, budget, options.seeds, shipped)
+        runs = live(options.tasks, budget, options.seeds, variants, shipped, options.seconds)
     elif options.log:
-        runs = recorded(options.log, options.tasks, budget, options.seeds, shipped)
+        runs = recorded(options.log, options.tasks, budget, options.seeds, variants, shipped)
     else:
-        runs = simulated(budget, options.seeds)
+        runs = simulated(budget, options.seeds, variants)
     if not runs:
         print("ablation: the log has too little of the kernels", file=sys.stderr)
         return 2

@@ -2,10 +2,12 @@
 
     python -m bench.zero_trial                         twelve kernels
     python -m bench.zero_trial --tasks 40 --search 60s also beside a search
+    python -m bench.zero_trial --tasks 80 --seconds 200   as many of them as the time allows
 
 Of every kernel these are measured interleaved: the default schedule, what a compile without a log
 chooses, the eight proposals that the model rates best with no default among them, and with
-``--search`` the winner of one, and of the budget "quick". Ratios are times, geometric means:
+``--search`` the winner of one, and of the budget "quick". Ratios are times, geometric means with
+95 % confidence intervals (a bootstrap over kernels):
 
 - zero trials, the model's first choice and the best of its eight, over the default schedule
   (bars: at most 1, 1.02 and 0.92);
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -37,6 +40,7 @@ from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
 
 from .collect import drawn_tasks
+from .interval import geometric_mean
 from .lock import MachineLock
 
 __all__ = ["entrants_of", "main", "ratios"]
@@ -98,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", type=int, default=12, help="how many kernels (12)")
     parser.add_argument("--seed", type=int, default=9000, help="of the kernels (9000)")
     parser.add_argument("--threads", type=int, default=1, help="of the kernels (1)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="in all (no limit)")
     parser.add_argument("--search", metavar="TIME", help="search each for so long, too")
     options = parser.parse_args(arguments)
     target = Target.host()
@@ -105,7 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: dict[str, list[float]] = {}
     with Workers(max(options.threads, target.cores)) as workers, MachineLock() as lock:
         drawn = drawn_tasks(options.tasks, options.seed, target, options.threads, known)
+        until = time.monotonic() + options.seconds
         for family, task in drawn:
+            if time.monotonic() > until:
+                break
             entrants = entrants_of(task)
             if options.search:
                 for name, budget in (("quick", "quick"), ("search", options.search)):
@@ -127,8 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found.setdefault(what, []).append(value)
             lock.between()
     for what, each in found.items():
-        mean = math.exp(float(np.log(each).mean()))
-        print(f"{what}: {mean:.3f}, worst {max(each):.2f}, {len(each)} kernels")
+        mean = geometric_mean([value] for value in each)
+        print(f"{what}: {mean}, worst {max(each):.2f}, {len(each)} kernels")
     return 0
 
 

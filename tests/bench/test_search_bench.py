@@ -11,7 +11,8 @@ from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.search.stopping import GainForecast
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
-from bench.ablation import VARIANTS, Recorded, Run, simulated, table
+from bench.ablation import DEFAULTS, VARIANTS, Recorded, Run, compare, simulated, table
+from bench.interval import geometric_mean
 from bench.one_task import tune_one
 from bench.scheduling import PROGRAMS, SCHEDULERS, SHARES, landscape, simulate
 from bench.search_tasks import HELD_OUT, held_out_tasks
@@ -35,6 +36,32 @@ def test_the_ablation_compares_at_equal_budget() -> None:
         "| evolutionary | 3.000 | 1.000 | 100 % | 1.000 |  | 8 |",
         "| b | 4.000 | 2.000 | 0 % | 2.000 | 2.000 (2.000-2.000) | 6 |",
     ]
+
+
+def test_the_ablation_races_what_its_runs_end_with_and_keeps_to_its_time() -> None:
+    def run(until: float) -> list[Run]:
+        return compare(
+            {"t": TASK},
+            lambda task, seed: SyntheticMeasurer(task, noise=0.0, seed=seed),
+            lambda task: lambda r: r.cost,
+            "48 trials",
+            1,
+            [v for v in VARIANTS if v.name in ("random", "evolutionary")],
+            race=lambda task, records: {r.schedule_key: 2 * r.cost for r in records},
+            until=until,
+        )
+
+    of = {r.variant: r for r in run(np.inf)}
+    assert of.keys() == {"random", "evolutionary", DEFAULTS}
+    assert of[DEFAULTS].end == 2 * of[DEFAULTS].half >= of["evolutionary"].end
+    assert 0 < of[DEFAULTS].trials <= len(TASK.space.default())
+    assert not run(-np.inf)
+
+
+def test_intervals_are_of_tasks() -> None:
+    assert str(geometric_mean([[2.0, 8.0], [4.0]])) == "4.000 (4.000-4.000)"
+    wide = geometric_mean([[1.0] * 9, [4.0]])
+    assert wide.value == 2.0 and (wide.low, wide.high) == (1.0, 4.0)
 
 
 def test_what_was_recorded_is_answered_and_what_lies_between_is_guessed() -> None:
