@@ -2,7 +2,10 @@
 
     python -m bench.metaschedule                         six kernels, 64 trials each
     python -m bench.metaschedule --tasks softmax --trials 200 --threads 1
+    python -m bench.metaschedule --python tvm/bin/python
 
+TVM may have an environment of its own, with Loopwright in it (``pip install -e ".[bench]"``), whose
+Python ``--python`` names.
 MetaSchedule searches a kernel with so many trials, in a process of its own and on as many cores for
 building as we have. Its clock starts when TVM is loaded, and stops when the candidate that came out
 best was measured, not at the end of the search. Then our search starts from an empty log, its
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -118,10 +122,12 @@ def geometric_mean(values: Sequence[float]) -> float:
 class _Peer:
     """MetaSchedule's process."""
 
-    def __init__(self, workload: Workload, trials: int, threads: int, folder: Path) -> None:
+    def __init__(
+        self, workload: Workload, trials: int, threads: int, folder: Path, python: str
+    ) -> None:
         self._errors = (folder / "said").open("w+b")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.metaschedule_peer"],
+            [python, "-m", "bench.metaschedule_peer"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -161,10 +167,13 @@ class _Peer:
         self._errors.close()
 
 
-def beside(workload: Workload, trials: int, threads: int, budget: float) -> Beside:
-    """Both searches on one workload. RuntimeError where MetaSchedule's came to nothing."""
+def beside(
+    workload: Workload, trials: int, threads: int, budget: float, python: str = sys.executable
+) -> Beside:
+    """Both searches on one workload, MetaSchedule's in another ``python``. RuntimeError where its
+    search came to nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        peer = _Peer(workload, trials, threads, Path(folder))
+        peer = _Peer(workload, trials, threads, Path(folder), python)
         try:
             found = peer.found()
             if not found.wrong <= 1.0:
@@ -210,7 +219,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=64, help="of MetaSchedule (64)")
     parser.add_argument("--budget", default="10s", help="of our search (10s)")
     parser.add_argument("--threads", type=int, default=1, help="of the kernels (1)")
+    parser.add_argument("--python", default=sys.executable, help="of TVM's environment (this one)")
     options = parser.parse_args(arguments)
+    if shutil.which(options.python) is None:
+        parser.error(f"no Python {options.python!r}")
     budget = parse_budget(options.budget).seconds or 10.0
     ratios: list[float] = []
     gains: list[float] = []
@@ -220,7 +232,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"no held-out kernel of the kind {kind!r}")
         with MachineLock():
             try:
-                one = beside(make(kind, params), options.trials, options.threads, budget)
+                workload = make(kind, params)
+                one = beside(workload, options.trials, options.threads, budget, options.python)
             except RuntimeError as error:
                 print(f"{kind}: {error}", flush=True)
                 continue

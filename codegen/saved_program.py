@@ -259,9 +259,10 @@ def _head(path: Path, data: memoryview) -> tuple[dict[str, Any], int]:
 
 def _target(path: Path, row: Mapping[str, Any]) -> Target:
     """Returns the target of a program, if this machine runs its code."""
-    target, host = Target(row["isa"], features=frozenset(row["features"])), Target.host()
-    if target.isa not in ISA_LEVELS or not target.features <= FEATURES.keys():
-        raise LoopwrightValueError(f"{path} was made for {target.isa}, which is not known here")
+    features = frozenset(row["features"])
+    if row["isa"] not in ISA_LEVELS or not features <= FEATURES.keys():
+        raise LoopwrightValueError(f"{path} was made for {row['isa']}, which is not known here")
+    target, host = Target(row["isa"], features=features), Target.host()
     missing = target.level.cpu_flags - host.level.cpu_flags | target.features - host.features
     if missing:
         raise LoopwrightValueError(

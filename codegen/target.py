@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..ir.dataclass import dataclass
+from ..ir.errors import LoopwrightValueError
 
 __all__ = ["CACHE_LINE", "FEATURES", "ISA_LEVELS", "IsaLevel", "Target", "allow_tiles"]
 
@@ -78,6 +79,17 @@ class Target:
     l3: int = 8 * 1024 * 1024
     features: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        """Raises LoopwrightValueError for a level or a feature that is not known."""
+        if self.isa not in ISA_LEVELS:
+            raise LoopwrightValueError(
+                f"unknown ISA level {self.isa!r}", hint=f"one of {', '.join(ISA_LEVELS)}"
+            )
+        if unknown := self.features - FEATURES.keys():
+            raise LoopwrightValueError(
+                f"unknown feature {min(unknown)!r} of a target", hint=f"of {', '.join(FEATURES)}"
+            )
+
     @property
     def level(self) -> IsaLevel:
         return ISA_LEVELS[self.isa]
@@ -135,15 +147,16 @@ class Target:
 
     def with_isa(self, isa: str) -> Target:
         """The same machine with only the features of ``isa`` (used to test by masking)."""
-        if isa not in ISA_LEVELS:
-            raise ValueError(f"unknown ISA {isa!r}; the levels are {', '.join(ISA_LEVELS)}")
         kept = {f for f in self.features if isa in FEATURES[f][0]}
         return replace(self, isa=isa, features=frozenset(kept))
 
     @staticmethod
     @functools.cache
     def host() -> Target:
-        """This machine. ``LOOPWRIGHT_ISA`` lowers the ISA level."""
+        """This machine. ``LOOPWRIGHT_ISA`` lowers the ISA level.
+
+        Raises LoopwrightValueError for a level that is not known, or that this machine lacks.
+        """
         flags, cpu = _cpuinfo()
         best = [n for n, level in ISA_LEVELS.items() if level.cpu_flags <= flags][-1]
         wanted = os.environ.get("LOOPWRIGHT_ISA")
@@ -156,7 +169,16 @@ class Target:
             l3=_cache_size(3, 8 * 1024 * 1024),
             features=_features(flags),
         ).with_isa(best)
-        return target.with_isa(wanted) if wanted else target
+        if not wanted:
+            return target
+        lowered = target.with_isa(wanted)
+        if missing := lowered.level.cpu_flags - flags:
+            raise LoopwrightValueError(
+                f"LOOPWRIGHT_ISA={wanted!r} is above this machine, which lacks "
+                f"{', '.join(sorted(missing))}",
+                hint=f"at most {best}",
+            )
+        return lowered
 
 
 def _features(flags: frozenset[str]) -> frozenset[str]:

@@ -32,7 +32,7 @@ from dataclasses import field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ...codegen.target import ISA_LEVELS, Target
+from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from .line import RecordError, check_version, data_of
 
@@ -175,10 +175,9 @@ class TargetKey:
     def machine(self, features: Iterable[str] = ()) -> Target:
         """Returns the target that a key describes; a missing size is that of ``Target()``.
 
-        Raises KeyError for an ISA level that is not known here.
+        Raises LoopwrightValueError for an ISA level that is not known here.
         """
-        level = ISA_LEVELS[self.isa].name
-        target = Target(level, self.cpu, self.cores, features=frozenset(features))
+        target = Target(self.isa, self.cpu, self.cores, features=frozenset(features))
         sizes = {n: getattr(self, n) or getattr(target, n) for n in ("l1", "l2", "l3")}
         return replace(target, **sizes)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...codegen.target import FEATURES, Target
 from ...ir.dataclass import dataclass
-from ...ir.errors import LoopwrightError
+from ...ir.errors import LoopwrightError, LoopwrightValueError
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.workload import parse_workload
 from ..budget import Budget, BudgetClock
@@ -267,9 +267,9 @@ def _target(note: Note) -> Target:
         raise ReplayError(
             f"the note of the run does not say what machine it was on: {error}"
         ) from error
-    except KeyError as error:
+    except LoopwrightValueError as error:
         raise ReplayError(
-            f"the run was for {error}, an ISA level that is not known here"
+            f"the run was for a machine that is not known here: {error.message}"
         ) from error
 
 

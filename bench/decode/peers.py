@@ -17,14 +17,24 @@ from examples.decoder import GPT2, GPT2_SMALL, empty_cache, random_weights
 from ..libraries import onnxruntime_session
 from ..process import ROOT
 
-__all__ = ["ANSWER", "OURS", "PEERS", "SIZES", "TOKEN", "Peer", "State", "expected"]
+__all__ = [
+    "ANSWER",
+    "OURS",
+    "PEERS",
+    "SIZES",
+    "TOKEN",
+    "Peer",
+    "State",
+    "answer_tokens",
+    "expected",
+]
 
 Array = np.ndarray[Any, Any]
 
 SIZES = GPT2_SMALL
 TOKEN = 1234
 ANSWER = 16
-"""Tokens of a call where the loop over them is native."""
+"""Tokens of a call where the loop over them is native, and of a sample of every peer."""
 
 
 @cache
@@ -68,6 +78,11 @@ class Peer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def answer_tokens(position: int) -> int:
+    """Returns how many tokens of an answer that begins at a position fit into the context."""
+    return min(ANSWER, SIZES.context - position)
+
+
 def _ours(threads: int, answer: bool = False) -> Callable[[int], State]:
     import loopwright as lw
     from loopwright.codegen.runtime.buffers import fresh_requests
@@ -83,7 +98,7 @@ def _ours(threads: int, answer: bool = False) -> Callable[[int], State]:
             return State(lambda: decoder.token(token, position, layers), 0, fresh_requests)
         scores = np.zeros(SIZES.words, np.float32)
         scores[TOKEN] = 1
-        count = min(ANSWER, SIZES.context - position)
+        count = answer_tokens(position)
 
         def call() -> Array:
             return decoder.answer(scores, position, count, key, layers)

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..answers import serve
 from ..libraries import result_of
-from .peers import PEERS, State
+from .peers import PEERS, State, answer_tokens
 
-__all__ = ["CLOSE", "prepare"]
+__all__ = ["CLOSE", "prepare", "repeated"]
 
 CLOSE = 1e-3
 """Largest difference of scores that may be, as a part of the largest one."""
@@ -22,9 +22,9 @@ _CALLS = 5
 
 
 def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
-    """Makes a token at a position ready; returns its call, how many tokens that computes, the
-    seconds of the first one, how far its scores are off, and how often a later call asks for
-    memory (None: not known)."""
+    """Makes a token at a position ready; returns a call of as many tokens as an answer has, their
+    number, the seconds of the first token, how far its scores are off, and how often a later one
+    asks for memory (None: not known)."""
     start = time.perf_counter()
     if peer not in _MADE:
         _MADE[peer] = PEERS[peer].make(command["threads"])
@@ -37,6 +37,7 @@ def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict
         wrong = float(np.abs(got.ravel() - expected).max() / np.abs(expected).max())
     if not wrong <= CLOSE:
         raise ValueError(f"wrong scores at {command['position']}: off by {wrong:.3g}")
+    tokens = state.tokens or answer_tokens(command["position"])
     asked = None
     if state.requests is not None:
         state.call()
@@ -44,8 +45,20 @@ def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict
         for _ in range(_CALLS):
             state.call()
         asked = (state.requests() - before) / _CALLS
-    answer = {"tokens": max(1, state.tokens), "ready": ready, "wrong": wrong, "asked": asked}
-    return state.call, answer
+    answer = {"tokens": tokens, "ready": ready, "wrong": wrong, "asked": asked}
+    return state.call if state.tokens else repeated(state.call, tokens), answer
+
+
+def repeated(call: Callable[[], Any], count: int) -> Callable[[], Any]:
+    """Returns a call that makes ``count`` of them: the best of many single tokens is not to be
+    compared with the best of a few answers."""
+
+    def calls() -> Any:
+        for _ in range(count):
+            result = call()
+        return result
+
+    return calls
 
 
 if __name__ == "__main__":

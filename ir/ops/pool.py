@@ -358,7 +358,8 @@ def _declare_pools(rank: int) -> None:
             ones = windows.padded(windows.padded(ones, windows.padding, 1), windows.beyond, 0)
         else:
             ones = windows.padded(ones, sides, 0)
-        return total / windows.reduce(ones, "sum")
+        # A division for each place of the image, instead of one for each element of the result.
+        return total * (1 / windows.reduce(ones, "sum"))
 
 
 for _rank in SPATIAL:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import math
 
 import pytest
@@ -39,3 +40,20 @@ def test_a_kind_that_is_not_held_out_is_refused(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         main(["--tasks", "sorting"])
     assert "no held-out kernel of the kind 'sorting'" in capsys.readouterr().err
+
+
+def test_a_python_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--python", "tvm/bin/no-python"])
+    assert "no Python 'tvm/bin/no-python'" in capsys.readouterr().err
+
+
+def test_a_python_without_tvm_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("llvmlite")
+    if importlib.util.find_spec("tvm") is not None:
+        pytest.skip("TVM is installed here")
+    assert main(["--tasks", "softmax"]) == 1
+    assert (
+        "softmax: MetaSchedule's process ended without a result: ModuleNotFoundError: No module"
+        " named 'tvm'" in capsys.readouterr().out
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 import compiled
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.graph.nodes import Module
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.ops import Operator, all_operators
+from loopwright.ir.ops import all_operators
 from loopwright.ir.schedule.steps import Schedule
 from operators import Evaluated, assert_agree, evaluate_operator, samples_of
 
@@ -22,25 +24,42 @@ NAMES = sorted(all_operators())
 LARGEST_INTERPRETED = 1500  # elements; the interpreter takes microseconds for each
 
 
-def check(op: Operator, target: Target, run: Any, choose: compiled.Chooser | None = None) -> None:
+class Prepared(NamedTuple):
+    """A sample's operands, its lowered module, the reference's result, and the terms summed."""
+
+    args: Sequence[Any]
+    module: Module
+    wanted: Any
+    length: int
+
+
+@cache
+def prepared(name: str) -> list[Prepared]:
+    """The samples of an operator; the same for every target."""
+    op = all_operators()[name]
+    samples: list[Prepared] = []
     for sample in samples_of(op):
-        if run is not compiled.run_kernel and any(
-            a.size > LARGEST_INTERPRETED for a in sample.args
-        ):
-            continue
         attrs = op.complete_attrs(sample.attrs)
         with np.errstate(all="ignore"):
             wanted = op.reference(sample.args, attrs)
         length = evaluate_operator(op, sample.args, attrs).reduction_length
         module = compiled.lower(compiled.operator_module(op, sample.args, sample.attrs))
-        found = compiled.run_module(module, sample.args, target, run, choose)
-        assert_agree(Evaluated(found, length), wanted, sample.args)
+        samples.append(Prepared(sample.args, module, wanted, length))
+    return samples
+
+
+def check(name: str, target: Target, run: Any, choose: compiled.Chooser | None = None) -> None:
+    for args, module, wanted, length in prepared(name):
+        if run is not compiled.run_kernel and any(a.size > LARGEST_INTERPRETED for a in args):
+            continue
+        found = compiled.run_module(module, args, target, run, choose)
+        assert_agree(Evaluated(found, length), wanted, args)
 
 
 @pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_code_agrees_with_the_reference(name: str, isa: str) -> None:
-    check(all_operators()[name], HOST.with_isa(isa), compiled.run_kernel)
+    check(name, HOST.with_isa(isa), compiled.run_kernel)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,7 +67,7 @@ def test_interpreted_nests_agree_with_the_reference(name: str) -> None:
     def run(kernel: Kernel, target: Target, inputs: Mapping[str, Any]) -> list[Any]:
         return compiled.interpret_kernel(kernel, inputs)
 
-    check(all_operators()[name], HOST, run)
+    check(name, HOST, run)
 
 
 @pytest.mark.parametrize("isa", LEVELS)
@@ -69,4 +88,4 @@ def test_random_schedules_agree_with_the_reference(name: str, isa: str) -> None:
         assert space.row_of(schedule) is not None
         return schedule
 
-    check(all_operators()[name], target, compiled.run_kernel, choose)
+    check(name, target, compiled.run_kernel, choose)
