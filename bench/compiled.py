@@ -68,20 +68,21 @@ def compiled(function: Callable[..., Any], arrays: Sequence[Any], target: Target
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 1 if code differs from that of ``--against``."""
     args = _parser().parse_args(argv)
-    programs = {w.name: _program(w) for w in (*PROGRAMS.values(), *fixed_workloads())}
+    wanted = [*PROGRAMS.values(), *fixed_workloads()]
     if args.names:
-        programs = {n: p for n, p in programs.items() if any(part in n for part in args.names)}
+        wanted = [w for w in wanted if any(part in w.name for part in args.names)]
+    programs = {w.name: _program(w) for w in wanted}
     if args.chain:
         programs[f"chain_of_{args.chain}"] = _chain(args.chain)
     host = Target.host()
     levels = list(ISA_LEVELS)[: list(ISA_LEVELS).index(host.isa) + 1]
-    wanted = [host.isa] if args.isa == "host" else args.isa.split(",") if args.isa else levels
+    isas = [host.isa] if args.isa == "host" else args.isa.split(",") if args.isa else levels
     warm = lw.compile(lambda x: np.exp(x).sum(), threads=1)
     warm.lower(np.ones((64, 64), np.float32))
     results: dict[str, Compiled] = {}
     with MachineLock() as lock:
         for name, (function, arrays) in programs.items():
-            for isa in wanted:
+            for isa in isas:
                 results[f"{name} {isa}"] = compiled(function, arrays, host.with_isa(isa))
             lock.between()
     if args.out:

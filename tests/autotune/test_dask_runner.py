@@ -171,7 +171,10 @@ def test_only_one_measures_on_a_host() -> None:
 
 
 def test_a_function_is_tuned_on_the_cluster(
-    cluster: DaskCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: DaskCluster,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "net.py").write_text(
         "import loopwright as lw\nimport numpy as np\n"
@@ -186,5 +189,6 @@ def test_a_function_is_tuned_on_the_cluster(
     records = TuningLog(log).records
     assert len([r for r in records if not r.raced]) == 12
     assert {r.target for r in records} == {TASK.key}
+    monkeypatch.setattr(dask_runner, "_CONNECT_SECONDS", 0.5)
     assert main([*arguments, "--runner", "dask://127.0.0.1:1"]) == 2
     assert "there is no Dask scheduler at dask://127.0.0.1:1" in capsys.readouterr().err

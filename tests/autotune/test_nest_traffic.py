@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -43,18 +44,20 @@ class Watched(np.ndarray[Any, Any]):
 
     cache: Lru
     label: str
+    plain: np.ndarray[Any, Any]
 
     def __getitem__(self, at: Any) -> Any:
         self._tell(at)
-        return np.asarray(self)[at]
+        return self.plain[at]
 
     def __setitem__(self, at: Any, value: Any) -> None:
         self._tell(at)
-        np.asarray(self)[at] = value
+        self.plain[at] = value
 
     def _tell(self, at: Any) -> None:
-        flat = int(np.ravel_multi_index(at, self.shape))
-        self.cache.touch((self.label, flat * self.itemsize // CACHE_LINE))
+        place = sum(map(mul, at, self.strides))
+        assert len(at) == len(self.strides) and place >= 0
+        self.cache.touch((self.label, int(place) // CACHE_LINE))
 
 
 def missed(nest: Nest, inputs: dict[str, np.ndarray], size: int) -> int:
@@ -66,7 +69,7 @@ def missed(nest: Nest, inputs: dict[str, np.ndarray], size: int) -> int:
         name = operand.buffer.name
         array = inputs[name] if name in inputs else np.zeros(shape, operand.buffer.dtype.numpy)
         watched = array.view(Watched)
-        watched.cache, watched.label = cache, name
+        watched.cache, watched.label, watched.plain = cache, name, array
         arrays[name] = watched
     interpret(nest, arrays)
     return cache.misses

@@ -14,7 +14,7 @@ import repo_sources as sources
 def test_the_demo_keeps_its_word(tmp_path) -> None:
     log = tmp_path / "digits.jsonl"
     done = subprocess.run(
-        [sys.executable, "-m", "examples.demo", "--budget", "2", "--log", str(log)],
+        [sys.executable, "-m", "examples.demo", "--budget", "1", "--log", str(log)],
         cwd=sources.ROOT,
         capture_output=True,
         text=True,

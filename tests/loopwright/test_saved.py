@@ -269,4 +269,4 @@ def test_loops_and_recursion_are_saved(tmp_path):
     np.testing.assert_array_equal(total, x.sum(0))
     np.testing.assert_array_equal(stacked, 2 * (np.cumsum(x, 0) - x))
     with pytest.raises(RecursionError, match="LOOPWRIGHT_STACK"):
-        loaded(np.int64(5), n, x)
+        loaded(np.int64(3), np.int64(10**9), x)  # as deep at once
