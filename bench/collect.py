@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import loopwright as lw
@@ -88,10 +89,7 @@ def drawn_tasks(
 ) -> Iterator[tuple[str, Task]]:
     """``count`` tasks with their families, none of the hashes in ``avoid``, nor any of the bench's
     own workloads."""
-    known = set(avoid)
-    for workload in fixed_workloads():
-        if workload.flops <= MOST_FLOPS and workload.read <= MOST_BYTES:
-            known |= {t.workload.hash for t in kernels_in(workload, target, threads)}
+    known = avoid | _fixed_hashes(target, threads)
     drawn = random_workloads(3 * count, seed)
     for place in np.random.default_rng(seed).permutation(len(drawn)):
         workload = drawn[place]
@@ -104,6 +102,13 @@ def drawn_tasks(
                 known.add(task.workload.hash)
                 count -= 1
                 yield workload.family, task
+
+
+@cache
+def _fixed_hashes(target: Target, threads: int) -> frozenset[str]:
+    """Returns the hashes of the kernels of the bench's own workloads."""
+    small = (w for w in fixed_workloads() if w.flops <= MOST_FLOPS and w.read <= MOST_BYTES)
+    return frozenset(t.workload.hash for w in small for t in kernels_in(w, target, threads))
 
 
 def candidates_of(task: Task, count: int, seed: int) -> Population:
