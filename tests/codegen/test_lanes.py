@@ -42,6 +42,17 @@ prim @rows(x: int32[5, 192]) -> out: int32[5, 192] {
 TOTAL = "prim @f(x: int64[7, 64]) -> out: int64[7] {\n  out[i] = sum(k: 64) x[i, k]\n}"
 
 
+TILES = [(32, 4), (33, 4), (33, 5), (16, 8)]
+GROUPS = [(2, 4, 4), (8, 1, 4), (3, 3, 4)]
+ORDERS = [("i", "k.0"), ("k.0", "i")]
+PRODUCTS = [
+    (ORDERS[(i + j) % 2], groups, tile)
+    for i, tile in enumerate(TILES)
+    for j, groups in enumerate(GROUPS)
+]
+"""All pairs of an order, groups and a tile with its group, in half as many cases as there are."""
+
+
 def rows_schedule(columns: tuple[int, int], reduced: tuple[int, int]) -> Schedule:
     return Schedule.of(
         split("i", (5, 1)),
@@ -111,10 +122,9 @@ class TestLanes:
         )
         check(prim, steps, target)
 
-    @pytest.mark.parametrize("order", [("i", "k.0"), ("k.0", "i")])
-    @pytest.mark.parametrize("groups", [(2, 4, 4), (8, 1, 4), (3, 3, 4)])
-    @pytest.mark.parametrize(("tile", "group"), [(32, 4), (33, 4), (33, 5), (16, 8)])
-    def test_products_of_bytes(self, target, order, groups, tile, group):
+    @pytest.mark.parametrize(("order", "groups", "packed"), PRODUCTS)
+    def test_products_of_bytes(self, target, order, groups, packed):
+        tile, group = packed
         prim = parse_prim(
             "prim @f(x: int8[3, 32], w: int8[32, 40] const) -> out: int32[3, 40] {\n"
             "  out[i, j] = sum(k: 32) int32(x[i, k]) * int32(w[k, j])\n}"
