@@ -14,18 +14,15 @@ missed.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from ..lock import MachineLock
+from ..peer_run import measure_rows, results_file
 from ..process import ROOT, Worker
 from .limit import bandwidth, token_bytes
 from .peers import OURS, PEERS, SIZES, expected
@@ -155,28 +152,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"bench: no peer {unknown[0]}; there are {', '.join(PEERS)}", file=sys.stderr)
         return 2
-    args.out.mkdir(parents=True, exist_ok=True)
-    file = args.out / f"decode-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
     command = [sys.executable, "-m", "bench.decode.worker"]
-    rows: list[Row] = []
-    with ExitStack() as stack:
-        workers = [
-            Worker(name, args.threads, command, dict(PEERS[name].environment)) for name in names
-        ]
-        for worker in workers:
-            stack.callback(worker.close)
-        lock = stack.enter_context(MachineLock())
-        for position in map(int, args.positions.split(",")):
-            lock.between()
-            rows.append(measure(position, workers, args))
-            with file.open("a") as out:
-                out.write(json.dumps(asdict(rows[-1])) + "\n")
-            print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
-    text, met = summary(rows, args.threads)
-    text = f"{table(rows)}\n\n{text}\n"
-    file.with_suffix(".md").write_text(text)
-    print(text, end="")
-    return 0 if met else 1
+    workers = [Worker(n, args.threads, command, dict(PEERS[n].environment)) for n in names]
+    return measure_rows(
+        results_file(args.out, "decode"),
+        workers,
+        map(int, args.positions.split(",")),
+        lambda position: measure(position, workers, args),
+        table,
+        lambda rows: summary(rows, args.threads),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

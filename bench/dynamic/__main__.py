@@ -15,20 +15,17 @@ status is 1 if one is missed.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from loopwright.autotune.budget import parse_budget
 
-from ..lock import MachineLock
+from ..peer_run import measure_rows, results_file
 from ..process import ROOT, Worker
 from .peers import DYNAMIC, PEERS
 from .programs import PROGRAMS, Program, Sizes
@@ -158,29 +155,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if args.only_check:
         names = [DYNAMIC[0]]
-    args.out.mkdir(parents=True, exist_ok=True)
-    file = args.out / f"dynamic-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
-    log = str(file.with_suffix(".log.jsonl"))
+    file = results_file(args.out, "dynamic")
     command = [sys.executable, "-m", "bench.dynamic.worker"]
-    rows: list[Row] = []
-    with ExitStack() as stack:
-        workers = [
-            Worker(name, args.threads, command, dict(PEERS[name].environment)) for name in names
-        ]
-        for worker in workers:
-            stack.callback(worker.close)
-        lock = stack.enter_context(MachineLock())
-        for name in args.names or WITH_BARS:
-            lock.between()
-            rows.append(Measuring(args, workers, log).row(PROGRAMS[name]))
-            with file.open("a") as out:
-                out.write(json.dumps(asdict(rows[-1])) + "\n")
-        overhead = call_overhead() if {*names} & {*DYNAMIC} and not args.only_check else None
-    text, met = summary(rows, overhead)
-    text = f"{table(rows)}\n\n{text}\n"
-    file.with_suffix(".md").write_text(text)
-    print(text, end="")
-    return 0 if met else 1
+    workers = [Worker(n, args.threads, command, dict(PEERS[n].environment)) for n in names]
+    measuring = Measuring(args, workers, str(file.with_suffix(".log.jsonl")))
+    timed = bool({*names} & {*DYNAMIC}) and not args.only_check
+    return measure_rows(
+        file,
+        workers,
+        [PROGRAMS[name] for name in args.names or WITH_BARS],
+        measuring.row,
+        table,
+        lambda rows: summary(rows, call_overhead() if timed else None),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import statistics
 import sys
-import time
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..lock import MachineLock
+from ..peer_run import measure_rows, results_file
 from ..process import ROOT, Worker
 from .peers import OURS, PEERS
 from .program import Program
@@ -56,26 +53,15 @@ def measure_all(programs: Sequence[Program], args: argparse.Namespace, suite: Su
     if unknown:
         print(f"bench: no peer {unknown[0]}; there are {', '.join(PEERS)}", file=sys.stderr)
         return 2
-    args.out.mkdir(parents=True, exist_ok=True)
-    kind = suite.package.rpartition(".")[2]
-    file = args.out / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
-    rows: list[Row] = []
-    with ExitStack() as stack:
-        workers = [_worker(name) for name in names]
-        for worker in workers:
-            stack.callback(worker.close)
-        lock = stack.enter_context(MachineLock())
-        for program in programs:
-            lock.between()
-            rows.append(measure(program, workers, args, suite))
-            with file.open("a") as out:
-                out.write(json.dumps(asdict(rows[-1])) + "\n")
-            print(suite.table(rows[-1:]).splitlines()[-1], file=sys.stderr)
-    text, met = suite.summary(rows)
-    text = f"{suite.table(rows)}\n\n{text}\n"
-    file.with_suffix(".md").write_text(text)
-    print(text, end="")
-    return 0 if met else 1
+    workers = [_worker(name) for name in names]
+    return measure_rows(
+        results_file(args.out, suite.package.rpartition(".")[2]),
+        workers,
+        programs,
+        lambda program: measure(program, workers, args, suite),
+        suite.table,
+        suite.summary,
+    )
 
 
 def _worker(peer: str) -> Worker:

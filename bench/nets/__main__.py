@@ -13,19 +13,16 @@ than the fastest peer on each, 1.15x in the geometric mean. The exit status is 1
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from loopwright.autotune.budget import parse_budget
 
-from ..lock import MachineLock
+from ..peer_run import measure_rows, results_file
 from ..process import ROOT, Worker
 from .files import FOLDER, files_of
 from .peers import OURS, PEERS
@@ -146,27 +143,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"bench: no peer {unknown[0]}; there are {', '.join(PEERS)}", file=sys.stderr)
         return 2
-    args.out.mkdir(parents=True, exist_ok=True)
-    file = args.out / f"nets-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+    file = results_file(args.out, "nets")
     log = args.log or str(file.with_suffix(".log.jsonl"))
     command = [sys.executable, "-m", "bench.nets.worker"]
-    rows: list[Row] = []
-    with ExitStack() as stack:
-        workers = [Worker(name, args.threads, command, _variables(name, log)) for name in names]
-        for worker in workers:
-            stack.callback(worker.close)
-        lock = stack.enter_context(MachineLock())
-        for net in args.nets or WITH_BARS:
-            lock.between()
-            rows.append(measure(net, workers, args, log))
-            with file.open("a") as out:
-                out.write(json.dumps(asdict(rows[-1])) + "\n")
-            print(table(rows[-1:]).splitlines()[-1], file=sys.stderr)
-    text, met = summary(rows)
-    text = f"{table(rows)}\n\n{text}\n"
-    file.with_suffix(".md").write_text(text)
-    print(text, end="")
-    return 0 if met else 1
+    workers = [Worker(name, args.threads, command, _variables(name, log)) for name in names]
+    return measure_rows(
+        file,
+        workers,
+        args.nets or WITH_BARS,
+        lambda net: measure(net, workers, args, log),
+        table,
+        summary,
+    )
 
 
 def _variables(name: str, log: str) -> dict[str, str]:
