@@ -10,9 +10,10 @@ FLOORS = {"numpy": (2, 0), "llvmlite": (0, 48), "xgboost": (2, 0), "tqdm": (4, 6
 """Versions as pyproject.toml has them for all Pythons."""
 
 
-def require(module: ModuleType) -> None:
-    """Raises ImportError if an imported package is older than it has to be."""
-    name = module.__name__
+def require(module: ModuleType, name: str = "") -> None:
+    """Raises ImportError if an imported package, perhaps loaded as another name than its own
+    ``name``, is older than it has to be."""
+    name = name or module.__name__
     version = str(getattr(module, "__version__", "")) or "an unknown version"
     parts = tuple(int(p) if p.isdigit() else 0 for p in version.split(".")[:2])
     if parts < FLOORS[name]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import sys
 import threading
 from collections.abc import Iterable
 from functools import cache
@@ -23,6 +24,7 @@ from ...ir.floors import require
 from ..protocols import CostModel, FloatArray
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .linear_model import LinearModel
+from .load_apart import load_apart
 from .quality import ModelQuality, pairwise_accuracy, recall_at
 from .shipped import shipped_model
 from .training import TrainingSet, labels_of
@@ -34,10 +36,14 @@ __all__ = ["JudgedModel", "XGBoostModel", "available_model", "has_xgboost"]
 @cache
 def _xgboost() -> Any:
     """The library, loaded when the first model is trained: compiling and reuse never need it."""
-    import xgboost
+    if "xgboost" in sys.modules:
+        import xgboost
 
-    require(xgboost)
-    return xgboost
+        library: Any = xgboost
+    else:
+        library = load_apart("xgboost", without=("sklearn",))
+    require(library, "xgboost")
+    return library
 
 
 def has_xgboost() -> bool:

@@ -235,6 +235,7 @@ class Tuner:
             guided = self.model.trained and attempt < _ATTEMPTS // 2
             rows = self.search.propose(self._score if guided else None, count)
             rows = np.concatenate([rows, self.search.spare])
+            self._known.features(rows)  # in one call: each takes milliseconds, however few rows
             fresh, measured = dict[str, int](), dict[int, float]()
             for index, row in enumerate(rows):
                 key = self._proposed_key(row, self._candidate(row).schedule)
