@@ -22,20 +22,20 @@ def load_apart(name: str, without: tuple[str, ...]) -> ModuleType:
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    own = f"_loopwright_{name}"
+    alias = f"_loopwright_{name}"
     places = spec.submodule_search_locations
     spec = importlib.util.spec_from_file_location(
-        own, spec.origin, submodule_search_locations=places
+        alias, spec.origin, submodule_search_locations=places
     )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     missing: Any = _Missing(without)
-    sys.modules[own] = module
+    sys.modules[alias] = module
     sys.meta_path.insert(0, missing)
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        for loaded in [n for n in sys.modules if n == own or n.startswith(f"{own}.")]:
+        for loaded in [n for n in sys.modules if n == alias or n.startswith(f"{alias}.")]:
             del sys.modules[loaded]
         raise
     finally:

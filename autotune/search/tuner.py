@@ -65,6 +65,7 @@ class Tuner:
         self._handed = [Candidate(tuple(steps), sketch) for steps, sketch in self.task.handed]
         self._handed += [Candidate(tuple(schedule), "user") for schedule in given]
         self._known = KnownRows(self.task.space)
+        self._candidates: dict[bytes, Candidate] = {}  # by row, of one proposal
         self.costs: dict[str, float] = {}
         self._first_with_nest: dict[Hashable, str] = {}
         self._twin_of: dict[str, str] = {}
@@ -229,6 +230,7 @@ class Tuner:
         model proposes was measured before.
         """
         rows = self.task.space.default()[:0]
+        self._candidates.clear()
         if not self.costs:  # the defaults are measured before any time is spent on a search
             count = min(count, self.search.queued) or count
         for attempt in range(_ATTEMPTS):
@@ -255,8 +257,12 @@ class Tuner:
         return self._known.scores(rows, self.model.predict)
 
     def _candidate(self, row: Population) -> Candidate:
-        schedule = tuple(self.task.space.schedule(row).to_json())
-        return Candidate(schedule, self.task.sketch_of(row), tuple(int(v) for v in row))
+        candidate = self._candidates.get(row.tobytes())
+        if candidate is None:
+            schedule = tuple(self.task.space.schedule(row).to_json())
+            candidate = Candidate(schedule, self.task.sketch_of(row), tuple(int(v) for v in row))
+            self._candidates[row.tobytes()] = candidate
+        return candidate
 
     def _key(self, schedule: Sequence[Any]) -> str:
         """Returns a key that is equal for schedules that need not both be measured."""
