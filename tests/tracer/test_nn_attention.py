@@ -101,3 +101,28 @@ def test_rotary_positions_turn_complex_numbers(interleaved: bool) -> None:
             pairs(got[..., :6]), pairs(Q[..., :6]) * np.exp(1j * angles), atol=1e-12
         )
         np.testing.assert_array_equal(got[..., 6:], Q[..., 6:])
+
+
+@pytest.mark.parametrize("keys", [40, 260])
+def test_rows_that_see_nothing_are_zero(keys: int) -> None:
+    """As PyTorch exports it: softmax, and 0 instead of its NaN."""
+    q, k = R.normal(size=(2, 33, 16)).astype("f"), R.normal(size=(2, keys, 16)).astype("f")
+    v = R.normal(size=(2, keys, 24)).astype("f")
+    bias = np.zeros((33, keys), np.float32)
+    bias[3], bias[4, 7:], bias[5, : keys - 1] = -np.inf, -np.inf, -np.inf
+    q[1, 9, 2] = np.nan
+
+    def attended(q: Any, k: Any, v: Any, bias: Any) -> Any:
+        weights = nn.softmax(q @ np.swapaxes(k, 1, 2) * np.float32(0.25) + bias, axis=-1)
+        return np.where(np.isnan(weights), np.float32(0), weights) @ v
+
+    scores = q.astype("d") @ np.swapaxes(k, 1, 2) * 0.25 + bias
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = np.nan_to_num(weights / weights.sum(-1, keepdims=True))
+    compiled = lw.compile(attended)
+    assert str(compiled.lower(q, k, v, bias).as_text("kernels")).count("primitive=True") == 1
+    result = compiled(q, k, v, bias)
+    np.testing.assert_allclose(result, weights @ v, atol=2e-6)
+    assert not result[:, 3].any()
+    assert not result[1, 9].any()

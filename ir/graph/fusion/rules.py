@@ -23,7 +23,7 @@ from ...dims import IntExpr, product
 from ...traits import Trait
 from ..choices import Choices, call_text, operand_text
 from ..limits import GraphLimits
-from ..nodes import Atom, Binding, Call
+from ..nodes import Atom, Binding, Call, Constant
 from ..operator import Pattern
 from ..types import TensorType
 from ..work import work
@@ -381,8 +381,18 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
         seen.add(source.index)
         return source.op.name == name and _folds_rows(source, scores) and _reads(source, of)
 
-    # Follow softmax back: exp(scores - row maximum) / row sum.
-    share = node(last.edges[0], "divide")
+    # Follow softmax back: exp(scores - row maximum) / row sum, or 0 in rows without a sum.
+    share = node(last.edges[0], "divide", "where")
+    if share is not None and share.op.name == "where":
+        test, quotient, other = share.edges
+        share = node(quotient, "divide")
+        if share is None or test.source not in members or not _is_zero(other):
+            return False
+        seen.add(test.source)
+        positive = graph.nodes[test.source]
+        limit, by = positive.edges[-1], share.edges[1].source
+        if positive.op.name != "greater" or not _is_zero(limit) or positive.edges[0].source != by:
+            return False
     power = node(share.edges[0], "exp") if share is not None else None
     if share is None or power is None or not row_of(share.edges[1], "sum", power):
         return False
@@ -408,6 +418,10 @@ def _direct(edge: Edge, shape: tuple[IntExpr, ...]) -> int:
     if edge.source is None or edge.chain or edge.shape != shape:
         return -1
     return edge.source
+
+
+def _is_zero(edge: Edge) -> bool:
+    return isinstance(edge.root, Constant) and edge.root.value.ndim == 0 and not edge.root.value
 
 
 def _reads(node: Node, of: Node) -> bool:

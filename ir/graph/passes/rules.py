@@ -40,7 +40,7 @@ __all__ = ["Facts", "Rule", "apply_rules", "parse_rules"]
 Bound: TypeAlias = dict[str, Any]
 Helper: TypeAlias = Callable[..., Any]
 
-_COMPARED_ELEMENTS = 4096
+_COMPARED_ELEMENTS = 1 << 20
 """A constant of more elements is not searched for being the same number everywhere."""
 
 
@@ -70,6 +70,8 @@ class Facts:
             if not 0 < array.size <= _COMPARED_ELEMENTS:
                 return None
             first = array.flat[0]
+            if array.flat[array.size - 1].tobytes() != first.tobytes():
+                return None
             return (
                 first
                 if array.size == 1 or array.tobytes() == first.tobytes() * array.size

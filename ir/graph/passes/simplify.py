@@ -140,6 +140,10 @@ RULES = parse_rules(
     where(logical_not(c), x, y) = where(c, y, x)
     where(c, x, y) = where(complement(c), y, x)      if upper_triangle(c)
 
+    # A softmax is NaN in whole rows: those whose weights have no sum. Otherwise that is 1 or more.
+    where(isnan(divide(w, s)), 0, divide(w, s)) =
+      where(greater(s, 0), divide(w, s), 0)          if are_weights(w, s)
+
     # Casts: one of two is enough if the first loses nothing.
     cast(x) = x                                      if has_dtype(x, dtype)
     cast(cast(x, dtype=c), dtype=d) = cast(x, dtype=d)    if holds_all_of(c, x)
@@ -303,6 +307,26 @@ def _twice(facts: Facts, c: Atom) -> Constant:
     return Constant(np.array(2 * number, number.dtype))
 
 
+def _are_weights(facts: Facts, w: Atom, s: Atom) -> bool:
+    """True if ``w`` is exp(x - max(x)) along an axis, and ``s`` the sum of it along that."""
+    total, power = facts.call(s), facts.call(w)
+    if total is None or power is None:
+        return False
+    below = facts.call(power.args[0]) if operator_name(power) == "exp" else None
+    if below is None or operator_name(below) != "subtract":
+        return False
+    x, top = below.args
+    greatest = facts.call(top)
+    return (
+        greatest is not None
+        and (operator_name(total), operator_name(greatest)) == ("sum", "max")
+        and total.args[0] is w
+        and greatest.args[0] is x
+        and all(total.attrs[a] == greatest.attrs[a] for a in ("axis", "keepdims"))
+        and total.attrs["keepdims"] is True
+    )
+
+
 def _holds_all_of(facts: Facts, wide: str, x: Atom) -> bool:
     """True if every value of the dtype of ``x`` is one of ``wide``."""
     narrow, target = dtype(x), DTYPES[wide]
@@ -339,6 +363,7 @@ def _one_element_each(facts: Facts, x: Atom, axis: Any) -> bool:
 
 
 HELPERS: dict[str, Helper] = {
+    "are_weights": _are_weights,
     "all_ones": lambda facts, values: all(v == 1 for v in values),
     "can_double": _can_double,
     "floating": lambda facts, x: dtype(x).is_float,

@@ -49,6 +49,29 @@ def test_a_mask_comes_along() -> None:
     assert len(calls(module(make, Q, K, V))) == 1
 
 
+def zero_rows(m, p, total, limit=0.0, other=0.0):
+    return m.where(m.greater(total, scalar(limit)), p, scalar(other))
+
+
+def with_zero_rows(m, q, k, v, limit=0.0, other=0.0):
+    x = m("nn.matmul", q, m.transpose(k, axes=(0, 2, 1)))
+    e = m.exp(m.subtract(x, m.max(x, axis=(2,), keepdims=True)))
+    total = m.sum(e, axis=(2,), keepdims=True)
+    return m("nn.matmul", zero_rows(m, m.divide(e, total), total, limit, other), v)
+
+
+def test_rows_without_a_sum_may_be_zero() -> None:
+    assert len(calls(module(with_zero_rows, Q, K, V))) == 1
+
+
+@pytest.mark.parametrize("limit, other", [(2.0, 0.0), (0.0, 1.0)])
+def test_other_choices_after_a_softmax_stay_apart(limit: float, other: float) -> None:
+    def make(m, q, k, v):
+        return with_zero_rows(m, q, k, v, limit, other)
+
+    assert len(calls(module(make, Q, K, V))) > 1
+
+
 def test_contractions_by_name_of_their_axes() -> None:
     def make(m, q, k, v):
         scores = m.contract(q, k, equation="bqd,bkd->bqk")

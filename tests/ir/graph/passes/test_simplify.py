@@ -20,6 +20,41 @@ def body(text: str, kind: str = "Tensor[(4), float32]") -> str:
     return f"fn (%x: {kind}, %y: {kind}) {{ {text} }}"
 
 
+SOFTMAX = """
+  %0 = max(%x, axis=[1], keepdims=True); %1 = subtract(%x, %0); %2 = exp(%1);
+  %3 = sum(%2, axis=AXES, keepdims=True); %4 = divide(%2, %3); %5 = isnan(%4);
+  where(%5, 0f, %4)"""
+
+
+def test_rows_of_a_softmax_that_are_nan_are_found_by_their_sum() -> None:
+    text = f"fn (%x: Tensor[(4, 3), float32]) {{ {SOFTMAX.replace('AXES', '[1]')} }}"
+    program = parse(text)
+    result = simplify(program)
+    assert "isnan" not in str(result)
+    x = np.array([[1, 2, 3], [-np.inf] * 3, [1, np.nan, 2], [np.inf, 0, -np.inf]], np.float32)
+    with np.errstate(invalid="ignore"):
+        found, expected = evaluate(result, x), evaluate(program, x)
+    np.testing.assert_array_equal(found, expected)
+    assert not found[1:].any()
+    assert found[0].all()
+
+
+def test_other_quotients_are_looked_at_one_by_one() -> None:
+    program = parse(f"fn (%x: Tensor[(4, 4), float32]) {{ {SOFTMAX.replace('AXES', '[0]')} }}")
+    assert "isnan" in str(simplify(program))
+
+
+@pytest.mark.parametrize("last", [0.0, 1.0])
+def test_a_mask_that_hides_nothing_disappears(last: float) -> None:
+    mask = np.zeros((100, 100), np.float32)
+    mask[-1, -1] = last
+
+    def make(m, x):
+        return m("nn.relu", m.add(x, Constant(mask)))
+
+    assert len(simplify(module(make, tensor(100, 100))).main.body.bindings) == 1 + int(last)
+
+
 def test_adding_zero_disappears_where_its_sign_is_not_seen() -> None:
     check_pass(
         simplify,
