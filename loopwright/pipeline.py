@@ -30,6 +30,7 @@ from .autotune.workload import workload_of
 from .codegen.in_place_rule import elements_read, in_place_rule
 from .codegen.kernel import Kernel
 from .codegen.llvm.engine import disassemble
+from .codegen.machine import known_machine
 from .codegen.program import CompiledProgram, compile_program
 from .codegen.program_from_graph import NewValue, is_view, program_from_module
 from .codegen.runtime import pool
@@ -84,6 +85,9 @@ __all__ = [
 
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
+
+WEIGHTS_RATE = 0.7
+"""Rate at which weights come from memory during a product, over that of plain reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,10 @@ def lower_module(
 def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     """Returns what decides between algorithms on a target."""
     named = precision is None or isinstance(precision, str)
-    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4))
+    machine = known_machine(target)
+    weights = WEIGHTS_RATE * machine.bandwidth("dram") / 4  # elements per second
+    fetch = machine.peak_flops() / 2 / weights
+    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4), fetch)
     return Preferences(error_growth(precision), named, limits)
 
 

@@ -71,7 +71,12 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
     start = env.bind(loop.var, 0)
     at, moves = e.register_place(held, dot.stmt.indices, start)
     number = at // held.lanes
-    if not moves or held.lanes != lanes.lanes or at % held.lanes or number not in held.values:
+    if (
+        not moves
+        or held.lanes_of(number) != lanes.lanes
+        or at % held.lanes
+        or number not in held.values
+    ):
         return False
     if dot.left.buffer not in e.places or dot.right.buffer not in e.places:
         return False

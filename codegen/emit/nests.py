@@ -36,7 +36,7 @@ from ..target import Target
 from .access import element_bytes, is_below, is_smooth, mentions, register_axis
 from .dots import emit_dot, store_interleaved
 from .memory import Env, Lanes, Place
-from .registers import Registers
+from .registers import SHORTEST, Registers, lanes_for
 from .scalars import literal
 from .tiles import TileSums, tile_sums
 from .together import joint_stores, store_together
@@ -180,11 +180,7 @@ class NestEmitter(WriteEmitter):
         return held
 
     def _lanes_for(self, width: int) -> int:
-        """Lanes of the shortest vector with room for ``width`` elements, or of a native one."""
-        lanes = self.native
-        while lanes // 2 >= width:
-            lanes //= 2
-        return lanes
+        return lanes_for(width, self.native)
 
     def loop(self, stmt: Loop, env: Env) -> None:
         last = self._most(stmt.extent) - 1
@@ -318,24 +314,23 @@ class NestEmitter(WriteEmitter):
             for inner in stmt.body:
                 self.vector_statement(inner, vector)
 
-    def vectors_of(self, stmt: Loop, env: Env, lanes: int) -> list[Env]:
-        """The environment of each vector of a vector loop; of a symbolic extent, with masks."""
+    def vectors_of(self, stmt: Loop, env: Env, lanes: int, least: int = SHORTEST) -> list[Env]:
+        """The environment of each vector of a vector loop; of a symbolic extent, with masks. The
+        last vector has no more than ``lanes`` and no fewer than ``least`` lanes."""
         width = self._most(stmt.extent)
         self.ranges[stmt.var] = (0, width - 1)
-        vectors = range(0, width, lanes)
-        if isinstance(stmt.extent, int):
-            return [
-                Env(env.values, Lanes(stmt.var, offset, lanes, min(lanes, width - offset)))
-                for offset in vectors
-            ]
-        masks = [
-            self.memory.lanes_before(self.memory.index(stmt.extent - offset, env), lanes)
-            for offset in vectors
-        ]
-        return [
-            Env(env.values, Lanes(stmt.var, offset, lanes, min(lanes, width - offset), mask))
-            for offset, mask in zip(vectors, masks, strict=True)
-        ]
+        held = [self.registers[n].width for n in self._moving_with(stmt) & set(self.registers)]
+        most = max([width, *held])  # the last vectors of the registers' rows are as short
+        vectors: list[Env] = []
+        for offset in range(0, width, lanes):
+            count = lanes_for(most - offset, lanes, min(lanes, least))
+            mask = None
+            if not isinstance(stmt.extent, int):
+                left = self.memory.index(stmt.extent - offset, env)
+                mask = self.memory.lanes_before(left, count)
+            active = min(count, width - offset)
+            vectors.append(Env(env.values, Lanes(stmt.var, offset, count, active, mask)))
+        return vectors
 
     def _joins(self, stmt: Loop) -> bool:
         """True if a vector loop adds its lanes up."""
@@ -405,7 +400,7 @@ class NestEmitter(WriteEmitter):
     def join_lanes(self, loop: Loop, env: Env, lanes: int) -> None:
         """Reductions over the lanes of a vector loop: joined vector by vector, then in a tree."""
         totals: dict[object, tuple[Accumulate, Env, Value]] = {}  # by statement and element
-        for inside in self.vectors_of(loop, env, lanes):
+        for inside in self.vectors_of(loop, env, lanes, least=lanes):
             assert inside.lanes is not None
             active, mask = inside.lanes.active, inside.lanes.mask
             for stmt, here in self._unrolled_reductions(loop.body, inside):

@@ -1,9 +1,9 @@
 """Private buffers held in SSA values: which lanes of which vectors an access reads or writes.
 
 A buffer is held in vectors of ``lanes`` elements along one axis, each beginning at a multiple of
-``lanes`` of its row::
+``lanes`` of its row; the last one is as short as the elements that are left allow::
 
-    acc[2, 20], 8 lanes:    0 [0..7] 1 [8..15] 2 [16..19 and 4 idle]    3 [0..7] 4 [8..15] 5 ...
+    acc[2, 20], 8 lanes:    0 [0..7] 1 [8..15] 2 [16..19]    3 [0..7] 4 [8..15] 5 [16..19]
 
 An access that wants exactly one of them finds it as it is; any other one is put together from the
 vectors it touches, lane by lane. What was never written cannot be read.
@@ -21,7 +21,21 @@ from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import without_mod
 from .writer import FunctionWriter, Value
 
-__all__ = ["Registers"]
+__all__ = ["SHORTEST", "Registers", "lanes_for"]
+
+SHORTEST = 4  # lanes of the last vector of a row at least: shorter ones are no faster
+
+
+def lanes_for(width: int, native: int, least: int = 1) -> int:
+    """Lanes of the shortest vector with room for ``width`` elements, or of a ``native`` one; no
+    fewer than ``least``.
+
+    Cores that run wide vectors in halves run a short one in half of the time.
+    """
+    lanes = native
+    while lanes // 2 >= max(width, least):
+        lanes //= 2
+    return lanes
 
 
 @dataclass
@@ -46,6 +60,11 @@ class Registers:
         """Vectors in a row."""
         return -(-self.width // self.lanes)
 
+    def lanes_of(self, number: int) -> int:
+        """Lanes of a vector: the last one of a row may be shorter."""
+        left = self.width - number % self.vectors * self.lanes
+        return lanes_for(left, self.lanes, SHORTEST)
+
     def flat_index(self, indices: tuple[IntExpr, ...]) -> IntExpr:
         """The number of an element, counted with the idle lanes, rows one after the other."""
         number: IntExpr = 0
@@ -68,7 +87,7 @@ class Registers:
         pieces = self._pieces(at, active)
         vectors = [self._vector(w, number, lane, count) for number, lane, count in pieces]
         lane = pieces[0][1]
-        if lanes == self.lanes and lane == 0 and len(pieces) == 1:
+        if lanes == vectors[0].lanes and lane == 0 and len(pieces) == 1:
             return vectors[0]
         if lanes == 1:
             return w.extract(vectors[0], lane)
@@ -79,6 +98,8 @@ class Registers:
             return wide
         picks = [lane] * lanes
         start = 0
+        if len(pieces) > 1:  # a shuffle takes two vectors of one length
+            vectors = [_widened(w, vector, self.lanes) for vector in vectors]
         for n, (_, lane, count) in enumerate(pieces[:2]):
             picks[start : start + count] = range(
                 n * self.lanes + lane, n * self.lanes + lane + count
@@ -114,13 +135,14 @@ class Registers:
             return
         start = 0
         for number, lane, count in self._pieces(at, active):
-            real = min(self.lanes, self.width - number % self.vectors * self.lanes)
-            if lane == 0 and start == 0 and value.lanes == self.lanes and count >= real:
+            lanes = self.lanes_of(number)
+            real = min(lanes, self.width - number % self.vectors * self.lanes)
+            if lane == 0 and start == 0 and value.lanes == lanes and count >= real:
                 self.values[number] = value
             elif self.lanes == 1:
                 self.values[number] = value if value.lanes == 1 else w.extract(value, start)
             else:
-                none = Value("zeroinitializer", value.type, self.lanes)
+                none = Value("zeroinitializer", value.type, lanes)
                 old = self.values.get(number, none)
                 self.values[number] = _blended(w, old, lane, value, start, count)
             self.written[number] = self.written.get(number, 0) | _bits(lane, count)
@@ -162,6 +184,13 @@ class Registers:
 
 def _bits(lane: int, count: int) -> int:
     return ((1 << count) - 1) << lane
+
+
+def _widened(w: FunctionWriter, value: Value, lanes: int) -> Value:
+    """``value`` in a vector of ``lanes`` lanes; those beyond its own are arbitrary."""
+    if value.lanes == lanes:
+        return value
+    return w.shuffle(value, value, tuple(min(l, value.lanes - 1) for l in range(lanes)))
 
 
 def _blended(w: FunctionWriter, old: Value, to: int, value: Value, first: int, count: int) -> Value:

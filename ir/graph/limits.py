@@ -77,15 +77,18 @@ class GraphLimits:
     """Time of a multiply-add in sums over windows: copied borders, tiles as short as image rows."""
     fetch: float = 16.0
     """Time to read or write an element outside of the L2."""
+    fetch_weights: float = 16.0
+    """Time to read an element from memory, as weights are in every call of a network."""
     set_bytes: int = 4096
     """Distance in bytes of addresses that map to one set of the L1."""
 
     @staticmethod
-    def of_caches(l1: int, l2: int, lanes: int) -> GraphLimits:
+    def of_caches(l1: int, l2: int, lanes: int, fetch_weights: float = 16.0) -> GraphLimits:
         """The limits of a core with caches of so many bytes, and so many float32 in a vector."""
         return GraphLimits(
             lanes=lanes,
             cache_bytes=l2,
+            fetch_weights=fetch_weights,
             longest_row=l2 // 2 // 4,
             longest_column=l2 // 16 // 256,
             softmax_piece=1 << (l1 // 2 // 8).bit_length() - 1,

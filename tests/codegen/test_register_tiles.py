@@ -77,3 +77,28 @@ def test_vectors_along_either_axis_stay_in_registers(
     assert "alloca" not in kernel.text
     (found,) = run_kernel(kernel, HOST, {"x0": a, "x1": b})
     np.testing.assert_array_equal(found, a.T @ b.T)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("width", [5, 12, 18, 20, 24, 31])
+def test_the_last_vector_of_a_row_is_as_short_as_its_elements_allow(
+    width: int, isa: str, rng: np.random.Generator
+) -> None:
+    a = rng.integers(-5, 6, (14, 9)).astype(np.float32)
+    b = rng.integers(-5, 6, (9, width)).astype(np.float32)
+    schedule = Schedule.of(
+        split("i", (2, 7)),
+        reorder("i.0", "k", "i.1", "j"),
+        cache_write("out", "registers", "i.0"),
+        unroll("i.1"),
+        vectorize("j"),
+    )
+    target = HOST.with_isa(isa)
+    kernel = compile_kernel(kernel_of(lambda a, b: a @ b, a, b), schedule, target)
+    (found,) = run_kernel(kernel, target, {"x0": a, "x1": b})
+    np.testing.assert_array_equal(found, a @ b)
+    lanes = target.lanes(4)
+    if width % lanes and 4 < width % lanes <= lanes // 2:
+        assert kernel.text.count(f"<{lanes // 2} x float>") > 0
+    if width in (20, 24):  # two vectors of different lengths, each of them full
+        assert "llvm.masked." not in kernel.text

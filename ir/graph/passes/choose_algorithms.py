@@ -147,14 +147,18 @@ def estimate(
         return limits.fetch * max(0.0, elements - limits.cache_bytes / bytes)
 
     if algorithm == "direct":
-        weights = 9 * channels * outputs
+        weights = limits.fetch_weights * 9 * channels * outputs
         work = limits.direct_product * n * height * width * 9 * channels * wide
-        return max(work, fetched(weights))  # the next weights come while these are used
+        return max(work, weights)  # the next weights come while these are used
     tile = TILES[algorithm]
     tiles, points = n * -(-height // tile) * -(-width // tile), (tile + 2) ** 2
     deep = -(-channels // limits.lanes) * limits.lanes
     crowded = tiles * outputs * bytes % limits.set_bytes == 0
     back = limits.winograd_crowded if crowded else limits.winograd_result
-    work = limits.winograd_product * channels * wide + limits.winograd_image * deep + back * wide
-    between = 0.75 * fetched(tiles * points * (channels + outputs))  # in runs, some prefetched
-    return tiles * points * work + between + fetched(points * channels * outputs)
+    count = tiles * points
+    products = count * limits.winograd_product * channels * wide
+    transforms = count * (limits.winograd_image * deep + back * wide)
+    between = 0.75 * fetched(count * (channels + outputs))  # in runs, some prefetched
+    # The weights of the next product come while this one is computed.
+    weights = limits.fetch_weights * points * channels * outputs
+    return max(products, weights) + transforms + between

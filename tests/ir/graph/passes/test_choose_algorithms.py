@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import module, tensor
+from loopwright.ir.graph.limits import GraphLimits
 from loopwright.ir.graph.nodes import Call, Constant, Module
 from loopwright.ir.graph.passes.choose_algorithms import (
     DEFAULT_PREFERENCES,
@@ -51,10 +52,14 @@ def test_short_sums_take_large_tiles_only_if_the_tolerance_does_not_matter() -> 
     assert chosen(program, Preferences(within_tolerance=False)) == "winograd4"
 
 
-def test_small_deep_images_are_left_alone_where_the_kernel_would_not_fit_the_caches() -> None:
+@pytest.mark.parametrize(("fetch", "algorithm"), [(10.0, "winograd2"), (32.0, "auto")])
+def test_small_deep_images_are_left_alone_where_the_kernel_comes_too_slowly(
+    fetch: float, algorithm: str
+) -> None:
+    preferences = Preferences(limits=GraphLimits(fetch_weights=fetch))
     assert chosen(conv(4, 512, 512, padding=1)) == "auto"
-    assert chosen(conv(7, 512, 512, padding=1)) == "auto"
-    assert chosen(conv(14, 512, 512, padding=1)) != "auto"
+    assert chosen(conv(7, 512, 512, padding=1), preferences) == algorithm
+    assert chosen(conv(14, 512, 512, padding=1), preferences) != "auto"
 
 
 def test_points_of_a_tile_that_share_a_set_of_the_cache_cost_more() -> None:
