@@ -348,14 +348,15 @@ class Memory:
     def _from_memory(self, place: Place, value: Value) -> Value:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value
 
-    def prefetch(self, address: Value) -> None:
-        """Prefetches the line of an address into all caches, once per iteration of the loops that
-        the address depends on.
+    def prefetch(self, address: Value, later: bool = False) -> None:
+        """Prefetches the line of an address into all caches, or all but L1 if it is used ``later``,
+        once per iteration of the loops that the address depends on.
 
         The address need not be valid.
         """
         self.w.calls.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        text = f"call void @llvm.prefetch.p0({address}, i32 0, i32 3, i32 1)"
+        locality = 2 if later else 3
+        text = f"call void @llvm.prefetch.p0({address}, i32 0, i32 {locality}, i32 1)"
         self.w.once(text, address.depth)
 
     # -- stores --------------------------------------------------------------------------------

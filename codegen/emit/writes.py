@@ -78,7 +78,7 @@ class WriteEmitter(ValueEmitter):
         offset = env.lanes.offset if env.lanes is not None else 0
         if stride is not None and stride * offset * place.buffer.dtype.bytes % CACHE_LINE:
             return
-        self.memory.prefetch(self.memory.address(place, flat, env))
+        self.memory.prefetch(self.memory.address(place, flat, env), later=stmt.later)
 
     def sort(self, stmt: Sort, env: Env) -> None:
         """Call the function that sorts integers of this dtype, which becomes a part of the

@@ -11,7 +11,7 @@
               | scope Buffer                                    scope: registers | stack | tiles
               | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
-              | "prefetch" buffer "[" int_expr, ... "]"
+              | "prefetch" buffer "[" int_expr, ... "]" ["in L2"]
               | "sort" buffer "[" int_expr, ... "]" "in" count  Sort
               | "if" Expr ":" Stmt* ["else:" Stmt*]
               | "at" var "in" extent "=" Expr ":" Stmt*         At
@@ -155,10 +155,12 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Prefetches the cache line of an element, which need not exist. Changes no result."""
+    """Prefetches the cache line of an element, which need not exist, into L1, or only into L2 if
+    it is used ``later``. Changes no result."""
 
     buffer: str
     indices: tuple[IntExpr, ...]
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +429,8 @@ def statement_lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, S
                 yield f"{pad}else:", None
                 yield from statement_lines(stmt.orelse, depth + 1)
         elif isinstance(stmt, Prefetch):
-            yield f"{pad}prefetch {stmt.buffer}[{', '.join(map(str, stmt.indices))}]", stmt
+            place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"
+            yield f"{pad}prefetch {place}{' in L2' if stmt.later else ''}", stmt
         elif isinstance(stmt, Sort):
             place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"
             yield f"{pad}sort {place} in {stmt.count}", stmt

@@ -441,8 +441,11 @@ class _Parser:
         if word[1] == "prefetch":
             name = self.name(_NAME, "the name of a buffer")
             indices = self.places()
+            later = bool(self.word("in"))
+            if later and not self.word("L2"):
+                self.scan.fail(f"expected 'L2', found {self.scan.found()}")
             self.leave()
-            return Prefetch(name, indices)
+            return Prefetch(name, indices, later)
         if word[1] == "sort":
             name = self.name(_NAME, "the name of a buffer")
             indices = self.places()

@@ -479,7 +479,7 @@ class _Writer(LoopWriter):
         size = contiguous(self.state, walked, node, first, last, panels)
         *outer, start = first.plain_indices
         lines = walked.lines(self.state, values, size, panels.dtype)
-        return [Prefetch(buffer, (*outer, start + line)) for line in lines]
+        return [Prefetch(buffer, (*outer, start + line), later=True) for line in lines]
 
     def write_back(
         self,

@@ -250,7 +250,8 @@ def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
         elif isinstance(stmt, Store | Accumulate):
             rewritten.append(replace(stmt, value=map_reads(stmt.value, replaced)))
         elif isinstance(stmt, Prefetch) and stmt.buffer == source.name:
-            rewritten.append(Prefetch(piece.buffer.name, piece.place(stmt.indices, ranges)))
+            place = piece.place(stmt.indices, ranges)
+            rewritten.append(Prefetch(piece.buffer.name, place, stmt.later))
         else:
             rewritten.append(stmt)
     return rewritten

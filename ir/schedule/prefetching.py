@@ -60,12 +60,13 @@ def prefetch_next(state: State, name: str, buffer: str, loop: str) -> State:
     ::
 
         for j.0: for i in 16: for k in 48:           for j.0: for i in 16: for k in 48:
-          t[i, j] += x[i, k] * w.packed[j.0, k, 0]  =>   prefetch w.packed[j.0 + 1, 0, n]
+          t[i, j] += x[i, k] * w.packed[j.0, k, 0]  =>   prefetch w.packed[j.0 + 1, 0, n] in L2
                                                          t[i, j] += ...
 
     with n = 16 * ((48 * i + k) // 16), where one iteration of j.0 reads 48 lines of 16 elements.
     The first rows that use a panel from memory wait for it. This way it comes while all rows of the
-    panel before are computed. An address outside of the operand has no effect.
+    panel before are computed; into L2, as two panels may be more than L1 holds. An address outside
+    of the operand has no effect.
     """
     stage = state.require_stage(name, "prefetch_next")
     if loop not in (part for order in state.order for part in state.parts(order)):

@@ -499,7 +499,7 @@ def test_the_next_panel_comes_while_all_rows_pass_over_this_one():
               out.acc[0, j.1] = 0.0
             for k in 2:
               vectorize j.1 in 16:
-                prefetch w.packed[j.0 + 1, 0, 16 * ((2 * i + k) // 4)]
+                prefetch w.packed[j.0 + 1, 0, 16 * ((2 * i + k) // 4)] in L2
                 out.acc[0, j.1] += x[i, k] * w.packed[j.0, k, j.1]
             vectorize j.1 in 16:
               out[i, 16 * j.0 + j.1] = out.acc[0, j.1]

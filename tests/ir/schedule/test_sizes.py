@@ -274,5 +274,5 @@ def test_prefetched_lines_are_spread_over_a_likely_number_of_iterations():
         prefetch_next("out", "w.packed", "j.0"),
     )
     text = str(apply_schedule(parse_prim(product), Schedule.of(*steps)))
-    assert "prefetch w.packed[j.0 + 1, 0, 64 * (i.0 % 16) + 16 * (k // 16)]" in text
+    assert "prefetch w.packed[j.0 + 1, 0, 64 * (i.0 % 16) + 16 * (k // 16)] in L2" in text
     check(product, Schedule.of(*steps), (1,), (9,))
