@@ -99,8 +99,12 @@ def train_model(
 ) -> None:
     """Trains on all samples and writes the model file."""
     model = XGBoostModel(settings)
-    model.learn((s.features, s.costs) for s in samples)
+    model.learn(map(_lesson, samples))
     model.save(path, FEATURE_VERSION, {s.task.target.isa for s in samples})
+
+
+def _lesson(samples: Samples) -> tuple[np.ndarray, np.ndarray, str]:
+    return samples.features, samples.costs, samples.task.key.cpu
 
 
 def cross_validated(
@@ -116,7 +120,7 @@ def cross_validated(
     for fold in range(folds):
         mine = [i for i in range(len(samples)) if fold_of[i] == fold]
         model = XGBoostModel(settings)
-        model.learn((s.features, s.costs) for i, s in enumerate(samples) if fold_of[i] != fold)
+        model.learn(_lesson(s) for i, s in enumerate(samples) if fold_of[i] != fold)
         for i in mine:
             qualities[i] = quality_on(model.predict(samples[i].features), samples[i].costs)
     return [qualities[i] for i in range(len(samples))]

@@ -140,19 +140,24 @@ class XGBoostModel:
             return None
         return self._prior.inplace_predict(rows)
 
-    def learn(self, groups: Iterable[tuple[FloatArray, FloatArray]]) -> None:
-        """Trains from nothing on float[n, F] features with float[n] seconds of each task: the model
-        that ships. The weight of a task is the square root of its number of schedules. Every member
-        leaves out other tasks; the model is their mean."""
+    def learn(self, groups: Iterable[tuple[FloatArray, FloatArray, str]]) -> None:
+        """Trains from nothing on float[n, F] features with float[n] seconds of each task, and the
+        machine that measured it: the model that ships. Every machine has the same weight, and a
+        task of one that of the square root of its number of schedules. Every member leaves out
+        other tasks; the model is their mean."""
         xgboost, settings = _xgboost(), self._settings
-        tasks = [(f, labels_of(c)) for f, c in groups]
-        base = float(np.mean([label.mean() for _, label in tasks]))
+        measured = list(groups)
+        weight_of: dict[str, float] = {}
+        for _, costs, machine in measured:
+            weight_of[machine] = weight_of.get(machine, 0.0) + len(costs) ** 0.5
+        tasks = [(f, labels_of(c), 1.0 / weight_of[machine]) for f, c, machine in measured]
+        base = float(np.mean([label.mean() for _, label, _ in tasks]))
         boosters: list[Any] = []
         for member in range(settings.members):
             part = [t for n, t in enumerate(tasks) if n % settings.members != member] or tasks
-            rows = np.concatenate([f for f, _ in part])
-            labels = np.concatenate([label for _, label in part])
-            weights = np.concatenate([np.full(len(f), len(f) ** -0.5) for f, _ in part])
+            rows = np.concatenate([f for f, _, _ in part])
+            labels = np.concatenate([label for _, label, _ in part])
+            weights = np.concatenate([np.full(len(f), w * len(f) ** -0.5) for f, _, w in part])
             weights /= weights.mean()
             data = xgboost.DMatrix(rows, labels, weight=weights, nthread=settings.model_threads)
             parameters = {

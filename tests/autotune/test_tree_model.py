@@ -24,7 +24,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     space = SyntheticSpace()
     rows = space.sample(300, np.random.default_rng(0))
     model = XGBoostModel()
-    model.learn([(space.features(rows), space.seconds(rows))] * 2)
+    model.learn([(space.features(rows), space.seconds(rows), "here")] * 2)
     path = tmp_path_factory.mktemp("model") / "model.json"
     model.save(path, 7, ["x86-64-v4", "x86-64"])
     return path

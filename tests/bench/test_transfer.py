@@ -101,7 +101,7 @@ def test_a_model_that_knows_needs_fewer_trials_than_one_that_does_not() -> None:
     rows = space.sample(300, np.random.default_rng(1))
     features, seconds = space.features(rows), space.seconds(rows)
     warm = XGBoostModel()
-    warm.learn([(features, seconds)])
+    warm.learn([(features, seconds, "here")])
     rng = np.random.default_rng(0)
     few = trials_until(features, seconds, warm, rng, 8)
     many = [
