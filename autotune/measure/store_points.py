@@ -110,11 +110,12 @@ class _Values:
         number = np.linspace(0, copies, count, endpoint=False).astype(np.int64)
         values = dict(fixed)
         for loop in reversed(loops):
-            extent = max(1, loop.trips)
             if loop.kind in _UNROLLED:
-                values[loop.var] = number % extent
-                number = number // extent
-            elif loop.var not in values:
+                values[loop.var] = number % max(1, loop.trips)
+                number = number // max(1, loop.trips)
+        for loop in loops:  # from outside: how often one runs may depend on those around it
+            if loop.var not in values:
+                extent = np.maximum(1, index_values(loop.extent, values))
                 # A quarter of them the first, a quarter the last, and the others any.
                 drawn = (2 * extent * self.rng.random(count) - extent / 2).astype(np.int64)
                 values[loop.var] = np.minimum(np.maximum(drawn, 0), extent - 1)
