@@ -4,13 +4,13 @@
                                                        o[i, m] = o.sum[i, m] / s[i]
 
 The results are equal up to rounding. Softmax before a contraction then divides the elements of the
-result instead of all scores. So it is with what is zero under a condition, where the other factors
-are taken to be finite::
+result instead of all scores. So it is with the zeros of rows without a sum, those of attention
+that see nothing; what they are multiplied by is taken to be finite there, and nowhere else::
 
-    o[i, m] = sum(k) where(c[i], e[i, k], 0) * v[k, m]
+    o[i, m] = sum(k) where(s[i] > 0, e[i, k] / s[i], 0) * v[k, m]
            =>
     o.sum[i, m] = sum(k) e[i, k] * v[k, m]
-    o[i, m] = where(c[i], o.sum[i, m], 0)
+    o[i, m] = where(s[i] > 0, o.sum[i, m] / s[i], 0)
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["hoist_factors"]
 
 
 def hoist_factors(prim: PrimFunc) -> PrimFunc:
-    """``prim`` with factors, divisors and conditions that no reduced axis moves taken out of sums
-    of floats; the same object if there are none."""
+    """``prim`` with factors and divisors that no reduced axis moves taken out of sums of floats,
+    and with a divisor its test; the same object if there are none."""
     stages: list[Stage] = []
     for stage in prim.stages:
         stages += _hoisted(stage)
@@ -59,7 +59,7 @@ def _hoisted(stage: Stage) -> list[Stage]:
 
 def _without(expr: Expr, reduced: set[str], outside: list[tuple[str, Expr]]) -> Expr:
     """A product without the factors, constants aside, that do not move along ``reduced``."""
-    if _is_zero_unless_fixed(expr, reduced):
+    if _is_zero_without_sum(expr, reduced):
         test, value, _ = expr.args
         outside.append(("where", test))
         return _without(value, reduced, outside)
@@ -78,12 +78,25 @@ def _without(expr: Expr, reduced: set[str], outside: list[tuple[str, Expr]]) -> 
     return op(expr.name, new, right)
 
 
-def _is_zero_unless_fixed(expr: Expr, reduced: set[str]) -> TypeGuard[Op]:
-    """True for where(condition that does not move along ``reduced``, anything, 0)."""
-    if not isinstance(expr, Op) or expr.name != "where" or not _fixed(expr.args[0], reduced):
+def _is_zero_without_sum(expr: Expr, reduced: set[str]) -> TypeGuard[Op]:
+    """True for where(s > 0, x / s, 0) with an ``s`` that does not move along ``reduced``."""
+    if not isinstance(expr, Op) or expr.name != "where":
         return False
-    other = expr.args[2]
-    return isinstance(other, Const) and other.value == 0
+    test, value, other = expr.args
+    return (
+        isinstance(test, Op)
+        and test.name == "greater"
+        and _is_zero(test.args[1])
+        and _fixed(test.args[0], reduced)
+        and isinstance(value, Op)
+        and value.name == "divide"
+        and value.args[1] == test.args[0]
+        and _is_zero(other)
+    )
+
+
+def _is_zero(expr: Expr) -> bool:
+    return isinstance(expr, Const) and expr.value == 0
 
 
 def _fixed(expr: Expr, reduced: set[str]) -> bool:

@@ -21,9 +21,9 @@ prim @f(e: float64[3, 4], s: float64[3], v: float64[4, 2]) -> out: float64[3, 2]
         ("v[k, j] * (e[i, k] / s[i])", "v[k, j] * e[i, k]", "out.sum[i, j] / s[i]"),
         ("(e[i, k] * v[k, j]) / s[i]", "e[i, k] * v[k, j]", "out.sum[i, j] / s[i]"),
         (
-            "where(s[i] > 1.5:float64, e[i, k] / s[i], 0.0:float64) * v[k, j]",
+            "where(s[i] > 0.0:float64, e[i, k] / s[i], 0.0:float64) * v[k, j]",
             "e[i, k] * v[k, j]",
-            "where(s[i] > 1.5:float64, out.sum[i, j] / s[i], 0.0:float64)",
+            "where(s[i] > 0.0:float64, out.sum[i, j] / s[i], 0.0:float64)",
         ),
     ],
 )
@@ -49,7 +49,9 @@ def test_what_does_not_move_leaves_the_sum(term, summed, result):
         "e[i, k] * 2.0:float64",
         "s[i] * s[i]",
         "where(e[i, k] > 1.5:float64, e[i, k], 0.0:float64) * v[k, j]",
-        "where(s[i] > 1.5:float64, e[i, k], 1.0:float64) * v[k, j]",
+        "where(s[i] > 0.0:float64, e[i, k], 0.0:float64) * v[k, j]",
+        "where(s[i] > 1.5:float64, e[i, k] / s[i], 0.0:float64) * v[k, j]",
+        "where(s[i] > 0.0:float64, e[i, k] / s[i], 1.0:float64) * v[k, j]",
     ],
 )
 def test_the_same_object_comes_back(term):
