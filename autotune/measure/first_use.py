@@ -38,7 +38,7 @@ __all__ = ["Subject", "can_try", "refusals"]
 
 _Name = TypeVar("_Name", bound=Hashable)
 
-CHECK_VERSION = 2
+CHECK_VERSION = 3
 """Version of the checks; verdicts of other versions are ignored."""
 
 

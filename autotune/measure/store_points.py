@@ -113,15 +113,14 @@ class _Values:
             if loop.kind in _UNROLLED:
                 values[loop.var] = number % max(1, loop.trips)
                 number = number // max(1, loop.trips)
-        for loop in loops:  # from outside: how often one runs may depend on those around it
-            if loop.var not in values:
-                extent = np.maximum(1, index_values(loop.extent, values))
+        for outer in self.store.around:  # in order: how often one runs may depend on those around
+            if isinstance(outer, Let):
+                values[outer.var] = index_values(outer.value, values)
+            elif outer.var not in values:
+                extent = np.maximum(1, index_values(outer.extent, values))
                 # A quarter of them the first, a quarter the last, and the others any.
                 drawn = (2 * extent * self.rng.random(count) - extent / 2).astype(np.int64)
-                values[loop.var] = np.minimum(np.maximum(drawn, 0), extent - 1)
-        for let in self.store.around:
-            if isinstance(let, Let):
-                values[let.var] = index_values(let.value, values)
+                values[outer.var] = np.minimum(np.maximum(drawn, 0), extent - 1)
         return values
 
     def _executed(self, values: dict[str, Any], count: int) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ..dataclass import dataclass
 from ..dim_proofs import prove
-from ..dims import Dim, IntExpr, Symbol, bounds, int_max, int_min, symbols
+from ..dims import Dim, IntExpr, Symbol, bounds, evaluate, int_max, int_min, symbols
 from ..dtype import INT64, DType
 from ..errors import InternalError
 from .expr import Expr, Index, IndexLike, Op, Read, index_value, walk
@@ -26,6 +26,8 @@ from .procedure import Procedure, plain_nest
 from .scalar import COMBINERS
 
 __all__ = ["verify_nest", "verify_prim"]
+
+_MOST_POINTS = 4096  # iterations that are tried where no bounds are found
 
 Ranges = Mapping[str, tuple[int, int]]
 Ends = Mapping[str, tuple[IntExpr, IntExpr]]
@@ -414,7 +416,9 @@ def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ends: Ends
             if _is_exact(i) and not (least and most):
                 around = _around(ends, i, size)
                 least, most = prove(i, ">=", 0, around), prove(i, "<", size, around)
-            if least is False or most is False or (_is_exact(i) and not (least and most)):
+            doubtful = _is_exact(i) and not (least and most)
+            wrong = least is False or most is False or doubtful
+            if wrong and not _is_inside(i, size, around):
                 return f"{name}[.. {i} ..] may lie outside of {buffer}"
             continue
         inside = bounds(i, _numbers(around))
@@ -426,6 +430,21 @@ def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ends: Ends
         if _is_exact(i) or high < 0 or low >= size:
             return f"{name}[.. {i} ..] runs from {low} to {high} outside of {buffer}"
     return None
+
+
+def _is_inside(value: IntExpr, size: IntExpr, ends: Ends) -> bool:
+    """True if an index was found to be inside in every iteration: nests for given sizes are so
+    small at times that those can be tried, as loops over what is left of others that are empty."""
+    points: list[dict[str, int]] = [{}]
+    try:
+        for name, (low, high) in ends.items():
+            walks = [range(evaluate(low, p), evaluate(high, p) + 1) for p in points]
+            if sum(map(len, walks)) > _MOST_POINTS:
+                return False
+            points = [{**p, name: at} for p, walk in zip(points, walks) for at in walk]
+        return all(0 <= evaluate(value, p) < evaluate(size, p) for p in points)
+    except KeyError:  # of a size that is not given
+        return False
 
 
 def _is_exact(value: IntExpr) -> bool:

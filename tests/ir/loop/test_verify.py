@@ -162,3 +162,24 @@ def test_a_loop_over_a_size_that_may_be_0_has_an_iteration(extent: str, fits: bo
         verify_nest(ir)
     else:
         assert "x[.. 0 ..] may lie outside of x: float32[n]" in str(refusal(verify_nest, ir))
+
+
+@pytest.mark.parametrize(("size", "more", "fits"), [(1, 0, True), (21, 0, True), (21, 1, False)])
+def test_loops_over_what_tiles_leave_are_tried(size: int, more: int, fits: bool):
+    """The bounds of loops that have no iterations prove nothing."""
+    tiles = f"(({size} - 3 * i + 3) // 8)"
+    body = [
+        "  for i in 1:",
+        f"    for j in {tiles}:",
+        "      for k in 8:",
+        f"        if index(k) < index({size} - 8 * j):",
+        "          out[8 * j + k] = x[0]",
+        f"    for j in max({size} - 8 * {tiles}, 0) + {more}:",
+        f"      out[8 * {tiles} + j] = x[0]",
+    ]
+    head = f"prim @f(x: float32[{size}]) -> out: float32[{size}] {{"
+    ir = parse_nest("\n".join([head, *body, "}"]))
+    if fits:
+        verify_nest(ir)
+    else:
+        assert "outside of out" in str(refusal(verify_nest, ir))
