@@ -307,7 +307,9 @@ def window_cycles(tiling: Window, vectors: int, rows: int, second_rows: int) -> 
                         kept += tiling.taps if len(reads) > 1 else 0
                         continue
                     if not any(access.depends(a) for a in (r, r2) if a is not None):
+                        # Weights are loaded for every tile: the more of them, the fewer of these.
                         kept += tiling.taps * wide if len(reads) > 1 else 0
+                        loads += tiling.taps * wide * WINDOW.load if len(reads) > 1 else 0.0
                         continue
                     picked = abs(access.stride(v or "") or 0) > 1
                     count = wide * _rows_read(tiling, access, r, tall)
