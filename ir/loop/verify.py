@@ -217,7 +217,7 @@ class _NestVerifier:
         if stmt.kind == LoopKind.VECTORIZE:
             inner.lane = stmt.var
         inner.ranges[stmt.var] = (0, stmt.extent - 1)
-        if stmt.kind == LoopKind.PARALLEL and (isinstance(stmt.extent, Dim) or stmt.extent > 1):
+        if stmt.kind == LoopKind.PARALLEL and not prove(stmt.extent, "<=", 1, scope.ranges):
             inner.parallel = (*scope.parallel, stmt.var)
         self.body(stmt.body, inner)
 

@@ -183,3 +183,13 @@ def test_loops_over_what_tiles_leave_are_tried(size: int, more: int, fits: bool)
         verify_nest(ir)
     else:
         assert "outside of out" in str(refusal(verify_nest, ir))
+
+
+@pytest.mark.parametrize(("most", "fits"), [(8, True), (9, False)])
+def test_iterations_of_a_parallel_loop_that_has_one_write_what_they_like(most: int, fits: bool):
+    head = f"prim @f(x: float32[n]) -> out: float32[n] for n in 2..{most} {{"
+    ir = parse_nest(f"{head}\n  parallel i in ((n + 7) // 8):\n    out[0] = x[0]\n}}")
+    if fits:
+        verify_nest(ir)
+    else:
+        assert "write the same element" in str(refusal(verify_nest, ir))
