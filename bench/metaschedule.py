@@ -40,11 +40,12 @@ from .families import make
 from .lock import MachineLock
 from .one_task import tune_one
 from .process import ROOT
+from .row import geomean
 from .search_tasks import HELD_OUT, main_task
 from .time_to_quality import incumbents
 from .workload import Workload
 
-__all__ = ["Beside", "Found", "geometric_mean", "main", "read_answers", "time_to"]
+__all__ = ["Beside", "Found", "main", "read_answers", "time_to"]
 
 BAR = 30.0
 KINDS = ("matmul", "conv", "conv_1x1", "conv_first", "softmax", "depthwise")
@@ -108,15 +109,6 @@ def time_to(
     as good as ``quality``; all that was ``spent``, and False, if it never is."""
     good = [at for at, seconds in path if seconds <= quality]
     return (min(good), True) if good else (spent, False)
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Returns the geometric mean of positive values.
-
-    >>> geometric_mean([2.0, 8.0])
-    4.0
-    """
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 class _Peer:
@@ -242,9 +234,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(one, flush=True)
     if not ratios:
         return 1
-    mean, least = geometric_mean(ratios), min(gains)
+    mean, least = geomean(ratios), min(gains)
     print(f"geometric mean {mean:.0f}x less time to MetaSchedule's final quality (bar {BAR:g}x),")
-    print(f"in the end {geometric_mean(gains):.2f}x as fast, at least {least:.2f}x (bar 1x)")
+    print(f"in the end {geomean(gains):.2f}x as fast, at least {least:.2f}x (bar 1x)")
     return int(mean < BAR or least < 1.0)
 
 

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from bench.metaschedule import Beside, Found, geometric_mean, main, read_answers, time_to
+from bench.metaschedule import Beside, Found, main, read_answers, time_to
+from bench.row import geomean
 
 
 def test_the_clock_stops_at_the_best_candidate_not_at_the_end() -> None:
@@ -33,7 +34,7 @@ def test_ratios_are_of_wall_clock() -> None:
     assert one.ratio == 80.0 and "80x" in str(one) and "not reach" not in str(one)
     slow = Beside("conv", 1e-4, 2e-4, 40.0, 10.0, False)
     assert slow.ratio == 4.0 and "did not reach" in str(slow)
-    assert math.isclose(geometric_mean([one.ratio, slow.ratio]), math.sqrt(320.0))
+    assert math.isclose(geomean([one.ratio, slow.ratio]), math.sqrt(320.0))
 
 
 def test_a_kind_that_is_not_held_out_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
