@@ -52,7 +52,7 @@ def has_xgboost() -> bool:
 
 
 class XGBoostModel:
-    """Boosted trees on the share of the task's candidates that one beats."""
+    """Boosted trees on how good a candidate is among those of its task (``labels_of``)."""
 
     def __init__(self, settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0) -> None:
         self._settings = settings

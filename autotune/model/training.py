@@ -76,7 +76,7 @@ class TrainingSet:
             if group not in self._features or left <= 0:
                 continue
             rows = np.concatenate(self._features[group])[-left:]
-            label = rank_labels(np.concatenate(self._costs[group]))[-left:]
+            label = labels_of(np.concatenate(self._costs[group]))[-left:]
             features.append(rows)
             labels.append(label)
             left -= len(rows)

@@ -122,6 +122,16 @@ def test_the_task_at_hand_is_never_crowded_out() -> None:
     assert len(TrainingSet(3).arrays("a")[0]) == 0
 
 
+def test_what_is_learnt_while_tuning_tells_good_from_good() -> None:
+    """Half of the label of a live sample is its distance to the best: ranks alone call the second
+    best of ten as good whether it takes 1 % or 100 % longer."""
+    data = TrainingSet(limit=30)
+    for group, second in (("close", 1.01), ("far", 2.0)):
+        data.add(group, np.zeros((10, 2)), np.array([1.0, second, *[4.0] * 8]))
+    close, far = data.arrays("close")[1][1], data.arrays("far")[1][1]
+    assert close > 0.9 > 0.6 > far
+
+
 def test_quality_on_small_cases() -> None:
     costs = np.array([1.0, 2.0, np.inf])
     assert pairwise_accuracy(np.array([3.0, 2.0, 1.0]), costs) == 1.0
