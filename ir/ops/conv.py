@@ -94,7 +94,7 @@ def winograd_fits(w: TensorType, attrs: Attrs) -> bool:
     plain = all(per_spatial_axis(key, attrs[key]) == (1, 1) for key in ("strides", "dilation"))
     order = (0, 1) if attrs["kernel_layout"] == "HWIO" else (2, 3)
     square = w.rank == 4 and (w.shape[order[0]], w.shape[order[1]]) == (3, 3)
-    return plain and square and w.dtype.is_float and attrs["groups"] == 1
+    return plain and square and w.dtype.is_float
 
 
 def _conv2d_rule(x: TensorType, w: TensorType, algorithm: str, **attrs: Any) -> TensorType:
@@ -105,8 +105,8 @@ def _conv2d_rule(x: TensorType, w: TensorType, algorithm: str, **attrs: Any) -> 
             )
         if not winograd_fits(w, attrs):
             raise LoopwrightValueError(
-                f"{algorithm} is for kernels of 3x3 floats in one group without "
-                f"strides and dilation, not for {w.short}"
+                f"{algorithm} is for kernels of 3x3 floats without strides and dilation, "
+                f"not for {w.short}"
             )
     return _rule(x, w, **attrs)
 
@@ -212,6 +212,7 @@ def _conv2d_samples(rng: np.random.Generator) -> list[Sample]:
         drawn((1, 3, 7, 9), (4, 3, 3, 3), padding=1, algorithm="winograd2"),
         drawn((2, 3, 9, 8), (5, 3, 3, 3), padding=(1, 0, 2, 1), algorithm="winograd4"),
         drawn((1, 6, 6, 4), (3, 3, 4, 7), "float64", algorithm="winograd4", **nhwc),
+        drawn((1, 6, 5, 9), (8, 3, 3, 3), padding=1, groups=2, algorithm="winograd2"),
         drawn((1, 3, 6, 6), (4, 3, 5, 5), "int32", padding=2),
         drawn((1, 3, 5, 4), (2, 3, 3, 3), "int8", padding=1),
     ]
@@ -248,7 +249,7 @@ def _lowered(
         constant = w.fold(lambda array: array.transpose(order))
         w = constant or F.transpose(w, axes=order)
     if algorithm not in ("auto", "direct"):
-        result = winograd(x, w, algorithm, sides)
+        result = winograd(x, w, algorithm, sides, groups)
     else:
         if padded:
             x = F.nn.pad(x, pad_width=spatial_pads(spatial, sides))

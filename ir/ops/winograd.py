@@ -341,13 +341,17 @@ def _winograd_kernel(out: TensorType, x: Tensor, *, tile: int = _TILE) -> Elemen
     return element
 
 
-def winograd(x: Value, w: Value, algorithm: str, padding: Sequence[IntExpr]) -> Value:
-    """The convolution of images (N, H, W, C) with a kernel (3, 3, C, O), padded, as (N, H', W', O).
+def winograd(
+    x: Value, w: Value, algorithm: str, padding: Sequence[IntExpr], groups: int = 1
+) -> Value:
+    """The convolution of images (N, H, W, C) with a kernel (3, 3, C / groups, O), padded, as
+    (N, H', W', O).
 
-    The image is padded further until it is made of whole tiles.
+    The image is padded further until it is made of whole tiles. Every point of every group is a
+    matrix product of its own.
     """
     tile = TILES[algorithm]
-    n, channels, outputs = x.shape[0], x.shape[3], w.shape[3]
+    n, channels, outputs = x.shape[0], w.shape[2], w.shape[3]
     top, left, bottom, right = padding
     height, width = x.shape[1] + top + bottom - 2, x.shape[2] + left + right - 2
     rows, columns = ceildiv(height, tile), ceildiv(width, tile)
@@ -355,12 +359,15 @@ def winograd(x: Value, w: Value, algorithm: str, padding: Sequence[IntExpr]) -> 
     pads = ((0, 0), (top, bottom + below), (left, right + behind), (0, 0))
     if any(side != 0 for pair in pads for side in pair):
         x = F.nn.pad(x, pad_width=pads)
-    points, tiles = (tile + 2) ** 2, n * rows * columns
+    products, tiles = (tile + 2) ** 2 * groups, n * rows * columns
     image = F.winograd_image(x, tile=tile)
-    image = F.reshape(image, newshape=(tiles, points, channels))
+    image = F.reshape(image, newshape=(tiles, products, channels))
     transformed = w.fold(lambda array: _winograd_kernel.reference([array], {"tile": tile}))
     w = transformed or F.winograd_kernel(w, tile=tile)
-    w = F.reshape(w, newshape=(points, channels, outputs))
+    if groups > 1:
+        w = F.reshape(w, newshape=((tile + 2) ** 2, channels, groups, floordiv(outputs, groups)))
+        w = F.transpose(w, axes=(0, 2, 1, 3))
+    w = F.reshape(w, newshape=(products, channels, floordiv(outputs, groups)))
     # The points of a tile are contiguous, so that a tile is written and read in one run.
     product = F.nn.matmul(F.transpose(image, axes=(1, 0, 2)), w)
     product = F.transpose(product, axes=(1, 0, 2))

@@ -98,15 +98,17 @@ def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | Non
         return "direct"
     sizes = result.shape if call.attrs["data_layout"] == "NHWC" else _channels_last(result.shape)
     n, height, width, outputs = sizes
+    groups = call.attrs["groups"]
     channels = w.value.size // (
         9 * w.value.shape[3 if call.attrs["kernel_layout"] == "HWIO" else 0]
     )
     numbers = [s for s in (n, height, width, outputs) if isinstance(s, int)]
-    if len(numbers) < 4 or 0 in numbers or not channels:
+    few = groups > 1 and channels < preferences.limits.lanes  # products of next to nothing
+    if len(numbers) < 4 or 0 in numbers or not channels or few:
         return "direct"
-    shape = (numbers[0], numbers[1], numbers[2], channels, numbers[3])
+    shape = (numbers[0], numbers[1], numbers[2], channels, numbers[3] // groups)
     algorithms = {
-        name: estimate(name, shape, result.dtype.bytes, preferences.limits)
+        name: estimate(name, shape, result.dtype.bytes, preferences.limits, groups)
         for name, growth in ERROR_GROWTH.items()
         if name == "direct" or _is_exact_enough(growth, 9 * channels, preferences)
     }
@@ -117,7 +119,7 @@ def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | Non
         return best
     options = (best, *(name for name in algorithms if name != best))
     text = call_text(call, without="algorithm")
-    return choices.take("algorithm", text, options, prod(shape) * 9)
+    return choices.take("algorithm", text, options, prod(shape) * groups * 9)
 
 
 def _is_exact_enough(growth: float, terms: int, preferences: Preferences) -> bool:
@@ -131,9 +133,14 @@ def _channels_last(shape: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def estimate(
-    algorithm: str, shape: tuple[int, int, int, int, int], bytes: int, limits: GraphLimits
+    algorithm: str,
+    shape: tuple[int, int, int, int, int],
+    bytes: int,
+    limits: GraphLimits,
+    groups: int = 1,
 ) -> float:
-    """Rough time of a 3x3 convolution of results (n, height, width) from channels to outputs.
+    """Rough time of a 3x3 convolution of results (n, height, width) from channels to outputs, in
+    each of so many groups.
 
     >>> same = (1, 56, 56, 64, 64)
     >>> direct, tiled = (estimate(a, same, 4, GraphLimits()) for a in ("direct", "winograd4"))
@@ -141,13 +148,14 @@ def estimate(
     True
     """
     n, height, width, channels, outputs = shape
+    n *= groups  # a group is as much work as an image, with weights of its own
     wide = -(-outputs // limits.lanes) * limits.lanes
 
     def fetched(elements: float) -> float:
         return limits.fetch * max(0.0, elements - limits.cache_bytes / bytes)
 
     if algorithm == "direct":
-        weights = limits.fetch_weights * 9 * channels * outputs
+        weights = limits.fetch_weights * 9 * channels * outputs * groups
         work = limits.direct_product * n * height * width * 9 * channels * wide
         return max(work, weights)  # the next weights come while these are used
     tile = TILES[algorithm]
@@ -160,5 +168,5 @@ def estimate(
     transforms = count * (limits.winograd_image * deep + back * wide)
     between = 0.75 * fetched(count * (channels + outputs))  # in runs, some prefetched
     # The weights of the next product come while this one is computed.
-    weights = limits.fetch_weights * points * channels * outputs
+    weights = limits.fetch_weights * points * channels * outputs * groups
     return max(products, weights) + transforms + between

@@ -71,13 +71,19 @@ def test_kernels_that_are_no_constants_are_left_alone() -> None:
     assert chosen(conv(56, 64, 64, padding=1, known=False)) == "auto"
 
 
-@pytest.mark.parametrize(
-    "attrs", [{"strides": 2}, {"dilation": 2}, {"groups": 2}, {"algorithm": "direct"}]
-)
+@pytest.mark.parametrize("attrs", [{"strides": 2}, {"dilation": 2}, {"algorithm": "direct"}])
 def test_other_windows_are_left_alone(attrs: dict[str, Any]) -> None:
     assert chosen(conv(58, 64, 64, **attrs)) in ("auto", "direct")
     assert chosen(conv(58, 64, 64, 1)) == "auto"
     assert chosen(conv(58, 64, 64, 5)) == "auto"
+
+
+@pytest.mark.parametrize(("groups", "algorithm"), [(2, "winograd2"), (32, "auto"), (128, "auto")])
+def test_groups_are_products_of_their_own(groups: int, algorithm: str) -> None:
+    """128 channels in two groups are two convolutions of 64, which use small tiles; groups of a few
+    channels, or one, would be products of next to nothing."""
+    preferences = Preferences(within_tolerance=False, error_growth=4.0)
+    assert chosen(conv(28, 128, 128, padding=1, groups=groups), preferences) == algorithm
 
 
 def test_the_first_layer_of_three_channels_is_left_alone() -> None:
