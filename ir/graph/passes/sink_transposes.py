@@ -23,7 +23,9 @@ After::
 A contraction works in the layout that suits it (convolutions with the channels last). If a program
 uses another one, each contraction is followed by a transpose, which keeps what comes next out of
 its kernel. Elementwise operators, reductions, windows, pads, slices and concatenations do not care
-about the order of axes, so they are done before the transpose.
+about the order of axes, so they are done before the transpose. A reshape behind it that joins or
+splits axes is part of the view: a normalisation of groups of channels, written over one joined
+axis, reads memory in its order.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from ...dataclass import dataclass
+from ...dims import IntExpr, product
 from ...loop.scalar import COMBINERS
 from ...pass_context import optional
 from ..builder import Builder
@@ -48,6 +51,8 @@ from .eliminate_dead_code import without_dead_code
 __all__ = ["sink_transposes"]
 
 Axes: TypeAlias = tuple[int, ...]
+Groups: TypeAlias = tuple[Axes, ...]
+Shape: TypeAlias = tuple[IntExpr, ...]
 
 LAYOUTS = ("kept", "turned back")
 """Options at a contraction: later operators keep its order of axes, or a transpose undoes it at
@@ -66,12 +71,22 @@ def sink_transposes(module: Module, choices: Choices | None = None) -> Module:
 
 
 @dataclass(frozen=True, slots=True)
-class _Transposed:
-    """A variable that is ``transpose(source, axes)``."""
+class _View:
+    """A variable that is ``source``, taken as an array of ``shape``, with its axes in another order
+    and some joined: ``groups`` has the axes of ``shape`` that each of its own consists of.
+
+    A transpose has groups of one axis. ``sinks``: a contraction stands behind it.
+    """
 
     source: Atom
-    axes: Axes
-    sinks: bool  # a contraction stands behind it
+    shape: Shape
+    groups: Groups
+    sinks: bool
+
+    @property
+    def axes(self) -> Axes | None:
+        """The axes of the transpose that it is, None if axes are joined, too."""
+        return tuple(g[0] for g in self.groups) if all(len(g) == 1 for g in self.groups) else None
 
 
 @dataclass(slots=True)
@@ -79,8 +94,11 @@ class _State:
     uses: Counter[Var]
     choices: Choices | None = None
     calls: dict[Var, Call] = field(default_factory=dict)
-    transposed: dict[Var, _Transposed] = field(default_factory=dict)
+    views: dict[Var, _View] = field(default_factory=dict)
     contracted: set[Var] = field(default_factory=set)
+
+    def view_of(self, atom: Atom) -> _View | None:
+        return self.views.get(atom) if isinstance(atom, Var) else None
 
 
 def _sink(function: Function, choices: Choices | None) -> Function:
@@ -105,46 +123,124 @@ def _sink(function: Function, choices: Choices | None) -> Function:
 
 
 def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -> Atom | None:
-    """Returns the replacement of ``call`` or None, and records whether ``var`` is a transpose."""
+    """Returns the replacement of ``call`` or None, and records whether ``var`` is a view."""
     if op.name == "transpose":
         return _join(state, call, var, builder)
+    if op.name == "reshape":
+        return _regroup(state, call, var, builder)
     mover = _mover_of(op)
     if op.pattern == Pattern.CONTRACTION and mover is None:
         state.contracted.add(var)
         return None
-    transposes = [state.transposed.get(a) if isinstance(a, Var) else None for a in call.args]
-    first = next((t for t in transposes if t is not None and t.sinks), None)
+    views = [state.view_of(a) for a in call.args]
+    first = next((t for t in views if t is not None and t.sinks), None)
     if first is None:
         if op.pattern == Pattern.CONTRACTION:
             state.contracted.add(var)
         return None
     if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and len(op.params) > 0:
         return _past_elementwise(state, op, call, var, first, builder)
-    if mover is None or any(t is None or t.axes != first.axes for t in transposes):
+    if op.name in COMBINERS:
+        return _past_reduction(state, op, call, first, builder)
+    axes = first.axes
+    if mover is None or axes is None or any(t is None or t.axes != axes for t in views):
         return None
-    if op.pattern == Pattern.REDUCTION and _comes_back(state, call, first):
-        return None
-    moved = mover(call, first.axes)
-    if moved is None:
-        return None
-    attrs, axes = moved
-    sources = [t.source for t in transposes if t is not None]
-    return _sink_below(state, builder.emit(op, sources, attrs), axes, builder)
+    sources = [_source_of(builder, t) for t in views if t is not None]
+    attrs = mover(call, axes)
+    return _sink_below(state, builder.emit(op, sources, attrs), first.groups, builder)
 
 
 def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
     """Merges a transpose of a transpose into one, or into none."""
     source = call.args[0]
     axes = _axes(call)
-    below = state.transposed.get(source) if isinstance(source, Var) else None
+    below = state.view_of(source)
     if below is not None and below.sinks:
-        joined = tuple(below.axes[a] for a in axes)
-        if joined == tuple(range(len(joined))):
-            return below.source
-        return _sink_below(state, below.source, joined, builder)
+        groups = tuple(below.groups[a] for a in axes)
+        return _sink_below(state, _source_of(builder, below), groups, builder)
     sinks = source in state.contracted and not _stays(state, source, axes)
-    state.transposed[var] = _Transposed(source, axes, sinks)
+    state.views[var] = _View(source, _shape(source), tuple((a,) for a in axes), sinks)
     return None
+
+
+def _regroup(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
+    """Records a reshape of a transpose as a view; where both together change no order, one reshape
+    is left."""
+    below = state.view_of(call.args[0])
+    if below is None or not below.sinks:
+        return None
+    regrouped = _regrouped(below.shape, below.groups, _shape(var))
+    if regrouped is None:
+        return None
+    shape, groups = regrouped
+    if [a for g in groups for a in g] == list(range(len(shape))):
+        source = below.source
+        if _shape(source) != _shape(var):
+            source = builder.emit(OPERATORS["reshape"], (source,), {"newshape": _shape(var)})
+        return _contracted(state, source)
+    state.views[var] = _View(below.source, shape, groups, True)
+    return None
+
+
+def _regrouped(shape: Shape, groups: Groups, wanted: Shape) -> tuple[Shape, Groups] | None:
+    """Returns the view of which an array has the shape ``wanted``, if it is a view of these axes in
+    this order; axes are split where a size of ``wanted`` is a part of theirs."""
+    left = [(a, shape[a]) for g in groups for a in g]  # in the order of the view
+    parts: list[list[tuple[int, IntExpr]]] = []  # of every axis of ``wanted``
+    for size in wanted:
+        part: list[tuple[int, IntExpr]] = []
+        taken: IntExpr = 1
+        if size == 1 and left and left[0][1] == 1:
+            part.append(left.pop(0))
+        while taken != size:
+            if not left:
+                return None
+            axis, extent = left.pop(0)
+            if taken != 1 or extent != size:
+                if not (isinstance(taken, int) and isinstance(extent, int)):
+                    return None
+                if not isinstance(size, int) or 0 in (size, extent) or size % taken:
+                    return None
+                need = size // taken
+                if extent % need == 0 and extent > need:  # the outer part of the axis
+                    left.insert(0, (axis, extent // need))
+                    extent = need
+                elif need % extent:
+                    return None
+            part.append((axis, extent))
+            taken = taken * extent if taken != 1 else extent
+        parts.append(part)
+    if any(extent != 1 for _, extent in left) or (left and not parts):
+        return None
+    if left:
+        parts[-1] += left
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Sequence[tuple[int, IntExpr]]]) -> tuple[Shape, Groups]:
+    """Returns the shape of what has these axes in order, and the groups of them that ``parts`` are:
+    parts of axes that follow each other in memory and in the view are one axis."""
+    places = [(axis, n) for n, (axis, _) in enumerate(p for part in parts for p in part)]
+    rank_of = {place: rank for rank, (_, place) in enumerate(sorted(places))}
+    sizes: dict[int, IntExpr] = {}
+    groups: list[list[int]] = []
+    place = 0
+    for part in parts:
+        group: list[int] = []
+        for _, extent in part:
+            rank = rank_of[place]
+            place += 1
+            last = group[-1] if group else None
+            if last is not None and rank == last + 1:
+                sizes[rank] = sizes.pop(last) * extent
+                group[-1] = rank
+            else:
+                sizes[rank] = extent
+                group.append(rank)
+        groups.append(group)
+    number = {rank: n for n, rank in enumerate(sorted(sizes))}
+    shape = tuple(sizes[rank] for rank in sorted(sizes))
+    return shape, tuple(tuple(number[rank] for rank in group) for group in groups)
 
 
 def _stays(state: _State, source: Atom, axes: Axes) -> bool:
@@ -157,15 +253,37 @@ def _stays(state: _State, source: Atom, axes: Axes) -> bool:
     return state.choices.take("layout", text, LAYOUTS, instructions) == LAYOUTS[1]
 
 
-def _sink_below(state: _State, source: Atom, axes: Axes, builder: Builder) -> Atom:
-    """Emits ``transpose(source, axes)`` and lets it sink further."""
+def _sink_below(state: _State, source: Atom, groups: Groups, builder: Builder) -> Atom:
+    """Emits the view of ``source`` that has these groups of axes, and lets it sink further."""
+    source, shape = _contracted(state, source), _shape(source)
+    order = tuple(a for g in groups for a in g)
+    result = source
+    if order != tuple(range(len(order))):
+        result = builder.emit(OPERATORS["transpose"], (result,), {"axes": order})
+    if any(len(g) != 1 for g in groups):
+        sizes = tuple(product(shape[a] for a in g) for g in groups)
+        result = builder.emit(OPERATORS["reshape"], (result,), {"newshape": sizes})
+    if isinstance(result, Var) and order != tuple(range(len(order))):
+        state.views[result] = _View(source, shape, groups, True)
+    return result
+
+
+def _contracted(state: _State, source: Atom) -> Atom:
+    """Returns ``source``, which holds a contraction's result in its own order."""
     if isinstance(source, Var):
         state.contracted.add(source)
-    if axes == tuple(range(len(axes))):
-        return source
-    result = builder.emit(OPERATORS["transpose"], (source,), {"axes": axes})
-    state.transposed[result] = _Transposed(source, axes, True)
-    return result
+    return source
+
+
+def _source_of(builder: Builder, view: _View) -> Atom:
+    if _shape(view.source) == view.shape:
+        return view.source
+    return builder.emit(OPERATORS["reshape"], (view.source,), {"newshape": view.shape})
+
+
+def _shape(atom: Atom) -> Shape:
+    assert isinstance(atom.type, TensorType)
+    return atom.type.shape
 
 
 def _axes(call: Call) -> Axes:
@@ -176,60 +294,119 @@ def _axes(call: Call) -> Axes:
 
 
 def _past_elementwise(
-    state: _State, op: Operator, call: Call, var: Var, first: _Transposed, builder: Builder
+    state: _State, op: Operator, call: Call, var: Var, first: _View, builder: Builder
 ) -> Atom | None:
-    rank = len(first.axes)
-    if not isinstance(var.type, TensorType) or var.type.rank != rank:
+    groups = first.groups
+    if not isinstance(var.type, TensorType) or var.type.rank != len(groups):
         return None
-    if not all(_is_free_to_transpose(state, a, first.axes) for a in call.args):
-        return None
-    args = [_source_of(state, a, first.axes, builder) for a in call.args]
+    views = [t for a in call.args for t in [state.view_of(a)] if t is not None]
+    sizes = list(first.shape)
+    for view in views:
+        if view.groups == groups:
+            sizes = [b if a == 1 else a for a, b in zip(sizes, view.shape)]
     attrs = dict(call.attrs)
     if "shape" in attrs:  # broadcast_to says what it gives, axis by axis
-        attrs["shape"] = tuple(attrs["shape"][first.axes.index(i)] for i in range(rank))
-    return _sink_below(state, builder.emit(op, args, attrs), first.axes, builder)
+        attrs["shape"] = _spread(attrs["shape"], groups, sizes)
+        if attrs["shape"] is None:
+            return None
+    args = [_in_source_order(state, a, groups, sizes) for a in call.args]
+    if any(arg is None for arg in args):
+        return None
+    sources = [arg(builder) for arg in args if arg is not None]
+    return _sink_below(state, builder.emit(op, sources, attrs), groups, builder)
 
 
-def _is_free_to_transpose(state: _State, atom: Atom, axes: Axes) -> bool:
-    """True if ``atom`` can be transposed at no cost."""
-    kind = atom.type
-    assert isinstance(kind, TensorType)
-    if isinstance(atom, Constant) or sum(s != 1 for s in kind.shape) <= 1:
-        return True
-    if not isinstance(atom, Var):
-        return False
-    transposed, call = state.transposed.get(atom), state.calls.get(atom)
-    return (transposed is not None and transposed.axes == axes) or (
-        call is not None and not call.args
+def _spread(shape: Shape, groups: Groups, sizes: Sequence[IntExpr]) -> Shape | None:
+    """Returns, for every axis in memory, the size of an array whose axes are ``groups`` of them:
+    along a group of several it has all their ``sizes``, or one element. None if it has others."""
+    spread: dict[int, IntExpr] = {}
+    for size, group in zip(shape, groups):
+        if len(group) == 1:
+            spread[group[0]] = size
+        elif size == 1:
+            spread |= dict.fromkeys(group, 1)
+        elif size == product(sizes[a] for a in group) and group:
+            spread |= {a: sizes[a] for a in group}
+        else:
+            return None
+    return tuple(spread[a] for a in sorted(spread))
+
+
+def _in_source_order(
+    state: _State, atom: Atom, groups: Groups, sizes: Sequence[IntExpr]
+) -> Callable[[Builder], Atom] | None:
+    """Returns what makes the array of which ``atom``, broadcast to the rank of ``groups``, is the
+    view; None if that costs a copy."""
+    view = state.view_of(atom)
+    if view is not None and view.groups == groups:
+        return lambda builder: _source_of(builder, view)
+    shape = _shape(atom)
+    if not shape:
+        return lambda builder: atom
+    wide = (1,) * (len(groups) - len(shape)) + shape
+    spread = _spread(wide, groups, sizes)
+    if spread is None:
+        return None
+    order = [a for g in groups for a in g]
+    moved = [a for a in order if spread[a] != 1]
+    call = state.calls.get(atom) if isinstance(atom, Var) else None
+    free = isinstance(atom, Constant) or (call is not None and not call.args)
+    if not free and moved != sorted(moved):
+        return None
+
+    def make(builder: Builder) -> Atom:
+        in_view = tuple(spread[a] for a in order)
+        made = atom
+        if moved == sorted(moved) and shape != spread:
+            return builder.emit(OPERATORS["reshape"], (made,), {"newshape": spread})
+        if shape != in_view:
+            made = builder.emit(OPERATORS["reshape"], (made,), {"newshape": in_view})
+        if moved == sorted(moved):
+            return made
+        inverse = tuple(order.index(i) for i in range(len(order)))
+        return builder.emit(OPERATORS["transpose"], (made,), {"axes": inverse})
+
+    return make
+
+
+def _past_reduction(
+    state: _State, op: Operator, call: Call, view: _View, builder: Builder
+) -> Atom | None:
+    """A reduction in the order of memory. Axes that are apart there, as those of an image and of a
+    group of its channels, are reduced one run after the other, the outer one first: vectors then
+    run along what is between them."""
+    if op.name == "max" and _comes_back(state, call, view):
+        return None
+    reduced = _reduced_axes(call, len(view.groups))
+    axes = sorted(a for r in reduced for a in view.groups[r])
+    if not axes:
+        return None
+    source = _source_of(builder, view)
+    inner = [a for a in axes if all(b in axes for b in range(a, axes[-1]))]
+    if inner != axes:
+        outer = tuple(a for a in axes if a not in inner)
+        source = builder.emit(op, (source,), {**call.attrs, "axis": outer, "keepdims": True})
+    source = builder.emit(op, (source,), {**call.attrs, "axis": tuple(axes)})
+    if call.attrs["keepdims"]:
+        return _sink_below(state, source, view.groups, builder)
+    kept = [a for a in range(len(view.shape)) if a not in axes]
+    groups = [g for n, g in enumerate(view.groups) if n not in reduced]
+    return _sink_below(
+        state, source, tuple(tuple(kept.index(a) for a in g) for g in groups), builder
     )
 
 
-def _source_of(state: _State, atom: Atom, axes: Axes, builder: Builder) -> Atom:
-    """Returns the array of which ``atom``, broadcast to the rank of ``axes``, is the transpose."""
-    transposed = state.transposed.get(atom) if isinstance(atom, Var) else None
-    if transposed is not None and transposed.axes == axes:
-        return transposed.source
-    kind = atom.type
-    assert isinstance(kind, TensorType)
-    if kind.rank == 0:
-        return atom
-    if kind.rank < len(axes):
-        shape = (1,) * (len(axes) - kind.rank) + kind.shape
-        atom = builder.emit(OPERATORS["reshape"], (atom,), {"newshape": shape})
-    inverse = tuple(axes.index(i) for i in range(len(axes)))
-    return builder.emit(OPERATORS["transpose"], (atom,), {"axes": inverse})
-
-
-def _comes_back(state: _State, call: Call, transposed: _Transposed) -> bool:
-    """True if a reduction over the last axes, whose operand is needed again (as in softmax), would
-    become one over other axes, and so no longer fit one kernel."""
+def _comes_back(state: _State, call: Call, view: _View) -> bool:
+    """True if the maximum over the last axes, whose operand is needed again (as in softmax), would
+    become one over other axes, so that softmax would no longer fit one kernel."""
     operand = call.args[0]
-    rank = len(transposed.axes)
+    rank = len(view.groups)
     axes = _reduced_axes(call, rank)
     last = tuple(range(rank - len(axes), rank))
-    moved = tuple(sorted(transposed.axes[a] for a in axes))
+    moved = sorted(a for n in axes for a in view.groups[n])
     used_again = isinstance(operand, Var) and state.uses[operand] > 1
-    return used_again and axes == last and moved != last
+    stays_last = moved == list(range(len(view.shape) - len(moved), len(view.shape)))
+    return used_again and axes == last and not stays_last
 
 
 def _reduced_axes(call: Call, rank: int) -> Axes:
@@ -240,27 +417,15 @@ def _reduced_axes(call: Call, rank: int) -> Axes:
 
 
 # How an operator is done before the transpose instead of after it: from its call and the axes of
-# the transpose, its new attributes and the axes of the transpose that is then left to do.
-_Mover: TypeAlias = Callable[[Call, Axes], tuple[Mapping[str, Any], Axes] | None]
-
-
-def _reduction(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
-    reduced = _reduced_axes(call, len(axes))
-    attrs = {**call.attrs, "axis": tuple(sorted(axes[a] for a in reduced))}
-    if call.attrs["keepdims"]:
-        return attrs, axes
-    left = [axes[i] for i in range(len(axes)) if i not in reduced]
-    return attrs, tuple(sorted(left).index(a) for a in left)
+# the transpose, its new attributes. The transpose that is then left to do is the same.
+_Mover: TypeAlias = Callable[[Call, Axes], Mapping[str, Any]]
 
 
 def _per_axis(*names: str) -> _Mover:
     """Returns an operator with one entry per axis in the attributes ``names``."""
 
-    def move(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
-        return {
-            **call.attrs,
-            **{name: _in_order_of(call.attrs[name], axes) for name in names},
-        }, axes
+    def move(call: Call, axes: Axes) -> Mapping[str, Any]:
+        return {**call.attrs, **{name: _in_order_of(call.attrs[name], axes) for name in names}}
 
     return move
 
@@ -269,13 +434,11 @@ def _in_order_of(entries: Sequence[Any], axes: Axes) -> tuple[Any, ...]:
     return tuple(entries[axes.index(i)] for i in range(len(axes)))
 
 
-def _concatenate(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
-    return {**call.attrs, "axis": axes[call.attrs["axis"] % len(axes)]}, axes
+def _concatenate(call: Call, axes: Axes) -> Mapping[str, Any]:
+    return {**call.attrs, "axis": axes[call.attrs["axis"] % len(axes)]}
 
 
 def _mover_of(op: Operator) -> _Mover | None:
-    if op.name in COMBINERS:
-        return _reduction
     names = [attr.name for attr in op.attrs if attr.kind == "PerAxis"]
     if names and len(op.params) == 1:
         return _per_axis(*names)

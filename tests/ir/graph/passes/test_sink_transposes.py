@@ -7,9 +7,11 @@ import pytest
 from graphs import assert_same_value, check_pass, module, random_args, scalar, tensor
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Constant, Module
+from loopwright.ir.graph.passes.fold_constants import fold_constants
 from loopwright.ir.graph.passes.lower_to_primitives import lower_to_primitives
 from loopwright.ir.graph.passes.sink_transposes import sink_transposes
 from loopwright.ir.graph.pipeline import GRAPH, default_pipeline
+from loopwright.ir.graph.verify import verify
 from loopwright.ir.pass_context import PassContext
 
 HEAD = "fn (%x: Tensor[(2, 8, 8, 3), float32], %w: Tensor[(3, 3, 3, 4), float32]"
@@ -97,6 +99,58 @@ def test_transposes_of_inputs_stay_in_front() -> None:
 
 def calls(program: Module) -> list[str]:
     return [b.value.op.name for b in program.main.body.bindings if isinstance(b.value, Call)]
+
+
+SHAPES = ((2, 6, 4, 8), (1, 4, 6, 8), (3, 2, 2, 12))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reshapes_of_transposes_are_views_that_move_on(seed: int) -> None:
+    """Random splits and joins of a convolution's axes behind a transpose, with what networks do to
+    them: a normalisation over joined axes, scales, and the way back."""
+    rng = np.random.default_rng(seed)
+    n, h, w, c = SHAPES[seed % len(SHAPES)]
+    groups = int(rng.choice([g for g in (1, 2, 4, c) if c % g == 0]))
+    joined = [(n, groups, c // groups * h * w), (n, groups, c // groups, h * w)]
+    joined += [(n, groups, c // groups, h, w), (n * groups, c // groups, h * w), (n, c, h * w)]
+    shape = joined[int(rng.integers(len(joined)))]
+    last = int(rng.integers(1, len(shape)))
+    keepdims = bool(rng.integers(2))
+
+    def make(m, x, kernel):
+        y = m.transpose(m("conv2d_valid", x, kernel), axes=(0, 3, 1, 2))
+        y = m.reshape(y, newshape=shape)
+        total = m.sum(y, axis=tuple(range(last, len(shape))), keepdims=keepdims)
+        total = m.reshape(total, newshape=(*shape[:last], *(1,) * (len(shape) - last)))
+        y = m.exp(m.subtract(y, total))
+        scale = Constant(rng.standard_normal((1, *shape[1:])).astype("float32"))
+        y = m.reshape(m.multiply(y, scale), newshape=(n, c, h, w))
+        y = m.add(y, Constant(rng.standard_normal((c, 1, 1)).astype("float32")))
+        return m.transpose(m.maximum(y, scalar(0)), axes=(0, 2, 3, 1))
+
+    program = module(make, tensor(n, h + 2, w + 2, 3), tensor(3, 3, 3, c))
+    program = lower_to_primitives(program)
+    after = verify(sink_transposes(program))
+    args = [a * np.float32(0.1) for a in random_args(program)]
+    assert_same_value(evaluate(after, *args), evaluate(program, *args), rtol=1e-4)
+    left = [b.value for b in fold_constants(after).main.body.bindings]
+    for call in (v for v in left if isinstance(v, Call) and v.op.name == "transpose"):
+        moved = [a for a in call.attrs["axes"] if call.args[0].type.shape[a] != 1]
+        assert moved == sorted(moved), f"{program}\n{after}"
+
+
+def test_a_normalisation_of_groups_reads_a_convolution_in_its_order() -> None:
+    """The sum over an image and the channels of a group is one over the image, where vectors run
+    along the channels, and one over the few sums of a group."""
+
+    def make(m, x, w):
+        y = m.transpose(m("conv2d_valid", x, w), axes=(0, 3, 1, 2))
+        return m.sum(m.reshape(y, newshape=(2, 2, 72)), axis=(2,), keepdims=False)
+
+    after = sink_transposes(module(make, tensor(2, 8, 8, 3), tensor(3, 3, 3, 4)))
+    sums = [b.value.attrs["axis"] for b in after.main.body.bindings if b.value.op.name == "sum"]
+    assert sums == [(1,), (1, 3)]  # of (2, 36, 2, 2)
+    assert calls(after) == ["conv2d_valid", "reshape", "sum", "sum"]
 
 
 def test_residual_network_with_channels_first_has_only_fused_convolutions() -> None:
