@@ -26,6 +26,9 @@ from .storage import walked_dimension
 
 __all__ = ["copy_steps", "pack", "pack_grouped", "pack_of"]
 
+WIDEST_COPY, COPIED_WIDTH = 256, 128
+"""Elements of a panel beyond which they are copied in several parts, and elements of a part."""
+
 
 def pack(state: State, name: str, axis: str, tile: int) -> State:
     """Copy an operand into panels of ``tile`` elements along the dimension that ``axis`` walks.
@@ -33,6 +36,7 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
     ::
 
         w[k, j]    =>   w.packed[j // 48, k, j % 48]         the last panel is filled up with zeros
+        w[k, j]    =>   w.packed[0, k, j]                    one panel: w is transposed
 
     Where no later step vectorizes, splits or otherwise uses the loop over the elements of a panel,
     the schedule is one of version 1, and the loops of the copy are arranged as ``version1`` says.
@@ -92,8 +96,11 @@ def _packed(state: State, step: Step) -> State:
         indices = list(node.indices)
         indices[along] = floordiv(inner, size)
         rest = (i for d, i in enumerate(indices) if d != made.dim)
-        place = (mod(at, made.tile), mod(inner, size)) if group else (mod(at, made.tile),)
-        return read(stage.name, (floordiv(at, made.tile), *rest, *place), source.dtype)
+        panel, place = floordiv(at, made.tile), mod(at, made.tile)
+        if made.stage.axes[0].extent == 1:  # also where a condition keeps it from what lies outside
+            panel, place = 0, at
+        places = (place, mod(inner, size)) if group else (place,)
+        return read(stage.name, (panel, *rest, *places), source.dtype)
 
     stages = tuple(replace(s, expr=map_reads(s.expr, packed)) for s in state.prim.stages)
     packs = {**state.packs, stage.name: made}
@@ -135,6 +142,10 @@ def copy_steps(made: Pack, rows: int, shared: int) -> list[Step]:
                 blocks, row = [], blocks
         strided = made.strided and bool(row)
         around = [*outer, panels] if strided else [*outer, *blocks, panels]
+        if made.tile > WIDEST_COPY:
+            steps.append(split(lanes, (-(-made.tile // COPIED_WIDTH), COPIED_WIDTH)))
+            (blocks if strided else around).append(f"{lanes}.0")
+            lanes = f"{lanes}.1"
         order = [*around, *(blocks if strided else []), *row, lanes]
         annotated = [*(unroll(loop) for loop in row if strided), vectorize(lanes)]
     steps += [reorder(*order), *annotated]

@@ -7,16 +7,19 @@ from math import prod
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.space.analysis import prim_flops
+from loopwright.autotune.space.analysis import groups_of, prim_flops
+from loopwright.autotune.space.rules.tile import tile_of
 from loopwright.autotune.space.space import ScheduleSpace, default_variant
+from loopwright.autotune.space.tiling import Pack
 from loopwright.codegen.private_buffers import check_private_buffers
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule, cache_write, reorder
 from loopwright.pipeline import kernels_of, lower_module, preferences_of
-from prims import parse_prim
+from prims import parse_prim, run_nest
 from random_draw import RandomDraw
 from random_steps import draw_program
 
@@ -192,6 +195,34 @@ def test_constants_that_are_read_once_are_streamed_in_panels(
     assert [s.args[2:] for s in steps if s.name == "prefetch"] == [("k.1", 32)]
     assert {s.name for s in steps} & {"pack", "prefetch_next"} == {"pack"}
     assert next(s.args[1][0] for s in steps if s.name == "split" and s.args[0] == "k") == 1
+
+
+@pytest.mark.parametrize("width", [20, 300])
+def test_an_operand_that_windows_slide_over_is_not_cut_into_panels(width: int) -> None:
+    """A window of 9 taps and three results: vectors run along the image, which lies across. It is
+    transposed as a whole: vectors of one panel would begin in it and end in the next, and be
+    gathered (16 times the time). A copy of a long row has several parts."""
+    prim = parse_prim(f"""
+prim @f(x0: float32[{width}, 9, 32], x1: float32[9, 32, 3] const) -> out: float32[3, {width - 8}] {{
+  out[i, l] = sum(r: 9, s: 32) x0[l + r, 4, s] * x1[r, s, i]
+}}""")
+    (group,) = groups_of(prim)
+    tiling = tile_of(group, TARGET, "l")
+    choices = {**tiling.base_choices(), "pack": Pack.VECTORS, "vectors": 2, "rows": 3}
+    schedule = Schedule(tuple(tiling.build(**choices)))
+    assert [s.args for s in schedule.steps if s.name == "pack"] == [("x0", "l", width)]
+    widest = max(
+        s.args[1][-1] for s in schedule.steps if s.name == "split" and s.args[0].startswith("x0")
+    )
+    assert widest <= 128
+    nest = apply_schedule(prim, schedule)
+    verify_nest(nest)
+    rng = np.random.default_rng(width)
+    x = rng.integers(-3, 4, (width, 9, 32)).astype(np.float32)
+    w = rng.integers(-3, 4, (9, 32, 3)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x[:, 4], 9, axis=0)  # [l, s, r]
+    found = run_nest(nest, {"x0": x, "x1": w})["out"]
+    np.testing.assert_array_equal(found, np.einsum("lsr,rsi->il", windows, w))
 
 
 def test_two_rows_of_a_small_image_share_the_weights() -> None:

@@ -12,7 +12,8 @@ from math import prod
 import numpy as np
 
 from ....codegen.target import CACHE_LINE, Target
-from ....ir.dims import as_int
+from ....ir.dims import IntExpr, as_int, linear
+from ....ir.loop.expr import Read, walk
 from ....ir.loop.prim import Stage
 from ....ir.schedule.columns import among, least, when
 from ....ir.schedule.steps import (
@@ -28,6 +29,7 @@ from ....ir.schedule.steps import (
     unroll,
     vectorize,
 )
+from ....ir.schedule.storage import walked_dimension
 from ...protocols import BoolArray
 from ..analysis import Access, Group, expression_cost, stage_points
 from ..settings import COSTS, SKETCHES, TILE
@@ -135,12 +137,23 @@ class Tile(Tiling):
     def _pack_steps(self, choices: Choices, width: int) -> list[Step]:
         steps: list[Step] = []
         for name, fixed in self.packable:
-            copy = pack_steps(self.group, pack(name, self.vector_axis or "", width))
+            copy = pack_steps(
+                self.group, pack(name, self.vector_axis or "", self._panel(name, width))
+            )
             steps += when(self._is_packed(choices, fixed), *copy)
         for name, _ in self.packable_rows:
             copy = pack_steps(self.group, pack(name, self.row_axis or "", choices["rows"]))
             steps += when(among(choices["pack"], PACKS_ROWS), *copy)
         return steps
+
+    def _panel(self, name: str, width: int) -> int:
+        """Returns the width of an operand's panels. One that windows slide over is one panel, that
+        is, transposed."""
+        axis, prim = self.vector_axis or "", self.group.prim
+        if not _slides(self.group.main, name, axis):
+            return width
+        (operand,) = (p for p in prim.params if p.name == name)
+        return as_int(operand.shape[walked_dimension(prim, "pack", name, axis)])
 
     @cached_property
     def accumulators(self) -> int:
@@ -308,6 +321,19 @@ def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
     )
 
 
+def _slides(stage: Stage, buffer: str, axis: str) -> bool:
+    """True if another axis moves the same index by less than a vector, as the taps of a window do:
+    vectors of panels along it would begin in one panel and end in the next."""
+
+    def slides(index: IntExpr) -> bool:
+        coefficients, _ = linear(index) or ({}, 0)
+        others = [step for name, step in coefficients.items() if name != axis]
+        return axis in coefficients and any(step % COSTS.lanes for step in others)
+
+    reads = (r for r in walk(stage.expr) if isinstance(r, Read) and r.buffer == buffer)
+    return any(slides(index) for r in reads for index in r.plain_indices)
+
+
 def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = None) -> Tile:
     """Returns the sketch with vectors along ``v``, and rows along the best axes or ``rows``."""
     main = group.main
@@ -349,7 +375,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
         "vectors_outer": (0, 1) if row else (0,),
         "cache_vectors_outer": (0, 1) if row else (0,),
-        "pack": _packs(group, row, packable, packable_rows),
+        "pack": _packs(group, v, row, packable, packable_rows),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
         "non_temporal": non_temporal_choices(group, target),
         "next_panels": (0, 1) if row and k and any(fixed for _, fixed in packable) else (0,),
@@ -364,6 +390,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
 
 def _packs(
     group: Group,
+    v: str,
     row: str | None,
     packable: list[tuple[str, bool]],
     packable_rows: tuple[tuple[str, bool], ...],
@@ -372,7 +399,10 @@ def _packs(
     the operand is a block."""
     block = row is not None and len(group.main.reduce_axes) == 1 and not group.cuts
     names = [a.buffer for a in group.accesses[group.main.name]]
-    inside = block and any(not fixed and names.count(name) == 1 for name, fixed in packable)
+    inside = block and any(
+        not fixed and names.count(name) == 1 and not _slides(group.main, name, v)
+        for name, fixed in packable
+    )
     return tuple(
         n
         for n in range(5)
