@@ -1,13 +1,14 @@
-"""The examples that bring a model of their own."""
+"""The examples that bring a model of their own, which they train when they are imported: within a
+test, so that not every process that collects them does."""
 
 from __future__ import annotations
 
 import pytest
 
-from examples import image_classifier
-
 
 def test_images_are_classified_as_numpy_does(capsys: pytest.CaptureFixture[str]) -> None:
+    from examples import image_classifier
+
     assert image_classifier.main([]) == 0
     assert "of 360 unseen digits are right" in capsys.readouterr().out
 

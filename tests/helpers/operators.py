@@ -12,8 +12,8 @@ from loopwright.ir.dtype import dtype_of
 from loopwright.ir.errors import InternalError
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem, Var
-from loopwright.ir.graph.operator import Operator
-from loopwright.ir.graph.types import TensorType, Type
+from loopwright.ir.graph.operator import Operator, Pattern
+from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.nest import Accumulate, statements
 from loopwright.ir.loop.prim import Buffer, PrimFunc
@@ -28,7 +28,9 @@ __all__ = [
     "array_type",
     "assert_agree",
     "evaluate_operator",
+    "has_statements",
     "operator_prim",
+    "reduction_length",
     "samples_of",
 ]
 
@@ -86,6 +88,11 @@ def samples_of(op: Operator) -> Sequence[Any]:
     return samples
 
 
+def has_statements(op: Operator) -> bool:
+    """True if an operator is declared by statements, which its schedules keep in their order."""
+    return op.pattern == Pattern.OPAQUE and op.compute is not None and Trait.BYTES not in op.traits
+
+
 def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Evaluated:
     """The operator applied to arrays by its tensor expression.
 
@@ -96,33 +103,21 @@ def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, A
     >>> evaluate_operator(get("nn.relu"), [np.array([-1.0, 2.0])], {}).value
     array([0., 2.])
     """
+    types = [array_type(a) for a in arrays]
+    length = reduction_length(op, types, attrs)
+    return Evaluated(_value(op, arrays, attrs), length)
+
+
+def _value(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     complete = op.complete_attrs(attrs)
     types = [array_type(a) for a in arrays]
     if op.traits & (Trait.LIBRARY | Trait.BYTES):
-        return Evaluated(op.reference(arrays, complete), 0)
+        return op.reference(arrays, complete)
     if op.compute is not None:
         prim = operator_prim(op, types, complete)
-        value = evaluate_prim(prim, {f"x{n}": a for n, a in enumerate(arrays)})["out"]
-        length = max(
-            (prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages), default=0
-        )
-        reduces = any(s.combiner is not None for s in prim.stages)
-        if isinstance(prim, Procedure):
-            reduces = any(isinstance(s, Accumulate) for s in statements(prim.body))
-            length = max((a.size for a in arrays), default=0)
-        return Evaluated(value, length if reduces else 0)
-    return _evaluate_decomposed(op, arrays, types, complete)
-
-
-def _evaluate_decomposed(
-    op: Operator, arrays: Sequence[Any], types: Sequence[Type], attrs: Mapping[str, Any]
-) -> Evaluated:
-    assert op.decompose is not None
-    builder = Builder()
-    params = [builder.param(f"x{n}", type) for n, type in enumerate(types)]
-    result = op.decompose(builder, params, attrs)
+        return evaluate_prim(prim, {f"x{n}": a for n, a in enumerate(arrays)})["out"]
+    builder, params, result = _decomposed(op, types, complete)
     values: dict[Var, Any] = dict(zip(params, arrays, strict=True))
-    length = 0
 
     def value_of(atom: Atom) -> Any:
         if isinstance(atom, Constant):
@@ -134,17 +129,50 @@ def _evaluate_decomposed(
     for binding in builder.bindings:
         node = binding.value
         if isinstance(node, Call) and isinstance(node.op, Operator):
-            part = evaluate_operator(node.op, [value_of(a) for a in node.args], node.attrs)
-            cancels = Trait.CANCELS in node.op.traits  # as a sum of two terms does
-            length = max(length, part.reduction_length, 2 * cancels) * node.op.terms
-            values[binding.var] = part.value
+            values[binding.var] = _value(node.op, [value_of(a) for a in node.args], node.attrs)
         elif isinstance(node, Tuple):
             values[binding.var] = tuple(value_of(f) for f in node.fields)
         elif isinstance(node, TupleGetItem):
             values[binding.var] = value_of(node.value)[node.index]
         else:
             raise InternalError(f"{op.name} decomposes into {type(node).__name__}")
-    return Evaluated(value_of(result), length)
+    return value_of(result)
+
+
+def reduction_length(op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> int:
+    """Returns the most terms that the operator sums in one element."""
+    complete = op.complete_attrs(attrs)
+    if op.traits & (Trait.LIBRARY | Trait.BYTES):
+        return 0
+    length = 0
+    if op.compute is None:
+        for binding in _decomposed(op, types, complete)[0].bindings:
+            node = binding.value
+            if isinstance(node, Call) and isinstance(node.op, Operator):
+                part = reduction_length(node.op, [a.type for a in node.args], node.attrs)
+                cancels = Trait.CANCELS in node.op.traits  # as a sum of two terms does
+                length = max(length, part, 2 * cancels) * node.op.terms
+        return length
+    prim = operator_prim(op, types, complete)
+    if isinstance(prim, Procedure):
+        reduces = any(isinstance(s, Accumulate) for s in statements(prim.body))
+        length = max((prod(map(as_int, t.shape)) for t in types), default=0)
+    else:
+        reduces = any(s.combiner is not None for s in prim.stages)
+        length = max(
+            (prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages), default=0
+        )
+    return length if reduces else 0
+
+
+def _decomposed(
+    op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]
+) -> tuple[Builder, Sequence[Var], Atom]:
+    """Returns the bindings that an operator decomposes to, their parameters and the result."""
+    assert op.decompose is not None
+    builder = Builder()
+    params = [builder.param(f"x{n}", type) for n, type in enumerate(types)]
+    return builder, params, op.decompose(builder, params, attrs)
 
 
 def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> PrimFunc:

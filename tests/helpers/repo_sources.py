@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,14 +63,15 @@ def module_name(path: Path) -> str:
     return ".".join(parts if parts[0] == "loopwright" else ("loopwright", *parts))
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports(path: Path) -> list[tuple[str, int]]:
     """(absolute module name, line) of every import, those for type checkers included, and of every
     call of ``import_module`` with a literal."""
     tree = ast.parse((ROOT / path).read_text())
     package = module_name(path)
     if path.name != "__init__.py":
         package = package.rpartition(".")[0]
-    yield from _imports_of(tree, package)
+    return list(_imports_of(tree, package))
 
 
 def _imports_of(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
@@ -119,6 +121,7 @@ def _absolute(name: str, package: str) -> str:
     return ".".join([*parts[: len(parts) - dots + 1], name[dots:]])
 
 
+@cache
 def _is_module(name: str) -> bool:
     parts = name.split(".")
     if parts[0] != "loopwright":

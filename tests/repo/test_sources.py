@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
+import pytest
 import repo_sources as sources
 
 LONGEST_FILE = 600
@@ -13,9 +15,13 @@ LONGEST_FILE = 600
 MAY_PRINT = ("loopwright/cli.py", "loopwright/commands/", "autotune/progress.py")
 
 
-def _trees():
-    for path in sources.library_files():
-        yield path, ast.parse((sources.ROOT / path).read_text())
+Trees = list[tuple[Path, ast.Module]]
+
+
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    """The files of the package, parsed."""
+    return [(p, ast.parse((sources.ROOT / p).read_text())) for p in sources.library_files()]
 
 
 def test_no_file_is_too_long() -> None:
@@ -25,15 +31,15 @@ def test_no_file_is_too_long() -> None:
     assert not {p: n for p, n in lengths.items() if n > LONGEST_FILE}
 
 
-def test_every_file_says_what_it_is() -> None:
-    silent = [str(path) for path, tree in _trees() if not ast.get_docstring(tree)]
+def test_every_file_says_what_it_is(trees: Trees) -> None:
+    silent = [str(path) for path, tree in trees if not ast.get_docstring(tree)]
     assert not silent
 
 
-def test_every_public_function_has_a_docstring() -> None:
+def test_every_public_function_has_a_docstring(trees: Trees) -> None:
     silent = [
         f"{path}:{node.lineno} {node.name}"
-        for path, tree in _trees()
+        for path, tree in trees
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
         and node.name in _public_names(tree)
@@ -43,9 +49,9 @@ def test_every_public_function_has_a_docstring() -> None:
     assert not silent, "\n".join(silent)
 
 
-def test_every_signature_is_annotated() -> None:
+def test_every_signature_is_annotated(trees: Trees) -> None:
     bare = []
-    for path, tree in _trees():
+    for path, tree in trees:
         for node in ast.walk(tree):
             if not isinstance(node, ast.FunctionDef):
                 continue
@@ -56,10 +62,10 @@ def test_every_signature_is_annotated() -> None:
     assert not bare, "\n".join(bare)
 
 
-def test_the_library_does_not_print() -> None:
+def test_the_library_does_not_print(trees: Trees) -> None:
     loud = [
         f"{path}:{node.lineno}"
-        for path, tree in _trees()
+        for path, tree in trees
         if not str(path).startswith(MAY_PRINT)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -69,11 +75,11 @@ def test_the_library_does_not_print() -> None:
     assert not loud, "\n".join(loud)
 
 
-def test_dataclasses_are_those_that_import_quickly() -> None:
+def test_dataclasses_are_those_that_import_quickly(trees: Trees) -> None:
     """``dataclass`` comes from ``ir/dataclass.py``; ``field``, ``replace`` and so on do not."""
     slow = [
         f"{path}:{node.lineno}"
-        for path, tree in _trees()
+        for path, tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
         if any(alias.name == "dataclass" for alias in node.names)

@@ -11,7 +11,8 @@ import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +44,11 @@ IN_PROSE = {
     r"(?!there\b)\w+`* is no (?!longer|more|less|better|worse|faster|slower)\w+": "is not a",
     r"by luck|no luck|chance goes": "random sampling, noise",
 }
+PROSE = {
+    re.compile(rf"\b(?:{pattern}\b)".replace(" ", r"\s+"), re.IGNORECASE): instead
+    for pattern, instead in IN_PROSE.items()
+}
+ANY_PROSE = re.compile("|".join(pattern.pattern for pattern in PROSE), re.IGNORECASE)
 LOGGED = {"turned back"}
 """Strings that tuning logs store, and that must stay for their sake."""
 
@@ -87,16 +93,17 @@ def findings(path: Path) -> list[Finding]:
         text = re.sub(r"```.*?```", lambda m: re.sub(r"\S", " ", m[0]), text, flags=re.DOTALL)
         made += _in_prose(name, 1, text)
         return made
-    tree = ast.parse(text)
-    docstrings = set(_docstrings(tree))
-    strings = (f for f in ast.walk(tree) if isinstance(f, ast.JoinedStr))
+    nodes = list(ast.walk(ast.parse(text)))
+    docstrings = set(_docstrings(nodes))
+    strings = (f for f in nodes if isinstance(f, ast.JoinedStr))
     pieces = {piece for f in strings for piece in f.values}
-    for line, words in _comments(text):
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    for line, words in _comments(tokens):
         made += _in_prose(name, line, words)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            pieces = (p.value if isinstance(p, ast.Constant) else "x" for p in node.values)
-            made += _in_prose(name, node.lineno, "".join(map(str, pieces)))
+            parts = (p.value if isinstance(p, ast.Constant) else "x" for p in node.values)
+            made += _in_prose(name, node.lineno, "".join(map(str, parts)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             # A string without a space is data: an operator, a key of the log.
             if " " in node.value.strip() and node.value not in LOGGED and node not in pieces:
@@ -108,23 +115,24 @@ def findings(path: Path) -> list[Finding]:
             made += _vague(name, node.lineno, node.id)
         elif isinstance(node, ast.arg):
             made += _vague(name, node.lineno, node.arg)
-    for word in sorted({*_identifiers(text), path.stem}):
-        made += _in_name(name, word)
+    words = {t.string for t in tokens if t.type == tokenize.NAME}
+    for word in sorted({*words, path.stem}):
+        made += (Finding(name, 0, word, instead) for instead in _in_name(word))
     return sorted(made, key=lambda f: f.line)
 
 
-def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+def _docstrings(nodes: Sequence[ast.AST]) -> Iterator[ast.Constant]:
     """Docstrings, and the strings below constants and fields that describe them."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
 
 
-def _comments(text: str) -> Iterator[tuple[int, str]]:
+def _comments(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[int, str]]:
     """(first line, text) of comments; those on lines that follow each other are one."""
     block: list[str] = []
     last = 0
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokens:
         if token.type != tokenize.COMMENT or token.string.startswith("# noqa"):
             continue
         line = token.start[0]
@@ -137,24 +145,22 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
         yield last - len(block) + 1, "\n".join(block)
 
 
-def _identifiers(text: str) -> set[str]:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return {t.string for t in tokens if t.type == tokenize.NAME}
-
-
 def _in_prose(path: str, line: int, text: str) -> Iterator[Finding]:
-    for pattern, instead in IN_PROSE.items():
-        spaced = rf"\b(?:{pattern}\b)".replace(" ", r"\s+")
-        for match in re.finditer(spaced, text, re.IGNORECASE):
+    for pattern, instead in PROSE.items() if ANY_PROSE.search(text) else ():
+        for match in pattern.finditer(text):
             words = " ".join(text[max(0, match.start() - 25) : match.end() + 20].split())
             yield Finding(path, line + text.count("\n", 0, match.start()), words, instead)
 
 
-def _in_name(path: str, identifier: str) -> Iterator[Finding]:
+@cache
+def _in_name(identifier: str) -> list[str]:
+    """Returns what the words of an identifier should be."""
     words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", identifier)
-    for pattern, instead in IN_NAMES.items():
-        if any(re.fullmatch(pattern, word.lower()) for word in words):
-            yield Finding(path, 0, identifier, instead)
+    return [
+        instead
+        for pattern, instead in IN_NAMES.items()
+        if any(re.fullmatch(pattern, word.lower()) for word in words)
+    ]
 
 
 def _vague(path: str, line: int, identifier: str) -> Iterator[Finding]:
