@@ -26,7 +26,7 @@ from .proposal import proposal
 from .protocols import FloatArray, Population
 from .ranges import specialised, typical_point
 from .size_cases import cases_from_logs
-from .space.analysis import prim_flops
+from .space.analysis import prim_bytes, prim_flops
 from .space.default_cases import default_cases, for_all_sizes
 from .space.feature_list import FEATURE_NAMES
 from .space.rules.user import rules
@@ -55,6 +55,7 @@ class Selection:
     clear_gain: float = 1.15  # Times as fast as the default schedule elsewhere: clearly faster.
     max_distance: float = 2.0  # Doublings of loops between shapes that tell of each other.
     own_records: int = 8  # Records of the kernel itself that are tried, the fastest first.
+    least_work: int = 1 << 14  # Operations and bytes that are worth the model's milliseconds.
 
 
 SELECTION = Selection()
@@ -189,7 +190,9 @@ def candidates(
     empty = not prim_flops(prim)  # no elements: there is nothing to be chosen
     keys = {schedule_key(schedule.to_json()) for schedule in refused}
     transferable = [] if empty else related(logs, workload, key, refused=keys)
-    model = None if empty else model or shipped_model().model
+    if model is None and prim_flops(prim) + prim_bytes(prim) >= SELECTION.least_work:
+        model = shipped_model().model
+    model = None if empty else model
     if transferable:
         yield from _from_records(prim, target, threads, transferable, model, passed)
     default, variant = default_variant(prim, target.with_threads(threads))
