@@ -126,7 +126,7 @@ class TestLanes:
     def test_products_of_bytes(self, target, order, groups, packed):
         tile, group = packed
         prim = parse_prim(
-            "prim @f(x: int8[3, 32], w: int8[32, 40] const) -> out: int32[3, 40] {\n"
+            "prim @f(x: int8[2, 32], w: int8[32, 40] const) -> out: int32[2, 40] {\n"
             "  out[i, j] = sum(k: 32) int32(x[i, k]) * int32(w[k, j])\n}"
         )
         steps = Schedule.of(

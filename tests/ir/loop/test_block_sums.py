@@ -121,7 +121,7 @@ def test_random_schedules_compute_the_same(kind, tiny_blocks):
     rng = random.Random(kind)
     changed = 0
     for seed in range(40):
-        prim = make_prim(kind, *(rng.choice((1, 3, 7, 8, 17)) for _ in range(3)), dtype="float32")
+        prim = make_prim(kind, *(rng.choice((1, 3, 7, 8, 11)) for _ in range(3)), dtype="float32")
         try:
             nest = apply_schedule(prim, random_schedule(rng, State.of(prim)))
         except ScheduleError:
