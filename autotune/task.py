@@ -48,6 +48,8 @@ class Task:
     between: Mapping[str, int] = field(default_factory=dict[str, int])
     """Bytes that the program touches between two uses of an operand, by name; see
     ``codegen/reuse.py``. Without any, candidates run with their operands in the caches."""
+    in_place: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Results that the program writes over a parameter, with its name."""
     compiled: Any = None
     """The ``AtPoint`` to compile, of a kernel with symbolic sizes; else ``prim`` is compiled."""
     handed: tuple[tuple[Any, str], ...] = ()

@@ -33,7 +33,7 @@ from loopwright.inspect.kernel_calls import KernelCall
 from loopwright.inspect.profile import profile
 from loopwright.ir.dataclass import dataclass
 from loopwright.pipeline import Built, Parts
-from loopwright.tuning.reuse import bytes_between
+from loopwright.tuning.reuse import bytes_between, results_in_place
 
 from .lock import MachineLock
 from .nets.files import FOLDER, files_of
@@ -86,7 +86,7 @@ def rows_of(built: Built, arrays: Sequence[Any], seconds: float, least: float) -
     assert parts is not None
     machine = measured_machine(parts.target)
     calls = profile(built, arrays, machine, seconds).calls
-    between = bytes_between(parts)
+    between, in_place = bytes_between(parts), results_in_place(parts)
     by_workload: dict[str, list[KernelCall]] = {}
     for call in calls:
         if call.seconds:
@@ -99,8 +99,9 @@ def rows_of(built: Built, arrays: Sequence[Any], seconds: float, least: float) -
             name = group[0].name
             if share < least:
                 continue
-            far = between[workload_of(parts.prims[name]).hash]
-            alone, predicted = _measured(built, parts, name, far, workers)
+            workload = workload_of(parts.prims[name]).hash
+            far = between[workload]
+            alone, predicted = _measured(built, parts, name, far, in_place[workload], workers)
             yield Row(
                 name,
                 sum(c.calls for c in group),
@@ -115,11 +116,18 @@ def rows_of(built: Built, arrays: Sequence[Any], seconds: float, least: float) -
 
 
 def _measured(
-    built: Built, parts: Parts, name: str, between: dict[str, int], workers: Workers
+    built: Built,
+    parts: Parts,
+    name: str,
+    between: dict[str, int],
+    in_place: dict[str, str],
+    workers: Workers,
 ) -> tuple[float, float]:
     """Returns seconds of a kernel alone, and of the same code on operands as in the program."""
     chosen = built.chosen[name]
-    task = task_of(parts.prims[name], parts.target, parts.threads, between=between)
+    task = task_of(
+        parts.prims[name], parts.target, parts.threads, between=between, in_place=in_place
+    )
     candidate = Candidate(tuple(chosen.schedule.to_json()), chosen.sketch)
     with NativeMeasurer(task, TOOLCHAIN, workers=workers) as measurer:
         both = [measurer.race([candidate], ROUNDS, cache) for cache in ("warm", "place")]

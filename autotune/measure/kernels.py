@@ -44,10 +44,12 @@ def task_of(
     weight: int = 1,
     point: Point | None = None,
     between: Mapping[str, int] | None = None,
+    in_place: Mapping[str, str] | None = None,
 ) -> Task:
     """Returns the task of tuning one kernel; one with symbolic sizes at a ``point``. ``between``
     has the bytes that a program touches between two uses of its operands: without any, or where
-    the kernel touches as many by itself, it is measured with its operands in the caches."""
+    the kernel touches as many by itself, it is measured with its operands in the caches.
+    ``in_place`` are results that the program writes over a parameter."""
     there = specialised(prim, point or {})
     seen = known_machine(target).seen_by(target)
     far = {name: min(size, BEYOND * seen.l3) for name, size in (between or {}).items()}
@@ -69,6 +71,7 @@ def task_of(
         sketch_of=space.sketch_name,
         cache="place" if moved else "warm",
         between=far if moved else {},
+        in_place=in_place or {},
     )
 
 
@@ -79,13 +82,15 @@ def tasks_of(
     failed: Callable[[str, Exception], None] | None = None,
     between: Mapping[str, Mapping[str, int]] | None = None,
     weights: Mapping[str, Weights] | None = None,
+    in_place: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Task]:
     """Returns one task per distinct kernel of a program; its weight is how often it occurs.
 
     A kernel without a schedule space is left out if ``failed`` is given, which is called with its
     name and the error. ``between`` has the bytes that the program touches between two uses of each
     operand, by workload (``tuning/reuse.py``); of a kernel it does not have, constants were last
-    used when the other kernels had not run. A kernel with symbolic sizes is a task at each of the
+    used when the other kernels had not run; ``in_place`` has results that it writes over a
+    parameter (of the same file). A kernel with symbolic sizes is a task at each of the
     points that ``weights`` has for its workload, or its range.
     """
     counts: dict[str, tuple[PrimFunc, int]] = {}
@@ -101,7 +106,8 @@ def tasks_of(
         far = (between or {}).get(key) or {p.name: others for p in prim.params if p.constant}
         try:
             if not prim.sizes:
-                tasks.append(task_of(prim, target, threads, count, between=far))
+                shared = (in_place or {}).get(key)
+                tasks.append(task_of(prim, target, threads, count, None, far, shared))
                 continue
             for point, importance in (weights or {}).get(key) or evenly_weighted(prim):
                 task = task_of(prim, target, threads, count, point, far)

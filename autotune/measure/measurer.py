@@ -136,7 +136,14 @@ class NativeMeasurer:
         cache = self._folder.path / "reference.npz"
         self._build = BuildService(task.compiled or task.prim, task.target, toolchain, settings)
         self._run = RunService(
-            task.prim, task.threads, toolchain, settings, seed, cache, dict(task.between)
+            task.prim,
+            task.threads,
+            toolchain,
+            settings,
+            seed,
+            cache,
+            dict(task.between),
+            dict(task.in_place),
         )
         try:
             self.prepare()
@@ -257,8 +264,11 @@ class NativeMeasurer:
                 under_way[id(builder)] = job
                 builder.submit(self._build, job.candidate.schedule, self._settings.build_timeout)
         quiet = self.workers.overlap or not (waiting or any(b.busy for b in self._builders))
-        if built and quiet and not self._runner.busy:
-            job = built.popleft()
+        # The first candidate is what the others are compared with: it runs before them.
+        first_is_built = all(job.index for job in under_way.values())
+        if built and first_is_built and quiet and not self._runner.busy:
+            job = min(built, key=lambda job: job.index > 0)
+            built.remove(job)
             under_way[id(self._runner)] = job
             self._runner.submit(
                 self._run, RunRequest(job.code, best_seconds), self._timeout(best_seconds)

@@ -14,12 +14,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ...codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from ...ir.dataclass import dataclass
 from .placement import Operand
+
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 __all__ = ["FAR", "Cycle", "Rotation", "copies_of"]
 
@@ -29,6 +33,11 @@ _SPARE = 4
 
 FAR = 256 << 20
 """Most bytes of copies: a processor that claims a larger cache has it for few guests alone."""
+HUGE_FROM = 4 << 20
+"""Bytes from which on the memory of an array of its own, such as a constant, is in huge pages:
+NumPy, which allocates it, asks for them."""
+MOST_OVER = 32
+"""Calls that write over the same copy of a parameter before it has its values again."""
 ENOUGH = 0.9
 """Share of the bytes between two uses that suffices: one copy more would be as wrong."""
 
@@ -72,15 +81,28 @@ class Cycle:
 class Rotation:
     """Memory with copies of the operands of a kernel's candidates.
 
-    It lies in huge pages, without guards: only kernels that were checked run here. Operands of the
-    same name have the same copies whichever candidate they belong to, so that all candidates meet
-    the same memory. Packed operands hold the values of the first candidate's packing there, which
-    are as good for timing.
+    It has no guards: only kernels that were checked run here. Constants lie in small pages and the
+    others in huge ones, as in a program. Operands of the same name have the same copies whichever
+    candidate they belong to, so that all candidates meet the same memory. Packed operands hold the
+    values of the first candidate's packing there, which are as good for timing.
     """
 
-    def __init__(self, copies: Mapping[str, int]) -> None:
-        """``copies`` are those of ``copies_of``; operands it does not name have one."""
+    def __init__(
+        self,
+        copies: Mapping[str, int],
+        constants: frozenset[str] = frozenset(),
+        in_place: Mapping[str, str] | None = None,
+    ) -> None:
+        """``copies`` are those of ``copies_of``; operands it does not name have one. ``constants``
+        are the names of operands that a program keeps in memory of their own, and ``in_place`` has
+        results that are written over a parameter."""
         self.copies = copies
+        self.constants = constants
+        self.in_place = in_place or {}
+        self._overwritten: list[tuple[_Bytes, Operand]] = []
+        self._calls = 0
+        self.filled = 0
+        """Operands whose copies were made so far."""
         self._memory: list[mmap.mmap] = []
         self._rows: dict[str, tuple[int, list[int]]] = {}  # room and addresses of the copies
 
@@ -95,30 +117,53 @@ class Rotation:
         ]
         return Cycle(self, (ctypes.c_int64 * len(words))(*words), len(words) // count, count)
 
-    def release(self) -> None:
-        """Gives the memory back: no cycle may be used any more."""
+    def renew(self, calls: int) -> None:
+        """Writes the values of parameters that results are written over anew before ``calls``
+        calls, unless they were written lately: a result of results may grow for ever, or become a
+        denormal number, which takes longer."""
+        self._calls += calls
+        fewest = min((len(rows) for rows, _ in self._overwritten), default=0)
+        if self._calls > MOST_OVER * fewest:
+            for rows, operand in self._overwritten:
+                rows[:, : operand.size] = operand.home.bytes
+            self._calls = calls
+
+    def emptied(self) -> Rotation:
+        """Gives the memory back: no cycle may be used any more. Returns one with new memory."""
         self._memory.clear()
         self._rows.clear()
+        self._overwritten.clear()
+        return Rotation(self.copies, self.constants, self.in_place)
 
     def _places(self, operand: Operand) -> list[int]:
+        over = f"in {self.in_place.get(operand.source)}"
+        if (
+            operand.name == f"out {operand.source}"
+            and self._rows.get(over, (0,))[0] == operand.size
+        ):
+            return self._rows[over][1]
         room, places = self._rows.get(operand.name, (-1, []))
         if operand.size > room:
             room = operand.size if operand.shared else operand.size + operand.size // _SPARE
             places = self._filled(operand, room, self.copies.get(operand.source, 1))
             self._rows[operand.name] = room, places
+            self.filled += 1
         return places
 
     def _filled(self, operand: Operand, room: int, count: int) -> list[int]:
         unit, place = (_PAGE, IN_PAGE) if room >= PAGED_BYTES else (_LINE, 0)
         step = -(-room // unit) * unit
         memory = mmap.mmap(-1, place + count * step + _HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        if room >= HUGE_FROM or operand.source not in self.constants:
+            memory.madvise(mmap.MADV_HUGEPAGE)
         self._memory.append(memory)
         whole = np.frombuffer(memory, np.uint8)
         begin = -whole.ctypes.data % _HUGE + place
         rows = whole[begin : begin + count * step].reshape(count, step)
         if operand.copied:
             rows[:, : operand.size] = operand.home.bytes
+            if operand.name.startswith("in ") and operand.source in self.in_place.values():
+                self._overwritten.append((rows, operand))
         else:
             rows[:, ::_PAGE] = 0  # mapped before anything is timed
         return [rows.ctypes.data + n * step for n in range(count)]

@@ -84,6 +84,8 @@ class RunService:
     between: Mapping[str, int] = field(default_factory=dict[str, int])
     """Bytes that the program touches between two uses of an operand; see ``rotation.py``. Without
     any, candidates run with their operands in the caches."""
+    in_place: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Results that the program writes over a parameter: there, timed calls do so, too."""
     _inputs: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
     _rotating: ClassVar[RunService | None] = None
     """The service whose copies of operands are in memory."""
@@ -91,12 +93,16 @@ class RunService:
     @property
     def memory(self) -> int:
         sizes = self._sizes()
-        copies = copies_of(sizes, self.between)
-        rotating = sum(2 * copies[name] * size for name, size in sizes.items())
+        copies = self._copies()
+        rotating = sum(2 * copies.get(name, 1) * size for name, size in sizes.items())
         return self.settings.run_memory + 6 * sum(sizes.values()) + rotating
 
     def _sizes(self) -> dict[str, int]:
         return {b.name: _bytes(b) for b in (*self.prim.params, *self.prim.output_buffers)}
+
+    def _copies(self) -> dict[str, int]:
+        sizes = self._sizes()
+        return copies_of({n: sizes[n] for n in sizes if n not in self.in_place}, self.between)
 
     def open(self) -> None:
         self._inputs = make_inputs(self.prim, self.seed)
@@ -110,7 +116,8 @@ class RunService:
             for probe in make_probes(self.prim, self._inputs, self.seed)
         ]
         self._placements: deque[Placement] = deque(maxlen=self.settings.race_places)
-        self._rotation = Rotation(copies_of(self._sizes(), self.between))
+        constants = frozenset(p.name for p in self.prim.params if p.constant)
+        self._rotation = Rotation(self._copies(), constants, self.in_place)
         self._canary = Canary(self.settings.comparison)
         self._pool_ready = False
 
@@ -309,7 +316,9 @@ class RunService:
         """Returns the seconds of calls in the state of the caches that counts."""
         if not self.between:
             return self._harness.seconds(loaded.function, loaded.aligned, calls)
-        return self._harness.rotating(loaded.function, self._cycle(loaded), calls)
+        cycle = self._cycle(loaded)
+        self._rotation.renew(calls)
+        return self._harness.rotating(loaded.function, cycle, calls)
 
     def _cycle(self, loaded: _Loaded) -> Cycle:
         """Returns arguments of call after call, in which operands lie as the program leaves
@@ -317,12 +326,15 @@ class RunService:
         latest = RunService._rotating
         if latest is not self:
             if latest is not None:
-                latest._rotation.release()
-                latest._rotation = Rotation(latest._rotation.copies)
+                latest._rotation = latest._rotation.emptied()
             RunService._rotating = self
         if loaded.cycle is None or loaded.cycle.rotation is not self._rotation:
             loaded.cycle = None  # releases what it had
+            filled = self._rotation.filled
             loaded.cycle = self._rotation.cycle(loaded.operands, loaded.size_values)
+            if self._rotation.filled != filled:
+                # Lines that were just written would have to leave the caches while calls are timed.
+                self._harness.rotating(loaded.function, loaded.cycle, loaded.cycle.count)
         return loaded.cycle
 
     # -- several
@@ -383,6 +395,7 @@ class RunService:
         """Returns seconds per call with operands where the program leaves them, after some calls
         that bring near ones there."""
         cycle = self._cycle(entrant)
+        self._rotation.renew(2 * count)
         self._harness.rotating(entrant.function, cycle, 1 + count // 4)
         return self._harness.rotating(entrant.function, cycle, count) / count
 

@@ -1,4 +1,4 @@
-"""Reuse distances of the operands of a program's kernels, by workload."""
+"""Reuse distances of the operands of a program's kernels, and results in place, by workload."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..codegen.reuse import bytes_between_uses
 from ..ir.program.analysis import calls
 from ..pipeline import Parts
 
-__all__ = ["bytes_between"]
+__all__ = ["bytes_between", "results_in_place"]
 
 
 def bytes_between(parts: Parts) -> dict[str, dict[str, int]]:
@@ -28,3 +28,19 @@ def bytes_between(parts: Parts) -> dict[str, dict[str, int]]:
         workload: {name: median_low(each) for name, each in operands.items()}
         for workload, operands in seen.items()
     }
+
+
+def results_in_place(parts: Parts) -> dict[str, dict[str, str]]:
+    """Returns, for each workload, the results that all calls write over a parameter, with its name
+    in the PrimFunc."""
+    found: dict[str, dict[str, str]] = {}
+    hashes = {name: workload_of(prim).hash for name, prim in parts.prims.items()}
+    for call in calls(parts.program):
+        named = list(zip(call.operands, parts.kernels[call.kernel].operands))
+        memory = {o.name: k.buffer.name for o, k in named if not k.role.writes and k.pack is None}
+        here = {
+            k.buffer.name: memory[o.name] for o, k in named if k.role.writes and o.name in memory
+        }
+        before = found.setdefault(hashes[call.kernel], here)
+        found[hashes[call.kernel]] = dict(before.items() & here.items())
+    return found

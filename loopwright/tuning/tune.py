@@ -69,7 +69,7 @@ from .compare_at_sizes import ComparedAt, compare_at, schedule_at
 from .graph_choices import Decided, GraphTuner
 from .in_place import Kept, keep_faster
 from .interleaved import Rounds, kernel_rounds, least_calls
-from .reuse import bytes_between
+from .reuse import bytes_between, results_in_place
 from .settle import GraphChange, Settled, settle
 from .stages import Stages
 from .time_plan import TimePlan
@@ -206,6 +206,8 @@ class _Session:
         """The points at which a kernel with symbolic sizes is tuned, by workload."""
         self.between: dict[str, dict[str, int]] = {}
         """The bytes that are touched between two uses of each operand of a kernel, by workload."""
+        self.in_place: dict[str, dict[str, str]] = {}
+        """The results of a kernel that are written over a parameter, by workload."""
         self.inlined: set[str] = set()
         """Workloads of kernels that are a part of the code around them: a schedule does nothing."""
 
@@ -292,7 +294,7 @@ class _Session:
 
         parts = first.parts
         if parts is not None:
-            self.between = bytes_between(parts)
+            self.between, self.in_place = bytes_between(parts), results_in_place(parts)
             called = {call.kernel for call in calls(parts.program) if not call.inline}
             prims = parts.prims.items()
             self.inlined |= {workload_of(p).hash for n, p in prims if n not in called}
@@ -372,7 +374,13 @@ class _Session:
         place = {**decided.place, **{w: robust_seconds(s) for w, s in profiled.items()}}
         machine = known_machine(self.target)
         tasks = tasks_of(
-            prims, self.target, self.threads, self.stages.failed, self.between, self.weights
+            prims,
+            self.target,
+            self.threads,
+            self.stages.failed,
+            self.between,
+            self.weights,
+            self.in_place,
         )
         return [
             replace(

@@ -91,6 +91,14 @@ def test_leaders_are_measured_in_turn(measurer: NativeMeasurer) -> None:
     assert measurer.race([candidate("illegal")], 2) == []
 
 
+def test_the_first_candidate_runs_first_however_long_it_is_built(
+    measurer: NativeMeasurer,
+) -> None:
+    field = [candidate("slow_build"), *(candidate("good", d) for d in range(1, 6))]
+    order = [index for index, _ in measurer.measure(field, 1e-3)]
+    assert order[0] == 0 and sorted(order) == list(range(6))
+
+
 def test_a_worker_killed_from_outside_is_replaced(measurer: NativeMeasurer) -> None:
     measure(measurer, [candidate("good")])
     killed = [worker.pid for worker in measurer.workers.all if worker.pid is not None]

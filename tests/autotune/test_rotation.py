@@ -12,7 +12,7 @@ from loopwright.autotune.measure.build_service import BuildService
 from loopwright.autotune.measure.harness import Harness
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.placement import Operand, placed
-from loopwright.autotune.measure.rotation import FAR, Rotation, copies_of
+from loopwright.autotune.measure.rotation import FAR, MOST_OVER, Rotation, copies_of
 from loopwright.autotune.measure.run_service import RaceRequest, RunRequest, RunService
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.space.space import default_schedule
@@ -68,6 +68,27 @@ def test_each_call_has_the_next_copy() -> None:
         buffer.close()
 
 
+def test_a_result_is_written_over_a_parameter_as_in_the_program() -> None:
+    home, result = placed(400), placed(400)
+    home.bytes[:] = 7
+    into = Operand("in x", home, True, True, "x")
+    out = Operand("out y", result, False, True, "y")
+    rotation = Rotation({"x": 2}, in_place={"y": "x"})
+    cycle = rotation.cycle([into, out])
+    calls = np.array(cycle.words).reshape(cycle.count, cycle.each)
+    assert cycle.count == 2 and (calls[:, 0] == calls[:, 1]).all()
+    ctypes.memset(int(calls[1, 1]), 9, 400)
+    rotation.renew(2 * MOST_OVER)
+    assert ctypes.string_at(int(calls[1, 0]), 400) == bytes([9]) * 400
+    rotation.renew(1)  # every copy was written that often: it has its values again
+    assert ctypes.string_at(int(calls[1, 0]), 400) == bytes([7]) * 400
+    assert rotation.emptied().in_place == {"y": "x"} and not rotation._overwritten
+    apart = Rotation({"x": 2}).cycle([into, out])
+    assert not set(apart.words[::2]) & set(apart.words[1::2])
+    for buffer in (home, result):
+        buffer.close()
+
+
 def test_candidates_run_on_operands_as_the_program_leaves_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,7 +120,9 @@ def test_candidates_run_on_operands_as_the_program_leaves_them(
     warm, place = (service.handle(RaceRequest((built,), 3, c)).header for c in ("warm", "place"))
     service.close()
     assert warm["right"] == place["right"] == [True]
-    assert len(warm["seconds"][0]) == len(place["seconds"][0]) == 3 and len(turned) == 6
+    assert (
+        len(warm["seconds"][0]) == len(place["seconds"][0]) == 3 and len(turned) == 7
+    )  # new copies settle
 
 
 def test_kernels_that_choose_elements_are_right_in_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,9 @@ def compile_planted(prim: PrimFunc, schedule: Any, target: Target, name: str) ->
         np.ones(50 << 30, np.uint8)
     if kind == "compiler_killed":
         os.kill(os.getpid(), 9)
+    if kind == "slow_build":
+        time.sleep(0.3)
+        kind = "good"
     body = "nonsense" if kind == "no_code" else _BODIES[kind]
     if kind == "endless":  # its body ends with a branch already
         body += "\ndead:"

@@ -18,7 +18,7 @@ from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen.machine import estimated_machine
 from loopwright.codegen.module_text import ModuleText
 from loopwright.ir.program.nodes import Alloc, Program, nested_bodies, with_nested_bodies
-from loopwright.tuning.reuse import bytes_between
+from loopwright.tuning.reuse import bytes_between, results_in_place
 from loopwright.tuning.tasks import list_tasks
 
 compare_module = importlib.import_module("loopwright.debug.compare")
@@ -92,6 +92,20 @@ def test_kernels_in_loops_are_tasks_with_their_iterations() -> None:
     (name,) = [name for name in built.parts.prims if "matmul" in name]
     between = bytes_between(built.parts)[workload_of(built.parts.prims[name]).hash]
     assert max(between.values()) < 2 * W.nbytes  # weights are used in the iteration before
+
+
+def test_tasks_know_which_results_are_written_over_a_parameter() -> None:
+    def residual(x: Any) -> Any:
+        y = np.tanh(x @ W)
+        return (np.maximum(y @ W, 0) @ W + y) @ W
+
+    parts = lw.compile(residual, threads=1).lower(X).built.parts
+    assert parts is not None
+    ((name, pairs),) = [(n, p) for n, p in results_in_place(parts).items() if p]
+    (prim,) = [prim for prim in parts.prims.values() if workload_of(prim).hash == name]
+    ((result, parameter),) = pairs.items()
+    assert result == prim.output_buffers[0].name and "add" in prim.name
+    assert parameter == prim.params[-1].name  # what is added
 
 
 def test_tuning_runs_the_loops(tmp_path: Path) -> None:
