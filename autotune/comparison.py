@@ -108,11 +108,6 @@ class Verdict:
         return self._beats(0, 1)
 
     @property
-    def clearly_faster(self) -> bool:
-        """True if the second candidate is faster by enough for a change of another kind."""
-        return self.faster and self.speedup >= self.settings.clear
-
-    @property
     def close(self) -> bool:
         """True if either candidate may yet win: neither is out of contention."""
         return 1 / self.settings.contender < self.speedup < self.settings.contender

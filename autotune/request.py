@@ -29,6 +29,7 @@ class TuneRequest:
     ``suggestions`` are rows of the space, and ``given`` schedules (JSON data, in the space or not),
     by workload hash: they are measured right after the default schedule. ``model`` is the cost
     model, by default the best available one. ``progress`` is told after every candidate.
+    ``races``: the leaders of each kernel are raced in the end.
     ``peak_flops`` per second bound the possible gain; 0 if unknown.
     """
 
@@ -40,6 +41,7 @@ class TuneRequest:
     suggestions: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     given: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     progress: Progress | None = None
+    races: bool = True
     peak_flops: float = 0.0
 
     @property

@@ -43,17 +43,15 @@ class TuneSettings:
     """Share of a generation that may survive and have children."""
     fresh_share: float = 0.15
     """Share of every generation drawn anew, so that a population never closes on itself."""
-    epsilon: float = 0.02
-    """Share of a batch picked at random: the model never learns about candidates it never picks."""
+    epsilon: float = 0.25
+    """Share of a batch that is samples: the model never learns about candidates it never picks."""
+    near_share: float = 0.35
+    """Share of a batch that is neighbours of the fastest measured candidates."""
+    parents: int = 4
+    """Measured candidates whose neighbours are tried."""
     spare_batches: int = 5
     """Batches of the best rows that are gone through for one batch of different nests: knobs mean
     nothing in many rows, such as those of threads on one core."""
-    annealing_chains: int = 256
-    """Simultaneous random walks of simulated annealing."""
-    annealing_steps: int = 24
-    """Steps of each walk between two batches."""
-    annealing_cooling: float = 0.93
-    """Factor on the temperature per step; after 24 steps it is a sixth of its start."""
 
     near: int = 48
     """Schedules near to the defaults that the model is asked about, and as many near to those."""

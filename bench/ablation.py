@@ -100,7 +100,6 @@ class Variant:
 VARIANTS = (
     Variant("random", "random"),
     Variant("grid", "grid"),
-    Variant("simulated_annealing", "simulated_annealing"),
     Variant("evolutionary"),
     Variant("  nothing by chance", settings=replace(FULL, epsilon=0.0)),
     Variant("  more by chance", settings=replace(FULL, epsilon=0.1)),

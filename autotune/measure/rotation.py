@@ -33,10 +33,10 @@ _SPARE = 4
 
 FAR = 256 << 20
 """Most bytes of copies: a processor that claims a larger cache has it for few guests alone."""
-HUGE_FROM = 4 << 20
+HUGE_ARRAY = 4 << 20
 """Bytes from which on the memory of an array of its own, such as a constant, is in huge pages:
 NumPy, which allocates it, asks for them."""
-MOST_OVER = 32
+MOST_OVERWRITES = 32
 """Calls that write over the same copy of a parameter before it has its values again."""
 ENOUGH = 0.9
 """Share of the bytes between two uses that suffices: one copy more would be as wrong."""
@@ -123,7 +123,7 @@ class Rotation:
         denormal number, which takes longer."""
         self._calls += calls
         fewest = min((len(rows) for rows, _ in self._overwritten), default=0)
-        if self._calls > MOST_OVER * fewest:
+        if self._calls > MOST_OVERWRITES * fewest:
             for rows, operand in self._overwritten:
                 rows[:, : operand.size] = operand.home.bytes
             self._calls = calls
@@ -154,7 +154,7 @@ class Rotation:
         unit, place = (_PAGE, IN_PAGE) if room >= PAGED_BYTES else (_LINE, 0)
         step = -(-room // unit) * unit
         memory = mmap.mmap(-1, place + count * step + _HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if room >= HUGE_FROM or operand.source not in self.constants:
+        if room >= HUGE_ARRAY or operand.source not in self.constants:
             memory.madvise(mmap.MADV_HUGEPAGE)
         self._memory.append(memory)
         whole = np.frombuffer(memory, np.uint8)

@@ -205,7 +205,8 @@ def tune_program(
             else:
                 stopped = _spend(tuners, clock, request, progress, history)
                 _exchange(tuners, clock, progress)
-                _finish(tuners, clock)
+                if request.races:
+                    _finish(tuners, clock)
     except KeyboardInterrupt:
         stopped = "interrupted"
     except (LogError, WorkerError) as error:
@@ -253,7 +254,7 @@ def _spend(
     settings = request.settings
     states = [_state(tuner, request.peak_flops) for tuner in tuners]
     scheduler = TaskScheduler(states, settings)
-    reserve = settings.leader_share * (clock.budget.seconds or 0.0)
+    reserve = settings.leader_share * (clock.budget.seconds or 0.0) if request.races else 0.0
     while not clock.spent and clock.seconds_left > reserve:
         index = scheduler.next(_seconds_left(clock) - reserve)
         if index is None:

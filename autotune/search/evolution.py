@@ -4,17 +4,25 @@ The best measured rows and fresh samples make the first generation; each next on
 of the last, mutations of them, and some rows drawn anew. Parents are chosen by rank. After Ansor's
 search (Zheng et al., OSDI 2020, section 5), with every step on whole arrays; children of two
 parents did not help (docs/tuning.md) and are left out.
+
+A part of every batch is neighbours of the fastest measured rows, and another one samples: among
+good rows the model often errs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..protocols import FloatArray, Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
-from .strategy import Explorer, pick_batch
+from .strategy import Explorer, unique_rows
 
 __all__ = ["EvolutionarySearch"]
+
+NEAR_ROWS = 8
+"""Neighbours of which the model chooses one."""
 
 
 class EvolutionarySearch(Explorer):
@@ -53,8 +61,22 @@ class EvolutionarySearch(Explorer):
         keep = np.sort(first)
         ranked = every[keep]
         self._kept = ranked[: settings.population // 2]
-        batch = pick_batch(ranked, value[keep], count, self.rng, settings)
-        return np.concatenate([batch, ranked[: settings.spare_batches * count]])
+        near = self._near(score, round(settings.near_share * count))
+        # Of all there is, whatever the model thinks: of some kernels it dislikes the fastest.
+        samples = self.fresh(round(settings.epsilon * count))
+        best = ranked[: count - len(near) - len(samples)]
+        batch = _dealt([best, near, samples])
+        return np.concatenate([batch, ranked[len(best) : settings.spare_batches * count]])
+
+    def _near(self, score: Score, count: int) -> Population:
+        """Returns neighbours of the fastest measured rows, those that the model rates best: among
+        good rows it often errs, and what was measured leads further."""
+        fastest = self.best_measured(self.settings.parents)
+        if not count or not len(fastest):
+            return fastest[:0]
+        parents = np.repeat(fastest, NEAR_ROWS * count // len(fastest) + 1, axis=0)
+        near = unique_rows(self.space.mutate(parents, self.rng), self._memory)
+        return near[np.argsort(-score(near), kind="stable")[:count]]
 
     def _first_generation(self) -> Population:
         size = self.settings.population
@@ -97,3 +119,13 @@ class EvolutionarySearch(Explorer):
         value = np.concatenate([scores[elites], values])
         _, first = np.unique(self._memory.hashes(both), return_index=True)
         return both[first], value[first]
+
+
+def _dealt(parts: Sequence[Population]) -> Population:
+    """Returns all rows of the parts, the first ones of each before its last: a batch may end early.
+
+    >>> _dealt([np.array([[1], [2], [3], [4]]), np.array([[7], [8]])]).ravel().tolist()
+    [1, 7, 2, 3, 8, 4]
+    """
+    place = np.concatenate([(np.arange(len(p)) + 0.5) / max(1, len(p)) for p in parts])
+    return np.concatenate(list(parts))[np.argsort(place, kind="stable")]

@@ -1,8 +1,7 @@
 """The search strategies by name. ``evolutionary`` is the default; see ``evolution.py``.
 
-``random`` is the baseline that every other strategy has to beat, ``grid`` meets every row of a
-small space, and ``simulated_annealing`` is AutoTVM's explorer, about as good as the default
-(docs/tuning.md). ``predicted`` takes what the model rates best and looks no further.
+``random`` is the baseline that every other strategy has to beat, and ``grid`` meets every row of a
+small space. ``predicted`` takes what the model rates best and looks no further.
 """
 
 from __future__ import annotations
@@ -17,47 +16,12 @@ from ..protocols import Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .evolution import EvolutionarySearch
 from .predicted import BestPredicted
-from .strategy import Explorer, pick_batch, unique_rows
+from .strategy import Explorer
 
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "make_strategy"]
 
 _CHUNK = 4096
 """Rows that a grid search looks at together."""
-
-
-class SimulatedAnnealing(Explorer):
-    """Many random walks that accept a worse neighbour with probability exp(difference /
-    temperature).
-
-    The temperature is measured in standard deviations of the scores, so that it needs no unit. The
-    walks go on from batch to batch.
-    """
-
-    def __init__(
-        self, space: SearchSpace, seed: int = 0, settings: TuneSettings = DEFAULT_SETTINGS
-    ) -> None:
-        super().__init__(space, seed, settings)
-        self._walks = space.sample(settings.annealing_chains, self.rng)
-
-    def explore(self, score: Score | None, count: int) -> Population:
-        if score is None or not len(self._walks):
-            return self.fresh(2 * count)
-        walks, scores = self._walks, score(self._walks)
-        visited, values = [walks], [scores]
-        for step in range(self.settings.annealing_steps):
-            neighbours = self.space.mutate(walks, self.rng)
-            new = score(neighbours)
-            visited.append(neighbours)
-            values.append(new)
-            temperature = self.settings.annealing_cooling**step * (float(scores.std()) or 1.0)
-            chance = np.exp(np.minimum(0.0, (new - scores) / temperature))
-            accepted = self.rng.random(len(walks)) < chance
-            walks = np.where(accepted[:, None], neighbours, walks).astype(np.int32)
-            scores = np.where(accepted, new, scores)
-        self._walks = walks
-        order = np.argsort(-np.concatenate(values), kind="stable")[: 16 * count]
-        best = unique_rows(np.concatenate(visited)[order], self._memory)
-        return pick_batch(best, score(best), count, self.rng, self.settings)
 
 
 class GridSearch(Explorer):
@@ -101,7 +65,6 @@ class GridSearch(Explorer):
 STRATEGIES: Mapping[str, type[Explorer]] = MappingProxyType(
     {
         "evolutionary": EvolutionarySearch,
-        "simulated_annealing": SimulatedAnnealing,
         "random": Explorer,
         "grid": GridSearch,
         "predicted": BestPredicted,

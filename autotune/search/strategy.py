@@ -1,4 +1,4 @@
-"""The base of the search strategies: memory of measured rows, and picking a batch."""
+"""The base of the search strategies: memory of measured rows, and a queue of rows to begin with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ..protocols import FloatArray, Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["Explorer", "RowSet", "pick_batch", "unique_rows"]
+__all__ = ["Explorer", "RowSet", "unique_rows"]
 
 
 class RowSet:
@@ -116,21 +116,3 @@ class Explorer:
             if len(rows) >= count:
                 break
         return rows[:count]
-
-
-def pick_batch(
-    rows: Population,
-    scores: FloatArray,
-    count: int,
-    rng: np.random.Generator,
-    settings: TuneSettings,
-) -> Population:
-    """Returns ``count`` of the rows: those with the best scores, and a share of ``epsilon`` at
-    random.
-
-    A limit on rows that differ in one knob only did not help (docs/tuning.md).
-    """
-    chance = round(settings.epsilon * count)
-    order = np.argsort(-scores, kind="stable")
-    best, others = order[: count - chance], order[count - chance :]
-    return rows[np.concatenate([best, rng.permutation(others)[:chance]])]

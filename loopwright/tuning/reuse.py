@@ -33,7 +33,7 @@ def bytes_between(parts: Parts) -> dict[str, dict[str, int]]:
 def results_in_place(parts: Parts) -> dict[str, dict[str, str]]:
     """Returns, for each workload, the results that all calls write over a parameter, with its name
     in the PrimFunc."""
-    found: dict[str, dict[str, str]] = {}
+    results: dict[str, dict[str, str]] = {}
     hashes = {name: workload_of(prim).hash for name, prim in parts.prims.items()}
     for call in calls(parts.program):
         named = list(zip(call.operands, parts.kernels[call.kernel].operands))
@@ -41,6 +41,6 @@ def results_in_place(parts: Parts) -> dict[str, dict[str, str]]:
         here = {
             k.buffer.name: memory[o.name] for o, k in named if k.role.writes and o.name in memory
         }
-        before = found.setdefault(hashes[call.kernel], here)
-        found[hashes[call.kernel]] = dict(before.items() & here.items())
-    return found
+        before = results.setdefault(hashes[call.kernel], here)
+        results[hashes[call.kernel]] = dict(before.items() & here.items())
+    return results

@@ -22,6 +22,7 @@ _KINDS = {
     "choices in the graph": CHOICES,
     "choices in the graph, again": CHOICES,
     "the search": SEARCH,
+    "the leaders in the program": SEARCH,
 }
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    start | choices in the graph | kernels: search, leaders | choices again, last comparisons
+    start | choices in the graph | kernels: search | choices again, leaders, last comparison
 
 Time for the last stages is kept back before the search begins: comparisons run the program some
 tens of times, whatever the clock says, and they build it. Both times are known from the first
@@ -39,6 +39,8 @@ rounds."""
 MOST_FRESH = 0.1
 """Greatest share of the budget for comparing the first and the last build in new processes."""
 MOST_LATE, LATE_SHARE = 1.0, 0.1
+MOST_LEADERS = 12.0
+"""Most seconds for comparing the leaders of all kernels in the program."""
 LAST_CALLS = 30
 """Fewest calls of all builds together in the last comparisons; see ``interleaved.py``."""
 LAST_BUILDS = 1
@@ -51,6 +53,7 @@ class TimePlan:
 
     ``call`` and ``build`` are the seconds of a call and of a build of the program, once known, and
     ``fresh`` those of a comparison in new processes, without a limit if there is to be none.
+    ``compete``: the leaders of all kernels are compared in the program, not each kernel's alone.
     """
 
     limits: Budget
@@ -60,6 +63,7 @@ class TimePlan:
     call: float = 0.0
     build: float = 0.0
     fresh: float = math.inf
+    compete: bool = False
 
     @property
     def total(self) -> float:
@@ -94,6 +98,12 @@ class TimePlan:
         share = self.settings.comparison_share * self.total
         return min(self.settings.comparison_seconds, share, 0.5 * self.left)
 
+    @property
+    def leaders(self) -> float:
+        """Seconds for the leaders of all kernels in the program."""
+        share = self.settings.leader_share * self.total
+        return min(MOST_LEADERS, share, 0.5 * self.left) if self.compete else 0.0
+
     def fits(self, calls: int, builds: int = 0, late: float = 0.0) -> bool:
         """True if that many calls and builds of the program fit into the time that is left and the
         seconds ``late``, by which a stage may exceed the budget."""
@@ -122,7 +132,7 @@ class TimePlan:
     def kept_back(self, choices: bool) -> float:
         """Seconds of the stages after the search, with or without choices in the graph."""
         least = LAST_CALLS * self.call + LAST_BUILDS * self.build
-        wanted = least + self.comparison + (self.close_choices if choices else 0.0)
+        wanted = least + self.comparison + self.leaders + (self.close_choices if choices else 0.0)
         wanted += self.fresh if self.fresh <= MOST_FRESH * self.total < math.inf else 0.0
         return min(wanted, MOST_KEPT_BACK * self.total)
 

@@ -67,7 +67,7 @@ from .at_sizes import Arguments, SizeWeights, arguments_of, kernel_weights
 from .by_hand import Given, schedules_by_hand
 from .compare_at_sizes import ComparedAt, compare_at, schedule_at
 from .graph_choices import Decided, GraphTuner
-from .in_place import Kept, keep_faster
+from .in_place import Kept, keep_faster, with_runners_up
 from .interleaved import Rounds, kernel_rounds, least_calls
 from .reuse import bytes_between, results_in_place
 from .settle import GraphChange, Settled, settle
@@ -349,8 +349,10 @@ class _Session:
 
         def searched() -> ProgramResult:
             by_hand = self.by_hand([*prims, *self.variants.of(self.logged).prims])
+            self.plan.compete = not symbolic and len(tasks) > 1
             request = replace(
                 self.request,
+                races=not self.plan.compete,
                 budget=self.plan.search(choices=bool(contenders)),
                 given={**by_hand, **given},
                 progress=self.request.progress or make_progress(peak_flops=peak),
@@ -417,12 +419,19 @@ class _Session:
         before = self.build(rechosen.taken, dict(self.schedule_before))
 
         def confirmed() -> Kept:
-            after = self.build(rechosen.taken)
-            share = 0.5 * seconds
-            return keep_faster(before, after, self.arrays, share, self.program, fits=self.plan.fits)
+            end = self.plan.elapsed + self.plan.leaders
+            enough = 0.5 * (self.plan.elapsed + end)
+            others = with_runners_up(
+                self.build(rechosen.taken),
+                before,
+                self.records,
+                lambda: self.plan.elapsed < enough,
+            )
+            share = 0.5 * seconds + max(0.0, end - self.plan.elapsed)
+            return keep_faster(before, others, self.arrays, share, self.program, self.plan.fits)
 
         kept = self.stages.run(
-            "the last comparison",
+            "the leaders in the program",
             confirmed,
             Kept(before, before=self.plan.call, after=self.plan.call),
             calls=least_calls(2),

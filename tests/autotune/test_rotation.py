@@ -12,7 +12,7 @@ from loopwright.autotune.measure.build_service import BuildService
 from loopwright.autotune.measure.harness import Harness
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.placement import Operand, placed
-from loopwright.autotune.measure.rotation import FAR, MOST_OVER, Rotation, copies_of
+from loopwright.autotune.measure.rotation import FAR, MOST_OVERWRITES, Rotation, copies_of
 from loopwright.autotune.measure.run_service import RaceRequest, RunRequest, RunService
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.space.space import default_schedule
@@ -78,7 +78,7 @@ def test_a_result_is_written_over_a_parameter_as_in_the_program() -> None:
     calls = np.array(cycle.words).reshape(cycle.count, cycle.each)
     assert cycle.count == 2 and (calls[:, 0] == calls[:, 1]).all()
     ctypes.memset(int(calls[1, 1]), 9, 400)
-    rotation.renew(2 * MOST_OVER)
+    rotation.renew(2 * MOST_OVERWRITES)
     assert ctypes.string_at(int(calls[1, 0]), 400) == bytes([9]) * 400
     rotation.renew(1)  # every copy was written that often: it has its values again
     assert ctypes.string_at(int(calls[1, 0]), 400) == bytes([7]) * 400

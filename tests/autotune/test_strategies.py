@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from loopwright.autotune.protocols import Population
 from loopwright.autotune.search.strategies import STRATEGIES, make_strategy
-from loopwright.autotune.search.strategy import RowSet, pick_batch, unique_rows
+from loopwright.autotune.search.strategy import RowSet, unique_rows
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.standins import SyntheticSpace
@@ -62,10 +62,9 @@ def best_after(name: str, trials: int, seed: int) -> float:
     return best
 
 
-def test_guided_strategies_beat_random_search() -> None:
+def test_guided_search_beats_random_search() -> None:
     chance = np.median([best_after("random", 96, seed) for seed in range(3)])
-    for name in ("evolutionary", "simulated_annealing"):
-        assert np.median([best_after(name, 96, seed) for seed in range(3)]) < chance
+    assert np.median([best_after("evolutionary", 96, seed) for seed in range(3)]) < chance
 
 
 class TinySpace(SyntheticSpace):
@@ -80,7 +79,7 @@ class TinySpace(SyntheticSpace):
         return self.sample(len(rows), rng)[:1].repeat(len(rows), 0)
 
 
-@pytest.mark.parametrize("name", ["evolutionary", "simulated_annealing", "random"])
+@pytest.mark.parametrize("name", ["evolutionary", "random"])
 def test_an_exhausted_space_ends_the_search(name: str) -> None:
     space = TinySpace()
     strategy = make_strategy(name, space)
@@ -118,15 +117,22 @@ def test_grid_search_meets_every_row_of_a_small_space_once() -> None:
     assert len(everything) == 5 * 4 * 4 * 3 == len(np.unique(everything, axis=0))
 
 
-def test_a_batch_is_the_best_and_some_by_chance() -> None:
-    rng = np.random.default_rng(0)
-    rows = unique_rows(SPACE.sample(2000, rng), RowSet(8))
-    scores = rng.random(len(rows))
-    batch = pick_batch(rows, scores, 32, rng, replace(DEFAULT_SETTINGS, epsilon=0.25))
-    assert len(np.unique(batch, axis=0)) == 32
-    assert (batch[:24] == rows[np.argsort(-scores)[:24]]).all()
-    few = pick_batch(rows[:5], scores[:5], 32, rng, DEFAULT_SETTINGS)
-    assert len(few) == 5
+@pytest.mark.parametrize("near, chance", [(1.0, 0.0), (0.0, 1.0), (0.5, 0.25)])
+def test_a_batch_has_neighbours_of_the_fastest_and_samples(near: float, chance: float) -> None:
+    settings = replace(DEFAULT_SETTINGS, near_share=near, epsilon=chance, parents=2)
+    strategy = make_strategy("evolutionary", SPACE, 0, settings)
+    rows = unique_rows(SPACE.sample(64, np.random.default_rng(1)), RowSet(8))
+    costs = SPACE.seconds(rows)
+    strategy.observe(rows, costs)
+    batch = strategy.explore(lambda asked: -SPACE.seconds(asked), 32)[:32]
+    fastest = rows[np.argsort(costs)[:2]]
+    changed = (batch[:, None] != fastest).sum(axis=2).min(axis=1)
+    assert (changed <= 2).sum() >= 32 * near
+    best = np.sort(SPACE.seconds(rows))[0]
+    if chance == 1.0:  # the better half of samples, most of which are far from the best
+        assert np.median(SPACE.seconds(batch)) > 1.2 * best
+    if not chance:
+        assert np.median(SPACE.seconds(batch)) < 1.2 * best
 
 
 def test_the_names_are_told() -> None:

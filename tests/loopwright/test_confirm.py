@@ -17,12 +17,12 @@ from loopwright.autotune.program.program_tuner import ProgramResult, TaskResult
 from loopwright.autotune.select import Chosen
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
-from loopwright.ir.schedule.steps import Schedule
+from loopwright.ir.schedule.steps import Schedule, split
 from loopwright.pipeline import Built, build, rebuilt
 from loopwright.tuning import graph_choices, in_place, interleaved, settle
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.at_sizes import random_arrays
-from loopwright.tuning.in_place import Kept, keep_faster
+from loopwright.tuning.in_place import Kept, keep_faster, with_runners_up
 from loopwright.tuning.interleaved import Rounds, kernel_rounds, whole_calls
 
 X = np.random.default_rng(0).random((64, 512), np.float32)
@@ -88,7 +88,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], flo
 
 def confirm(before: Built, log: Path, seconds: float = 0.2, **options: Any) -> Kept:
     """What is kept of what the log now gives, with the decisions in the log."""
-    kept = keep_faster(before, made(log), [X], seconds, "main", **options)
+    kept = keep_faster(before, [made(log)], [X], seconds, "main", **options)
     TuningLog(log).append(kept.decisions)
     return kept
 
@@ -157,11 +157,44 @@ def two_kernels(first: Schedule | None, second: Schedule | None) -> Built:
 def test_each_kernel_is_kept_as_it_is_faster(timed) -> None:
     timed(plain_is_slow)
     base, other = two_kernels(Schedule(), None), two_kernels(None, Schedule())
-    kept = keep_faster(base, other, [X], 0.1)
+    kept = keep_faster(base, [other], [X], 0.1)
     first, second = base.kernels
     assert kept.won == {first} and kept.verdicts.keys() == {first, second}
     assert kept.built.code_hash == two_kernels(None, None).code_hash
     assert [d.taken for d in kept.decisions] == [int(n in kept.won) for n in kept.verdicts]
+
+
+def test_of_several_builds_the_fastest_way_is_kept_and_the_others_are_losers(timed) -> None:
+    unrolled = Schedule((split("i", [32, 2]),))
+    cost = {
+        two_kernels(None, None).chosen[n].schedule: 1e-4 for n in two_kernels(None, None).kernels
+    }
+    timed(lambda schedule: cost.get(schedule, 3e-4 if schedule.steps == unrolled.steps else 8e-4))
+    base, first = two_kernels(Schedule(), Schedule()), two_kernels(unrolled, unrolled)
+    second = two_kernels(None, Schedule())
+    kept = keep_faster(base, [first, second], [X], 0.1)
+    assert kept.won == set(base.kernels) == kept.verdicts.keys()
+    assert kept.built.code_hash == two_kernels(None, unrolled).code_hash
+    by_both = {len(d.options): d for d in kept.decisions}
+    assert by_both.keys() == {2, 3}  # only one kernel has a third schedule
+    for decision in kept.decisions:
+        assert decision.winner.cost == min(o.cost for o in decision.options)
+
+
+def test_next_best_schedules_are_tried_while_there_is_time(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    first = made(log)
+    (rules,) = first.chosen.values()
+    others = [Schedule((split("i", [64 // n, n]),)) for n in (2, 4, 8, 16)]
+    planted(first, Schedule(), 1e-6, log)
+    for number, schedule in enumerate(others):
+        planted(first, schedule, (1.04 + 0.04 * number) * 1e-6, log)
+    planted(first, rules.schedule, 1.1e-6, log)
+    last = made(log)
+    builds = with_runners_up(last, first, TuningLog(log), lambda: True)
+    tried = [c.schedule for b in builds for c in b.chosen.values()]
+    assert tried == [Schedule(), *others[:3]]  # neither the first one's, nor one 16 % slower
+    assert with_runners_up(last, first, TuningLog(log), lambda: False) == [last]
 
 
 def test_kernels_that_make_the_whole_slower_are_not_kept(
@@ -170,7 +203,7 @@ def test_kernels_that_make_the_whole_slower_are_not_kept(
     timed(plain_is_slow)
     monkeypatch.setattr(in_place, "whole_calls", lambda *_: ((1e-3,) * 6, (2e-3,) * 6))
     base, other = two_kernels(Schedule(), None), two_kernels(None, None)
-    kept = keep_faster(base, other, [X], 0.1)
+    kept = keep_faster(base, [other], [X], 0.1)
     assert kept.built is base and not kept.won
     assert kept.before == kept.after == pytest.approx(1e-3)
 
@@ -228,9 +261,9 @@ def test_tuning_ends_with_what_is_built(
             results.append(TaskResult(task, record, 2e-9, 1e-9, 1, {}))
         return ProgramResult(tuple(results), 0.0, request.limits, "budget")
 
-    def spy(before, after, arrays, *rest, **options):
+    def spy(before, others, arrays, *rest, **options):
         compared.append(id(arrays[0]))
-        return keep_faster(before, after, arrays, *rest, **options)
+        return keep_faster(before, others, arrays, *rest, **options)
 
     monkeypatch.setattr(tuning, "tune_tasks", search)
     monkeypatch.setattr(tuning, "keep_faster", spy)
