@@ -334,7 +334,9 @@ class RunService:
             loaded.cycle = self._rotation.cycle(loaded.operands, loaded.size_values)
             if self._rotation.filled != filled:
                 # Lines that were just written would have to leave the caches while calls are timed.
-                self._harness.rotating(loaded.function, loaded.cycle, loaded.cycle.count)
+                once = self._harness.rotating(loaded.function, loaded.cycle, 1)
+                calls = min(loaded.cycle.count, round(self.settings.measure_seconds / once))
+                self._harness.rotating(loaded.function, loaded.cycle, calls)
         return loaded.cycle
 
     # -- several

@@ -121,7 +121,7 @@ def test_candidates_run_on_operands_as_the_program_leaves_them(
     service.close()
     assert warm["right"] == place["right"] == [True]
     assert (
-        len(warm["seconds"][0]) == len(place["seconds"][0]) == 3 and len(turned) == 7
+        len(warm["seconds"][0]) == len(place["seconds"][0]) == 3 and len(turned) == 8
     )  # new copies settle
 
 
