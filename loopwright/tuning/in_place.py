@@ -25,6 +25,7 @@ from ..autotune.log.record import robust_seconds, target_key
 from ..autotune.select import Chosen, Origin, candidates
 from ..autotune.workload import workload_of
 from ..ir.dataclass import dataclass
+from ..ir.dims import typical
 from ..pipeline import Built, rebuilt
 from .interleaved import Rounds, kernel_rounds, least_calls, whole_calls
 
@@ -148,7 +149,7 @@ def with_runners_up(
         limit = COMPARISON.contender * logged[0].seconds if logged else 0.0
         close = (c for c in logged if c.schedule not in built and c.seconds <= limit)
         next_best[workload_of(prim).hash] = list(islice(close, RUNNERS_UP))
-    weights = sum(c.region.nbytes for c in parts.program.constants)
+    weights = sum(typical(c.region.nbytes) for c in parts.program.constants)
     for place in range(min(RUNNERS_UP, MOST_WEIGHTS // max(1, weights))):
         chosen = {w: several[place] for w, several in next_best.items() if place < len(several)}
         if not chosen or not in_time():

@@ -223,6 +223,24 @@ def test_builds_of_the_same_code_run_once_in_a_round() -> None:
     assert same == again and len(other) == len(same) and set(runs) == {0, 2}
 
 
+@pytest.mark.parametrize("llc, runs_a_round", [(1 << 10, 1), (1 << 18, 2), (1 << 30, 1)])
+def test_builds_that_drive_each_other_out_of_the_caches_run_twice_a_round(
+    llc: int, runs_a_round: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights of 128 KB: they fit into no cache, two builds' do not fit, or all fit."""
+    monkeypatch.setattr(interleaved.Target, "host", lambda: replace(Target("x86-64"), l3=llc))
+    built = build(MODULE, threads=1)
+    runs: list[int] = []
+
+    def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        runs.append(1)
+        return built.call(arrays)
+
+    builds = [replace(built, call=call, code_hash=code) for code in "ab"]
+    one, other = whole_calls(builds, [X], 0.0)
+    assert len(runs) == 2 + runs_a_round * (len(one) + len(other))
+
+
 def test_nothing_new_needs_no_decision(tmp_path: Path) -> None:
     before = made(tmp_path / "log")
     ended = confirm(before, tmp_path / "log")
