@@ -35,16 +35,15 @@ class Core:
     bytes_from_memory: float = 6.0  # Per cycle of one core.
 
     # Overheads, fitted.
-    load: float = 0.55  # Of a vector load or broadcast, where multiply-adds hide a part.
-    hidden_load: float = 0.12  # Of one that multiply-adds hide.
-    far_load: float = 0.5  # More of a vector load from L2.
+    hidden_load: float = 0.25  # Of one that multiply-adds hide.
+    exposed_memory: float = 0.15  # Share of the caches' and memory's time that nothing hides.
     spill: float = 4.0  # Of a value without a register, per iteration.
+    temporaries: int = 3  # Registers beside those of sums and operands.
+    reload: float = 0.2  # Of an operand without a register, for every vector that reads it.
     iteration: float = 1.5  # Of the innermost loop: counter, branch, addresses.
     tile: float = 30.0  # To begin and end a register tile.
+    unrolled_tile: float = 6.0  # The same without a reduced loop, whose end is mispredicted.
     lane_join: float = 3.0  # Of one step in joining the lanes of an accumulator.
-    page_walk: float = 6.0  # Of a step to another page.
-    set_conflict: float = 1.0  # Of a row that falls into the set of others.
-    short_store: float = 3.0  # Of a store of less than a vector into another row.
 
     # Matrix registers (AMX; Intel's optimisation manual, chapter 20).
     matrix_rows: int = 16  # Rows of one register, and groups of four bytes in a row.

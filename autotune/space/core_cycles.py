@@ -32,7 +32,9 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class CoreCycles:
-    """float64[n] each: ``cycles`` of one core for all iterations; of these, what ``arithmetic``,
+    """float64[n] each: ``cycles`` of one core for all iterations, and the ``time`` with what the
+    cost model was not trained on: hidden loads, and tiles whose reduced loops are all unrolled;
+    of the cycles, what ``arithmetic``,
     ``loads``, ``shuffles``, ``front`` end and ``latency`` take alone, ``spilled`` for what does not
     fit the registers, ``loop`` for loops and tiles, ``tails`` for smaller tiles.
 
@@ -43,6 +45,7 @@ class CoreCycles:
     """
 
     cycles: FloatArray
+    time: FloatArray
     arithmetic: FloatArray
     loads: FloatArray
     shuffles: FloatArray
@@ -138,7 +141,7 @@ class _Stage:
         steps, tiles = self._steps()
         is_reduction = stage.combiner is not None
         operations = chains * copies
-        loads, shuffles, gathered, live = self._loads(registers, vectors)
+        loads, shuffles, gathered, live, shared, kept = self._loads(registers, vectors)
         work = vector_work(stage)
         stores, transposed_stores = self._stores(chains)
         if not is_reduction:  # every step stores what it has computed
@@ -159,7 +162,8 @@ class _Stage:
         else:
             wanted = live + 2 * work
         wanted = np.where(matrix, 0.0, wanted)
-        missing = np.maximum(0.0, wanted - self.target.vector_registers)
+        registers_there = self.target.vector_registers
+        missing = np.maximum(0.0, wanted - registers_there)
         spilled = missing * core.spill
         # Every iteration of the innermost serial loop, and the beginning and end of a tile.
         around = core.iteration * ones
@@ -169,6 +173,18 @@ class _Stage:
             begin = begin + np.where(along_reduced, rows_joined * joins, 0.0)
             begin = begin + stores / core.loads + transposed_stores / core.shuffles
         total = steps * (busy + spilled + around) + tiles * begin
+        # Without a reduced loop, the next tile begins before this one ends.
+        is_unrolled = np.all([self.size[a] >= self.extents[a] for a in self.reduced], axis=0)
+        alone = np.maximum.reduce([arithmetic, loads_cycles, shuffle_cycles, front])
+        short = np.where(tiles > 0, begin - (core.tile - core.unrolled_tile), 0.0)
+        over = np.maximum(0.0, chains + shared + kept + core.temporaries - registers_there)
+        over = (
+            np.minimum(over, kept) * core.spill + np.maximum(0, over - kept) * chains * core.reload
+        )
+        time = total + steps * core.hidden_load * loads_cycles
+        if is_reduction:
+            unrolled = steps * (alone + over + around) + tiles * short
+            time = np.where(is_unrolled, unrolled, time)
         share = self._share()
 
         def summed(value: FloatArray) -> FloatArray:
@@ -187,6 +203,7 @@ class _Stage:
             lanes_run = lanes_run * np.where(vector, np.minimum(1.0, used), 1.0)
         return CoreCycles(
             cycles=summed(total),
+            time=summed(time),
             arithmetic=summed(steps * arithmetic),
             loads=summed(steps * loads_cycles),
             shuffles=summed(steps * shuffle_cycles),
@@ -257,9 +274,13 @@ class _Stage:
 
     def _loads(
         self, registers: Mapping[str, FloatArray], vectors: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Returns loads, shuffles and gathered loads of one step, and the registers of operands."""
-        loads, shuffles = np.zeros(self.shape), np.zeros(self.shape)
+    ) -> tuple[FloatArray, ...]:
+        """Returns loads, shuffles and gathered loads of one step, the registers of operands, and
+        where no reduced loop is left those of what all rows read, and of what is put together by
+        shuffles for all iterations but those of the first reduced loop."""
+        rows = [a.name for a in self.stage.axes if a.name not in self.is_vector]
+        first = next((self.size[a] for a in self.arrays.axes if a in self.reduced), 1)
+        shared, kept, loads, shuffles = (np.zeros(self.shape) for _ in range(4))
         gathered, live = np.zeros(self.shape), np.zeros(self.shape)
         for access in self.accesses:
             count = self._places(access)
@@ -274,11 +295,16 @@ class _Stage:
                 shuffle = shuffle + picks
                 moves = np.maximum(moves, np.where(vector, 1.0, 0.0))
             loads = loads + count * each
+            if any(access.depends(a) for a in rows):
+                held = count * np.minimum(each, vectors) / first
+                kept = kept + np.where(shuffle > 0, held, 0.0)
+            elif len(self.accesses) > 1:
+                shared = shared + count * each
             shuffles = shuffles + count * shuffle
             gathered = gathered + np.where(shuffle > 0, count * each, 0.0)
             alone = len(self.accesses) == 1
             live = live + np.where((moves > 0) & (not alone), vectors, 1.0)
-        return loads, shuffles, gathered, live
+        return loads, shuffles, gathered, live, shared, kept
 
     def _in_panels(self, buffer: str, axis: str) -> npt.NDArray[np.bool_]:
         """True for rows in whose panels of an operand an axis is contiguous: that which they are

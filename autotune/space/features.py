@@ -12,21 +12,21 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...codegen.core import core_of
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure
 from ..protocols import Population
-from .analysis import Access, expression_cost, groups_of, prim_bytes, prim_flops, stage_flops
-from .core_cycles import CoreCycles, core_cycles
+from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
+from .core_cycles import CoreCycles
+from .estimate import Estimate
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
-from .loop_arrays import PARALLEL, UNROLL, VECTORIZE, LoopArrays
-from .nest_traffic import NestTraffic, nest_traffic, operands_of, set_conflicts
+from .loop_arrays import UNROLL, VECTORIZE, LoopArrays
+from .nest_traffic import set_conflicts
 from .settings import FEATURES as ESTIMATES
 from .tiling import Values
 
-__all__ = ["Estimate", "space_features"]
+__all__ = ["space_features"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -75,88 +75,6 @@ def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
 
 def _log(x: FloatArray | IntArray | float) -> FloatArray:
     return np.log2(np.maximum(x, 1e-6))
-
-
-class Estimate:
-    """Cycles of every stage and traffic of every nest on one core, for the rows of ``arrays``;
-    ``main`` is the stage with the most work."""
-
-    def __init__(self, arrays: LoopArrays, target: Target) -> None:
-        self.arrays, self.target = arrays, target
-        self.core = core_of(target)
-        self.accesses, self.lanes_of = _accesses(arrays.prim, target)
-        self.main = max(arrays.prim.stages, key=stage_flops)
-        self.stages = {
-            s.name: core_cycles(arrays, s, self.accesses[s.name], target, self.lanes_of[s.name])
-            for s in arrays.prim.stages
-        }
-        self.traffic: list[NestTraffic] = []
-        for nest in arrays.nests:
-            reads = [self.accesses[s.name] for s in nest]
-            operands = operands_of(arrays, nest, reads)
-            self.traffic.append(nest_traffic(arrays, nest, operands, target))
-            if self.main in nest:
-                self.nest, self.main_traffic, self.operands = nest, self.traffic[-1], operands
-
-    @property
-    def cycles(self) -> FloatArray:
-        """float64[n]: cycles of all stages, those of copies into panels among them."""
-        cycles = sum((s.cycles for s in self.stages.values()), np.zeros(self.arrays.count))
-        return np.asarray(cycles + self.packing)
-
-    @property
-    def packing(self) -> FloatArray:
-        """float64[n]: cycles of the copies into panels that every call makes."""
-        cycles = np.zeros(self.arrays.count)
-        for access, size in self.copied():
-            lanes = self.target.vector_bytes // access.element_bytes
-            is_strided = all(s != 1 for s in access.strides.values())
-            each = 2.0 / lanes * (np.log2(max(2, lanes)) if is_strided else 1.0)
-            cycles = cycles + size * each
-        return cycles
-
-    def copied(self) -> Iterator[tuple[Access, FloatArray]]:
-        """Yields the operands that are packed in a call, with the elements that are copied."""
-        constants = {p.name for p in self.arrays.prim.params if p.constant}
-        for name, several in self.arrays.panels.items():
-            access = next((a for a in self.accesses[self.main.name] if a.buffer == name), None)
-            if name in constants or access is None:
-                continue
-            for panels in several:
-                yield access, np.where(panels.tile > 0, float(access.size), 0.0)
-
-    @property
-    def memory(self) -> FloatArray:
-        """float64[n]: cycles of one core for what moves between the caches and memory."""
-        cycles = np.zeros(self.arrays.count)
-        for moved in self.traffic:
-            cycles = cycles + moved.l1 / self.core.bytes_from_l2
-            cycles = cycles + moved.l2 / self.core.bytes_from_llc
-            cycles = cycles + moved.l3 / self.core.bytes_from_memory
-        return cycles
-
-    @property
-    def trips(self) -> FloatArray:
-        """float64[n]: iterations of the parallel loop of the main nest."""
-        axes = {a.name for s in self.nest for a in s.axes}
-        trips = np.ones(self.arrays.count)
-        for axis in axes:
-            trips = trips * self.arrays.product(axis, PARALLEL)
-        return trips
-
-
-def _accesses(
-    prim: PrimFunc, target: Target
-) -> tuple[dict[str, tuple[Access, ...]], dict[str, int]]:
-    """Returns the reads of every stage, and the lanes of its vectors."""
-    by_isa = prim.derived.setdefault("accesses", {})
-    if target.isa not in by_isa:
-        groups = groups_of(prim)
-        by_isa[target.isa] = (
-            {s.name: g.accesses[s.name] for g in groups for s in g.stages},
-            {s.name: target.lanes(g.element_bytes) for g in groups for s in g.stages},
-        )
-    return by_isa[target.isa]
 
 
 def _features(space: Space, arrays: LoopArrays) -> dict[str, FloatArray | float]:

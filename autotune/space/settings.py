@@ -65,8 +65,6 @@ class Products:
     """Default choices of the ``tile`` rule for reductions."""
 
     cache_share: float = 0.375  # Of L2, for the panels that all rows pass over.
-    conflicting_rows: int = 8  # Rows of a register tile that do not evict each other.
-    other_conflicts: float = 3.0  # Conflicts are so many times rarer off powers of two.
     max_kept: int = 64 * 1024  # Bytes of tiles kept between blocks of the reduced axis.
     max_kept_rows: int = 8  # Register tiles along the rows that are kept so.
     few_rows: int = 32  # Rows for which reading an operand takes as long as multiplying.
@@ -78,7 +76,6 @@ class Products:
     small_tile: int = 12  # Vectors of a tile whose reduced loop is worth unrolling.
     unroll: int = 4  # Iterations of it that are unrolled.
     uneven_panels: float = 1.08  # Of a core's even share, where it packs panels of its own.
-    few_tiles: int = 4  # Register tiles of a core: one more or less tells.
     uneven_rows: float = 1.02  # Of the fairest share of rows, where larger blocks are worth it.
     uneven_tiles: float = 1.15  # Of a core's even share, where larger cache tiles are worth it.
     block: int = 16  # Steps of the reduced axis at a time, where memory is read in its order.
@@ -111,10 +108,10 @@ class Maps:
 class Mirror:
     """The ``mirror`` rule."""
 
-    image: float = 0.6  # Cycles to transpose and store an element of the other triangle.
-    far_image: float = 8.0  # The same where L2 does not hold the result: each row is a page.
+    image: float = 0.3  # Cycles to transpose and store an element of the other triangle.
+    far_image: float = 4.0  # The same where L2 does not hold the result: each row is a page.
     busy: float = 0.5  # Share of the registers that hold sums; smaller tiles wait for loads.
-    worth: float = 0.8  # Of the estimate for the whole, above which the whole is computed.
+    worth: float = 0.9  # Of the estimate for the whole, above which the whole is computed.
     short_row: int = 6  # Cache lines of a row that is read without being packed.
     min_blocks: int = 2  # Along each axis: with one there is no other triangle.
     rows: int = 48  # Rows of a register tile divide it: others would make blocks large.
@@ -124,7 +121,7 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The ``window`` rule; times are cycles."""
+    """The ``window`` rule."""
 
     channels_share: int = 8  # Of the places of an image: cores divide the rows of one with fewer.
     max_taps: int = 64  # Of one window: each is unrolled for every element of the tile.
@@ -133,10 +130,6 @@ class Window:
     max_statements: int = 1500  # Of all bodies together, borders included.
     quick_statements: int = 150  # Without tuning, as many more must pay with a tenth of the time.
     slow_times: float = 8.0  # Times so many statements, beyond which each must pay in full.
-    load: float = 0.6  # Of a vector load; most of them cross two lines.
-    pick: float = 0.6  # More where lanes are picked from two vectors.
-    tile: float = 6.0  # To begin and end a tile.
-    spill: float = 0.2  # Of a value without a register, per use.
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +148,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """The ``dots`` rule; times are those of one product of vectors."""
+    """The ``dots`` rule."""
 
     tile_side: int = 32  # Rows and columns of the sums in matrix registers.
     max_statements: int = 256  # Of one register tile.
@@ -163,8 +156,6 @@ class Dots:
     few_groups: int = 2  # Of them by default.
     leftover: int = 15  # Iterations that plain code takes for a group that is left over.
     spare: int = 2  # Registers beside sums and vectors: two elements of rows.
-    load: float = 0.25  # Time of a load.
-    far_load: float = 0.25  # More from L2.
     shift_vectors: int = 4  # Vectors at once of the sums that correct shifted bytes.
     most: int = 2  # Register tiles that are tried of either kind.
 
@@ -179,14 +170,12 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The ``chain`` rule; times are cycles."""
+    """The ``chain`` rule."""
 
     max_stack: int = 224 * 1024  # Bytes of the private buffers of one block of rows.
     stack_share: float = 0.75  # Of them, for the scores and results of all parts of a row.
     short_row: int = 192  # Elements of a row that is not cut.
     short_part: int = 32  # Elements of a part of a row at least.
-    between: float = 12.0  # Of a vector of scores between the contractions.
-    between_far: float = 6.0  # More if L1 does not hold the block of scores.
     accumulators: int = 2  # Of a maximum or sum along the keys, to hide its latency.
     unroll: int = 4  # Iterations of a contraction's reduced loop that are unrolled.
 

@@ -28,13 +28,13 @@ from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
 from ..ranges import fitted, specialised, typical_point
-from .analysis import Group, expression_cost, groups_of, vector_work
-from .features import Estimate, space_features
+from .analysis import Group, groups_of
+from .estimate import main_cycles
+from .features import space_features
 from .layouts import transposed_layouts
 from .loop_arrays import LoopArrays, loop_arrays
 from .rules import chain_sketches, procedure_sketch, sketches_of, user_sketches
 from .rules.mirror import Mirror
-from .rules.tile_defaults import tile_cycles
 from .rules.window import is_windowed
 from .settings import SPACE
 from .sketch import Sketch
@@ -302,7 +302,7 @@ def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     # Perhaps since a map was composed into its reads: a change of layout in front of a convolution
     # is read anew for each of its taps.
     every = [first, *variants, *_prepared_variants(prim, target, _apart(prim))]
-    estimates = {id(v): _core_cycles(prim, v, target) for v in every}
+    estimates = {id(v): _cycles(v) for v in every}
     best = min(every, key=lambda v: estimates[id(v)])
     # Half of a mirrored result is not computed at all: no estimate is needed to know that.
     lead = 1.0 if isinstance(best.tiling, Mirror) else SPACE.clearly
@@ -342,29 +342,13 @@ def _runs_empty(tiling: Tiling) -> bool:
     return tiling.kind == Kind.TILES and tiling.group.main.combiner is None and short
 
 
-def _gathering(tiling: Tiling) -> float:
-    """Returns a factor for the estimate of a register tile, which is too low where vectors of an
-    operand that is not packed are gathered in every step."""
-    reads = tiling.group.accesses[tiling.group.main.name]
-    packed = {name for name, _ in tiling.packable}
-    v = tiling.vector_axis or ""
-    gathers = any(a.stride(v) not in (0, 1) and a.buffer not in packed for a in reads)
-    return SPACE.gathering if tiling.kind == Kind.TILES and tiling.k_axis and gathers else 1.0
-
-
-def _core_cycles(prim: PrimFunc, variant: Variant, target: Target) -> float:
+def _cycles(variant: Variant) -> float:
     """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
     where one is made for few rows."""
     tiling, default = variant.tiling, variant.defaults[0]
     if tiling is None or tiling.transposes_for_few(default):
         return inf
-    (arrays,) = loop_arrays(prim, [(np.zeros(1, np.int64), variant.schedule(default).steps)])
-    estimate = Estimate(arrays, target)
-    # Conditions on places are free where loops are cut or peeled, as those of tiles are not.
-    main = estimate.main
-    tests = expression_cost(main) / (vector_work(main) + (main.combiner == "sum"))
-    factor = max(1.0, tests) if tiling.kind == Kind.TILES and main.combiner else 1.0
-    return float(estimate.stages[main.name].cycles[0] * _gathering(tiling) * factor)
+    return main_cycles(tiling, default)
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:
@@ -376,15 +360,6 @@ def _apart(prim: PrimFunc) -> tuple[Step, ...]:
         steps += [own_axis(stage.name, a.name) for a in stage.axes if a.name in taken]
         taken |= {a.name for a in stage.axes}
     return tuple(steps)
-
-
-def _cycles(variant: Variant) -> float:
-    """Estimated cycles of the best tile; no other rule has as good an estimate."""
-    tiling = variant.tiling
-    if tiling is None or tiling.kind != Kind.TILES:
-        return inf
-    c = variant.defaults[0]
-    return tile_cycles(tiling, c["vectors"], c["rows"], c["second_rows"])
 
 
 def _prepared_variants(

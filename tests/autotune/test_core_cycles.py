@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from loopwright.autotune.space.estimate import Estimate
 from loopwright.autotune.space.feature_list import FEATURE_NAMES
-from loopwright.autotune.space.features import Estimate
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import Target
 from prims import KINDS, make_prim

@@ -225,19 +225,6 @@ prim @f(x0: float32[{width}, 9, 32], x1: float32[9, 32, 3] const) -> out: float3
     np.testing.assert_array_equal(found, np.einsum("lsr,rsi->il", windows, w))
 
 
-def test_two_rows_of_a_small_image_share_the_weights() -> None:
-    """As many pixels as L1 has ways, with windows that read again what their neighbours read."""
-    prim = parse_prim(
-        "prim @conv(x0: float32[9, 9, 512], x1: float32[3, 3, 512, 512] const)"
-        " -> out: float32[512, 7, 7] {\n  out[i, j, l] = sum(k: 3, r: 3, s: 512)"
-        " x0[j + k, l + r, s] * x1[k, r, s, i]\n}\n"
-    )
-    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)
-    steps = default_variant(prim, target)[0].steps
-    splits = {s.args[0]: s.args[1][-1] for s in steps if s.name == "split"}
-    assert {axis: splits[axis] for axis in "ijl"} == {"i": 32, "j": 2, "l": 7}
-
-
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(16, 32, 4096), (1, 128, 4096)])
 def test_cores_with_few_tiles_have_equal_shares(rows: int, columns: int, depth: int) -> None:
     """Tiles that one core alone would walk fastest leave the other idle: 12 of 16 rows, or all."""

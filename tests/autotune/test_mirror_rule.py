@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.space.analysis import prim_flops, stage_flops
-from loopwright.autotune.space.features import Estimate
+from loopwright.autotune.space.estimate import Estimate
 from loopwright.autotune.space.least_work import least_flops
 from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.codegen.target import Target

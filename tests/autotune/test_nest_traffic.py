@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.autotune.space.features import Estimate
+from loopwright.autotune.space.estimate import Estimate
 from loopwright.autotune.space.settings import FEATURES
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import CACHE_LINE, Target

@@ -8,8 +8,10 @@ import pytest
 from compiled import lower, operator_module, run_module
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space.rules.window import Window, window_cycles
+from loopwright.autotune.space.estimate import cycles_of, offers
+from loopwright.autotune.space.rules.window import Window
 from loopwright.autotune.space.space import ScheduleSpace, default_variant
+from loopwright.autotune.space.tiling import Choices
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import FLOAT32
@@ -153,9 +155,7 @@ def test_tuning_tries_the_fewest_cycles_early():
     """Untuned code has to compile fast; what takes fewer cycles stands right behind it."""
     sketch = ScheduleSpace(parse_prim(LARGE_WINDOW), HOST).variants[0].tiling
     assert isinstance(sketch, Window)
-    cycles = [
-        window_cycles(sketch, c["vectors"], c["rows"], c["second_rows"]) for c in sketch.defaults()
-    ]
+    cycles = [_cycles(sketch, c) for c in sketch.defaults()]
     assert len(cycles) > 2 and min(cycles[:2]) == min(cycles)
 
 
@@ -175,8 +175,9 @@ def test_rows_share_the_image_in_large_windows(channels: int, size: int, kernel:
     schedule, variant = default_variant(prim, target)
     assert variant is not None and isinstance(variant.tiling, Window)
     c = variant.defaults[0]
-    best = min(f[0] for f in _tiles(variant.tiling))
-    assert window_cycles(variant.tiling, c["vectors"], c["rows"], c["second_rows"]) <= 1.2 * best
+    tables = {name: variant.tiling.knobs[name] for name in ("vectors", "rows")}
+    best = cycles_of(variant.tiling, offers(variant.tiling, **tables)).min()
+    assert _cycles(variant.tiling, c) <= 1.2 * best
     assert schedule == variant.schedule(c)
     assert variant.tiling.written(c) < 1400
 
@@ -185,14 +186,8 @@ def _inside(index: str, size: int) -> tuple[str, str]:
     return f"0 <= {index}", f"{index} <= {size - 1}"
 
 
-def _tiles(sketch: Window) -> list[tuple[float, int, int]]:
-    tables = sketch.knobs
-    return [
-        (window_cycles(sketch, v, r, 1), v, r)
-        for v in tables["vectors"]
-        for r in tables["rows"]
-        if v * r <= 16
-    ]
+def _cycles(sketch: Window, choices: Choices) -> float:
+    return float(cycles_of(sketch, {name: np.array([n]) for name, n in choices.items()})[0])
 
 
 @pytest.mark.parametrize(("channels", "rule"), [(24, "tile"), (6, "tile"), (1, "window")])
@@ -237,7 +232,10 @@ def test_one_vector_goes_down_all_rows_where_its_lines_stay_in_l1(
     (prim,) = kernels_of(lower_module(traced.module)).values()
     target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20).with_threads(1)
     _, variant = default_variant(prim, target)
-    assert variant is not None and bool(variant.defaults[0]["vectors_outer"]) == goes_down
+    assert variant is not None and isinstance(variant.tiling, Window)
+    assert variant.tiling.keeps_rows(4) == goes_down
+    c = variant.defaults[0]
+    assert bool(c["vectors_outer"]) == variant.tiling.keeps_rows(c["second_rows"])
 
 
 @pytest.mark.parametrize("channels", [16, 24])

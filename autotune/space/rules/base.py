@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, product
+from itertools import accumulate
 from math import prod
 from operator import mul
 
@@ -12,7 +12,7 @@ from ....ir.schedule.columns import Column, least, most, when
 from ....ir.schedule.packing import copy_steps, pack_of
 from ....ir.schedule.steps import Step, fuse, parallel, split, stream
 from ..analysis import Access, Group
-from ..settings import COSTS, PRODUCTS, SKETCHES
+from ..settings import COSTS, SKETCHES
 from ..sketch import Sketch
 from ..tiling import Choices, Tiling, axis_of
 
@@ -28,8 +28,6 @@ __all__ = [
     "non_temporal_choice",
     "non_temporal_choices",
     "non_temporal_steps",
-    "tail",
-    "unevenness",
     "up_to",
 ]
 
@@ -89,31 +87,6 @@ def shared_trips(steps: Iterable[Step], extents: Mapping[str, int]) -> list[int]
 def non_temporal_choice(tiling: Tiling) -> int:
     """Non-temporal stores for results that are larger than all caches."""
     return tiling.knobs["non_temporal"][-1] if tiling.group.output_bytes > tiling.target.l3 else 0
-
-
-def tail(extent: int, tile: int) -> list[tuple[int, int]]:
-    """(count, size) of the tiles along an axis: the whole ones, and the rest if there is one."""
-    full, rest = divmod(extent, tile)
-    return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
-
-
-def unevenness(tiling: Tiling, v: int, r: int, q: int) -> float:
-    """Returns the work of the core that has most over an even share, where each has few tiles."""
-    cores, others = tiling.target.cores, prod(tiling.extent(a) for a in tiling.outer_axes)
-    axes = tiling.vector_axis, tiling.row_axis, tiling.second_row_axis
-    tails = [tail(tiling.extent(axis), size) for axis, size in zip(axes, (v * tiling.lanes, r, q))]
-    count = others * prod(sum(n for n, _ in ends) for ends in tails)
-    if count > PRODUCTS.few_tiles * cores or cores == 1 or least_repeats(tiling) > 1:
-        return 1.0
-    sizes = [
-        size
-        for each in product(*tails)
-        for size in [prod(s for _, s in each)] * (others * prod(n for n, _ in each))
-    ]
-    shares = [0] * cores
-    for size in sorted(sizes, reverse=True):
-        shares[shares.index(min(shares))] += size
-    return max(shares) * cores / sum(sizes)
 
 
 def up_to(limit: int, values: tuple[int, ...]) -> tuple[int, ...]:

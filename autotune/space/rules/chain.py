@@ -14,7 +14,6 @@ pieces, so that half a piece and half a block of rows along the diagonal are com
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from functools import cached_property
 from math import prod
@@ -49,10 +48,11 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Group, accesses_of
+from ..estimate import fastest, offers
 from ..settings import CHAIN, PRODUCTS, SKETCHES
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values
-from .base import described, parallel_depth, parallel_steps, split_step, tail, up_to
+from .base import described, parallel_depth, parallel_steps, split_step, up_to
 
 __all__ = ["Chain", "chain_sketches"]
 
@@ -295,55 +295,22 @@ class Chain(Tiling):
         )
 
     def defaults(self) -> list[Choices]:
-        tables = self.knobs
-        ranked = sorted(
-            (self.cycles(v, r), -v * r, v, r)
-            for v, r in itertools.product(tables["vectors"], tables["rows"])
-            if v * (r + 1) < self.target.vector_registers and self.kept_bytes(v) <= CHAIN.max_stack
-        )
-        candidates: list[Choices] = []
-        for _, _, v, r in ranked[: PRODUCTS.most]:
-            c = {**self.base_choices(), "vectors": v, "rows": r}
-            c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= CHAIN.unroll)
-            c["parallel"] = parallel_depth(self, c)
-            candidates.append(c)
-        return candidates
-
-    def cycles(self, vectors: int, rows: int) -> float:
-        """Estimated cycles of both contractions with this register tile."""
-        total = 0.0
-        width = vectors * self.lanes
-        for blocks, lanes in tail(self.extent(self.vector_axis), width):
-            wide = -(-lanes // self.lanes)
-            for stage in (self.roles.first, self.roles.second):
-                depth = prod(self.extent(a.name) for a in stage.reduce_axes)
-                for tiles, tall in tail(self.extent(self.own(stage)[-1]), rows):
-                    chains, loads = wide * tall, wide + tall
-                    spilled = max(0, chains + wide + 1 - self.target.vector_registers)
-                    step = (
-                        max(chains, loads * self.core.load, self.core.fma_latency)
-                        + spilled * self.core.spill
-                    )
-                    step += loads * self.core.hidden_load + self.core.iteration / CHAIN.unroll
-                    repeats = prod(self.extent(a) for a in self.own(stage)[:-1])
-                    total += blocks * tiles * repeats * (depth * step + self.core.tile)
-            # What is done between them costs about as much as this much more of the first.
-            keys = self.extent(self.own(self.roles.first)[-1])
-            far = 1 if self.kept_bytes(wide, inner=True) > 1.5 * self.target.l1 else 0
-            total += blocks * wide * keys * (CHAIN.between + far * CHAIN.between_far)
-        return total
+        unrolled = [max(u for u in self.knobs["k_unroll"] if u <= CHAIN.unroll)]
+        tables = {name: self.knobs[name] for name in ("vectors", "rows")}
+        candidates = fastest(self, offers(self, k_unroll=unrolled, **tables), PRODUCTS.most)
+        return [{**c, "parallel": parallel_depth(self, c)} for c in candidates]
 
     def fits(self, values: Values) -> BoolArray:
         v = values
         good = v["vectors"] * (v["rows"] + 1) < self.target.vector_registers
         return np.asarray(good & (self.kept_bytes(1) * v["vectors"] <= CHAIN.max_stack))
 
-    def kept_bytes(self, vectors: int, inner: bool = False) -> int:
-        """Bytes of the private buffers of a block of rows; of those of one piece only."""
+    def kept_bytes(self, vectors: int) -> int:
+        """Bytes of the private buffers of a block of rows."""
         kept = 0
         for stage in self.group.stages:
             inside = self.inside(stage) and stage is not self.roles.second
-            if stage.name in self.group.prim.outputs or (inner and not inside):
+            if stage.name in self.group.prim.outputs:
                 continue
             names = [a.name for a in stage.axes if a.name not in self.group.shared]
             if inside:

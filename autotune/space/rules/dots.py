@@ -37,6 +37,7 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, stage_points
+from ..estimate import fastest, offers
 from ..settings import COSTS, DOTS, SKETCHES
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
@@ -132,56 +133,28 @@ class Dots(Tiling):
     def defaults(self) -> list[Choices]:
         candidates: list[Choices] = []
         for where in sorted(self.knobs["tiles"], reverse=True):
-            ranked = sorted(
-                (self._cost(where, vectors, rows), vectors, rows)
-                for vectors in self.knobs["vectors"]
-                for rows in self.knobs["rows"]
-                if self._holds(where, vectors, rows)
-            )
-            for _, vectors, rows in ranked[: DOTS.most]:
-                c = {**self.base_choices(), "tiles": where, "vectors": vectors, "rows": rows}
-                c["k_unroll"] = self._groups(where)
-                c["vectors_outer"] = self.knobs["vectors_outer"][-1]
-                panel = vectors * self.lanes * self.extent(self.k_axis)
-                room = max(1, self.target.l2 // 2 // panel)
-                c["cache_vectors"] = self._panels(vectors, room)
+            tables = {name: self.knobs[name] for name in ("vectors", "rows", "cache_vectors")}
+            tables |= {
+                "k_unroll": self._groups(where),
+                "vectors_outer": self.knobs["vectors_outer"][-1:],
+            }
+            values = offers(self, tiles=[where], **tables)
+            held = (values["rows"] + 1) * values[
+                "vectors"
+            ] + DOTS.spare < self.target.vector_registers
+            if where == VECTORS and held.any():
+                values = {name: column[held] for name, column in values.items()}
+            for c in fastest(self, values, DOTS.most):
                 c["parallel"] = parallel_depth(self, c)
                 c["non_temporal"] = non_temporal_choice(self)
                 candidates.append(c)
         return candidates
 
-    def _panels(self, vectors: int, room: int) -> int:
-        """Returns the number of adjacent panels that a cache has ``room`` for and that leaves the
-        fewest over."""
-        count = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
-        able = [m for m in self.knobs["cache_vectors"] if m <= min(room, count)]
-        return min(able, key=lambda m: (-(-count // m) * m, -m))
-
-    def _holds(self, where: int, vectors: int, rows: int) -> bool:
-        if where == TILES:
-            return vectors * self.lanes <= DOTS.tile_side and rows <= DOTS.tile_side
-        return rows * vectors + vectors + DOTS.spare <= self.target.vector_registers
-
-    def _cost(self, where: int, vectors: int, rows: int) -> float:
-        """Roughly the time of all tiles for one group of the reduced axis."""
-        wide = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
-        tall = -(-self.extent(self.row_axis) // rows)
-        if where == VECTORS:
-            chains = self.core.fma_latency * self.core.fma_ports  # that keep all ports busy
-            panel = vectors * self.target.vector_bytes * self.extent(self.k_axis) // SKETCHES.group
-            far = DOTS.far_load * vectors if panel > self.target.l1 // 2 else 0.0
-            return wide * tall * (max(vectors * rows, chains) + DOTS.load * (vectors + rows) + far)
-        high = -(
-            -rows // self.core.matrix_rows
-        )  # a product takes a cycle a row, a load half of that
-        taken = min(rows, self.core.matrix_rows)
-        return wide * tall * (high * vectors * max(taken, 8) + 0.5 * (high * taken + vectors * 16))
-
-    def _groups(self, where: int) -> int:
+    def _groups(self, where: int) -> tuple[int]:
         """Returns how many groups to unroll: those left over run in plain, slow code."""
         wanted = [g for g in self.knobs["k_unroll"] if where == TILES or g <= DOTS.few_groups]
         whole = self.extent(self.k_axis) // SKETCHES.group
-        return min(wanted, key=lambda g: (whole // g + DOTS.leftover * (whole % g), -g))
+        return (min(wanted, key=lambda g: (whole // g + DOTS.leftover * (whole % g), -g)),)
 
     def fits(self, values: Values) -> BoolArray:
         v = values

@@ -7,13 +7,14 @@ is stored to both sides while it is in registers. The array is packed once, for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import product
+from functools import cached_property
 from math import lcm
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ....codegen.target import CACHE_LINE, Target
 from ....ir.dataclass import dataclass
@@ -23,14 +24,16 @@ from ....ir.schedule.columns import among, most, when
 from ....ir.schedule.steps import Schedule, Step, mirror
 from ...protocols import BoolArray
 from ..analysis import Group
+from ..estimate import cycles_of, offers
 from ..settings import MIRROR, PRODUCTS
 from ..sketch import Sketch
-from ..tiling import Choices, Values
+from ..tiling import Choices, Pack, Values
 from .base import described, non_temporal_choice, parallel_depth, up_to
 from .tile import Tile, tile_cost, tile_of
-from .tile_defaults import tile_cycles
 
 __all__ = ["Mirror", "sketches"]
+
+TILE = "vectors", "rows"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Mirror(Tile):
         tables, room = self.knobs, int(self.target.l2 * PRODUCTS.cache_share)
         depth = self.extent(self.k_axis)
         candidates: list[Choices] = []
-        for _, vectors, rows in self.tiles()[: PRODUCTS.most]:
+        for _, vectors, rows in self.tiles[: PRODUCTS.most]:
             panel = vectors * self.target.vector_bytes * depth
             c = {**self.base_choices(), "vectors": vectors, "rows": rows}
             c["cache_vectors"] = self._panels(vectors, rows)
@@ -74,27 +77,25 @@ class Mirror(Tile):
         row = self.extent(self.vector_axis) * self.group.element_bytes
         return not smooth or row > MIRROR.short_row * CACHE_LINE
 
+    @cached_property
     def tiles(self) -> list[tuple[float, int, int]]:
         """(estimated cycles, vectors, rows) of register tiles, the fastest first."""
-        ranked: list[tuple[float, int, int]] = []
-        for vectors, rows in product(self.knobs["vectors"], self.knobs["rows"]):
-            panels = self._panels(vectors, rows)
-            block = panels * vectors * self.lanes
-            busy = MIRROR.busy * self.target.vector_registers <= vectors * rows
-            held = vectors * rows <= self.target.vector_registers
-            if busy and held and panels in self.knobs["cache_vectors"] and self._has_blocks(block):
-                share = self._share(panels, vectors)
-                cycles = share * tile_cycles(self, vectors, rows, 1)
-                far = self.group.output_bytes > self.target.l2
-                images = (1 - share) * as_int(self.group.main.buffer.size)
-                images *= MIRROR.far_image if far else MIRROR.image
-                ranked.append((cycles + images, vectors, rows))
-        return sorted(ranked)
+        values = offers(self, **_tables(self, "cache_vectors"))
+        tile = values["vectors"] * values["rows"]
+        busy = MIRROR.busy * self.target.vector_registers <= tile
+        smallest = values["cache_vectors"] * values["vectors"] * self.lanes
+        smallest = smallest == np.lcm(values["vectors"] * self.lanes, values["rows"])
+        values = {name: column[busy & smallest] for name, column in values.items()}
+        share = self._share(self.cache_width(values))
+        far = self.group.output_bytes > self.target.l2
+        images = (1 - share) * as_int(self.group.main.buffer.size)
+        cycles = cycles_of(self, values) + images * (MIRROR.far_image if far else MIRROR.image)
+        return sorted(zip(cycles.tolist(), *(values[name].tolist() for name in TILE)))
 
-    def _share(self, panels: int, vectors: int) -> float:
-        """Returns the share of the elements that are computed in blocks of so many panels."""
-        block, extent = panels * vectors * self.lanes, self.extent(self.vector_axis)
-        whole, rest = divmod(extent, block)
+    def _share(self, block: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Returns the shares of the elements that are computed in blocks of so many."""
+        extent = self.extent(self.vector_axis)
+        whole, rest = extent // block, extent % block
         return (1 + (whole * block**2 + rest**2) / extent**2) / 2
 
     def _panels(self, vectors: int, rows: int) -> int:
@@ -140,18 +141,15 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     parts: dict[str, Any] = {f.name: getattr(plain, f.name) for f in fields(plain)}
     parts["knobs"] = tables
     sketch = Mirror(**parts)
-    tiles = sketch.tiles()
-    whole = _plain_cycles(plain)
+    tiles = sketch.tiles
+    whole = cycles_of(plain, offers(plain, **_tables(plain))).min()
     if not tiles or tiles[0][0] >= MIRROR.worth * whole:
         return
     cost = tile_cost(group, vector, plain.lanes, tiles[0][0] / whole)
     yield described("mirror", sketch, cost)
 
 
-def _plain_cycles(plain: Tile) -> float:
-    """Estimated cycles of the best register tile where everything is computed."""
-    return min(
-        tile_cycles(plain, vectors, rows, 1)
-        for vectors, rows in product(plain.knobs["vectors"], plain.knobs["rows"])
-        if vectors * rows <= plain.target.vector_registers
-    )
+def _tables(tile: Tile, *others: str) -> dict[str, Sequence[int]]:
+    """Values of the knobs of a register tile and of some others, with packed operands."""
+    packed: dict[str, Sequence[int]] = {"pack": (min(tile.knobs["pack"][-1], Pack.VECTORS),)}
+    return packed | {name: tile.knobs[name] for name in (*TILE, *others)}

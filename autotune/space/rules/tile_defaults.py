@@ -1,152 +1,40 @@
-"""Default choices of the ``tile`` rule for reductions.
-
-A rough model of the inner tile decides: how many cycles its multiply-adds, its loads and its
-latency take on a machine with ``vector_registers`` registers, and what the tails waste.
-"""
+"""Default choices of the ``tile`` rule for reductions."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from math import ceil, gcd, prod
 
-from ....codegen.emit.cover import MAX_WINDOWS
 from ....codegen.target import CACHE_LINE
 from ....ir.dims import as_int
-from ..analysis import Access, expression_cost, stage_points
+from ..analysis import stage_points
+from ..estimate import fastest, offers
 from ..settings import PRODUCTS
 from ..settings import TILE as LIMITS
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
-from .base import non_temporal_choice, parallel_depth, tail, unevenness
+from .base import least_repeats, non_temporal_choice, parallel_depth
 
-__all__ = ["panel_loops", "tile_cycles", "tile_defaults"]
-
-
-def tile_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> float:
-    """Returns the estimated cycles of the whole main stage with this register tile."""
-    lanes = tiling.lanes
-    main = tiling.group.main
-    reads = tiling.group.accesses[main.name]
-    depth = prod(as_int(a.extent) for a in main.reduce_axes)
-    others = prod(tiling.extent(a) for a in tiling.outer_axes)
-    registers = tiling.target.vector_registers
-    work = max(1.0, expression_cost(main) / 2.0)
-    crowding = _crowding(tiling)
-    total = 0.0
-    # A panel larger than half of L1 is loaded from L2 for each tile.
-    panel = vectors * tiling.target.vector_bytes * depth
-    far = panel > tiling.target.l1 // 2
-    line = tiling.core.far_load if far else 0.0
-    # As many rows as L1 has ways do not evict each other where they are packed, or where windows
-    # read again what their neighbours have read.
-    shared_lines = bool(tiling.packable_rows) or (far and len(main.reduce_axes) > 1)
-    ways = tiling.target.l1 // tiling.core.page if shared_lines else 0
-    apart = max(PRODUCTS.conflicting_rows, ways)
-    # Full tiles and those at the ends of each axis are counted separately.
-    for n_v, v in tail(tiling.extent(tiling.vector_axis), vectors * lanes):
-        wide = -(-v // lanes)
-        for n_r, r in tail(tiling.extent(tiling.row_axis), rows):
-            for n_q, q in tail(tiling.extent(tiling.second_row_axis), second_rows):
-                loads = 0.0
-                lines = 0.0
-                live = 0.0
-                walks = 0
-                for access in reads:
-                    count = 1.0
-                    moves = access.lane_stride(tiling.vector_axis or "", lanes) != 0
-                    if moves:
-                        count *= wide
-                        count *= _picks(tiling, access)
-                    else:
-                        count *= access.places(tiling.vector_axis or "", wide * lanes)
-                    count *= access.places(tiling.row_axis or "", r)
-                    count *= access.places(tiling.second_row_axis or "", q)
-                    loads += count
-                    lines += count * moves
-                    live += wide if moves and len(reads) > 1 else 1.0
-                    walks += moves and _far(tiling, access)
-                # A step takes as long as its slowest unit, more if the tile spills.
-                chains = wide * r * q
-                spilled = max(0.0, chains + min(live, wide + 1) - registers)
-                cycles = (
-                    max(chains * work, loads * tiling.core.load, tiling.core.fma_latency)
-                    + spilled * tiling.core.spill
-                    + tiling.core.iteration
-                )
-                cycles += lines * line
-                cycles += (
-                    loads * tiling.core.hidden_load
-                    + crowding * max(0, r * q - apart)
-                    + walks * tiling.core.page_walk
-                )
-                total += (
-                    n_v
-                    * n_r
-                    * n_q
-                    * (depth * cycles + tiling.core.tile + _strided_stores(tiling, v, r, q))
-                )
-    return total * others
-
-
-def _picks(tiling: Tiling, access: Access) -> float:
-    """Returns the loads of one vector of an operand: several where its lanes are strided."""
-    axis = tiling.vector_axis or ""
-    step = access.stride(axis)
-    if step == 1 or access.buffer in {name for name, _ in tiling.packable}:
-        return 1.0
-    if step is None:  # a few runs within a vector are put together in a register
-        return 2.0 if axis in access.runs else tiling.lanes
-    return 1.0 + abs(step) if abs(step) <= MAX_WINDOWS else tiling.lanes
-
-
-def _strided_stores(tiling: Tiling, v: int, r: int, q: int) -> float:
-    """Returns the cycles to store a tile of ``v`` x ``r`` x ``q`` whose vectors are strided in the
-    result: one short store per lane and run of rows."""
-    last = tiling.group.stages[-1].axes[-1:]
-    along = {tiling.row_axis: r, tiling.second_row_axis: q}
-    if not last or last[0].name == tiling.vector_axis or last[0].name not in along:
-        return 0.0
-    run = along[last[0].name]
-    return tiling.core.short_store * v * (r * q // run) * -(-run // tiling.lanes)
-
-
-def _far(tiling: Tiling, access: Access) -> bool:
-    """True if the next step of the reduced axis is on another page: long runs make up for that."""
-    packed = {name for name, _ in tiling.packable}
-    steps = [access.stride(a.name) or 0 for a in tiling.group.main.reduce_axes]
-    return (
-        access.buffer not in packed
-        and max(steps, default=0) * access.element_bytes >= tiling.core.page
-    )
-
-
-def _crowding(tiling: Tiling) -> float:
-    """Returns the cycles of each of many rows: most where all fall into the same cache set, none
-    where they are packed beside panels of constants."""
-    beside = _prepared(tiling.packable) and _reuses_rows(tiling)
-    packed = {name for name, _ in tiling.packable_rows if beside}
-    reads = [a for a in tiling.group.accesses[tiling.group.main.name] if a.buffer not in packed]
-    steps = [(a.stride(tiling.row_axis or "") or 0) * a.element_bytes for a in reads]
-    if packed and not any(steps):
-        return 0.0
-    if any(step and step % tiling.core.page == 0 for step in steps):
-        return tiling.core.set_conflict
-    return tiling.core.set_conflict / PRODUCTS.other_conflicts
+__all__ = ["panel_loops", "tile_defaults"]
 
 
 def tile_defaults(tiling: Tiling) -> list[Choices]:
-    """Returns choices for a group that reduces, best first by ``tile_cycles``."""
+    """Returns choices for a group that reduces, best first by the estimate."""
     tables = tiling.knobs
     if tiling.row_axis is not None and _reads_all_once(tiling):
         return [_down_columns(tiling, vectors) for vectors in PRODUCTS.columns]
-    # Register tiles that fit, the fastest by the model first; of equal ones, the largest.
-    ranked = sorted(
-        (tile_cycles(tiling, v, r, q) * unevenness(tiling, v, r, q), -v * r * q, v, r, q)
-        for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["second_rows"])
-        if v * r * q <= tiling.target.vector_registers
+    # Register tiles with all rows passing over panels, the fastest first.
+    packed = [Pack.VECTORS] if Pack.VECTORS in tables["pack"] else [Pack.NONE]
+    shared = tiling.target.cores > 1 and least_repeats(tiling) <= 1
+    tiles = offers(
+        tiling,
+        **{name: tables[name] for name in ("vectors", "rows", "second_rows")},
+        pack=packed,
+        vectors_outer=tables["vectors_outer"][-1:],
+        parallel=tables["parallel"][-1:] if shared else [0],
     )
     candidates: list[Choices] = []
-    for _, _, v, r, q in ranked[: PRODUCTS.most]:
+    for tile in fastest(tiling, tiles, PRODUCTS.most):
+        v, r, q = tile["vectors"], tile["rows"], tile["second_rows"]
         c = {**tiling.base_choices(), "vectors": v, "rows": r, "second_rows": q}
         prefetched = False
         small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q

@@ -10,7 +10,6 @@ windows move by two; both are less the more rows share the image, until register
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from functools import cached_property
 from math import gcd, prod
@@ -38,6 +37,7 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, stage_points
+from ..estimate import cycles_of, offers, rows_of
 from ..settings import COSTS, PRODUCTS, SKETCHES, WINDOW
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
@@ -49,11 +49,10 @@ from .base import (
     parallel_depth,
     parallel_steps,
     split_step,
-    tail,
     up_to,
 )
 
-__all__ = ["Window", "is_windowed", "window_cycles", "sketches"]
+__all__ = ["Window", "is_windowed", "sketches"]
 
 
 class Window(Tiling):
@@ -126,39 +125,23 @@ class Window(Tiling):
         return tile * bodies
 
     def defaults(self) -> list[Choices]:
-        tables = self.knobs
-        ranked: list[tuple[float, int, float, dict[str, int]]] = []
-        moved = self.group.output_bytes + sum(
-            a.size * a.element_bytes for a in self.group.accesses[self.group.main.name]
+        """The fastest, where more code counts as more time; behind it the fastest of all, which a
+        search has time to compile."""
+        names = "vectors", "rows", "second_rows"
+        values = offers(self, **{name: self.knobs[name] for name in names})
+        able = values["vectors"] * values["rows"] * values["second_rows"]
+        able = able <= self.target.vector_registers // 2
+        values = {name: column[able] for name, column in values.items()}
+        cycles, each = cycles_of(self, values), tap_cost(self.group.main) / WINDOW.quick_statements
+        slow = each * np.array([self.written(c) for c in rows_of(values)])
+        scores = cycles * (1.0 + 0.1 * slow + np.maximum(0.0, slow - WINDOW.slow_times))
+        order = list(
+            dict.fromkeys([*np.argsort(scores)[:1], *np.argsort(cycles)[:1], *np.argsort(scores)])
         )
-        memory = moved / self.core.bytes_from_llc if moved > self.target.l2 else 0.0
-        for vectors, rows, second_rows in itertools.product(
-            tables["vectors"], tables["rows"], tables["second_rows"]
-        ):
-            c = {
-                **self.base_choices(),
-                "vectors": vectors,
-                "rows": rows,
-                "second_rows": second_rows,
-            }
-            if vectors * rows * second_rows > self.target.vector_registers // 2:
-                continue
-            written = self.written(c)
-            slow = written * tap_cost(self.group.main) / WINDOW.quick_statements
-            cycles = max(memory, window_cycles(self, vectors, rows, second_rows))
-            score = cycles * (1.0 + 0.1 * slow + max(0.0, slow - WINDOW.slow_times))
-            ranked.append((score, written, cycles, c))
-        ranked.sort(key=lambda item: item[:2])
-        # Tuning has time to compile what is fastest, so that it comes early there.
-        able = [item for item in ranked[1:] if item[1] <= WINDOW.max_statements]
-        quickest = min(able, key=lambda item: item[2:3], default=None)
-        if quickest is not None and quickest[2] < ranked[0][2]:
-            ranked.remove(quickest)
-            ranked.insert(1, quickest)
         candidates: list[Choices] = []
-        for *_, c in ranked[: PRODUCTS.most]:
+        for c in rows_of({name: column[order[: PRODUCTS.most]] for name, column in values.items()}):
             first = self.walks_rows_first and self.keeps_rows(c["second_rows"])
-            c["vectors_outer"] = tables["vectors_outer"][-1] if first else 0
+            c["vectors_outer"] = self.knobs["vectors_outer"][-1] if first else 0
             c["parallel"] = parallel_depth(self, c)
             c["non_temporal"] = non_temporal_choice(self)
             candidates.append(c)
@@ -290,45 +273,6 @@ def tap_cost(stage: Stage) -> float:
 _OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
 
 
-def window_cycles(tiling: Window, vectors: int, rows: int, second_rows: int) -> float:
-    """Estimated cycles of the main stage with this tile."""
-    group = tiling.group
-    reads = group.accesses[group.main.name]
-    work = tap_cost(group.main) / 2.0
-    v, r, r2 = tiling.vector_axis, tiling.row_axis, tiling.second_row_axis
-    total = 0.0
-    for n_v, wide in tail(-(-tiling.extent(v) // tiling.lanes), vectors):
-        for n_r, tall in tail(tiling.extent(r), rows):
-            for n_q, deep in tail(tiling.extent(r2), second_rows):
-                chains = wide * tall * deep
-                loads, kept = 0.0, 0
-                for access in reads:
-                    if not access.depends(v or ""):
-                        kept += tiling.taps if len(reads) > 1 else 0
-                        continue
-                    if not any(access.depends(a) for a in (r, r2) if a is not None):
-                        # Weights are loaded for every tile: the more of them, the fewer of these.
-                        kept += tiling.taps * wide if len(reads) > 1 else 0
-                        loads += tiling.taps * wide * WINDOW.load if len(reads) > 1 else 0.0
-                        continue
-                    picked = abs(access.stride(v or "") or 0) > 1
-                    count = wide * _rows_read(tiling, access, r, tall)
-                    count *= _rows_read(tiling, access, r2, deep)
-                    if picked:  # kept from one tap along the vectors to the next
-                        kept += count
-                    count *= _other_taps(tiling, access)
-                    loads += count * (2 * WINDOW.load + WINDOW.pick if picked else WINDOW.load)
-                spilled = max(0, chains + kept + 3 - tiling.target.vector_registers)
-                cycles = (
-                    chains * tiling.taps * work
-                    + loads
-                    + spilled * WINDOW.spill * chains
-                    + WINDOW.tile
-                )
-                total += n_v * n_r * n_q * cycles
-    return total * prod(tiling.extent(a) for a in tiling.outer_axes)
-
-
 def _rows_read(tiling: Tiling, access: Access, axis: str | None, count: int) -> int:
     """Rows of the image that ``count`` outputs along an axis read through their windows."""
     if axis is None or not access.depends(axis):
@@ -339,13 +283,6 @@ def _rows_read(tiling: Tiling, access: Access, axis: str | None, count: int) -> 
         return count
     apart = access.stride(taps) or step
     return len({step * n + apart * k for n in range(count) for k in range(tiling.extent(taps))})
-
-
-def _other_taps(tiling: Tiling, access: Access) -> int:
-    """Taps along axes that the rows do not share: each is a load of its own."""
-    shared = {_taps_along(tiling.group, a) for a in (tiling.row_axis, tiling.second_row_axis) if a}
-    axes = [a.name for a in tiling.group.main.reduce_axes]
-    return prod(tiling.extent(a) for a in axes if a not in shared and access.depends(a))
 
 
 def sketches(group: Group, target: Target) -> Iterator[Sketch]:
