@@ -1,12 +1,16 @@
 """Throughput and latency of one core: numbers that estimates, features and default schedules share.
 
-Ports, widths and latencies are those of Intel's server cores since Skylake (Intel's optimisation
-manual; A. Fog, *Instruction tables*; uops.info). Numbers marked *fitted* were chosen together,
-so that estimates rank the measured schedules of ``bench`` well; none was measured alone. One
-description serves every x86-64 target until another core is measured.
+Ports, widths and latencies are those of Intel's server cores since Skylake and of AMD's since Zen
+(their optimisation manuals; A. Fog, *Instruction tables*; uops.info). Numbers marked *fitted* were
+chosen together, so that estimates rank the measured schedules of ``bench`` well; none was measured
+alone. A CPU that is not known by its name is described as Intel's.
 """
 
 from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
 
 from ..ir.dataclass import dataclass
 from .target import Target
@@ -20,23 +24,25 @@ class Core:
 
     # Ports and latencies, from the manuals.
     loads: float = 2.0  # Vector loads per cycle, from L1.
+    broadcasts: float = 2.0  # Loads of one element for all lanes, per cycle.
     shuffles: float = 1.0  # Shuffles of full vectors per cycle: only port 5 has them.
     issue: float = 5.0  # Instructions of any kind per cycle.
     fma_latency: float = 5.0  # From one multiply-add of a chain to the next; 4 in the manuals.
-    fma_ports: int = 2  # Multiply-adds per cycle.
+    fma_ports: float = 2.0  # Multiply-adds per cycle.
 
     # Memory, from the manuals; bandwidths are sustained ones.
     l1_ways: int = 8  # Lines that one set of L1 keeps.
     page: int = 4096  # Bytes of a page; lines so far apart fall into one set of L1.
     l1_pages: int = 64  # Pages whose addresses are translated without a page walk.
+    streams: float = 4.0  # Places of one page that prefetchers follow; with twice as many, none.
     fill_buffers: int = 8  # Lines that are on their way from or to memory at a time.
     bytes_from_l2: float = 48.0  # Into L1, per cycle.
     bytes_from_llc: float = 12.0  # Into L2, per cycle.
     bytes_from_memory: float = 6.0  # Per cycle of one core.
 
     # Overheads, fitted.
-    hidden_load: float = 0.25  # Of one that multiply-adds hide.
-    exposed_memory: float = 0.15  # Share of the caches' and memory's time that nothing hides.
+    hidden_load: float = 0.5  # Of one that multiply-adds hide.
+    overlap: float = 0.7  # Share of the shorter of arithmetic and memory that the other hides.
     spill: float = 4.0  # Of a value without a register, per iteration.
     temporaries: int = 3  # Registers beside those of sums and operands.
     reload: float = 0.2  # Of an operand without a register, for every vector that reads it.
@@ -54,10 +60,21 @@ class Core:
     wake_seconds: float = 8e-6  # Work shorter than this is not worth waking a thread for.
 
 
-_SERVER = Core()
+_INTEL = Core()
+_ZEN = replace(
+    _INTEL, shuffles=2.0, issue=6.0, fma_latency=4.0, bytes_from_l2=32.0, bytes_from_llc=16.0
+)
+"""Until Zen 5, and in its mobile parts, units are 256 bits wide: longer vectors take them twice."""
+_OF_UNITS = "loads", "broadcasts", "shuffles", "fma_ports"
+_WHOLE = re.compile(r"EPYC(-Turin| 9\d\d5)|Ryzen (Threadripper )?(PRO )?\d 9\d\d\d")
 
 
+@cache
 def core_of(target: Target) -> Core:
-    """The description of one core of ``target``."""
-    del target  # every x86-64 core so far is described by the same numbers
-    return _SERVER
+    """The description of one core of ``target``, by the name of its CPU."""
+    if "AMD" not in target.cpu:
+        return _INTEL
+    if target.vector_bytes <= 32 or _WHOLE.search(target.cpu):
+        return _ZEN
+    halves = {name: getattr(_ZEN, name) / 2 for name in _OF_UNITS}
+    return replace(_ZEN, **halves)

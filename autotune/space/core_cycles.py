@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import gcd
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class CoreCycles:
-    """float64[n] each: ``cycles`` of one core for all iterations, and the ``time`` with what the
-    cost model was not trained on: hidden loads, and tiles whose reduced loops are all unrolled;
-    of the cycles, what ``arithmetic``,
+    """float64[n] each: ``cycles`` of one core for all iterations; of these, what ``arithmetic``,
     ``loads``, ``shuffles``, ``front`` end and ``latency`` take alone, ``spilled`` for what does not
     fit the registers, ``loop`` for loops and tiles, ``tails`` for smaller tiles.
 
@@ -45,7 +44,6 @@ class CoreCycles:
     """
 
     cycles: FloatArray
-    time: FloatArray
     arithmetic: FloatArray
     loads: FloatArray
     shuffles: FloatArray
@@ -141,7 +139,7 @@ class _Stage:
         steps, tiles = self._steps()
         is_reduction = stage.combiner is not None
         operations = chains * copies
-        loads, shuffles, gathered, live, shared, kept = self._loads(registers, vectors)
+        loads, taken, shuffles, gathered, live, shared, kept = self._loads(registers, vectors)
         work = vector_work(stage)
         stores, transposed_stores = self._stores(chains)
         if not is_reduction:  # every step stores what it has computed
@@ -151,40 +149,38 @@ class _Stage:
         arithmetic = operations * work * rate / core.fma_ports
         written = operations * work * rate + loads + shuffles
         written = written if is_reduction else written + stores
-        loads_cycles = loads / core.loads
         shuffle_cycles = shuffles / core.shuffles
         front = written / core.issue
         latency = copies * core.fma_latency if is_reduction else 0.0 * ones
         latency = np.where(matrix, 0.0, latency)
-        busy = np.maximum.reduce([arithmetic, loads_cycles, shuffle_cycles, front, latency])
         if is_reduction:
             wanted = chains + np.minimum(live, vectors + 1)
         else:
             wanted = live + 2 * work
         wanted = np.where(matrix, 0.0, wanted)
-        registers_there = self.target.vector_registers
-        missing = np.maximum(0.0, wanted - registers_there)
-        spilled = missing * core.spill
+        held = self.target.vector_registers
+        spilled = np.maximum(0.0, wanted - held) * core.spill
         # Every iteration of the innermost serial loop, and the beginning and end of a tile.
         around = core.iteration * ones
         begin = np.where(tiles > 0, core.tile if is_reduction else 0.0, 0.0)
         if is_reduction:
+            # Without a reduced loop the next tile begins before this one ends, and what tiles read
+            # several times is kept.
+            is_unrolled = np.all([self.size[a] >= self.extents[a] for a in self.reduced], axis=0)
+            latency = np.where(is_unrolled, 0.0, latency)
+            begin = np.where(is_unrolled & (tiles > 0), core.unrolled_tile, begin)
+            over = np.maximum(0.0, chains + shared + kept + core.temporaries - held)
+            reloads = np.maximum(0.0, over - kept) * chains * core.reload
+            over = np.minimum(over, kept) * core.spill + reloads
+            spilled = np.where(is_unrolled, over, spilled)
+            crowd = np.where(transposed_stores > 0, chains + self.lanes, 0.0)
+            begin = begin + core.spill * np.maximum(0.0, crowd - held)
             joins = np.log2(max(2, self.lanes)) * core.lane_join
             begin = begin + np.where(along_reduced, rows_joined * joins, 0.0)
             begin = begin + stores / core.loads + transposed_stores / core.shuffles
+            around = around + np.where(is_unrolled, 0.0, core.hidden_load * taken)
+        busy = np.maximum.reduce([arithmetic, taken, shuffle_cycles, front, latency])
         total = steps * (busy + spilled + around) + tiles * begin
-        # Without a reduced loop, the next tile begins before this one ends.
-        is_unrolled = np.all([self.size[a] >= self.extents[a] for a in self.reduced], axis=0)
-        alone = np.maximum.reduce([arithmetic, loads_cycles, shuffle_cycles, front])
-        short = np.where(tiles > 0, begin - (core.tile - core.unrolled_tile), 0.0)
-        over = np.maximum(0.0, chains + shared + kept + core.temporaries - registers_there)
-        over = (
-            np.minimum(over, kept) * core.spill + np.maximum(0, over - kept) * chains * core.reload
-        )
-        time = total + steps * core.hidden_load * loads_cycles
-        if is_reduction:
-            unrolled = steps * (alone + over + around) + tiles * short
-            time = np.where(is_unrolled, unrolled, time)
         share = self._share()
 
         def summed(value: FloatArray) -> FloatArray:
@@ -203,9 +199,8 @@ class _Stage:
             lanes_run = lanes_run * np.where(vector, np.minimum(1.0, used), 1.0)
         return CoreCycles(
             cycles=summed(total),
-            time=summed(time),
             arithmetic=summed(steps * arithmetic),
-            loads=summed(steps * loads_cycles),
+            loads=summed(steps * taken),
             shuffles=summed(steps * shuffle_cycles),
             front=summed(steps * front),
             latency=summed(steps * latency),
@@ -275,12 +270,12 @@ class _Stage:
     def _loads(
         self, registers: Mapping[str, FloatArray], vectors: FloatArray
     ) -> tuple[FloatArray, ...]:
-        """Returns loads, shuffles and gathered loads of one step, the registers of operands, and
-        where no reduced loop is left those of what all rows read, and of what is put together by
-        shuffles for all iterations but those of the first reduced loop."""
+        """Returns loads, their cycles, shuffles and gathered loads of one step, the registers of
+        operands, and where no reduced loop is left those of what all rows read, and of what is put
+        together by shuffles for all iterations but those of the first reduced loop."""
         rows = [a.name for a in self.stage.axes if a.name not in self.is_vector]
         first = next((self.size[a] for a in self.arrays.axes if a in self.reduced), 1)
-        shared, kept, loads, shuffles = (np.zeros(self.shape) for _ in range(4))
+        shared, kept, loads, taken, shuffles = (np.zeros(self.shape) for _ in range(5))
         gathered, live = np.zeros(self.shape), np.zeros(self.shape)
         for access in self.accesses:
             count = self._places(access)
@@ -290,11 +285,14 @@ class _Stage:
                     continue
                 load, pick = self._vector(access, axis)
                 smooth = self._in_panels(access.buffer, axis)
+                crossing = np.where(smooth, 1.0, 1.0 + self._crossing(access, axis))
                 each = each * np.where(vector, registers[axis] * np.where(smooth, 1.0, load), 1.0)
                 picks = np.where(vector & ~smooth, registers[axis] * pick, 0.0)
                 shuffle = shuffle + picks
-                moves = np.maximum(moves, np.where(vector, 1.0, 0.0))
+                moves = np.maximum(moves, np.where(vector, crossing, 0.0))
             loads = loads + count * each
+            time = np.where(moves > 0, moves / self.core.loads, 1.0 / self.core.broadcasts)
+            taken = taken + count * each * time
             if any(access.depends(a) for a in rows):
                 held = count * np.minimum(each, vectors) / first
                 kept = kept + np.where(shuffle > 0, held, 0.0)
@@ -304,7 +302,7 @@ class _Stage:
             gathered = gathered + np.where(shuffle > 0, count * each, 0.0)
             alone = len(self.accesses) == 1
             live = live + np.where((moves > 0) & (not alone), vectors, 1.0)
-        return loads, shuffles, gathered, live, shared, kept
+        return loads, taken, shuffles, gathered, live, shared, kept
 
     def _in_panels(self, buffer: str, axis: str) -> npt.NDArray[np.bool_]:
         """True for rows in whose panels of an operand an axis is contiguous: that which they are
@@ -313,6 +311,17 @@ class _Stage:
         for panels in self.arrays.panels.get(buffer, ()):
             packed |= (panels.tile > 0) if panels.axis == axis else (panels.tile == 1)
         return packed
+
+    def _crossing(self, access: Access, axis: str) -> float:
+        """Returns the share of an operand's vectors that lie in two cache lines: all but one of the
+        places to which other axes move them, in a line."""
+        step, places = self.lanes, 1
+        for other, extent in self.extents.items():
+            stride = access.stride(other) or 0
+            if other != axis and stride % step and extent > 1:
+                places *= extent
+                step = gcd(step, stride)
+        return 1.0 - 1.0 / min(places, self.lanes // step)
 
     def _places(self, access: Access) -> FloatArray:
         """Returns the elements, or vectors, of an operand that a step reads along all axes but that
@@ -326,7 +335,10 @@ class _Stage:
                 size = np.where(self.is_vector[axis], 1.0, size)
             stride = access.stride(axis)
             if stride is None:
-                count = count * np.ceil(size / access.runs.get(axis, 1))
+                run = access.runs.get(axis, 1)
+                is_even = (size % run == 0) | (run % size == 0)
+                # A tile that does not divide a run has its iterations at different places of it.
+                count = count * np.where(is_even, np.ceil(size / run), size)
             else:
                 moving.append((abs(stride), size))
         span, base = np.ones(self.shape), 0
@@ -347,7 +359,13 @@ class _Stage:
         if step in (1, -1):
             return ones, (0.0 if step == 1 else 1.0) * ones
         if abs(step) <= MAX_WINDOWS:
-            return float(abs(step)) * ones, float(abs(step)) * ones
+            # Several windows take their lanes from the same loads.
+            taps = [a for a in self.reduced if 0 < abs(access.stride(a) or 0) < abs(step)]
+            shared = ones
+            for tap in taps:
+                windows = abs(step) // abs(access.stride(tap) or 1)
+                shared = shared * np.ceil(self.size[tap] / windows) / self.size[tap]
+            return abs(step) * shared, (abs(step) - 1.0) * ones
         row = next((a for a in self.extents if a != axis and access.stride(a) == 1), None)
         if row is None:
             return lanes * ones, lanes * ones

@@ -78,24 +78,26 @@ class Estimate:
             if name in constants or access is None:
                 continue
             for panels in several:
-                yield access, np.where(panels.tile > 0, float(access.size), 0.0)
+                # Every iteration of the loops around a copy makes it anew.
+                times = np.ones(self.arrays.count)
+                for slot, axis in enumerate(self.arrays.axes):
+                    if panels.depth.any() and not access.depends(axis):
+                        repeats = np.where(slot < panels.depth, self.arrays.extent[slot], 1)
+                        times = times * repeats
+                yield access, np.where(panels.tile > 0, access.size * times, 0.0)
 
     @property
     def memory(self) -> FloatArray:
         """float64[n]: cycles of one core for what moves between the caches and memory."""
-        cycles = np.zeros(self.arrays.count)
-        for moved in self.traffic:
-            cycles = cycles + moved.l1 / self.core.bytes_from_l2
-            cycles = cycles + moved.l2 / self.core.bytes_from_llc
-            cycles = cycles + moved.l3 / self.core.bytes_from_memory
-        return cycles
+        return sum((moved.cycles for moved in self.traffic), np.zeros(self.arrays.count))
 
-    def time(self, memory: bool) -> FloatArray:
-        """float64[n]: cycles for all, where arithmetic hides most of the loads and of the memory's,
-        if cores share the iterations of the parallel loop."""
-        cores = self.target.cores
-        time = sum((s.time for s in self.stages.values()), self.packing)
-        time = time + self.core.exposed_memory * self.memory if memory else time
+    @property
+    def time(self) -> FloatArray:
+        """float64[n]: cycles for all, where arithmetic and memory hide most of each other, if cores
+        share the iterations of the parallel loop."""
+        cores, memory = self.target.cores, self.memory
+        core = self.cycles
+        time = np.maximum(core, memory) + (1 - self.core.overlap) * np.minimum(core, memory)
         longest = np.ceil(self.trips / cores) * cores / self.trips  # of the cores' shares
         return np.asarray(longest * time)
 
@@ -141,8 +143,7 @@ def cycles_of(tiling: Tiling, values: Values) -> FloatArray:
     cycles = np.zeros(count)
     for arrays in loop_arrays(tiling.group.prim, built(tiling.build, values, count)):
         estimate = Estimate(arrays, tiling.target, tiling.group.stages)
-        # Of windows that overlap, and of stages with loops of their own, bytes count several times.
-        cycles[arrays.rows] = estimate.time(tiling.kind in (Kind.TILES, Kind.DOTS))
+        cycles[arrays.rows] = estimate.time
     return cycles * _untold(tiling)
 
 
@@ -169,7 +170,7 @@ def _gathers(tiling: Tiling) -> bool:
     reads = tiling.group.accesses[tiling.group.main.name]
     packed, v = {name for name, _ in tiling.packable}, tiling.vector_axis or ""
     return bool(tiling.k_axis) and any(
-        a.stride(v) not in (0, 1) and a.buffer not in packed for a in reads
+        a.lane_stride(v, tiling.lanes) not in (0, 1) and a.buffer not in packed for a in reads
     )
 
 

@@ -10,7 +10,7 @@ from .settings import FEATURES as ESTIMATES
 
 __all__ = ["ABSOLUTE", "COMPARED", "FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "OF_THREADS"]
 
-FEATURE_VERSION = 5
+FEATURE_VERSION = 6
 FEATURES: dict[str, str] = {
     "flops": "log2 of the arithmetic instructions of one call",
     "bytes": "log2 of the bytes read and written at least once",

@@ -211,20 +211,10 @@ def _loops(estimate: Estimate) -> dict[str, FloatArray]:
     tile = np.take_along_axis(reach, np.minimum(outside, len(reach) - 1)[None], axis=0)[0]
     features["tile_bytes"] = _log(tile / target.l1)
     conflicts = set_conflicts(
-        arrays, main, estimate.accesses[main.name], target, np.minimum(outside, _body(arrays))
+        arrays, main, estimate.accesses[main.name], target, np.minimum(outside, arrays.body)
     )
     features["set_conflicts"] = _log(conflicts + 1.0)
     return features
-
-
-def _body(arrays: LoopArrays) -> IntArray:
-    """int64[n]: the first slot inside of which every loop is unrolled or runs in lanes."""
-    first = np.full(arrays.count, len(arrays.axes), np.int64)
-    open_ = np.ones(arrays.count, np.bool_)
-    for slot in range(len(arrays.axes) - 1, -1, -1):
-        open_ &= ~arrays.serial[slot]
-        first = np.where(open_, slot, first)
-    return first
 
 
 def _layout(estimate: Estimate, size: float) -> dict[str, FloatArray | float]:
@@ -258,7 +248,7 @@ def _layout(estimate: Estimate, size: float) -> dict[str, FloatArray | float]:
     for several in arrays.panels.values():
         for panels in several:
             packed = packed + (panels.tile > 0)
-            inside = np.maximum(inside, panels.inside)
+            inside = np.maximum(inside, panels.depth > 0)
     for access, elements in estimate.copied():
         copied = copied + elements * access.element_bytes
     ahead = np.zeros(n)

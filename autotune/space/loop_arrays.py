@@ -71,11 +71,12 @@ KINDS = {
 @dataclass(frozen=True, slots=True)
 class Panels:
     """An operand that is copied into panels along an axis: ``tile``, int64[n], elements wide, 0 in
-    the rows that do not; ``inside`` says by bool[n] that a loop makes them when it needs them."""
+    the rows that do not; ``depth``, int64[n], counts the slots outside of the copy: 0 where it is
+    made before all loops."""
 
     axis: str
     tile: IntArray
-    inside: BoolArray
+    depth: IntArray
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,12 @@ class LoopArrays:
     def serial(self) -> BoolArray:
         """bool[slots, n]: loops that are written as loops and have several iterations."""
         return (self.kind <= PARALLEL) & (self.extent > 1)
+
+    @cached_property
+    def body(self) -> IntArray:
+        """int64[n]: the first slot inside of which every loop is unrolled or runs in lanes."""
+        outside = np.arange(1, len(self.axes) + 1)[:, None] * self.serial
+        return np.asarray(outside.max(axis=0, initial=0))
 
     @cached_property
     def slots_of(self) -> dict[str, list[int]]:
@@ -249,11 +256,13 @@ class _Class:
                 self.matrix = self.matrix | (where & (scope == "tiles"))
             case (("pack" | "pack_grouped" | "pack_at"), (buffer, axis, tile, *_)):
                 tile = np.where(where, array_of(tile, n), 0)
-                inside = where & (step.name == "pack_at")
+                depth = np.zeros(n, np.int64)
+                if step.name == "pack_at":
+                    depth[where] = self.order.index(self.parts(step.args[3])[-1]) + 1
                 panels = self.panels.setdefault(buffer, {})
                 if axis in panels:
-                    tile, inside = tile | panels[axis].tile, inside | panels[axis].inside
-                panels[axis] = Panels(axis, tile, inside)
+                    tile, depth = tile | panels[axis].tile, depth | panels[axis].depth
+                panels[axis] = Panels(axis, tile, depth)
             case "prefetch", (_, buffer, _, distance):
                 buffer = buffer.removesuffix(".packed")
                 far = np.where(where, array_of(distance, n), 0)
@@ -319,6 +328,7 @@ def _merged(prepare: tuple[Step, ...], classes: Sequence[_Class]) -> LoopArrays:
     depths = {s.name: np.zeros(n, np.int64) for s in reductions}
     axis_of = {name: axis for c in classes for name, axis in c.axis.items()}
     start = 0
+    ends: list[IntArray] = []  # of each class, by its number of loops: the slots up to there
     for c in classes:
         here = slice(start, start + len(c.members))
         start = here.stop
@@ -331,6 +341,7 @@ def _merged(prepare: tuple[Step, ...], classes: Sequence[_Class]) -> LoopArrays:
         for stage in reductions:
             depth = c.depth(stage)
             depths[stage.name][here] = places[depth - 1] + 1 if depth else 0
+        ends.append(np.array([0, *(place + 1 for place in places)], np.int64))
     return LoopArrays(
         prim,
         np.concatenate([c.members for c in classes]),
@@ -339,7 +350,7 @@ def _merged(prepare: tuple[Step, ...], classes: Sequence[_Class]) -> LoopArrays:
         kind,
         depths,
         frozenset(name for c in classes for name in c.at),
-        _panels(classes),
+        _panels(classes, ends),
         _named(classes, "ahead"),
         {name: where.astype(np.bool_) for name, where in _named(classes, "nexts").items()},
         _joined(classes, [c.streams for c in classes]).astype(np.bool_),
@@ -349,15 +360,14 @@ def _merged(prepare: tuple[Step, ...], classes: Sequence[_Class]) -> LoopArrays:
     )
 
 
-def _panels(classes: Sequence[_Class]) -> dict[str, tuple[Panels, ...]]:
+def _panels(classes: Sequence[_Class], ends: Sequence[IntArray]) -> dict[str, tuple[Panels, ...]]:
     pairs = dict.fromkeys((x, a) for c in classes for x, axes in c.panels.items() for a in axes)
     joined: dict[str, tuple[Panels, ...]] = {}
     for name, axis in pairs:
         each = [c.panels.get(name, {}).get(axis) for c in classes]
         tile = _joined(classes, [0 if p is None else p.tile for p in each])
-        inside = _joined(classes, [0 if p is None else p.inside for p in each])
-        panels = Panels(axis, tile, inside.astype(np.bool_))
-        joined[name] = (*joined.get(name, ()), panels)
+        depth = _joined(classes, [0 if p is None else e[p.depth] for p, e in zip(each, ends)])
+        joined[name] = (*joined.get(name, ()), Panels(axis, tile, depth))
     return joined
 
 

@@ -205,6 +205,7 @@ class Features:
     """Estimates for the cost model; they are part of what it was trained on."""
 
     warm: float = 1.0 / 16  # Of moved bytes that count where all data stays in a cache.
+    kept: float = 0.25  # More than a cache holds by so much of it, and it keeps nothing.
     max_load_share: float = 64.0  # Of the arithmetic, that loads are said to take.
     max_chains: float = 2.0  # Times the accumulators that hide the latency.
     around: int = 5  # Serial loops around the register tile that have features.

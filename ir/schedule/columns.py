@@ -218,7 +218,7 @@ def built(
             waiting += [members[keys == key] for key in sorted({*keys.tolist()})]
         except ScheduleError:
             continue
-        except (AttributeError, TypeError):  # what columns have not, as bit_length
+        except Exception:
             for place in members:
                 try:
                     one = build(**{name: int(v[place]) for name, v in values.items()})

@@ -14,7 +14,7 @@ from loopwright.codegen.target import Target
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.pipeline import kernels_of, lower_module
-from prims import parse_prim
+from prims import make_prim, parse_prim
 
 TARGET = Target(isa="x86-64-v4")
 
@@ -110,3 +110,10 @@ def test_a_task_has_no_share_of_the_peak_above_all_of_it() -> None:
     """ "124 % of peak" was shown where operations were counted that need not be done."""
     prim = gram(300, 100)
     assert task_of(prim, TARGET, 1).flops == least_flops(prim)
+
+
+@pytest.mark.parametrize("sizes", [(0, 24), (24, 0), (0, 0)])
+def test_a_product_of_an_empty_array_has_a_schedule(sizes: tuple[int, int]) -> None:
+    """An estimate is made of no offer."""
+    schedule, _ = default_variant(make_prim("gram", *sizes, 1, dtype="float32"), Target.host())
+    assert not any(step.name == "mirror" for step in schedule.steps)

@@ -83,7 +83,18 @@ def told(space: ScheduleSpace, rows: np.ndarray) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("kind, sizes", [("matmul", (12, 32, 20)), ("map", (24, 40, 1))])
+@pytest.mark.parametrize(
+    "kind, sizes",
+    [
+        ("matmul", (12, 32, 20)),
+        ("map", (24, 40, 1)),
+        ("convolution", (12, 16, 24)),  # windows that overlap
+        ("window", (40, 40, 1)),
+        ("rows", (12, 64, 1)),  # stages with loops of their own in one nest
+        ("two", (12, 64, 1)),
+        ("gram", (24, 32, 1)),
+    ],
+)
 def test_what_is_said_to_be_moved_is_what_is_missed(kind: str, sizes: tuple[int, ...]) -> None:
     prim = make_prim(kind, *sizes, dtype="float32")
     space = ScheduleSpace(prim, SMALL, 1)
@@ -97,10 +108,11 @@ def test_what_is_said_to_be_moved_is_what_is_missed(kind: str, sizes: tuple[int,
         ]
     )
     off = np.log2(told(space, rows) / true)
-    # Where the lines of a loop are just too many for the cache, all of them are said to be missed:
-    # single rows are said to move up to 30 times too much, and none moves more than is said.
-    assert off.min() > -0.5, off
-    assert np.median(off) < 2 and np.quantile(off, 0.9) < 2.7, off
+    # A cache that is a little too small keeps a part of its lines in the estimate, and none of them
+    # here, where what was used last stays.
+    assert off.min() > -1.2 and off.max() < 1.8, off
+    assert abs(np.median(off)) < 0.7, off
+    assert np.quantile(abs(off), 0.9) < 1.3, off
 
 
 def test_what_all_fits_counts_little() -> None:

@@ -129,6 +129,8 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     row, vector = axes
     plain = tile_of(group, target, vector, (row,))
     most = group.extents[vector] // (MIRROR.min_blocks * plain.lanes)
+    if not most:  # too few elements for blocks, or none
+        return
     tables: Mapping[str, tuple[int, ...]] = {
         **plain.knobs,
         "vectors": up_to(most, plain.knobs["vectors"]),
