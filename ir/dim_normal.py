@@ -41,7 +41,7 @@ from .dims import (
     terms_of,
 )
 
-__all__ = ["INFINITY", "Facts", "interval", "normal_form", "replace_atoms"]
+__all__ = ["INFINITY", "Facts", "interval", "replace_atoms"]
 
 End: TypeAlias = int | float
 """An end of an interval: an integer, or an infinity."""
@@ -52,19 +52,15 @@ Facts: TypeAlias = Sequence[IntExpr]
 INFINITY = math.inf
 
 
-def normal_form(expr: IntExpr) -> IntExpr:
-    """``expr`` over symbols, quotients and ramps; each symbol's range is its own.
+def replace_atoms(expr: IntExpr, values: Mapping[Atom, IntExpr], facts: Facts = ()) -> IntExpr:
+    """The normal form of ``expr`` with some atoms replaced, where ``facts`` are at least 0: over
+    symbols, quotients and ramps.
 
     >>> from .dims import floordiv, mod, size
     >>> n = size("n")
-    >>> str(normal_form(floordiv(n, 4) * 4 + mod(n, 4)))
+    >>> str(replace_atoms(floordiv(n, 4) * 4 + mod(n, 4), {}))
     'n'
     """
-    return replace_atoms(expr, {})
-
-
-def replace_atoms(expr: IntExpr, values: Mapping[Atom, IntExpr], facts: Facts = ()) -> IntExpr:
-    """The normal form of ``expr`` with some atoms replaced, where ``facts`` are at least 0."""
     total: IntExpr = 0
     for mono, coef in terms_of(expr):
         factor: IntExpr = coef

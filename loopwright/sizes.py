@@ -37,7 +37,6 @@ from .tracer.sizes import GUARD
 from .tracer.spans import caret_lines
 
 __all__ = [
-    "limits_text",
     "refuse_unmet",
     "request_sizes",
     "solve",
@@ -280,12 +279,3 @@ def _sources(request: Request, names: Sequence[str]) -> Iterator[str]:
                 place = f"axis {axes[0]} of argument {request.paths[position]}"
                 yield f"{name} : {place}, {leaf.type.short}"
                 break
-
-
-def limits_text(request: Request) -> str:
-    """Returns the ranges of a request's symbols that are not the whole range: ``n in 1..4096``."""
-    return ", ".join(
-        f"{s.name} in {s.low}..{s.high}"
-        for s in request_sizes(request).values()
-        if s.range != (0, LARGEST_SIZE)
-    )

@@ -159,11 +159,6 @@ class Tiling:
         return self.target.lanes(self.group.element_bytes)
 
     @cached_property
-    def in_tiles(self) -> bool:
-        """True if vectors run along an axis that all stages share."""
-        return self.vector_axis in self.group.shared
-
-    @cached_property
     def outer_axes(self) -> tuple[str, ...]:
         """Shared axes that are not tiled."""
         tiled = {self.row_axis, self.second_row_axis, self.vector_axis}

@@ -146,9 +146,9 @@ for module in (objects, store):
         texts.append(text)
         return compile_object(text, *rest)
     module.compile_object = count
-w = np.linspace(-1, 1, 48 * 32, dtype=np.float32).reshape(48, 32)
+w = np.linspace(-1, 1, 16 * 8, dtype=np.float32).reshape(16, 8)
 f = lw.compile(lambda x: np.exp(np.maximum(x @ w, 0)).sum(axis=0), threads=2)
-x = np.linspace(-1, 1, 56 * 48, dtype=np.float32).reshape(56, 48)
+x = np.linspace(-1, 1, 24 * 16, dtype=np.float32).reshape(24, 16)
 low = f.lower(x)
 f(x)
 count = len(texts)
