@@ -36,7 +36,7 @@ Array = np.ndarray[Any, Any]
 KERNELS_SHARE = 0.6
 """Share of the seconds for comparing kernels; the rest is for whole calls."""
 
-FINDING_SHARE = 0.25
+FINDING_SHARE = 0.3
 """Share of the seconds for finding the fastest of several ways to make each kernel."""
 
 RUNNERS_UP = 3

@@ -10,10 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ..autotune.workload import workload_of
-from ..codegen.target import Target
 from ..codegen.timed_program import timed_program
 from ..ir.dataclass import dataclass
-from ..ir.dims import typical
 from ..ir.errors import UnsupportedError
 from ..pipeline import Built
 
@@ -58,7 +56,7 @@ def kernel_rounds(
 ) -> tuple[Rounds, ...]:
     """Runs the builds for about ``seconds``, with the clock read between their kernels."""
     samplers = [_kernel_sampler(built, arrays) for built in builds]
-    samples = _interleaved([sample for sample, _ in samplers], seconds, _stay_in_caches(builds))
+    samples = _interleaved([sample for sample, _ in samplers], seconds)
     return tuple(_rounds(taken, places) for taken, (_, places) in zip(samples, samplers))
 
 
@@ -86,28 +84,17 @@ def whole_calls(
 
         return sample
 
-    twice = _stay_in_caches([*distinct.values()])
-    taken = _interleaved([*map(sampler, distinct.values())], seconds, twice)
-    samples = dict(zip(distinct, taken))
+    samples = dict(zip(distinct, _interleaved([*map(sampler, distinct.values())], seconds)))
     return tuple(tuple(samples[built.code_hash]) for built in builds)
 
 
-def _stay_in_caches(builds: Sequence[Built]) -> bool:
-    """True if memory of a build that runs alone stays in the caches from call to call, but not if
-    others run in between: what several share counts once for each."""
-    sizes: list[int] = []
-    for parts in (built.parts for built in builds if built.parts is not None):
-        arena = typical(parts.program.scratch)
-        sizes.append(arena + sum(typical(c.region.nbytes) for c in parts.program.constants))
-    return len(sizes) > 1 and min(sizes) <= Target.host().l3 < 2 * sum(sizes)
-
-
-def _interleaved(
-    samplers: Sequence[Callable[[], _T]], seconds: float, twice: bool = False
-) -> list[list[_T]]:
+def _interleaved(samplers: Sequence[Callable[[], _T]], seconds: float) -> list[list[_T]]:
     """Returns samples of each sampler from rounds that call each once: forwards, then backwards, so
-    that a drift of the machine affects all alike. The first call of each is not counted, and with
-    ``twice`` that of every round neither: it brings back to the caches what others drove out."""
+    that a drift of the machine affects all alike. The first call of each is not counted.
+
+    A program that follows itself finds more of its memory in the caches. Each of two does so in
+    every other round; more than two are called twice in every round, and the second call counts.
+    """
     _wait_for_threads()
     for sample in samplers:
         sample()
@@ -119,7 +106,7 @@ def _interleaved(
         if count >= least and spent > seconds:
             break
         for number in range(len(samplers))[:: 1 if count % 2 == 0 else -1]:
-            if twice:
+            if len(samplers) > 2:
                 samplers[number]()
             samples[number].append(samplers[number]())
     return samples

@@ -223,22 +223,23 @@ def test_builds_of_the_same_code_run_once_in_a_round() -> None:
     assert same == again and len(other) == len(same) and set(runs) == {0, 2}
 
 
-@pytest.mark.parametrize("llc, runs_a_round", [(1 << 10, 1), (1 << 18, 2), (1 << 30, 1)])
-def test_builds_that_drive_each_other_out_of_the_caches_run_twice_a_round(
-    llc: int, runs_a_round: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Weights of 128 KB: they fit into no cache, two builds' do not fit, or all fit."""
-    monkeypatch.setattr(interleaved.Target, "host", lambda: replace(Target("x86-64"), l3=llc))
+@pytest.mark.parametrize("codes", ["ab", "abc"])
+def test_of_more_than_two_builds_each_follows_itself(codes: str) -> None:
+    """Else those in the middle of a round would never find their memory in the caches."""
     built = build(MODULE, threads=1)
-    runs: list[int] = []
+    runs: list[str] = []
 
-    def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        runs.append(1)
-        return built.call(arrays)
+    def counted(code: str) -> Built:
+        def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+            runs.append(code)
+            return built.call(arrays)
 
-    builds = [replace(built, call=call, code_hash=code) for code in "ab"]
-    one, other = whole_calls(builds, [X], 0.0)
-    assert len(runs) == 2 + runs_a_round * (len(one) + len(other))
+        return replace(built, call=call, code_hash=code)
+
+    samples = whole_calls([*map(counted, codes)], [X], 0.0)
+    order = "".join(runs)[len(codes) :]
+    assert order.startswith("baab" if len(codes) == 2 else "ccbbaaaabbcc")
+    assert len(order) == sum(map(len, samples)) * (1 if len(codes) == 2 else 2)
 
 
 def test_nothing_new_needs_no_decision(tmp_path: Path) -> None:
