@@ -176,9 +176,10 @@ def _gathers(tiling: Tiling) -> bool:
 
 def fastest(tiling: Tiling, values: Values, most: int) -> list[dict[str, int]]:
     """Returns the choices of which the estimate is least, the best first; of equal ones the
-    largest register tile."""
+    largest register tile, and the largest cache tile."""
     size = np.prod([values[k] for k in ("vectors", "rows", "second_rows") if k in values], axis=0)
-    order = np.lexsort((-size, cycles_of(tiling, values)))[:most]
+    cache = values.get("cache_vectors", size)
+    order = np.lexsort((-cache, -size, cycles_of(tiling, values)))[:most]
     return rows_of({name: column[order] for name, column in values.items()})
 
 

@@ -80,7 +80,6 @@ class Products:
     uneven_tiles: float = 1.15  # Of a core's even share, where larger cache tiles are worth it.
     block: int = 16  # Steps of the reduced axis at a time, where memory is read in its order.
     skinny_vectors: int = 8  # Vectors of a register tile that has one row.
-    row_pack_vectors: int = 8  # Vectors of results for which packing what rows walk may pay.
     columns: tuple[int, ...] = (8, 16, 4)  # Vectors of a row at a time, where all is read once.
     panels_share: float = 2.0  # Of all else that is read and written: cores divide the rows.
     coming_share: float = 0.25  # Of L2: larger constants are fetched in every call.

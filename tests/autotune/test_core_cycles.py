@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from loopwright.autotune.space.estimate import Estimate
 from loopwright.autotune.space.feature_list import FEATURE_NAMES
 from loopwright.autotune.space.space import ScheduleSpace
+from loopwright.codegen.core import core_of
 from loopwright.codegen.target import Target
 from prims import KINDS, make_prim
 
@@ -74,3 +77,13 @@ def test_they_are_finite_whatever_is_chosen(kind: str) -> None:
     rows = np.concatenate([space.default(), space.sample(40, np.random.default_rng(0))])
     with np.errstate(all="raise", under="ignore"):
         assert np.isfinite(space.features(rows)).all()
+
+
+def test_a_core_is_described_by_the_family_of_its_cpu() -> None:
+    wide = Target("x86-64-v4", "AMD EPYC", 2)
+    halves, narrow = core_of(wide), core_of(wide.with_isa("x86-64-v3"))
+    assert (halves.fma_ports, halves.loads) == (1.0, 1.0)  # units of 256 bits, vectors of 512
+    assert (narrow.fma_ports, narrow.loads) == (2.0, 2.0)
+    whole = core_of(replace(wide, cpu="AMD EPYC 9555 64-Core Processor"))
+    assert whole.fma_ports == 2.0
+    assert core_of(replace(wide, cpu="generic")) == core_of(replace(wide, cpu="Intel(R) Xeon(R)"))

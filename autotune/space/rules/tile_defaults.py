@@ -39,35 +39,27 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         prefetched = False
         small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q
         # Packing: of constants always, of others if they are strided or reused often.
-        if small_rows and _read_once(tiling):
-            candidates.append(_panels_in_order(tiling, c))
-            continue
         if _is_skinny(tiling):
-            if _prepared(tiling.packable) and tiling.extent(tiling.row_axis) > r:
-                _pass_over_pieces(tiling, c)
-            else:
-                _read_in_order(tiling, c)
+            _read_in_order(tiling, c)
         elif tiling.packable:
             reuse = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
-            constant = all(fixed for _, fixed in tiling.packable)
-            strided = _strided(tiling)
-            prefetched = not constant and not strided and _prefetches(tiling, reuse)
+            always = _prepared(tiling.packable) or _strided(tiling)
+            prefetched = not always and _prefetches(tiling, reuse)
             in_place = prefetched or _is_read_in_place(tiling, v)
-            c["pack"] = int(constant or strided or (reuse >= PRODUCTS.reused and not in_place))
-            if c["pack"] and _reuses_rows(tiling):
-                c["pack"] = 2
-            elif not c["pack"] and _prepared(tiling.packable_rows):
-                c["pack"] = 3
-        elif _prepared(tiling.packable_rows):
-            c["pack"] = 3
+            if always or (reuse >= PRODUCTS.reused and not in_place):
+                c["pack"] = Pack.BOTH if _prepared(tiling.packable_rows) else Pack.VECTORS
+        if not c["pack"] and not _is_skinny(tiling) and _prepared(tiling.packable_rows):
+            c["pack"] = Pack.ROWS
         # Cache tiles and the order of the loops around them; skinny products need none.
         if not _is_skinny(tiling):
             c["vectors_outer"] = tables["vectors_outer"][-1] if not small_rows else 0
             _block(tiling, c)
             c["prefetch"] = PRODUCTS.ahead if prefetched else c["prefetch"]
-        # A small tile is unrolled along k, as the loop itself costs as much as its step.
+        # A small tile is unrolled along k, as the loop itself costs as much as its step, unless it
+        # waits for memory.
         iterations = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
-        if v * r * q <= PRODUCTS.small_tile and len(tiling.group.main.reduce_axes) == 1:
+        small = v * r * q <= PRODUCTS.small_tile and c["prefetch"] <= PRODUCTS.ahead
+        if small and len(tiling.group.main.reduce_axes) == 1:
             c["k_unroll"] = max(
                 u for u in tables["k_unroll"] if u <= PRODUCTS.unroll and iterations % u == 0
             )
@@ -88,33 +80,6 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
     return candidates
 
 
-def _read_once(tiling: Tiling) -> bool:
-    """True if the constants come from behind L2 in every call, and one register tile has all rows:
-    reading them is the work."""
-    reads = tiling.group.accesses[tiling.group.main.name]
-    names = {name for name, _ in tiling.packable}
-    size = sum(a.size * a.element_bytes for a in reads if a.buffer in names)
-    together = not tiling.outer_axes and len(tiling.group.main.reduce_axes) == 1
-    return (
-        together
-        and _prepared(tiling.packable)
-        and size >= PRODUCTS.coming_share * tiling.target.l2
-        and tiling.knobs["prefetch"][-1] > PRODUCTS.ahead
-    )
-
-
-def _panels_in_order(tiling: Tiling, c: dict[str, int]) -> Choices:
-    """Panels lie in memory as they are read, one after the other; their lines are prefetched from
-    as far ahead as memory takes to deliver them, across the ends of panels."""
-    tables = tiling.knobs
-    if c["rows"] * c["second_rows"] == 1:
-        c["vectors"] = max(v for v in tables["vectors"] if v <= PRODUCTS.skinny_vectors)
-    c["pack"], c["prefetch"] = Pack.VECTORS, tables["prefetch"][-1]
-    c["parallel"] = parallel_depth(tiling, c)
-    c["non_temporal"] = non_temporal_choice(tiling)
-    return c
-
-
 def _panel_stays(tiling: Tiling, c: Choices) -> bool:
     """True if all rows are better walked for one panel after the other: it stays in L1 while what
     the rows walk comes from L2. A tile is wider than it is tall, so that this
@@ -131,17 +96,18 @@ def _panel_stays(tiling: Tiling, c: Choices) -> bool:
 
 
 def _panels_come(tiling: Tiling, c: Choices) -> bool:
-    """True if panels of a constant come from the LLC or memory in every call: L2 holds what other
-    kernels read in between."""
-    main, fixed = tiling.group.main, {name for name, constant in tiling.packable if constant}
-    reads = [a for a in tiling.group.accesses[main.name] if a.buffer in fixed]
-    size = sum(a.size * a.element_bytes for a in reads)
+    """True if all rows pass over panels of a constant that come from behind L2 in every call."""
     passed = c["pack"] in (Pack.VECTORS, Pack.BOTH) and c["vectors_outer"] == 1
-    return (
-        passed
-        and 1 in tiling.knobs["next_panels"]
-        and size >= PRODUCTS.coming_share * tiling.target.l2
-    )
+    return passed and 1 in tiling.knobs["next_panels"] and _comes(tiling)
+
+
+def _comes(tiling: Tiling) -> bool:
+    """True if constants come from the LLC or memory in every call: L2 holds what other kernels read
+    in between."""
+    fixed = {name for name, constant in tiling.packable if constant}
+    reads = [a for a in tiling.group.accesses[tiling.group.main.name] if a.buffer in fixed]
+    size = sum(a.size * a.element_bytes for a in reads)
+    return size >= PRODUCTS.coming_share * tiling.target.l2
 
 
 def _bring_next(tiling: Tiling, c: dict[str, int]) -> None:
@@ -354,14 +320,6 @@ def _stays_near(tiling: Tiling) -> bool:
     )
 
 
-def _reuses_rows(tiling: Tiling) -> bool:
-    """True if what rows walk is read again by several tiles: then it may be worth being packed."""
-    return (
-        bool(tiling.packable_rows)
-        and tiling.extent(tiling.vector_axis) >= PRODUCTS.row_pack_vectors * tiling.lanes
-    )
-
-
 def _block(tiling: Tiling, c: dict[str, int]) -> None:
     """Panels of a cache tile stay in a part of L2 while all rows pass over them; those too large
     for L1 are prefetched."""
@@ -369,12 +327,15 @@ def _block(tiling: Tiling, c: dict[str, int]) -> None:
     width = c["vectors"] * tiling.lanes
     panel = width * _depth(tiling) * tiling.group.element_bytes
     if panel > tiling.target.l1 // 2 and c["pack"] in PACKS_VECTORS:
-        c["prefetch"] = max(p for p in tables["prefetch"] if p <= PRODUCTS.ahead)
+        # What few rows use comes from behind L2 all the time: memory takes long to deliver it.
+        rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
+        far = rows <= PRODUCTS.few_rows and _comes(tiling)
+        c["prefetch"] = max(p for p in tables["prefetch"] if far or p <= PRODUCTS.ahead)
+    if c["vectors_outer"] == 0:  # panels that are read once need not stay
+        return
     enough = [b for b in tables["k_blocks"] if panel <= room * b] or [tables["k_blocks"][-1]]
     even = [b for b in enough[:2] if tiling.extent(tiling.k_axis) % b == 0]
     c["k_blocks"] = (even or enough)[0]
-    if c["vectors_outer"] == 0:
-        return
     panels = -(-tiling.extent(tiling.vector_axis) // width)
     wide = max(1, min(panels, room * c["k_blocks"] // max(1, panel)))
     tall = -(-tiling.extent(tiling.row_axis) // c["rows"])
@@ -396,10 +357,8 @@ def _is_skinny(tiling: Tiling) -> bool:
     the reduced axis on another page: reading it is the work, in the order of its pages."""
     rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
     constants = {p.name for p in tiling.group.prim.params if p.constant}
-    if tiling.k_axis is None or tiling.outer_axes:
-        return False
-    if _prepared(tiling.packable) and len(tiling.group.main.reduce_axes) > 1:
-        return False  # pieces of one of the axes would be apart in memory, panels lie in order
+    if tiling.k_axis is None or tiling.outer_axes or _prepared(tiling.packable):
+        return False  # panels lie in the order in which they are read
     return tiling.knobs["k_blocks"][-1] > 1 and any(
         a.stride(tiling.vector_axis or "") == 1
         and (a.stride(tiling.k_axis) or 0) * a.element_bytes >= tiling.core.page // 4
@@ -412,18 +371,6 @@ def _is_skinny(tiling: Tiling) -> bool:
 def _prepared(packable: Sequence[tuple[str, bool]]) -> bool:
     """True if panels cost nothing, because they are packed when the kernel is compiled."""
     return bool(packable) and all(fixed for _, fixed in packable)
-
-
-def _pass_over_pieces(tiling: Tiling, c: dict[str, int]) -> None:
-    """All rows pass over a short piece of a panel, while the next one is prefetched: LLC and memory
-    deliver all the time, not only while the first rows pass."""
-    tables, depth = tiling.knobs, tiling.extent(tiling.k_axis)
-    c["pack"], c["vectors_outer"] = 1, tables["vectors_outer"][-1]
-    tall = ceil(tiling.extent(tiling.row_axis) / c["rows"])
-    c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= tall)
-    c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= 2 * PRODUCTS.block)
-    piece = ceil(depth / c["k_blocks"])
-    c["prefetch"] = max(p for p in tables["prefetch"] if p <= piece)
 
 
 def _read_in_order(tiling: Tiling, c: dict[str, int]) -> None:
