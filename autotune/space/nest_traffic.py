@@ -107,7 +107,8 @@ def nest_traffic(
         before, touched = touched, touched.copy()
         for place in np.flatnonzero(moves).tolist():
             touched[place] = _touched(operands[place].access, sizes, packed[place], n)
-        reach[slot] = total = touched.sum(axis=0, where=around)
+        total = np.where(trips > 1, touched.sum(axis=0, where=around), total)
+        reach[slot] = total
         # The first loop that no longer fits brings all once: what an iteration reads is there when
         # the next one reads it again. Those around it bring it all anew.
         repeats = np.where(around, trips, 1)

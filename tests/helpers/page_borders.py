@@ -13,7 +13,7 @@ import loopwright as lw
 import numpy as np
 from loopwright.autotune.measure.guarded import GuardedBuffer
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
-from loopwright.codegen.kernel import Kernel, prepare_operands
+from loopwright.codegen.kernel import Kernel, compile_kernel, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
@@ -21,7 +21,6 @@ from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dims import as_int
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
 
 __all__ = ["HOST", "LEVELS", "call_at_page_borders", "run_at_page_borders", "sampled"]
@@ -62,13 +61,14 @@ def run_at_page_borders(
 
 
 def sampled(target: Target, seed: int, prim: PrimFunc) -> Schedule:
-    """A schedule drawn from the kernel's space that can be applied; else the default."""
+    """A schedule drawn from the kernel's space that can be applied, and whose code is not too long;
+    else the default."""
     space = ScheduleSpace(prim, target)
     rng = np.random.default_rng([seed, zlib.crc32(str(prim).encode())])
     for row in space.sample(4, rng):
         schedule = space.schedule(row)
         try:
-            apply_schedule(prim, schedule)
+            compile_kernel(prim, schedule, target)
         except ScheduleError:
             continue
         return schedule
