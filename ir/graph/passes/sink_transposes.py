@@ -174,10 +174,7 @@ def _regroup(state: _State, call: Call, var: Var, builder: Builder) -> Atom | No
         return None
     shape, groups = regrouped
     if [a for g in groups for a in g] == list(range(len(shape))):
-        source = below.source
-        if _shape(source) != _shape(var):
-            source = builder.emit(OPERATORS["reshape"], (source,), {"newshape": _shape(var)})
-        return _contracted(state, source)
+        return _contracted(state, _reshaped(builder, below.source, _shape(var)))
     state.views[var] = _View(below.source, shape, groups, True)
     return None
 
@@ -257,14 +254,13 @@ def _sink_below(state: _State, source: Atom, groups: Groups, builder: Builder) -
     """Emits the view of ``source`` that has these groups of axes, and lets it sink further."""
     source, shape = _contracted(state, source), _shape(source)
     order = tuple(a for g in groups for a in g)
-    result = source
-    if order != tuple(range(len(order))):
-        result = builder.emit(OPERATORS["transpose"], (result,), {"axes": order})
-    if any(len(g) != 1 for g in groups):
-        sizes = tuple(product(shape[a] for a in g) for g in groups)
-        result = builder.emit(OPERATORS["reshape"], (result,), {"newshape": sizes})
-    if isinstance(result, Var) and order != tuple(range(len(order))):
-        state.views[result] = _View(source, shape, groups, True)
+    sizes = tuple(product(shape[a] for a in g) for g in groups)
+    if order == tuple(range(len(order))):
+        return _contracted(state, _reshaped(builder, source, sizes))
+    turned = builder.emit(OPERATORS["transpose"], (source,), {"axes": order})
+    result = _reshaped(builder, turned, sizes)
+    assert isinstance(result, Var)
+    state.views[result] = _View(source, shape, groups, True)
     return result
 
 
@@ -276,9 +272,13 @@ def _contracted(state: _State, source: Atom) -> Atom:
 
 
 def _source_of(builder: Builder, view: _View) -> Atom:
-    if _shape(view.source) == view.shape:
-        return view.source
-    return builder.emit(OPERATORS["reshape"], (view.source,), {"newshape": view.shape})
+    return _reshaped(builder, view.source, view.shape)
+
+
+def _reshaped(builder: Builder, atom: Atom, shape: Shape) -> Atom:
+    if _shape(atom) == shape:
+        return atom
+    return builder.emit(OPERATORS["reshape"], (atom,), {"newshape": shape})
 
 
 def _shape(atom: Atom) -> Shape:
@@ -304,6 +304,8 @@ def _past_elementwise(
     for view in views:
         if view.groups == groups:
             sizes = [b if a == 1 else a for a, b in zip(sizes, view.shape)]
+    if not all(_fits(view, groups, sizes) for view in views if view.groups == groups):
+        return None
     attrs = dict(call.attrs)
     if "shape" in attrs:  # broadcast_to says what it gives, axis by axis
         attrs["shape"] = _spread(attrs["shape"], groups, sizes)
@@ -314,6 +316,16 @@ def _past_elementwise(
         return None
     sources = [arg(builder) for arg in args if arg is not None]
     return _sink_below(state, builder.emit(op, sources, attrs), groups, builder)
+
+
+def _fits(view: _View, groups: Groups, sizes: Sequence[IntExpr]) -> bool:
+    """True if the axes of every group of several are as long as ``sizes``, or all 1: others of the
+    same product are joined from other axes."""
+    joined = [g for g in groups if len(g) > 1]
+    return all(
+        all(view.shape[a] == sizes[a] for a in group) or all(view.shape[a] == 1 for a in group)
+        for group in joined
+    )
 
 
 def _spread(shape: Shape, groups: Groups, sizes: Sequence[IntExpr]) -> Shape | None:
@@ -355,14 +367,9 @@ def _in_source_order(
         return None
 
     def make(builder: Builder) -> Atom:
-        in_view = tuple(spread[a] for a in order)
-        made = atom
-        if moved == sorted(moved) and shape != spread:
-            return builder.emit(OPERATORS["reshape"], (made,), {"newshape": spread})
-        if shape != in_view:
-            made = builder.emit(OPERATORS["reshape"], (made,), {"newshape": in_view})
         if moved == sorted(moved):
-            return made
+            return _reshaped(builder, atom, spread)
+        made = _reshaped(builder, atom, tuple(spread[a] for a in order))
         inverse = tuple(order.index(i) for i in range(len(order)))
         return builder.emit(OPERATORS["transpose"], (made,), {"axes": inverse})
 

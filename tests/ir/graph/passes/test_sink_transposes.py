@@ -139,6 +139,22 @@ def test_reshapes_of_transposes_are_views_that_move_on(seed: int) -> None:
         assert moved == sorted(moved), f"{program}\n{after}"
 
 
+def test_axes_joined_from_others_of_the_same_product_are_not_taken_for_each_other() -> None:
+    """6 x 4 and 4 x 6 pixels are both 24 in a row, each in an order of its own."""
+
+    def make(m, x, y, w):
+        def row(image):
+            channels_first = m.transpose(m("conv2d_valid", image, w), axes=(0, 3, 2, 1))
+            return m.reshape(channels_first, newshape=(1, 4, 24))
+
+        return m.add(row(x), row(y))
+
+    program = module(make, tensor(1, 8, 6, 3), tensor(1, 6, 8, 3), tensor(3, 3, 3, 4))
+    args = random_args(program)
+    after = verify(sink_transposes(program))
+    assert_same_value(evaluate(after, *args), evaluate(program, *args), rtol=1e-5)
+
+
 def test_a_normalisation_of_groups_reads_a_convolution_in_its_order() -> None:
     """The sum over an image and the channels of a group is one over the image, where vectors run
     along the channels, and one over the few sums of a group."""
