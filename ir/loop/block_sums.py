@@ -58,7 +58,8 @@ SHORT_BLOCK, SHORT_SUM = 16, 64
 sum that is left alone."""
 LONG_BLOCK, LONG_SUM = 128, 256
 """The same where they are many: a block's end costs a load, an addition and a store for each. See
-docs/measurements.md."""
+docs/measurements.md. Of lanes that are joined to one sum no more than a block is left alone: with
+terms so few in all, the bound of a pairwise sum is small."""
 MOST_LEVELS = 3  # of blocks of a symbolic number of terms: 4 million terms in 64 blocks of blocks
 LANES = 16  # about the lanes that a reduction over a vector loop joins in a tree
 ACCUMULATOR_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
@@ -98,14 +99,33 @@ def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
             continue
         if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > ACCUMULATOR_BYTES:
             continue
-        sums = _Sum(alloc, alloc.buffer.name in large)
         later = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
         end = next(later, len(stmts))
+        joined = _are_joined(alloc.buffer.name, stmts[at:end])
+        sums = _Sum(alloc, alloc.buffer.name in large, joined)
         limited = [new for stmt in stmts[at:end] for new in sums.limited(stmt)]
         if sums.blocks:
             stmts[at:end] = limited
     same = len(stmts) == len(body) and all(a is b for a, b in zip(stmts, body))
     return body if same else tuple(stmts)
+
+
+def _are_joined(name: str, stmts: Sequence[Stmt]) -> bool:
+    """True if elements of an accumulator are lanes of a sum: a loop adds them to one place."""
+    return any(
+        isinstance(stmt, Accumulate)
+        and stmt.buffer != name
+        and not any(loop.var in symbols(i) for i in stmt.indices)
+        and any(
+            isinstance(n, Read)
+            and n.buffer == name
+            and any(loop.var in symbols(i) for i in n.plain_indices)
+            for n in walk(stmt.value)
+        )
+        for loop in statements(tuple(stmts))
+        if isinstance(loop, Loop)
+        for stmt in statements(loop.body)
+    )
 
 
 def _allocates(stmt: Stmt, name: str) -> bool:
@@ -129,6 +149,7 @@ class _Sum:
 
     alloc: Alloc
     many: bool  # more elements than fit the registers twice
+    joined: bool  # they are lanes of a sum
     blocks: int = 0  # made so far
 
     @property
@@ -207,6 +228,7 @@ class _Sum:
         Returns the loops over blocks, and how often they add to an element.
         """
         length, most = (LONG_BLOCK, LONG_SUM) if self.many else (SHORT_BLOCK, SHORT_SUM)
+        most = min(most, LONG_BLOCK) if self.joined else most
         if not isinstance(loop.extent, int):
             return self._cut_symbolic(loop, count, length, most, 1)
         if loop.extent * count <= most:

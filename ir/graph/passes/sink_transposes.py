@@ -257,8 +257,8 @@ def _sink_below(state: _State, source: Atom, groups: Groups, builder: Builder) -
     sizes = tuple(product(shape[a] for a in g) for g in groups)
     if order == tuple(range(len(order))):
         return _contracted(state, _reshaped(builder, source, sizes))
-    turned = builder.emit(OPERATORS["transpose"], (source,), {"axes": order})
-    result = _reshaped(builder, turned, sizes)
+    transposed = builder.emit(OPERATORS["transpose"], (source,), {"axes": order})
+    result = _reshaped(builder, transposed, sizes)
     assert isinstance(result, Var)
     state.views[result] = _View(source, shape, groups, True)
     return result

@@ -68,9 +68,19 @@ def test_short_sums_and_what_does_not_round_stay(text):
     assert block_sums(nest, 512) is nest
 
 
-@pytest.mark.parametrize(("depth", "block"), [(256, 0), (768, 128)])
-def test_a_tile_of_many_accumulators_is_summed_in_long_blocks(depth, block):
-    text = BEFORE.replace("80", str(depth)).replace("8]", "1024]").replace("in 8:", "in 1024:")
+LANES = "  out[] = 0.0\n  vectorize l in 8:\n    out[] += acc[l]\n"
+TILE = "  vectorize l in 8:\n    out[l] = acc[l]\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "depth", "block"),
+    [(TILE, 256, 0), (TILE, 768, 128), (LANES, 128, 0), (LANES, 256, 128)],
+)
+def test_a_tile_of_many_accumulators_is_summed_in_long_blocks(end, depth, block):
+    """Lanes of one sum in shorter ones: it has few terms in all, so that its bound is small."""
+    text = BEFORE.replace(LANES, end)
+    text = text.replace("out: float32[]", "out: float32[8]") if end == TILE else text
+    text = text.replace("80", str(depth)).replace("8]", "1024]").replace("in 8:", "in 1024:")
     lines = str(block_sums(parse_nest(text), 512)).splitlines()
     assert sum("for k" in line for line in lines) == (2 if block else 1)
     assert not block or f"    for k.b in {block}:" in lines
