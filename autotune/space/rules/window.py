@@ -135,9 +135,8 @@ class Window(Tiling):
         cycles, each = cycles_of(self, values), tap_cost(self.group.main) / WINDOW.quick_statements
         slow = each * np.array([self.written(c) for c in rows_of(values)])
         scores = cycles * (1.0 + 0.1 * slow + np.maximum(0.0, slow - WINDOW.slow_times))
-        order = list(
-            dict.fromkeys([*np.argsort(scores)[:1], *np.argsort(cycles)[:1], *np.argsort(scores)])
-        )
+        ranked = np.argsort(scores, kind="stable")
+        order = list(dict.fromkeys([*ranked[:1], int(np.argmin(cycles)), *ranked]))
         candidates: list[Choices] = []
         for c in rows_of({name: column[order[: PRODUCTS.most]] for name, column in values.items()}):
             first = self.walks_rows_first and self.keeps_rows(c["second_rows"])
