@@ -187,12 +187,14 @@ def candidates(
             passed.append("an own record does not apply")
         else:
             yield Chosen(schedule, Origin.EXACT, record.sketch, record.cost, passed=tuple(passed))
-    empty = not prim_flops(prim)  # no elements: there is nothing to be chosen
+    work = prim_flops(prim)
+    empty = not work  # no elements: there is nothing to be chosen
     keys = {schedule_key(schedule.to_json()) for schedule in refused}
     transferable = [] if empty else related(logs, workload, key, refused=keys)
-    if model is None and prim_flops(prim) + prim_bytes(prim) >= SELECTION.least_work:
+    if empty:
+        model = None
+    elif model is None and work + prim_bytes(prim) >= SELECTION.least_work:
         model = shipped_model().model
-    model = None if empty else model
     if transferable:
         yield from _from_records(prim, target, threads, transferable, model, passed)
     default, variant = default_variant(prim, target.with_threads(threads))

@@ -107,7 +107,8 @@ def tasks_of(
         try:
             if not prim.sizes:
                 shared = (in_place or {}).get(key)
-                tasks.append(task_of(prim, target, threads, count, None, far, shared))
+                task = task_of(prim, target, threads, count, between=far, in_place=shared)
+                tasks.append(task)
                 continue
             for point, importance in (weights or {}).get(key) or evenly_weighted(prim):
                 task = task_of(prim, target, threads, count, point, far)

@@ -80,8 +80,8 @@ class Estimate:
             for panels in several:
                 # Every iteration of the loops around a copy makes it anew.
                 times = np.ones(self.arrays.count)
-                for slot, axis in enumerate(self.arrays.axes):
-                    if panels.depth.any() and not access.depends(axis):
+                for slot, axis in enumerate(self.arrays.axes[: panels.depth.max(initial=0)]):
+                    if not access.depends(axis):
                         repeats = np.where(slot < panels.depth, self.arrays.extent[slot], 1)
                         times = times * repeats
                 yield access, np.where(panels.tile > 0, access.size * times, 0.0)
@@ -95,10 +95,10 @@ class Estimate:
     def time(self) -> FloatArray:
         """float64[n]: cycles for all, where arithmetic and memory hide most of each other, if cores
         share the iterations of the parallel loop."""
-        cores, memory = self.target.cores, self.memory
-        core = self.cycles
+        cores, trips = self.target.cores, self.trips
+        core, memory = self.cycles, self.memory
         time = np.maximum(core, memory) + (1 - self.core.overlap) * np.minimum(core, memory)
-        longest = np.ceil(self.trips / cores) * cores / self.trips  # of the cores' shares
+        longest = np.ceil(trips / cores) * cores / trips  # of the cores' shares
         return np.asarray(longest * time)
 
     @property
@@ -151,8 +151,10 @@ def main_cycles(tiling: Tiling, choices: Choices) -> float:
     """Returns the cycles of the main stage of a group alone, to compare rules with each other."""
     steps = tiling.build(**choices)
     (arrays,) = loop_arrays(tiling.group.prim, [(np.zeros(1, np.int64), steps)])
-    main = Estimate(arrays, tiling.target, tiling.group.stages).stages[tiling.group.main.name]
-    return float(main.cycles[0]) * _untold(tiling)
+    main, target = tiling.group.main, tiling.target
+    accesses, lanes_of = _accesses(arrays.prim, target)
+    stage = core_cycles(arrays, main, accesses[main.name], target, lanes_of[main.name])
+    return float(stage.cycles[0]) * _untold(tiling)
 
 
 def _untold(tiling: Tiling) -> float:

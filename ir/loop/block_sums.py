@@ -101,8 +101,8 @@ def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
             continue
         later = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
         end = next(later, len(stmts))
-        joined = _are_joined(alloc.buffer.name, stmts[at:end])
-        sums = _Sum(alloc, alloc.buffer.name in large, joined)
+        many = alloc.buffer.name in large
+        sums = _Sum(alloc, many, many and _are_joined(alloc.buffer.name, stmts[at:end]))
         limited = [new for stmt in stmts[at:end] for new in sums.limited(stmt)]
         if sums.blocks:
             stmts[at:end] = limited
@@ -149,7 +149,7 @@ class _Sum:
 
     alloc: Alloc
     many: bool  # more elements than fit the registers twice
-    joined: bool  # they are lanes of a sum
+    joined: bool  # they are many, and lanes of a sum
     blocks: int = 0  # made so far
 
     @property

@@ -51,9 +51,8 @@ class Kept:
     ``decisions`` are for the log.
 
     ``workloads`` of the kernels that differ, and the ``verdicts`` on the fastest of each, are by
-    name. ``before`` and
-    ``after`` are seconds of a call of the base and of ``built``: of whole ``calls``, if there was
-    time for them, else of all kernels.
+    name. ``before`` and ``after`` are seconds of a call of the base and of ``built``: of whole
+    ``calls``, if there was time for them, else of all kernels.
     """
 
     built: Built

@@ -134,14 +134,10 @@ class Dots(Tiling):
         candidates: list[Choices] = []
         for where in sorted(self.knobs["tiles"], reverse=True):
             tables = {name: self.knobs[name] for name in ("vectors", "rows", "cache_vectors")}
-            tables |= {
-                "k_unroll": self._groups(where),
-                "vectors_outer": self.knobs["vectors_outer"][-1:],
-            }
-            values = offers(self, tiles=[where], **tables)
-            held = (values["rows"] + 1) * values[
-                "vectors"
-            ] + DOTS.spare < self.target.vector_registers
+            tables["vectors_outer"] = self.knobs["vectors_outer"][-1:]
+            values = offers(self, tiles=[where], k_unroll=[self._groups(where)], **tables)
+            sums = values["rows"] * values["vectors"]
+            held = sums + values["vectors"] + DOTS.spare < self.target.vector_registers
             if where == VECTORS and held.any():
                 values = {name: column[held] for name, column in values.items()}
             for c in fastest(self, values, DOTS.most):
@@ -150,11 +146,11 @@ class Dots(Tiling):
                 candidates.append(c)
         return candidates
 
-    def _groups(self, where: int) -> tuple[int]:
+    def _groups(self, where: int) -> int:
         """Returns how many groups to unroll: those left over run in plain, slow code."""
         wanted = [g for g in self.knobs["k_unroll"] if where == TILES or g <= DOTS.few_groups]
         whole = self.extent(self.k_axis) // SKETCHES.group
-        return (min(wanted, key=lambda g: (whole // g + DOTS.leftover * (whole % g), -g)),)
+        return min(wanted, key=lambda g: (whole // g + DOTS.leftover * (whole % g), -g))
 
     def fits(self, values: Values) -> BoolArray:
         v = values

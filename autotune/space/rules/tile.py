@@ -137,23 +137,24 @@ class Tile(Tiling):
     def _pack_steps(self, choices: Choices, width: int) -> list[Step]:
         steps: list[Step] = []
         for name, fixed in self.packable:
-            copy = pack_steps(
-                self.group, pack(name, self.vector_axis or "", self._panel(name, width))
-            )
+            panel = self.whole.get(name, width)
+            copy = pack_steps(self.group, pack(name, self.vector_axis or "", panel))
             steps += when(self._is_packed(choices, fixed), *copy)
         for name, _ in self.packable_rows:
             copy = pack_steps(self.group, pack(name, self.row_axis or "", choices["rows"]))
             steps += when(among(choices["pack"], PACKS_ROWS), *copy)
         return steps
 
-    def _panel(self, name: str, width: int) -> int:
-        """Returns the width of an operand's panels. One that windows slide over is one panel, that
-        is, transposed."""
+    @cached_property
+    def whole(self) -> dict[str, int]:
+        """The widths of operands that windows slide over: they are one panel, that is,
+        transposed."""
         axis, prim = self.vector_axis or "", self.group.prim
-        if not _slides(self.group.main, name, axis):
-            return width
-        (operand,) = (p for p in prim.params if p.name == name)
-        return as_int(operand.shape[walked_dimension(prim, "pack", name, axis)])
+        return {
+            name: as_int(prim.buffers[name].shape[walked_dimension(prim, "pack", name, axis)])
+            for name, _ in self.packable
+            if _slides(self.group.main, name, axis)
+        }
 
     @cached_property
     def accumulators(self) -> int:
