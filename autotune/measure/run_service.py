@@ -141,9 +141,10 @@ class RunService:
         return reference
 
     def handle(self, request: Any) -> Frame:
-        if isinstance(request, RaceRequest):
-            return self._race(request)
-        return self._run(request)
+        with pool.awake():  # until the answer: builders need the cores then
+            if isinstance(request, RaceRequest):
+                return self._race(request)
+            return self._run(request)
 
     # -- one candidate
 

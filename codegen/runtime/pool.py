@@ -22,6 +22,7 @@ from .pool_text import MAX_THREADS, POOL_TEXT
 
 __all__ = [
     "MAX_THREADS",
+    "awake",
     "configure",
     "default_threads",
     "get_threads",
@@ -35,6 +36,8 @@ __all__ = [
 SPIN_SECONDS = 50e-6
 """Time an idle worker spins before it sleeps: longer than the gap between two kernels."""
 
+AWAKE_SECONDS = 0.1
+"""Time it spins in between where loops are timed: longer than a copy of a network's operands."""
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
@@ -197,6 +200,22 @@ def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None
     pool.dynamic = pool.dynamic if dynamic is None else dynamic
     pool.spin = pool.spin if spin is None else spin
     pool.apply()
+
+
+@contextlib.contextmanager
+def awake(spin: float = AWAKE_SECONDS) -> Iterator[None]:
+    """Lets idle workers spin for ``spin`` seconds inside a ``with`` block.
+
+    A worker that sleeps may be woken on the core of its caller, or late on a virtual machine whose
+    core was given to others: a loop of two milliseconds is then over before it begins, and takes
+    as long as on one thread. Whoever times loops with pauses between them wants to see neither.
+    """
+    before = _get().spin
+    configure(spin=spin)
+    try:
+        yield
+    finally:
+        configure(spin=before)
 
 
 def limit_address() -> int:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ..autotune.workload import workload_of
+from ..codegen.runtime import pool
 from ..codegen.timed_program import timed_program
 from ..ir.dataclass import dataclass
 from ..ir.errors import UnsupportedError
@@ -96,19 +97,20 @@ def _interleaved(samplers: Sequence[Callable[[], _T]], seconds: float) -> list[l
     every other round; more than two are called twice in every round, and the second call counts.
     """
     _wait_for_threads()
-    for sample in samplers:
-        sample()
     samples: list[list[_T]] = [[] for _ in samplers]
-    begun = time.perf_counter()
-    for count in range(MOST_ROUNDS):
-        spent = time.perf_counter() - begun
-        least = FEWEST_ROUNDS if spent > LONG_ROUND * count else LEAST_ROUNDS
-        if count >= least and spent > seconds:
-            break
-        for number in range(len(samplers))[:: 1 if count % 2 == 0 else -1]:
-            if len(samplers) > 2:
-                samplers[number]()
-            samples[number].append(samplers[number]())
+    with pool.awake():
+        for sample in samplers:
+            sample()
+        begun = time.perf_counter()
+        for count in range(MOST_ROUNDS):
+            spent = time.perf_counter() - begun
+            least = FEWEST_ROUNDS if spent > LONG_ROUND * count else LEAST_ROUNDS
+            if count >= least and spent > seconds:
+                break
+            for number in range(len(samplers))[:: 1 if count % 2 == 0 else -1]:
+                if len(samplers) > 2:
+                    samplers[number]()
+                samples[number].append(samplers[number]())
     return samples
 
 

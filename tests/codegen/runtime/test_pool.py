@@ -229,6 +229,21 @@ def test_an_idle_pool_burns_no_time(code):
     assert spent < 0.02
 
 
+def test_workers_stay_awake_where_loops_are_timed(code):
+    def spent_while_idle() -> float:
+        _run(code, "count", data, 64)
+        before = time.process_time()
+        time.sleep(0.05)
+        return time.process_time() - before
+
+    pool.set_threads(2)
+    data = np.zeros(64, np.int64)
+    with pool.awake(1.0):
+        _run(code, "who", data, 8)  # long enough for the worker to take part
+        assert max(spent_while_idle() for _ in range(5)) > 0.02
+    assert min(spent_while_idle() for _ in range(5)) < 0.01
+
+
 @pytest.mark.parametrize(("turns", "threads"), [(7, 2), (5, 4), (9, 4)])
 def test_turns_that_do_not_divide_are_shared_evenly(code, turns, threads):
     """No thread has more turns than need be, as long as all of them run."""
