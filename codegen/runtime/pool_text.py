@@ -19,6 +19,10 @@ Waking a sleeping worker costs more than a small job (docs/measurements.md), so 
 the job is expected to be worth it: the time per index is remembered from earlier jobs of the same
 function, and work that the caller has just done alone counts as well. A function not seen before is
 worth it.
+
+A worker that has slept for milliseconds is put on the core of the thread that wakes it by Linux,
+even if another core is idle, and waits there until the job is done. So it may not run on its
+caller's core until it is awake; then it may again run wherever its caller may.
 """
 
 from __future__ import annotations
@@ -65,7 +69,15 @@ declare i32 @sigfillset(ptr)
 declare i32 @sched_yield()
 declare void @llvm.x86.sse2.pause()
 declare i64 @llvm.umax.i64(i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @syscall(i64, ...)
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+; Numbers of the workers for the kernel, and the cores that the last caller may run on: a bit each.
+@numbers = internal global [@MAX@ x i32] zeroinitializer, align 128
+@cores = internal global [16 x i64] zeroinitializer, align 128
 
 ; 128: wait (private) while the word is %value; 129: wake %value sleepers (private).
 define internal void @futex(ptr %word, i32 %action, i32 %value) {
@@ -130,6 +142,10 @@ entry:
   %count.p = getelementptr %Slot, ptr %slot, i32 0, i32 4
   %fn.p = getelementptr %Slot, ptr %slot, i32 0, i32 5
   %ctx.p = getelementptr %Slot, ptr %slot, i32 0, i32 6
+  %number.64 = call i64 (i64, ...) @syscall(i64 186)
+  %number = trunc i64 %number.64 to i32
+  %number.p = getelementptr [@MAX@ x i32], ptr @numbers, i64 0, i64 %self
+  store atomic i32 %number, ptr %number.p monotonic, align 4
   br label %fresh
 fresh:
   %began = call i64 @now()
@@ -158,7 +174,10 @@ sleep:
   call void @futex(ptr %slot, i32 128, i32 3)
   %after = load atomic i32, ptr %slot acquire, align 4
   %still = icmp eq i32 %after, 3
-  br i1 %still, label %sleep, label %fresh
+  br i1 %still, label %sleep, label %woken
+woken:
+  %free = call i32 @sched_setaffinity(i32 0, i64 128, ptr @cores)
+  br label %fresh
 posted:
   %begin = cmpxchg ptr %slot, i32 1, i32 2 acq_rel acquire
   %mine = extractvalue { i32, i1 } %begin, 1
@@ -208,12 +227,44 @@ done:
   ret i64 %now
 }
 
-define internal void @call_worker(ptr %slot) {
+; Keeps the sleeping worker %k off the core of its caller, until it is awake.
+define internal void @keep_apart(i64 %k) noinline {
+entry:
+  %others = alloca [16 x i64], align 16
+  %core = call i32 @sched_getcpu()
+  %few = icmp ult i32 %core, 1024
+  br i1 %few, label %ask, label %done
+ask:
+  %failed = call i32 @sched_getaffinity(i32 0, i64 128, ptr @cores)
+  %got = icmp eq i32 %failed, 0
+  br i1 %got, label %move, label %done
+move:
+  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr @cores, i64 128, i1 false)
+  %word.32 = lshr i32 %core, 6
+  %word = zext i32 %word.32 to i64
+  %word.p = getelementptr [16 x i64], ptr %others, i64 0, i64 %word
+  %before = load i64, ptr %word.p
+  %place.32 = and i32 %core, 63
+  %place = zext i32 %place.32 to i64
+  %bit = shl i64 1, %place
+  %rest = xor i64 %bit, -1
+  %without = and i64 %before, %rest
+  store i64 %without, ptr %word.p
+  %number.p = getelementptr [@MAX@ x i32], ptr @numbers, i64 0, i64 %k
+  %number = load atomic i32, ptr %number.p monotonic, align 4
+  %r = call i32 @sched_setaffinity(i32 %number, i64 128, ptr %others)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @call_worker(ptr %slot, i64 %k) {
 entry:
   %was = atomicrmw xchg ptr %slot, i32 1 acq_rel
   %asleep = icmp eq i32 %was, 3
   br i1 %asleep, label %wake, label %done
 wake:
+  call void @keep_apart(i64 %k)
   call void @futex(ptr %slot, i32 129, i32 1)
   br label %done
 done:
@@ -253,7 +304,7 @@ look:
   %asleep = icmp eq i32 %state, 3
   br i1 %asleep, label %call, label %next
 call:
-  call void @call_worker(ptr %slot)
+  call void @call_worker(ptr %slot, i64 %k)
   br label %next
 next:
   %k.next = add i64 %k, 1
@@ -355,7 +406,7 @@ post:
   %asleep = icmp eq i32 %is, 3
   br i1 %asleep, label %post.next, label %call
 call:
-  call void @call_worker(ptr %pslot)
+  call void @call_worker(ptr %pslot, i64 %p)
   br label %post.next
 post.next:
   %more.asleep = zext i1 %asleep to i64

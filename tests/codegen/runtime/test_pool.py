@@ -16,11 +16,11 @@ from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 
 # @count adds 1 to each element of the range; @nested runs @count inside the loop of another;
-# @slow sleeps in each index; @who writes the thread that ran each index.
+# @slow sleeps in each index; @who writes the number of the thread that ran each index.
 TEXT = r"""
 declare void @lw_parallel_for(ptr, ptr, i64)
 declare i32 @usleep(i32)
-declare i64 @pthread_self()
+declare i64 @syscall(i64, ...)
 
 define void @count(ptr %data, i64 %begin, i64 %end) {
 entry:
@@ -59,7 +59,7 @@ entry:
 loop:
   %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
   %r = call i32 @usleep(i32 2000)
-  %self = call i64 @pthread_self()
+  %self = call i64 (i64, ...) @syscall(i64 186)
   %p = getelementptr i64, ptr %data, i64 %i
   store i64 %self, ptr %p
   %next = add i64 %i, 1
@@ -114,6 +114,23 @@ def test_workers_that_sleep_are_woken(code):
         _run(code, "count", data, 64)
         time.sleep(0.001)
     assert (data == 50).all()
+
+
+@pytest.mark.parametrize("cores", [1, None])
+def test_woken_workers_may_run_where_their_caller_may(code, cores):
+    everywhere = os.sched_getaffinity(0)
+    pool.set_threads(3)
+    pool.configure(spin=0.0)
+    data = np.zeros(64, np.int64)
+    try:
+        os.sched_setaffinity(0, sorted(everywhere)[:cores])
+        for _ in range(5):
+            _run(code, "who", data, 12)  # long enough for all to wake
+            time.sleep(0.002)
+        took_part = {int(thread) for thread in data[:12]}
+        assert all(os.sched_getaffinity(t) == os.sched_getaffinity(0) for t in took_part)
+    finally:
+        os.sched_setaffinity(0, everywhere)
 
 
 @pytest.mark.parametrize("spin", [0.0, pool.SPIN_SECONDS])
