@@ -49,7 +49,8 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
             tiling.target
         ):
             c["non_temporal"] = tables["non_temporal"][-1]
-        if not tiling.gathers and tiling.group.bytes > tiling.target.l2:
+        in_order = not tiling.gathers and not _stores_across(tiling)
+        if in_order and tiling.group.bytes > tiling.target.l2:
             c["prefetch"] = max(p for p in tables["prefetch"] if p <= MAPS.lines_ahead)
         if blocks:
             _blocks(tiling, c)
