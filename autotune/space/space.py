@@ -343,12 +343,13 @@ def _runs_empty(tiling: Tiling) -> bool:
 
 
 def _cycles(variant: Variant) -> float:
-    """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
-    where one is made for few rows."""
+    """Estimated cycles of the main stages of all groups under the default choices. Copies are not
+    in it: infinite where one is made for few rows."""
     tiling, default = variant.tiling, variant.defaults[0]
     if tiling is None or tiling.transposes_for_few(default):
         return inf
-    return main_cycles(tiling, default)
+    others = [(o.tiling, o.defaults()[0]) for o in variant.others if o.tiling is not None]
+    return main_cycles(tiling, default) + sum(main_cycles(t, c) for t, c in others)
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:

@@ -348,9 +348,7 @@ class ValueEmitter:
                 continue
             start = iteration // count * count
             wide = min(count, self.ranges.get(name, (0, 0))[1] + 1 - start)
-            if (
-                wide * lanes.active * SPARSE_BLOCK < count * count
-            ):  # most of the block would be empty
+            if wide * lanes.active * SPARSE_BLOCK < count * count:  # most of it would be empty
                 continue
             apart = stride_along(flat, name)
             if apart is None:

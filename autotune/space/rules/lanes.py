@@ -161,9 +161,7 @@ class Lanes(Tiling):
         take 0.87 of the time of one.
         """
         group = self.group
-        if _transposed_operands(
-            group
-        ):  # the columns of a narrow matrix, and all of them read the same row
+        if _transposed_operands(group):  # columns of a narrow matrix, which read the same row
             return LANES.columns
         count = prod(self.extent(a) for a in group.shared)
         width = max(stage_points(s) for s in group.stages) // max(1, count)

@@ -62,9 +62,7 @@ class Mirror(Tile):
                 c["prefetch"] = max(p for p in tables["prefetch"] if p <= PRODUCTS.ahead)
             fitting = (b for b in tables["k_blocks"] if panel <= room * b)
             c["k_blocks"] = next(fitting, tables["k_blocks"][-1])
-            if parallel_depth(
-                self, c
-            ):  # rows of blocks are of unequal length: all blocks are shared
+            if parallel_depth(self, c):  # rows of blocks are of unequal length: all are shared
                 c["parallel"] = min(len(self.outer_axes) + 2, tables["parallel"][-1])
             candidates.append(c)
         return candidates
