@@ -107,13 +107,18 @@ class KernelModule:
     def text(self, operands: int, sizes: int) -> str:
         """Returns the text of the module of a kernel of so many operands and sizes."""
         declared = {c.partition("(")[0]: c for w in self.writers for c in sorted(w.calls)}
+        bodies = [w.text(linkage=self._linkage.get(w.name, "")) for w in self.writers]
+        functions = dict(self._functions)
+        for symbol, text in functions.items():  # what is called once is inlined
+            if " noinline " in text and sum(b.count(f"@{symbol}(") for b in bodies) == 1:
+                functions[symbol] = text.replace(" noinline ", " alwaysinline ", 1)
         parts = [
             "@lw_nowhere = internal global [64 x i8] zeroinitializer, align 64\n",
             "!0 = !{i32 1}\n",
             "\n".join(sorted(declared.values())) + "\n",
-            *(w.text(linkage=self._linkage.get(w.name, "")) for w in self.writers),
+            *bodies,
             packed_entry(self.name, operands, sizes),
-            *self._functions.values(),
+            *functions.values(),
         ]
         return "\n".join(parts)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from ...ir.dims import Dim, symbols
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, At, If, Loop, Sort, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
+from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.stride import stride_along
 
-__all__ = ["element_bytes", "is_below", "is_smooth", "mentions", "register_axis"]
+__all__ = ["element_bytes", "is_below", "is_long", "is_smooth", "mentions", "register_axis"]
+
+LONG_ITERATION = 32
+"""Instructions of an iteration from which on its loop need not be unrolled."""
 
 
 def element_bytes(stmt: Stmt) -> int:
@@ -41,6 +45,41 @@ def _moves_on(indices: Sequence[object], var: str) -> bool:
         return False
     steps = [stride_along(i, var) for i in indices if isinstance(i, int | Dim)]
     return all(s == 0 for s in steps[:-1]) and (not steps or steps[-1] in (0, 1))
+
+
+def is_long(loop: Loop, registers: Container[str], lanes: int) -> bool:
+    """True if the iterations of an unrolled loop, which only store, are long and share nothing: one
+    body in a loop is as fast as a copy for each, and a fraction of the code.
+
+    ``registers`` are buffers whose elements need constant indices; vectors have ``lanes``.
+    """
+    cost = 0.0
+    todo: list[tuple[Stmt, int, str]] = [(stmt, 1, "") for stmt in loop.body]
+    for stmt, times, lane in todo:
+        if isinstance(stmt, Store) and stmt.buffer not in registers:
+            nodes = list(walk(stmt.value))
+            cost += times * sum(SCALAR_OPS[n.name].cost for n in nodes if isinstance(n, Op))
+            if not all(_is_alike(node, loop.var, lane, registers) for node in nodes):
+                return False
+        elif isinstance(stmt, Loop) and stmt.kind == LoopKind.VECTORIZE:
+            vectors = -(-stmt.trips // lanes) if isinstance(stmt.extent, int) else 1
+            todo += [(inner, times * vectors, stmt.var) for inner in stmt.body]
+        elif isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
+            todo += [(inner, times * stmt.trips, lane) for inner in stmt.body]
+        else:
+            return False
+    return cost >= LONG_ITERATION
+
+
+def _is_alike(node: Expr, var: str, lane: str, registers: Container[str]) -> bool:
+    """True if the iterations of ``var`` have the same code for a node, and none in common."""
+    if isinstance(node, Index):
+        return not mentions(node.value, var)
+    if not isinstance(node, Read):
+        return True
+    if node.buffer in registers:
+        return not any(mentions(i, var) for i in node.indices)
+    return not lane or _moves_on(node.indices, lane)
 
 
 def mentions(expr: object, var: str) -> bool:

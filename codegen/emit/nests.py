@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from ...ir.dims import IntExpr, as_int, bounds
+from ...ir.dims import IntExpr, as_int, bounds, substitute, symbol
 from ...ir.errors import ScheduleError
-from ...ir.loop.expr import Read, walk
+from ...ir.loop.expr import Expr, Read, walk
 from ...ir.loop.kinds import Instruction, LoopKind, Scope
 from ...ir.loop.nest import (
     Accumulate,
@@ -33,14 +33,15 @@ from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import moves_by_sizes, stride_along
 from ...ir.schedule.limits import LIMITS
 from ..target import Target
-from .access import element_bytes, is_below, is_smooth, mentions, register_axis
+from .access import element_bytes, is_below, is_long, is_smooth, mentions, register_axis
+from .cover import SPARSE_BLOCK
 from .dots import emit_dot, store_interleaved
 from .memory import Env, Lanes, Place
 from .registers import SHORTEST, Registers, lanes_for
 from .scalars import literal
 from .tiles import TileSums, tile_sums
 from .together import joint_stores, store_together
-from .transpose import transpose
+from .transpose import transpose, transposing_function
 from .writer import FunctionWriter, Value
 from .writes import WriteEmitter
 
@@ -74,6 +75,7 @@ class NestEmitter(WriteEmitter):
         self.tiles: dict[str, TileSums] = {}  # buffers in tile registers
         self.stack_bytes = 0
         self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
+        self.blocks: dict[tuple[str, int], Value] = {}  # rows of blocks, by type and count
         self.native = target.lanes(4)
         # Caches by the identity of a statement: unrolled loops emit it many times.
         self.moving: dict[int, frozenset[str]] = {}
@@ -192,7 +194,10 @@ class NestEmitter(WriteEmitter):
         if stmt.kind == LoopKind.VECTORIZE:
             self.vector_loop(stmt, env)
         elif stmt.kind == LoopKind.UNROLL:
-            if self.transposed_stores(stmt, env):
+            if self.transposed_stores(stmt, env) or self.transposed_copy(stmt, env):
+                return
+            if is_long(stmt, self.registers, self.native):
+                self.serial_loop(stmt, env)
                 return
             for i in range(as_int(stmt.extent)):
                 self.body(stmt.body, env.bind(stmt.var, i))
@@ -224,51 +229,139 @@ class NestEmitter(WriteEmitter):
         """Emits an unrolled loop whose iterations store vectors with strided lanes at adjacent
         elements: transposes the vectors of several iterations in registers and stores them whole.
 
-        Returns False, and emits nothing, if the loop does not have this form.
+        Vectors that are long to compute, or lie in memory, become the rows of a block there, which
+        one function transposes. Returns False, and emits nothing, if the loop does not have this
+        form.
         """
-        inner = stmt.body[0] if len(stmt.body) == 1 else None
-        if not isinstance(inner, Loop) or inner.kind != LoopKind.VECTORIZE:
+        inner = _only_vectors(stmt)
+        if inner is None:
             return False
-        count, width = stmt.trips, inner.extent
-        if count < 2 or not isinstance(width, int):
-            return False
-        lanes = self._lanes_for(width)
+        lanes = self._lanes_for(inner.trips)
         stores: list[tuple[Store, Place, IntExpr]] = []
         for store in inner.body:
             if not isinstance(store, Store) or store.buffer not in self.places or lanes == 1:
                 return False
             place = self.places[store.buffer]
             flat = self.memory.flat_index(place, store.indices)
-            stride = self.memory.lane_stride(flat, Env({}, Lanes(inner.var, 0, lanes, lanes)))
-            if (
-                stride in (0, 1)
-                or (stride is None and not moves_by_sizes(flat, inner.var))
-                or stride_along(flat, stmt.var) != 1
-                or place.buffer.dtype.is_bool
-            ):
+            if place.buffer.dtype.is_bool or not _is_transposed(flat, inner.var, stmt.var):
                 return False
             stores.append((store, place, flat))
         stored = {store.buffer for store, _, _ in stores}
         read = {n.buffer for s, _, _ in stores for n in walk(s.value) if isinstance(n, Read)}
         if len(stored) < len(stores) or stored & read:
             return False
-        for offset in range(0, width, lanes):
-            active = min(lanes, width - offset)
-            inside = Env(env.values, Lanes(inner.var, offset, lanes, active))
+        for inside in self.vectors_of(inner, env, lanes, least=lanes):
+            assert inside.lanes is not None
             for store, place, flat in stores:
-                for start in range(0, count, lanes):
-                    block = range(start, min(start + lanes, count))
+                for start in range(0, stmt.trips, lanes):
+                    count = min(lanes, stmt.trips - start)
+                    columns = self._rows(place, flat, inner.var, inside.bind(stmt.var, start))
+                    block = self._in_memory(store.value, stmt, inside, start)
+                    if block is not None:
+                        shape = (count, inside.lanes.active)
+                        self._transpose(place, lanes, shape, block, columns)
+                        continue
                     rows = [
                         self.w.splat(self.value(store.value, inside.bind(stmt.var, t)), lanes)
-                        for t in block
+                        for t in range(start, start + count)
                     ]
-                    columns = transpose(self.w, rows)
-                    for lane, column in enumerate(columns[:active]):
-                        address = self.memory.address(
-                            place, flat, inside.lane(lane).bind(stmt.var, start)
-                        )
-                        self.memory.store(place, address, column, len(block))
+                    for lane, column in enumerate(transpose(self.w, rows)[: inside.lanes.active]):
+                        here = inside.lane(lane).bind(stmt.var, start)
+                        address = self.memory.address(place, flat, here)
+                        self.memory.store(place, address, column, count)
         return True
+
+    def _in_memory(
+        self, value: Expr, loop: Loop, env: Env, start: int
+    ) -> tuple[Value, Value] | None:
+        """Returns the rows of a block in memory, which are the values of iterations from ``start``
+        on; None if they are rather held in registers."""
+        assert env.lanes is not None
+        lanes, count = env.lanes.lanes, min(env.lanes.lanes, loop.trips - start)
+        if isinstance(value, Read):
+            place, indices = self.places.get(value.buffer), value.plain_indices
+            if place is None or len(indices) < len(value.indices) or count < SHORTEST:
+                return None
+            flat = self.memory.flat_index(place, indices)
+            if stride_along(flat, env.lanes.var) != 1 or stride_along(flat, loop.var) is None:
+                return None
+            return self._rows(place, flat, loop.var, env.bind(loop.var, start))
+        if not is_long(loop, self.registers, self.native):
+            return None
+        type, size = value.dtype.llvm, lanes * value.dtype.bytes
+        key = (type, count)
+        if key not in self.blocks:
+            self.blocks[key] = self.w.alloca(type, lanes * count)
+
+        def row(index: Value, _: dict[str, Value]) -> dict[str, Value]:
+            at = self.w.offset(self.blocks[key], type, self.w.scale(index, lanes), 0)
+            index = self.w.add(index, self.w.int(start))
+            wide = self.w.splat(self.value(value, env.bind(loop.var, index)), lanes)
+            self.w.line(f"store {wide}, {at}, align {size}")
+            return {}
+
+        self.w.loop(count, {}, row)
+        return self.blocks[key], self.w.int(size)
+
+    def transposed_copy(self, stmt: Loop, env: Env) -> bool:
+        """Emits an unrolled loop whose iterations copy vectors with strided lanes from adjacent
+        elements, which are the rows of blocks. False, and nothing, if it does not have this form.
+        """
+        inner = _only_vectors(stmt)
+        store = inner.body[0] if inner is not None and len(inner.body) == 1 else None
+        if inner is None or not isinstance(store, Store) or store.stream:
+            return False
+        read, place = store.value, self.places.get(store.buffer)
+        source = self.places.get(read.buffer) if isinstance(read, Read) else None
+        if not isinstance(read, Read) or place is None or source is None or source is place:
+            return False
+        indices = read.plain_indices
+        if len(indices) < len(read.indices) or place.buffer.dtype.is_bool:
+            return False
+        flat = self.memory.flat_index(source, indices)
+        to = self.memory.flat_index(place, store.indices)
+        # The copy is transposed where the source is not, with the loops in each other's place.
+        if not (_is_transposed(flat, inner.var, stmt.var) and stride_along(to, inner.var) == 1):
+            return False
+        if stride_along(to, stmt.var) is None and not moves_by_sizes(to, stmt.var):
+            return False
+        blocks: list[tuple[Env, int]] = []
+        for inside in self.vectors_of(inner, env, self._lanes_for(inner.trips)):
+            assert inside.lanes is not None
+            for start in range(0, stmt.trips, inside.lanes.lanes):
+                count = min(inside.lanes.lanes, stmt.trips - start)
+                if count * inside.lanes.active * SPARSE_BLOCK < inside.lanes.lanes**2:
+                    return False
+                blocks.append((inside.bind(stmt.var, start), count))
+        for inside, count in blocks:
+            assert inside.lanes is not None
+            rows = self._rows(source, flat, inner.var, inside)
+            columns = self._rows(place, to, stmt.var, inside)
+            shape = (inside.lanes.active, count)
+            self._transpose(place, inside.lanes.lanes, shape, rows, columns)
+        return True
+
+    def _rows(self, place: Place, flat: IntExpr, var: str, env: Env) -> tuple[Value, Value]:
+        """The address of an element, and how many bytes further it is in the next iteration."""
+        step = substitute(flat, {var: symbol(var) + 1}) - flat
+        address = self.memory.address(place, flat, env)
+        return address, self.memory.index(step * place.buffer.dtype.bytes, env)
+
+    def _transpose(
+        self,
+        place: Place,
+        lanes: int,
+        shape: tuple[int, int],
+        rows: tuple[Value, Value],
+        columns: tuple[Value, Value],
+    ) -> None:
+        """Calls the function that copies a block to its transposed one in ``place``."""
+        dtype = place.buffer.dtype
+        symbol, text, declarations = transposing_function(self.target, dtype, lanes, *shape)
+        self.scalars.functions[symbol] = text
+        self.w.calls |= declarations
+        self.w.line(f"call void @{symbol}({', '.join(map(str, (*rows, *columns)))})")
+        place.version += 1
 
     def serial_loop(self, stmt: Loop, env: Env) -> None:
         written = {s.buffer for s in self._writes(stmt.body)}
@@ -468,3 +561,18 @@ class NestEmitter(WriteEmitter):
         )
         self.ranges = ranges
         self.touch(written)
+
+
+def _only_vectors(loop: Loop) -> Loop | None:
+    """The vector loop that is all of the body of a loop with several iterations."""
+    inner = loop.body[0] if len(loop.body) == 1 and loop.trips > 1 else None
+    if isinstance(inner, Loop) and inner.kind == LoopKind.VECTORIZE:
+        return inner if isinstance(inner.extent, int) else None
+    return None
+
+
+def _is_transposed(flat: IntExpr, lanes: str, iterations: str) -> bool:
+    """True if an index moves by one in an iteration, and by more from lane to lane."""
+    stride = stride_along(flat, lanes)
+    far = moves_by_sizes(flat, lanes) if stride is None else stride not in (0, 1)
+    return far and stride_along(flat, iterations) == 1

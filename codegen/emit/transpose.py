@@ -1,15 +1,55 @@
-"""Transposing blocks of vectors in registers."""
+"""Transposing blocks of vectors in registers, and of elements in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
-from ...ir.dtype import LLVM_TYPES
+from ...ir.dtype import LLVM_TYPES, DType
+from ...ir.loop.prim import Buffer
+from ..llvm_text import overload
+from ..target import Target
+from .memory import Memory, Place
 from .writer import FunctionWriter, Value
 
-__all__ = ["transpose"]
+__all__ = ["transpose", "transposing_function"]
 
 ZIPPED_BYTES = 16  # of a vector whose halves can be zipped with another's by one instruction
+
+
+@cache
+def transposing_function(
+    target: Target, dtype: DType, lanes: int, rows: int, columns: int
+) -> tuple[str, str, frozenset[str]]:
+    """Returns the symbol, the text and the declarations of a function that copies ``rows`` rows of
+    ``columns`` elements, neither more than ``lanes``, to ``columns`` rows of ``rows`` elements.
+
+    Its parameters are the addresses of the first rows, each followed by the bytes between rows.
+    """
+    symbol = f"lw_transpose.{overload(dtype.llvm, lanes)}.{rows}.{columns}"
+    params = "ptr %from, i64 %stride, ptr %to, i64 %pitch"
+    w = FunctionWriter(symbol, params, attributes="noinline nounwind")
+    memory, buffer = Memory(w, target), Buffer("block", (rows, columns), dtype)
+    source, copy = Value("%from", "ptr"), Value("%to", "ptr")
+    place = Place(buffer, source, False)
+    read = _apart(w, source, Value("%stride", "i64"), rows)
+    block = transpose(w, [memory.load(place, at, lanes, columns) for at in read])
+    place = Place(buffer, copy, True)
+    written = _apart(w, copy, Value("%pitch", "i64"), columns)
+    for at, column in zip(written, block):
+        memory.store(place, at, column, rows)
+    return symbol, w.text(linkage="internal "), frozenset(w.calls)
+
+
+def _apart(w: FunctionWriter, base: Value, step: Value, count: int) -> list[Value]:
+    """Addresses ``step`` bytes apart; x86 has address modes for three of four."""
+    places: list[Value] = []
+    for n in range(count):
+        if n % 4 == 0:
+            base = w.offset(base, "i32", step, 0) if n else base
+        index = w.scale(step, 3) if n % 4 == 3 else step
+        places.append(w.offset(base, "i16" if n % 4 == 2 else "i8", index, 0) if n % 4 else base)
+    return places
 
 
 def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
