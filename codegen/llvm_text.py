@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 from ..ir.dtype import LLVM_TYPES
 
@@ -19,6 +20,7 @@ def float_literal(value: float, type: str) -> str:
     return f"0x{struct.unpack('Q', struct.pack('d', rounded(value, type)))[0]:016X}"
 
 
+@cache
 def overload(type: str, lanes: int = 1) -> str:
     """The suffix of an intrinsic on vectors of a type: ``f32``, ``v16f32``, ``v4i64``."""
     row = LLVM_TYPES.get(type)

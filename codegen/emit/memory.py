@@ -308,15 +308,8 @@ class Memory:
         depth = self._load_depth(place, max(address.depth, mask.depth))
         align = place.buffer.dtype.bytes
         rest = f"{full} zeroinitializer" if other is None else str(self.w.splat(other, lanes))
-        return self.w.pure(
-            ("masked", address.name, mask.name, rest, full, self.version(place)),
-            lambda name: (
-                f"{name} = call {full} @{symbol}(ptr align {align} {address.name}, {mask}, {rest})"
-            ),
-            place.type,
-            lanes,
-            depth,
-        )
+        text = f"call {full} @{symbol}(ptr align {align} {address.name}, {mask}, {rest})"
+        return self.w.pure(text, place.type, lanes, depth, self.version(place))
 
     def version(self, place: Place) -> object:
         """Returns a key that differs between loads of a place before and after a write to it."""
@@ -327,23 +320,14 @@ class Memory:
 
     def _load(self, place: Place, address: Value, lanes: int) -> Value:
         full = place.type if lanes == 1 else f"<{lanes} x {place.type}>"
-        return self.w.pure(
-            ("load", address.name, full, self.version(place)),
-            lambda name: f"{name} = load {full}, {address}, align {place.buffer.dtype.bytes}",
-            place.type,
-            lanes,
-            self.w.depth if place.written else max(address.depth, self.w.guard_depth),
-        )
+        depth = self._load_depth(place, address.depth)
+        text = f"load {full}, {address}, align {place.buffer.dtype.bytes}"
+        return self.w.pure(text, place.type, lanes, depth, self.version(place))
 
     def load_word(self, place: Place, address: Value) -> Value:
         """Four neighbouring bytes as one int32."""
-        return self.w.pure(
-            ("word", address.name, self.version(place)),
-            lambda name: f"{name} = load i32, {address}, align 1",
-            "i32",
-            1,
-            self._load_depth(place, address.depth),
-        )
+        depth = self._load_depth(place, address.depth)
+        return self.w.pure(f"load i32, {address}, align 1", "i32", 1, depth, self.version(place))
 
     def _from_memory(self, place: Place, value: Value) -> Value:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value

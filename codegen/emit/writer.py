@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import field
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from ...ir.dataclass import dataclass
@@ -64,6 +65,14 @@ _SCALES = (1, 2, 4, 8)
 _LIKELY = '!prof !{!"branch_weights", i32 1000000, i32 1}'
 
 
+@cache
+def _mask(lanes: tuple[int, ...]) -> str:
+    """The literal of a shuffle's mask."""
+    if not any(lanes):
+        return f"<{len(lanes)} x i32> zeroinitializer"
+    return f"<{len(lanes)} x i32> <{', '.join(f'i32 {l}' for l in lanes)}>"
+
+
 class FunctionWriter:
     """One function under construction; ``levels[0]`` is its entry block.
 
@@ -100,16 +109,15 @@ class FunctionWriter:
 
     # -- instructions --------------------------------------------------------------------------
 
-    def pure(
-        self, key: Hashable, text: Callable[[str], str], type: str, lanes: int, depth: int
-    ) -> Value:
-        """A value without effects, written once, at ``depth``. ``text(name)`` is the line."""
+    def pure(self, text: str, type: str, lanes: int, depth: int, key: Hashable = None) -> Value:
+        """A value without effects, written once, at ``depth``: equal texts and keys are one value.
+        A ``key`` tells texts apart that depend on what is in memory."""
         level = self.levels[depth]
-        value = level.values.get(key)
+        number: Hashable = text if key is None else (text, key)
+        value = level.values.get(number)
         if value is None:
-            value = Value(self.fresh(), type, lanes, depth)
-            level.code.append("  " + text(value.name))
-            level.values[key] = value
+            value = level.values[number] = Value(self.fresh(), type, lanes, depth)
+            level.code.append(f"  {value.name} = {text}")
         return value
 
     def op(self, opcode: str, *args: Value, type: str | None = None) -> Value:
@@ -121,15 +129,8 @@ class FunctionWriter:
             names = f"{names}, {a.name}"
             if a.depth > depth:
                 depth = a.depth
-        # The commonest of all instructions, so ``pure`` is inlined here.
-        key = (opcode, names, first.type, first.lanes)
-        level = self.levels[depth]
-        value = level.values.get(key)
-        if value is None:
-            value = Value(self.fresh(), type or first.type, first.lanes, depth)
-            level.code.append(f"  {value.name} = {opcode} {first.full_type} {names}")
-            level.values[key] = value
-        return value
+        text = f"{opcode} {first.full_type} {names}"
+        return self.pure(text, type or first.type, first.lanes, depth)
 
     def note(self, key: Hashable, depth: int, value: Any) -> None:
         """Keeps something made of values, for as long as the values at ``depth`` may be used."""
@@ -145,28 +146,17 @@ class FunctionWriter:
     def convert(self, opcode: str, value: Value, type: str) -> Value:
         """``opcode from-type value to type`` on every lane."""
         to = Value("", type, value.lanes).full_type
-        return self.pure(
-            (opcode, value.name, value.full_type, type),
-            lambda name: f"{name} = {opcode} {value} to {to}",
-            type,
-            value.lanes,
-            value.depth,
-        )
+        return self.pure(f"{opcode} {value} to {to}", type, value.lanes, value.depth)
 
     def select(
         self, condition: Value, then: Value, orelse: Value, *, is_likely: bool = False
     ) -> Value:
         """``then`` or ``orelse``; an ``is_likely`` condition becomes a jump, which is predicted,
         so that what uses ``then`` waits for neither of the others."""
-        args = (condition, then, orelse)
         end = f", {_LIKELY}" if is_likely else ""
-        return self.pure(
-            ("select", *(a.name for a in args), then.full_type),
-            lambda name: f"{name} = select {', '.join(map(str, args))}{end}",
-            then.type,
-            then.lanes,
-            max(a.depth for a in args),
-        )
+        depth = max(condition.depth, then.depth, orelse.depth)
+        text = f"select {condition}, {then}, {orelse}{end}"
+        return self.pure(text, then.type, then.lanes, depth)
 
     def call(self, symbol: str, *args: Value, type: str, lanes: int, flags: str = "") -> Value:
         """Emits a call of a function without effects; intrinsics are declared as well."""
@@ -175,24 +165,16 @@ class FunctionWriter:
             self._declared.add(symbol)
             signature = ", ".join(a.full_type for a in args)
             self.calls.add(f"declare {result} @{symbol}({signature})")
-        return self.pure(
-            ("call", symbol, *[a.name for a in args]),
-            lambda name: (
-                f"{name} = call {flags}{result} @{symbol}({', '.join([str(a) for a in args])})"
-            ),
-            type,
-            lanes,
-            max((a.depth for a in args), default=0),
-        )
+        text = f"call {flags}{result} @{symbol}({', '.join([str(a) for a in args])})"
+        return self.pure(text, type, lanes, max([a.depth for a in args], default=0))
 
     def intrinsic(self, name: str, *args: Value, extra: str = "") -> Value:
         """An overloaded intrinsic of the operands' type, such as ``llvm.sqrt``."""
         first = args[0]
         symbol = f"llvm.{name}.{overload(first.type, first.lanes)}"
-        if not extra:
-            return self.call(symbol, *args, type=first.type, lanes=first.lanes)
-        flag = Value(extra, "i1")
-        return self.call(symbol, *args, flag, type=first.type, lanes=first.lanes)
+        if extra:
+            args = (*args, Value(extra, "i1"))
+        return self.call(symbol, *args, type=first.type, lanes=first.lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
         """The scalar in every lane."""
@@ -202,52 +184,20 @@ class FunctionWriter:
             raise ScheduleError(f"a vector of {value.lanes} lanes is used as one of {lanes}")
         if not value.name.startswith("%"):
             return Value(f"splat ({value})", value.type, lanes)
-        wide = Value("", value.type, lanes).full_type
-        one = self.pure(
-            ("insert0", value.name, lanes),
-            lambda name: f"{name} = insertelement {wide} poison, {value}, i64 0",
-            value.type,
-            lanes,
-            value.depth,
-        )
-        return self.pure(
-            ("splat", value.name, lanes),
-            lambda name: (
-                f"{name} = shufflevector {one}, {wide} poison, <{lanes} x i32> zeroinitializer"
-            ),
-            value.type,
-            lanes,
-            value.depth,
-        )
+        one = self.insert(Value("poison", value.type, lanes), value, 0)
+        return self.shuffle(one, one._replace(name="poison", depth=0), (0,) * lanes)
 
     def extract(self, vector: Value, lane: int) -> Value:
-        return self.pure(
-            ("extract", vector.name, lane),
-            lambda name: f"{name} = extractelement {vector}, i64 {lane}",
-            vector.type,
-            1,
-            vector.depth,
-        )
+        return self.pure(f"extractelement {vector}, i64 {lane}", vector.type, 1, vector.depth)
 
     def insert(self, vector: Value, element: Value, lane: int) -> Value:
-        return self.pure(
-            ("insert", vector.name, vector.full_type, element.name, lane),
-            lambda name: f"{name} = insertelement {vector}, {element}, i64 {lane}",
-            vector.type,
-            vector.lanes,
-            max(vector.depth, element.depth),
-        )
+        text = f"insertelement {vector}, {element}, i64 {lane}"
+        return self.pure(text, vector.type, vector.lanes, max(vector.depth, element.depth))
 
     def shuffle(self, a: Value, b: Value, lanes: tuple[int, ...]) -> Value:
         """Lanes picked from ``a`` followed by ``b``."""
-        mask = ", ".join(f"i32 {l}" for l in lanes)
-        return self.pure(
-            ("shuffle", a.name, b.name, a.full_type, lanes),
-            lambda name: f"{name} = shufflevector {a}, {b}, <{len(lanes)} x i32> <{mask}>",
-            a.type,
-            len(lanes),
-            max(a.depth, b.depth),
-        )
+        text = f"shufflevector {a}, {b}, {_mask(lanes)}"
+        return self.pure(text, a.type, len(lanes), max(a.depth, b.depth))
 
     def fence(self, value: Value) -> Value:
         """Returns the value behind an ``arithmetic.fence`` if it is a float: LLVM does not optimise
@@ -260,13 +210,7 @@ class FunctionWriter:
     def words(self, value: Value) -> Value:
         """A vector of bytes as one of int32."""
         lanes = value.lanes // 4
-        return self.pure(
-            ("words", value.name),
-            lambda name: f"{name} = bitcast {value} to <{lanes} x i32>",
-            "i32",
-            lanes,
-            value.depth,
-        )
+        return self.pure(f"bitcast {value} to <{lanes} x i32>", "i32", lanes, value.depth)
 
     def line(self, text: str) -> None:
         """Emits an instruction with an effect, at the current place."""
@@ -338,16 +282,8 @@ class FunctionWriter:
 
     def _gep(self, base: Value, type: str, index: Value) -> Value:
         depth = base.depth if base.depth >= index.depth else index.depth
-        level = self.levels[depth]
-        key = ("gep", base.name, type, index.name)
-        value = level.values.get(key)
-        if value is None:  # as common as the ones of ``op``
-            value = Value(self.fresh(), "ptr", 1, depth)
-            level.code.append(
-                f"  {value.name} = getelementptr {type}, ptr {base.name}, i64 {index.name}"
-            )
-            level.values[key] = value
-        return value
+        text = f"getelementptr {type}, ptr {base.name}, i64 {index.name}"
+        return self.pure(text, "ptr", 1, depth)
 
     # -- control flow --------------------------------------------------------------------------
 
