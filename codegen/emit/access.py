@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from math import copysign
 
 from ...ir.dims import Dim, symbols
-from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
+from ...ir.loop.expr import Const, Expr, Index, Op, Read, const, op, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, At, If, Loop, Sort, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.stride import stride_along
 
-__all__ = ["element_bytes", "is_below", "is_long", "is_smooth", "mentions", "register_axis"]
+__all__ = [
+    "element_bytes",
+    "is_below",
+    "is_long",
+    "is_smooth",
+    "limited",
+    "mentions",
+    "register_axis",
+]
 
 LONG_ITERATION = 32
 """Instructions of an iteration from which on its loop need not be unrolled."""
@@ -82,6 +91,11 @@ def _is_alike(node: Expr, var: str, lane: str, registers: Container[str]) -> boo
     return not lane or _moves_on(node.indices, lane)
 
 
+def is_zero(expr: Expr) -> bool:
+    """True for the constant whose bits are zero."""
+    return isinstance(expr, Const) and expr.value == 0 and copysign(1, expr.value) > 0
+
+
 def mentions(expr: object, var: str) -> bool:
     """True if a loop variable stands in an index."""
     return isinstance(expr, Dim) and var in symbols(expr)
@@ -107,6 +121,25 @@ def is_below(value: Expr, extent: int) -> bool:
         masks = [a.value for a in value.args if isinstance(a, Const)]
         return any(0 <= mask < extent for mask in masks)
     return False
+
+
+def limited(index: Expr) -> tuple[Expr, int] | None:
+    """Returns ``x`` and ``n`` if an index is ``minimum(maximum(y, 0), n - 1)``, where ``y`` is
+    ``x``, or counts a negative ``x`` from the end."""
+    if not (isinstance(index, Op) and index.name == "minimum"):
+        return None
+    low, last = index.args
+    if not (isinstance(low, Op) and low.name == "maximum" and isinstance(last, Const)):
+        return None
+    counted, zero = low.args
+    if not (isinstance(zero, Const) and zero.value == 0):
+        return None
+    if isinstance(counted, Op) and counted.name == "where":
+        below, _, free = counted.args
+        if below is not op("less", free, const(0, free.dtype)):
+            return None
+        counted = free
+    return counted, int(last.value) + 1
 
 
 def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | None:

@@ -85,7 +85,7 @@ class Memory:
         self.target = target
         self.ranges: dict[str, tuple[int, int]] = {}  # of the variables of loops
         self.strides: dict[tuple[int, str], tuple[Dim, int | None]] = {}  # by an index's identity
-        self.flat: dict[tuple[str, tuple[IntExpr, ...], tuple[IntExpr, ...]], IntExpr] = {}
+        self.flat: dict[tuple[int, int], tuple[object, object, IntExpr]] = {}  # by that of both
         self.linear: dict[int, tuple[Dim, _Linear | None]] = {}  # by an index's identity
         self.sums: dict[tuple[tuple[str, int], ...], Value] = {}  # by names and factors
         self.moved: dict[object, Value] = {}  # by the base, names and factors
@@ -94,11 +94,12 @@ class Memory:
 
     def flat_index(self, place: Place, indices: tuple[IntExpr, ...]) -> IntExpr:
         """The position of an element counted from the start of the buffer."""
-        key = (place.buffer.name, place.buffer.shape, indices)
-        index = self.flat.get(key)
-        if index is None:
-            index = self.flat[key] = flat_index(place.buffer, indices)
-        return index
+        buffer = place.buffer
+        entry = self.flat.get((id(buffer), id(indices)))
+        if entry is None:
+            entry = buffer, indices, flat_index(buffer, indices)
+            self.flat[id(buffer), id(indices)] = entry
+        return entry[2]
 
     def lane_stride(self, flat: IntExpr, env: Env) -> int | None:
         """Returns the distance of the index from lane to lane, or None if it is not constant."""

@@ -8,6 +8,7 @@ of its own that the thread pool calls with a range of iterations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ...ir.dims import IntExpr, as_int, bounds, substitute, symbol
@@ -80,6 +81,7 @@ class NestEmitter(WriteEmitter):
         # Caches by the identity of a statement: unrolled loops emit it many times.
         self.moving: dict[int, frozenset[str]] = {}
         self.joining: dict[int, bool] = {}  # by the identity of a vector loop
+        self.vectors: dict[tuple[int, int, int], tuple[Loop, list[Lanes]]] = {}  # and by lanes
         self.writes: dict[int, Sequence[Store | Accumulate | Sort]] = {}  # by that of a body
         self.joint: dict[int, dict[int, tuple[Loop, ...]]] = {}
 
@@ -412,18 +414,23 @@ class NestEmitter(WriteEmitter):
         last vector has no more than ``lanes`` and no fewer than ``least`` lanes."""
         width = self._most(stmt.extent)
         self.ranges[stmt.var] = (0, width - 1)
-        held = [self.registers[n].width for n in self._moving_with(stmt) & set(self.registers)]
-        most = max([width, *held])  # the last vectors of the registers' rows are as short
-        vectors: list[Env] = []
-        for offset in range(0, width, lanes):
-            count = lanes_for(most - offset, lanes, min(lanes, least))
-            mask = None
-            if not isinstance(stmt.extent, int):
-                left = self.memory.index(stmt.extent - offset, env)
-                mask = self.memory.lanes_before(left, count)
-            active = min(count, width - offset)
-            vectors.append(Env(env.values, Lanes(stmt.var, offset, count, active, mask)))
-        return vectors
+        key = (id(stmt), lanes, least)
+        kept, vectors = self.vectors.get(key, (None, []))
+        if kept is None:
+            held = [self.registers[n].width for n in self._moving_with(stmt) & set(self.registers)]
+            most = max([width, *held])  # the last vectors of the registers' rows are as short
+            self.vectors[key] = stmt, vectors
+            for offset in range(0, width, lanes):
+                count = lanes_for(most - offset, lanes, min(lanes, least))
+                vectors.append(Lanes(stmt.var, offset, count, min(count, width - offset)))
+        if isinstance(stmt.extent, int):
+            return [Env(env.values, lanes) for lanes in vectors]
+        masked: list[Env] = []
+        for vector in vectors:
+            left = self.memory.index(stmt.extent - vector.offset, env)
+            mask = self.memory.lanes_before(left, vector.lanes)
+            masked.append(Env(env.values, replace(vector, mask=mask)))
+        return masked
 
     def _joins(self, stmt: Loop) -> bool:
         """True if a vector loop adds its lanes up."""

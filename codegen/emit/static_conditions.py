@@ -53,6 +53,15 @@ class StaticConditions:
             value += coefficient * iteration
         return _compared(condition.name, value, stride, lanes)
 
+    def deciding(self, expr: Op, env: Env) -> Expr | None:
+        """The operand that a conjunction or disjunction is equal to, as the other is constant."""
+        if expr.name in ("logical_and", "logical_or"):
+            for one, other in (expr.args, expr.args[::-1]):
+                sure = self.mask(one, env)
+                if sure is not None and {*sure} == {expr.name == "logical_and"}:
+                    return other
+        return None
+
     def _difference(self, condition: Op) -> _Linear | None:
         """Returns left - right as coefficients and a constant; None if it is not linear."""
         entry = self.differences.get(id(condition))

@@ -8,11 +8,11 @@ from typing import TypeAlias, cast
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
-from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, const, op, walk
+from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
-from .access import mentions
+from .access import is_zero, limited, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
 from .registers import Registers
@@ -45,7 +45,8 @@ class ValueEmitter:
         self.static = StaticConditions()
         self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
         self.chosen: list[tuple[Expr, bool]] = []  # branches around the code
-        self.register_keys: dict[object, IntExpr] = {}
+        # By identities, of objects that are kept, and the layout of the registers.
+        self.register_keys: dict[tuple[int, ...], tuple[object, object, IntExpr]] = {}
         self.literals: dict[int, tuple[Const, Value]] = {}  # by the identity of the Const
         self.inside: dict[object, bool] = {}  # by a read's identity, shape and variables' ranges
         self.names: dict[int, list[str]] = {}  # the variables of a read, by its identity
@@ -97,7 +98,8 @@ class ValueEmitter:
         if expr.name == "where":
             constant = self.static.mask(expr.args[0], env) is not None
             return () if constant or self._needs_guard(expr) else expr.args
-        return expr.args
+        deciding = self.static.deciding(expr, env)
+        return expr.args if deciding is None else (deciding,)
 
     def _compute(
         self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -121,15 +123,33 @@ class ValueEmitter:
                 return self._choice(expr, test.name == "true", env, guard, memo)
             if guard is None:
                 self.conditions[test.name] = expr.args[0]
+            if self._is_zero_outside(expr.args[1]) and is_zero(expr.args[2]):
+                return self.value(expr.args[1], env, self._both(guard, test), memo)
             inverse = self.scalars.apply(
                 "logical_not", [test], [expr.args[0].dtype], expr.args[0].dtype
             )
-            then = self.value(expr.args[1], env, self._both(guard, test), memo)
-            orelse = self.value(expr.args[2], env, self._both(guard, inverse), memo)
-            args = [test, then, orelse]
-        else:
-            args = [self.value(a, env, guard, memo) for a in expr.args]
+            return self._choice_of(expr, test, inverse, env, guard, memo)
+        deciding = self.static.deciding(expr, env)
+        if deciding is not None:
+            return self.value(deciding, env, guard, memo)
+        args = [self.value(a, env, guard, memo) for a in expr.args]
         return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
+
+    def _choice_of(
+        self,
+        expr: Op,
+        test: Value,
+        inverse: Value,
+        env: Env,
+        guard: Value | None,
+        memo: dict[object, Value],
+    ) -> Value:
+        """A ``where`` whose branches are computed where they are chosen."""
+        then = self.value(expr.args[1], env, self._both(guard, test), memo)
+        orelse = self.value(expr.args[2], env, self._both(guard, inverse), memo)
+        return self.scalars.apply(
+            "where", [test, then, orelse], [a.dtype for a in expr.args], expr.dtype
+        )
 
     def _choice(
         self, expr: Op, then: bool, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -159,12 +179,7 @@ class ValueEmitter:
                 return some
         test = self.memory.mask_of(sure)
         inverse = self.memory.mask_of(tuple(not s for s in sure))
-        args = [
-            test,
-            self.value(then, env, self._both(guard, test), memo),
-            self.value(orelse, env, self._both(guard, inverse), memo),
-        ]
-        return self.scalars.apply("where", args, [a.dtype for a in expr.args], expr.dtype)
+        return self._choice_of(expr, test, inverse, env, guard, memo)
 
     def _read_some(
         self, node: Read, env: Env, wanted: tuple[bool, ...], other: Value
@@ -215,6 +230,10 @@ class ValueEmitter:
         lanes = max(guard.lanes, test.lanes)
         return self.w.op("and", self.w.splat(guard, lanes), self.w.splat(test, lanes))
 
+    def _is_zero_outside(self, expr: Expr) -> bool:
+        """True if an expression under a guard is zero where that does not hold."""
+        return isinstance(expr, Read) and expr.buffer in self.places and not self._inside(expr)
+
     def _needs_guard(self, expr: Op) -> bool:
         return any(not self._inside(n) for a in expr.args[1:] for n in self._reads_below(a))
 
@@ -248,9 +267,8 @@ class ValueEmitter:
     def _is_inside(self, node: Read, buffer: Buffer) -> bool:
         for i, size in zip(node.indices, buffer.shape, strict=True):
             if not isinstance(i, int | Dim):
-                limited = _limited(i)
-                least = bounds(size, {})
-                if limited is None or least is None or not 0 < limited[1] <= least[0]:
+                limits, least = limited(i), bounds(size, {})
+                if limits is None or least is None or not 0 < limits[1] <= least[0]:
                     return False
                 if not all(self._inside(inner) for inner in self._reads_below(i)):
                     return False
@@ -503,14 +521,14 @@ class ValueEmitter:
     ) -> Value:
         """The value of an index from data. One that is limited to the range of its axis is nearly
         always in that range: a load must not wait for the limits."""
-        limited = self.value(index, env, guard, memo)
-        inside = _limited(index)
-        if inside is None or limited.lanes > 1 or guard is not None:
-            return limited
+        within = self.value(index, env, guard, memo)
+        inside = limited(index)
+        if inside is None or within.lanes > 1 or guard is not None:
+            return within
         free, size = inside
         place = self.value(free, env, guard, memo)
         fits = self.w.op("icmp ult", place, self.w.int(size), type="i1")
-        return self.w.select(fits, place, limited, is_likely=True)
+        return self.w.select(fits, place, within, is_likely=True)
 
     def _sum(self, values: list[Value]) -> Value:
         total = values[0]
@@ -558,34 +576,16 @@ class ValueEmitter:
     ) -> tuple[int, bool]:
         """The number of the element at lane 0, and whether the others are contiguous;
         if not, all lanes are at that element."""
-        key = (held.buffer.shape, held.lane_axis, held.lanes, indices)
-        flat = self.register_keys.get(key)
-        if flat is None:
-            flat = self.register_keys[key] = held.flat_index(indices)
+        key = (id(held.buffer), id(indices), held.lane_axis, held.lanes)
+        entry = self.register_keys.get(key)
+        if entry is None:
+            entry = self.register_keys[key] = held.buffer, indices, held.flat_index(indices)
+        flat = entry[2]
         value, constant = self.memory.index_value(flat, env)
         stride = self.memory.lane_stride(flat, env)
         if value is not None or stride not in (0, 1):
             raise ScheduleError(f"{held.buffer.name} is in registers, but not used lane by lane")
         return constant, stride == 1
-
-
-def _limited(index: Expr) -> tuple[Expr, int] | None:
-    """Returns ``x`` and ``n`` if an index is ``minimum(maximum(y, 0), n - 1)``, where ``y`` is
-    ``x``, or counts a negative ``x`` from the end."""
-    if not (isinstance(index, Op) and index.name == "minimum"):
-        return None
-    low, last = index.args
-    if not (isinstance(low, Op) and low.name == "maximum" and isinstance(last, Const)):
-        return None
-    counted, zero = low.args
-    if not (isinstance(zero, Const) and zero.value == 0):
-        return None
-    if isinstance(counted, Op) and counted.name == "where":
-        below, _, free = counted.args
-        if below is not op("less", free, const(0, free.dtype)):
-            return None
-        counted = free
-    return counted, int(last.value) + 1
 
 
 def _zero(held: Registers, lanes: int) -> Value:

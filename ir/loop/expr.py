@@ -96,7 +96,9 @@ class Read:
     @property
     def plain_indices(self) -> tuple[IntExpr, ...]:
         """The indices without those that are read from data."""
-        return tuple([i for i in self.indices if isinstance(i, int | Dim)])
+        every: Any = self.indices
+        plain = tuple([i for i in every if isinstance(i, int | Dim)])
+        return every if len(plain) == len(every) else plain
 
     def __str__(self) -> str:
         return expr_text(self)
