@@ -239,13 +239,16 @@ class Tuner:
             rows = np.concatenate([rows, self.search.spare])
             self._known.features(rows)  # in one call: each takes milliseconds, however few rows
             fresh, measured = dict[str, int](), dict[int, float]()
-            for index, row in enumerate(rows):
-                key = self._proposed_key(row, self._candidate(row).schedule)
-                if key in self.costs:
-                    measured[index] = self.costs[key]
-                elif len(fresh) < count:
-                    fresh.setdefault(key, index)
-                else:
+            for compares in (False, True):  # nests, where no row is left that looks new
+                for index, row in enumerate(rows):
+                    key = self._proposed_key(row, self._candidate(row).schedule, compares)
+                    if key in self.costs:
+                        measured[index] = self.costs[key]
+                    elif len(fresh) == count:
+                        break
+                    elif key:
+                        fresh.setdefault(key, index)
+                if fresh:
                     break
             if measured:
                 self.search.observe(rows[[*measured]], np.array([*measured.values()]))
@@ -271,11 +274,12 @@ class Tuner:
         key = schedule_key(schedule)
         return self._twin_of.get(key, key)
 
-    def _proposed_key(self, row: Population, schedule: Sequence[Any]) -> str:
+    def _proposed_key(self, row: Population, schedule: Sequence[Any], compares: bool) -> str:
         """Like ``_key``, and equal for schedules with the same loop nest, too.
 
         Only nests of proposed schedules are compared: for all of a log it would take too long. They
-        are made for schedules whose features are alike, since those of equal nests are.
+        are made for schedules whose features are alike, since those of equal nests are; nine in ten
+        of these are twins, so "" stands for another one until ``compares``.
         """
         key = self._key(schedule)
         if key in self.costs or key in self._twin_of:
@@ -285,6 +289,8 @@ class Tuner:
         if self.task.threads == 1:
             looks[list(self.task.of_threads)] = 0
         alike = self._alike.setdefault(looks.tobytes(), [])
+        if alike and not compares:
+            return ""
         alike.append((key, steps))
         first = key
         for name, its_steps in alike if len(alike) == 2 else alike[2:][-1:]:
