@@ -76,6 +76,7 @@ class NestEmitter(WriteEmitter):
         self.tiles: dict[str, TileSums] = {}  # buffers in tile registers
         self.stack_bytes = 0
         self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
+        self.copies: dict[int, tuple[Loop, Loop | None]] = {}  # by a loop's identity
         self.blocks: dict[tuple[str, int], Value] = {}  # rows of blocks, by type and count
         self.native = target.lanes(4)
         # Caches by the identity of a statement: unrolled loops emit it many times.
@@ -306,42 +307,27 @@ class NestEmitter(WriteEmitter):
         return self.blocks[key], self.w.int(size)
 
     def transposed_copy(self, stmt: Loop, env: Env) -> bool:
-        """Emits an unrolled loop whose iterations copy vectors with strided lanes from adjacent
-        elements, which are the rows of blocks. False, and nothing, if it does not have this form.
-        """
-        inner = _only_vectors(stmt)
-        store = inner.body[0] if inner is not None and len(inner.body) == 1 else None
-        if inner is None or not isinstance(store, Store) or store.stream:
+        """The same for an unrolled loop that copies vectors with strided lanes from adjacent
+        elements: with its loops in each other's place, the stores are strided."""
+        entry = self.copies.get(id(stmt))
+        if entry is None:
+            inner, copy = _only_vectors(stmt), None
+            if inner is not None and all(self._is_copy(inside, stmt.var) for inside in inner.body):
+                vectors = Loop(LoopKind.VECTORIZE, stmt.var, stmt.extent, inner.body)
+                if self._lanes_for(stmt.trips) * SPARSE_BLOCK >= self._lanes_for(inner.trips):
+                    copy = Loop(LoopKind.UNROLL, inner.var, inner.extent, (vectors,))
+            entry = self.copies[id(stmt)] = stmt, copy
+        return entry[1] is not None and self.transposed_stores(entry[1], env)
+
+    def _is_copy(self, stmt: Stmt, var: str) -> bool:
+        """True if a statement copies from memory, adjacent elements in the iterations of a loop."""
+        value = stmt.value if isinstance(stmt, Store) and not stmt.stream else None
+        if not isinstance(value, Read) or value.buffer not in self.places:
             return False
-        read, place = store.value, self.places.get(store.buffer)
-        source = self.places.get(read.buffer) if isinstance(read, Read) else None
-        if not isinstance(read, Read) or place is None or source is None or source is place:
+        indices = value.plain_indices
+        if len(indices) < len(value.indices):  # data decides where it is
             return False
-        indices = read.plain_indices
-        if len(indices) < len(read.indices) or place.buffer.dtype.is_bool:
-            return False
-        flat = self.memory.flat_index(source, indices)
-        to = self.memory.flat_index(place, store.indices)
-        # The copy is transposed where the source is not, with the loops in each other's place.
-        if not (_is_transposed(flat, inner.var, stmt.var) and stride_along(to, inner.var) == 1):
-            return False
-        if stride_along(to, stmt.var) is None and not moves_by_sizes(to, stmt.var):
-            return False
-        blocks: list[tuple[Env, int]] = []
-        for inside in self.vectors_of(inner, env, self._lanes_for(inner.trips)):
-            assert inside.lanes is not None
-            for start in range(0, stmt.trips, inside.lanes.lanes):
-                count = min(inside.lanes.lanes, stmt.trips - start)
-                if count * inside.lanes.active * SPARSE_BLOCK < inside.lanes.lanes**2:
-                    return False
-                blocks.append((inside.bind(stmt.var, start), count))
-        for inside, count in blocks:
-            assert inside.lanes is not None
-            rows = self._rows(source, flat, inner.var, inside)
-            columns = self._rows(place, to, stmt.var, inside)
-            shape = (inside.lanes.active, count)
-            self._transpose(place, inside.lanes.lanes, shape, rows, columns)
-        return True
+        return stride_along(self.memory.flat_index(self.places[value.buffer], indices), var) == 1
 
     def _rows(self, place: Place, flat: IntExpr, var: str, env: Env) -> tuple[Value, Value]:
         """The address of an element, and how many bytes further it is in the next iteration."""
