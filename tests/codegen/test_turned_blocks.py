@@ -8,7 +8,7 @@ import pytest
 from compiled import run_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space.space import default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.prim import PrimFunc
@@ -95,6 +95,52 @@ def test_the_block_is_loaded_and_stored_in_vectors() -> None:
     text = lw.compile(lambda x: lw.nn.conv2d(x[None], w, padding=1)).lower(x).as_text("llvm")
     assert "insertelement <16 x float> zeroinitializer" not in text
     assert "store float" not in text
+
+
+def test_copies_of_blocks_share_a_function() -> None:
+    """Once in the text, and called for every block; several blocks are not inlined."""
+    x = np.arange(64 * 96, dtype=np.float32).reshape(64, 96)
+    prim = kernel_of(lambda x: x.T, x)
+    lanes = HOST.lanes(4)
+    schedule = Schedule.of(
+        split("i", (96 // (2 * lanes), 2 * lanes)),
+        split("j", (64 // (2 * lanes), 2 * lanes)),
+        reorder("i.0", "j.0", "i.1", "j.1"),
+        unroll("i.1"),
+        vectorize("j.1"),
+    )
+    kernel = compile_kernel(prim, schedule, HOST)
+    assert kernel.text.count("define internal void @lw_transpose.") == 1
+    assert kernel.text.count("call void @lw_transpose.") == 4
+    assert " noinline " in kernel.text
+    (found,) = run_kernel(kernel, HOST, {"x0": x})
+    np.testing.assert_array_equal(found.reshape(96, 64), x.T)
+
+
+MOVES = {
+    "transpose": lambda x, i: np.transpose(x, (2, 0, 1)),
+    "computed": lambda x, i: np.exp(np.transpose(x, (0, 2, 1))) / 3,
+    "rows": lambda x, i: x[i],
+    "columns": lambda x, i: x[:, :, i],
+}
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("name", list(MOVES))
+def test_sampled_schedules_move_elements(name: str, isa: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((19, 23, 37)).astype(np.float32)
+    index = rng.integers(0, 19, 11)
+    function, target = MOVES[name], HOST.with_isa(isa)
+    given = [x, index] if name in ("rows", "columns") else [x]
+    prim = kernel_of(lambda *a: function(*a, *[None][len(a) - 1 :]), *given)
+    space = ScheduleSpace(prim, target, 1)
+    for row in space.sample(12, rng):
+        kernel = compile_kernel(prim, space.schedule(row), target)
+        names = [p.name for p in prim.params]
+        (found,) = run_kernel(kernel, target, dict(zip(names, given, strict=True)))
+        expected = function(x, index)
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(16, 48), (37, 50), (70, 5), (9, 33)])
