@@ -249,29 +249,18 @@ class Memory:
 
     def load(self, place: Place, address: Value, lanes: int, active: int) -> Value:
         """``lanes`` neighbours from ``address`` on; those from ``active`` on are not touched."""
-        if lanes == 1:
-            return self._from_memory(place, self._load(place, address, 1))
         if active == lanes:
             return self._from_memory(place, self._load(place, address, lanes))
-        if self.target.has_masks:
-            mask = self.active_mask(lanes, active)
-            return self._from_memory(place, self.masked(place, address, mask))
-        wide: Value | None = None
-        for start, count in _powers(active):
-            part = self._load(place, self.w.offset(address, place.type, None, start), count)
-            wide = self._place_lanes(wide, part, start, count, lanes)
-        assert wide is not None
-        return self._from_memory(place, wide)
+        wanted = tuple(l < active for l in range(lanes))
+        zero = Value("zeroinitializer", place.type, lanes)
+        return self._from_memory(place, self.load_some(place, address, wanted, zero))
 
-    def _place_lanes(
-        self, wide: Value | None, part: Value, start: int, count: int, lanes: int
-    ) -> Value:
-        zero = Value("zeroinitializer", part.type, lanes)
+    def _place_lanes(self, wide: Value, part: Value, start: int, count: int, lanes: int) -> Value:
         if count == 1:
-            return self.w.insert(wide or zero, part, start)
+            return self.w.insert(wide, part, start)
         grown = self.w.shuffle(part, part, tuple(i if i < count else 0 for i in range(lanes)))
         picks = tuple(lanes + i - start if start <= i < start + count else i for i in range(lanes))
-        return self.w.shuffle(wide or zero, grown, picks)
+        return self.w.shuffle(wide, grown, picks)
 
     def active_mask(self, lanes: int, active: int) -> Value:
         return self.mask_of(tuple(l < active for l in range(lanes)))
