@@ -69,9 +69,7 @@ class Products:
     max_kept_rows: int = 8  # Register tiles along the rows that are kept so.
     few_rows: int = 32  # Rows for which reading an operand takes as long as multiplying.
     few_rows_unpacked: int = 80  # The same where it would be packed at run time.
-    many_rows: int = 320  # Rows for which packing pays although the operand stays in L2.
-    reused: int = 32  # Rows for which packing a run-time operand may pay.
-    few_uses: int = 512  # Rows for which prefetching an operand costs no more than packing it.
+    reused: int = 256  # Rows that share an operand of a call from which packing it pays.
     ahead: int = 8  # Iterations of the reduced loop that panels are prefetched ahead.
     small_tile: int = 12  # Vectors of a tile whose reduced loop is worth unrolling.
     unroll: int = 4  # Iterations of it that are unrolled.

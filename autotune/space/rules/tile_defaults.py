@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, gcd, prod
+from math import ceil, prod
 
-from ....codegen.target import CACHE_LINE
 from ....ir.dims import as_int
 from ..analysis import stage_points
 from ..estimate import fastest, offers
@@ -36,17 +35,13 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
     for tile in fastest(tiling, tiles, PRODUCTS.most):
         v, r, q = tile["vectors"], tile["rows"], tile["second_rows"]
         c = {**tiling.base_choices(), "vectors": v, "rows": r, "second_rows": q}
-        prefetched = False
         small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q
         # Packing: of constants always, of others if they are strided or reused often.
         if _is_skinny(tiling):
             _read_in_order(tiling, c)
         elif tiling.packable:
-            reuse = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
             always = _prepared(tiling.packable) or _strided(tiling)
-            prefetched = not always and _prefetches(tiling, reuse)
-            in_place = prefetched or _is_read_in_place(tiling, v)
-            if always or (reuse >= PRODUCTS.reused and not in_place):
+            if always or _rows_that_share(tiling) >= PRODUCTS.reused:
                 c["pack"] = Pack.BOTH if _prepared(tiling.packable_rows) else Pack.VECTORS
         if not c["pack"] and not _is_skinny(tiling) and _prepared(tiling.packable_rows):
             c["pack"] = Pack.ROWS
@@ -54,7 +49,6 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         if not _is_skinny(tiling):
             c["vectors_outer"] = tables["vectors_outer"][-1] if not small_rows else 0
             _block(tiling, c)
-            c["prefetch"] = PRODUCTS.ahead if prefetched else c["prefetch"]
         # A small tile is unrolled along k, as the loop itself costs as much as its step, unless it
         # waits for memory.
         iterations = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
@@ -68,7 +62,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         # Panels packed at run time are made by the core that uses them, if they stay in its cache.
         in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(tiling)
         if in_panels and not _prepared(tiling.packable):
-            _pack_where_used(tiling, c)
+            _pack_inside(tiling, c)
         if _panels_come(tiling, c):
             _bring_next(tiling, c)
         if _panel_stays(tiling, c):
@@ -202,18 +196,6 @@ def panel_loops(tiling: Tiling) -> int:
     return len(tiling.outer_axes) + (2 if moved else 1)
 
 
-def _pack_where_used(tiling: Tiling, c: dict[str, int]) -> None:
-    """Panels are packed by the core that uses them, or not at all where the operand stays in L2 and
-    few rows would use them: prefetched lines take no time, while another core has packed half of a
-    copy, and it has to be fetched from there."""
-    near = _stays_near(tiling) and not _strided(tiling)
-    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
-    if near and (rows < PRODUCTS.many_rows or not _pack_inside(tiling, c)):
-        c["pack"] = 3 if _prepared(tiling.packable_rows) else 0
-    elif not near:
-        _pack_inside(tiling, c)
-
-
 def _pack_inside(tiling: Tiling, c: dict[str, int]) -> bool:
     """Have panels made in each cache tile, if every core has as many tiles along the vectors as
     another; whether it is so."""
@@ -257,67 +239,6 @@ def _down_columns(tiling: Tiling, vectors: int) -> Choices:
     c["parallel"] = parallel_depth(tiling, c)
     c["non_temporal"] = non_temporal_choice(tiling)
     return c
-
-
-def _is_read_in_place(tiling: Tiling, vectors: int) -> bool:
-    """True if operands that could be packed are read as they lie: a tile takes most of each of
-    their rows, or all steps of the reduced axes are few pages that stay in L1."""
-    names = {name for name, _ in tiling.packable}
-    depth = _depth(tiling)
-    small = depth <= tiling.core.l1_pages and depth * 3 * CACHE_LINE <= tiling.target.l1 // 2
-    for access in tiling.group.accesses[tiling.group.main.name]:
-        if access.buffer not in names:
-            continue
-        step = (access.stride(tiling.k_axis or "") or 0) * access.element_bytes
-        same_sets = _shares_sets(tiling, step)
-        if step > 2 * vectors * tiling.target.vector_bytes and (not small or same_sets):
-            return False
-    return True
-
-
-def _shares_sets(tiling: Tiling, step: int) -> bool:
-    """True if so many lines, ``step`` bytes apart, are more than their sets of a cache keep."""
-    page = tiling.core.page
-    return _depth(tiling) > tiling.core.l1_ways * (page // gcd(step, page))
-
-
-def _prefetches(tiling: Tiling, reuse: int) -> bool:
-    """True if operands are better prefetched, in every pass over them, than packed: few rows
-    use them, what the rows walk is packed already, and no steps push each other out of the cache.
-    """
-    if not _prepared(tiling.packable_rows) or PRODUCTS.ahead not in tiling.knobs["prefetch"]:
-        return False
-    main, names = tiling.group.main, {name for name, _ in tiling.packable}
-    steps = [
-        (a.stride(tiling.k_axis or "") or 0) * a.element_bytes
-        for a in tiling.group.accesses[main.name]
-        if a.buffer in names
-    ]
-    crowded = any(_shares_sets(tiling, step) for step in steps)
-    return reuse <= PRODUCTS.few_uses and len(main.reduce_axes) == 1 and not crowded
-
-
-def _stays_near(tiling: Tiling) -> bool:
-    """True if the operands that could be packed stay in L2 while they are used, their
-    lines prefetched along one row."""
-    main = tiling.group.main
-    reads = tiling.group.accesses[main.name]
-    room = tiling.target.l2 // 2
-    taken = panels = {name for name, _ in tiling.packable}
-    if tiling.packable_rows:  # the lines that rows walk are asked for by nobody
-        taken = taken | {name for name, _ in tiling.packable_rows}
-        room //= 2
-    size = 0
-    for access in reads:
-        if access.buffer in taken:
-            others = [
-                a for a in (*tiling.outer_axes, tiling.second_row_axis) if a and access.depends(a)
-            ]
-            apart = prod(tiling.extent(a) for a in others if access.buffer in panels)
-            size += access.size * access.element_bytes // apart
-    return (
-        size <= room and len(main.reduce_axes) == 1 and PRODUCTS.ahead in tiling.knobs["prefetch"]
-    )
 
 
 def _block(tiling: Tiling, c: dict[str, int]) -> None:
@@ -366,6 +287,15 @@ def _is_skinny(tiling: Tiling) -> bool:
         and rows <= (PRODUCTS.few_rows if a.buffer in constants else PRODUCTS.few_rows_unpacked)
         for a in tiling.group.accesses[tiling.group.main.name]
     )
+
+
+def _rows_that_share(tiling: Tiling) -> int:
+    """Returns how many rows read the same elements of operands that could be packed."""
+    names = {name for name, _ in tiling.packable}
+    reads = tiling.group.accesses[tiling.group.main.name]
+    moved = [a for a in reads if a.buffer in names]
+    axes = [a for a in (tiling.row_axis, tiling.second_row_axis) if a is not None]
+    return prod(tiling.extent(axis) for axis in axes if not any(a.depends(axis) for a in moved))
 
 
 def _prepared(packable: Sequence[tuple[str, bool]]) -> bool:
