@@ -90,6 +90,13 @@ class Group:
         return max(self.stages, key=stage_flops)
 
     @cached_property
+    def own_params(self) -> frozenset[str]:
+        """Parameters that no stage of another group reads: a copy would be in its way."""
+        others = (s for s in self.prim.stages if s not in self.stages)
+        read = {n.buffer for s in others for n in walk(s.expr) if isinstance(n, Read)}
+        return frozenset(p.name for p in self.prim.params if p.name not in read)
+
+    @cached_property
     def cuts(self) -> dict[str, tuple[int, ...]]:
         """Points at which to cut the axes of maps, because a condition flips there.
 

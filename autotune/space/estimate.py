@@ -125,24 +125,28 @@ def _accesses(
     return by_isa[target.isa]
 
 
-def offers(tiling: Tiling, **knobs: Sequence[int]) -> Values:
-    """Returns all combinations of these values of some knobs that fit, the first value of the
-    others: int64[n] by knob; the first of them alone where none fits."""
-    base = tiling.base_choices()
+def offers(tiling: Tiling, *bases: Choices, **knobs: Sequence[int]) -> Values:
+    """Returns all combinations of these values of some knobs that fit, with the values of the
+    others in each of ``bases`` (the first values): int64[n] by knob; one row where none fits."""
     rows = np.array(list(product(*knobs.values())), np.int64).reshape(-1, len(knobs))
-    values = {name: np.full(len(rows), value, np.int64) for name, value in base.items()}
-    values |= {name: rows[:, place] for place, name in enumerate(knobs)}
+    bases = bases or (tiling.base_choices(),)
+    values = {
+        name: np.repeat(np.array([base[name] for base in bases], np.int64), len(rows))
+        for name in tiling.knobs
+    }
+    values |= {name: np.tile(rows[:, place], len(bases)) for place, name in enumerate(knobs)}
     keep = np.flatnonzero(tiling.fits(values))
     keep = keep if len(keep) else np.zeros(1, np.int64)
     return {name: column[keep] for name, column in values.items()}
 
 
-def cycles_of(tiling: Tiling, values: Values) -> FloatArray:
-    """Returns float64[n]: the estimated cycles of a group of stages with these choices."""
+def cycles_of(tiling: Tiling, values: Values, stages: Sequence[Stage] | None = None) -> FloatArray:
+    """Returns float64[n]: the estimated cycles of ``stages`` of a group (all) with these choices,
+    and of all that their nests move."""
     count = len(next(iter(values.values())))
     cycles = np.zeros(count)
     for arrays in loop_arrays(tiling.group.prim, built(tiling.build, values, count)):
-        estimate = Estimate(arrays, tiling.target, tiling.group.stages)
+        estimate = Estimate(arrays, tiling.target, stages or tiling.group.stages)
         cycles[arrays.rows] = estimate.time
     return cycles * _untold(tiling)
 
@@ -176,12 +180,14 @@ def _gathers(tiling: Tiling) -> bool:
     )
 
 
-def fastest(tiling: Tiling, values: Values, most: int) -> list[dict[str, int]]:
+def fastest(
+    tiling: Tiling, values: Values, most: int, stages: Sequence[Stage] | None = None
+) -> list[dict[str, int]]:
     """Returns the choices of which the estimate is least, the best first; of equal ones the
     largest register tile, and the largest cache tile."""
     size = np.prod([values[k] for k in ("vectors", "rows", "second_rows") if k in values], axis=0)
     cache = values.get("cache_vectors", size)
-    order = np.lexsort((-cache, -size, cycles_of(tiling, values)))[:most]
+    order = np.lexsort((-cache, -size, cycles_of(tiling, values, stages)))[:most]
     return rows_of({name: column[order] for name, column in values.items()})
 
 

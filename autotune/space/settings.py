@@ -23,6 +23,7 @@ class Sketches:
     max_from_users: int = 8  # Sketches of all users' rules for one kernel.
     max_parallel: int = 4  # Outer loops that may be fused into the parallel one.
     iterations_per_core: int = 4  # Iterations of the parallel loop that balance the cores.
+    uneven: float = 1.08  # Of a core's even share, where more loops are fused.
     least_per_core: int = 2  # The same at the least of symbolic sizes: deep loops cost divisions.
     copied_rows: int = 16  # Rows of a panel copied in a row: a cache line of float32.
     shared_copy: int = 1 << 15  # Elements of an operand that several threads pack.
@@ -73,7 +74,6 @@ class Products:
     ahead: int = 8  # Iterations of the reduced loop that panels are prefetched ahead.
     small_tile: int = 12  # Vectors of a tile whose reduced loop is worth unrolling.
     unroll: int = 4  # Iterations of it that are unrolled.
-    uneven_panels: float = 1.08  # Of a core's even share, where it packs panels of its own.
     uneven_rows: float = 1.02  # Of the fairest share of rows, where larger blocks are worth it.
     uneven_tiles: float = 1.15  # Of a core's even share, where larger cache tiles are worth it.
     block: int = 16  # Steps of the reduced axis at a time, where memory is read in its order.

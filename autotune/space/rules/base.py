@@ -60,8 +60,14 @@ def fused_depth(tiling: Tiling, choices: Choices) -> int:
     """Returns how many outer loops to fuse so that every thread has a few iterations."""
     steps = tiling.build(**{**choices, "parallel": tiling.knobs["parallel"][-1]})
     totals = list(accumulate(shared_trips(steps, tiling.group.extents), mul))
-    enough = SKETCHES.iterations_per_core * tiling.target.cores
-    depth = next((d for d, total in enumerate(totals, 1) if total >= enough), len(totals))
+    cores = tiling.target.cores
+    even = (
+        depth
+        for depth, total in enumerate(totals, 1)
+        if total >= SKETCHES.iterations_per_core * cores
+        and -(-total // cores) * cores <= SKETCHES.uneven * total
+    )
+    depth = next(even, len(totals))
     return depth if totals and totals[depth - 1] > 1 else 0
 
 

@@ -312,9 +312,8 @@ def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
 
 def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
     """A parameter read again by other rows, at places that follow from the axis alone."""
-    params = {p.name for p in group.prim.params}
     return (
-        access.buffer in params
+        access.buffer in group.own_params
         and stage.combiner is not None
         and not access.irregular
         and access.depends(axis)

@@ -3,135 +3,177 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from math import ceil, prod
 
+import numpy as np
+
 from ....ir.dims import as_int
-from ..analysis import stage_points
-from ..estimate import fastest, offers
-from ..settings import PRODUCTS
-from ..settings import TILE as LIMITS
+from ..analysis import Access, stage_points
+from ..estimate import fastest, offers, rows_of
+from ..settings import PRODUCTS, SKETCHES
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
 from .base import least_repeats, non_temporal_choice, parallel_depth
 
 __all__ = ["panel_loops", "tile_defaults"]
 
 
+TILE = "vectors", "rows", "second_rows"
+
+
 def tile_defaults(tiling: Tiling) -> list[Choices]:
     """Returns choices for a group that reduces, best first by the estimate."""
-    tables = tiling.knobs
+    tables, skinny = tiling.knobs, _is_skinny(tiling)
     if tiling.row_axis is not None and _reads_all_once(tiling):
         return [_down_columns(tiling, vectors) for vectors in PRODUCTS.columns]
     # Register tiles with all rows passing over panels, the fastest first.
-    packed = [Pack.VECTORS] if Pack.VECTORS in tables["pack"] else [Pack.NONE]
-    shared = tiling.target.cores > 1 and least_repeats(tiling) <= 1
     tiles = offers(
         tiling,
-        **{name: tables[name] for name in ("vectors", "rows", "second_rows")},
-        pack=packed,
+        **{name: tables[name] for name in TILE},
+        pack=[Pack.VECTORS] if Pack.VECTORS in tables["pack"] else [Pack.NONE],
         vectors_outer=tables["vectors_outer"][-1:],
-        parallel=tables["parallel"][-1:] if shared else [0],
+        parallel=tables["parallel"][-1:] if least_repeats(tiling) <= 1 else [0],
     )
-    candidates: list[Choices] = []
-    for tile in fastest(tiling, tiles, PRODUCTS.most):
-        v, r, q = tile["vectors"], tile["rows"], tile["second_rows"]
-        c = {**tiling.base_choices(), "vectors": v, "rows": r, "second_rows": q}
-        small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q
-        # Packing: of constants always, of others if they are strided or reused often.
-        if _is_skinny(tiling):
+    best = fastest(tiling, tiles, PRODUCTS.most, tiling.group.reductions)
+    if skinny:
+        best = [tiling.base_choices() | {name: c[name] for name in TILE} for c in best]
+    else:
+        best = _blocked(tiling, best)
+    for c in best:
+        if skinny:
             _read_in_order(tiling, c)
-        elif tiling.packable:
-            always = _prepared(tiling.packable) or _strided(tiling)
-            if always or _rows_that_share(tiling) >= PRODUCTS.reused:
-                c["pack"] = Pack.BOTH if _prepared(tiling.packable_rows) else Pack.VECTORS
-        if not c["pack"] and not _is_skinny(tiling) and _prepared(tiling.packable_rows):
-            c["pack"] = Pack.ROWS
-        # Cache tiles and the order of the loops around them; skinny products need none.
-        if not _is_skinny(tiling):
-            c["vectors_outer"] = tables["vectors_outer"][-1] if not small_rows else 0
-            _block(tiling, c)
+        elif c["pack"] in PACKS_VECTORS:
+            c["prefetch"] = _steps_ahead(tiling, c)
         # A small tile is unrolled along k, as the loop itself costs as much as its step, unless it
         # waits for memory.
         iterations = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
-        small = v * r * q <= PRODUCTS.small_tile and c["prefetch"] <= PRODUCTS.ahead
-        if small and len(tiling.group.main.reduce_axes) == 1:
+        small = prod(c[name] for name in TILE) <= PRODUCTS.small_tile
+        if small and c["prefetch"] <= PRODUCTS.ahead and len(tiling.group.main.reduce_axes) == 1:
             c["k_unroll"] = max(
                 u for u in tables["k_unroll"] if u <= PRODUCTS.unroll and iterations % u == 0
             )
-        c["parallel"] = parallel_depth(tiling, c)
-        c["non_temporal"] = non_temporal_choice(tiling)
-        # Panels packed at run time are made by the core that uses them, if they stay in its cache.
-        in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(tiling)
-        if in_panels and not _prepared(tiling.packable):
-            _pack_inside(tiling, c)
-        if _panels_come(tiling, c):
-            _bring_next(tiling, c)
-        if _panel_stays(tiling, c):
-            c["cache_vectors"] = 1
+        if c["pack"] != Pack.INSIDE:
             c["parallel"] = parallel_depth(tiling, c)
+        c["non_temporal"] = non_temporal_choice(tiling)
         _pass_by_matrix(tiling, c)
         _divide_rows(tiling, c)
-        candidates.append(c)
-    return candidates
+    return list[Choices](best)
 
 
-def _panel_stays(tiling: Tiling, c: Choices) -> bool:
-    """True if all rows are better walked for one panel after the other: it stays in L1 while what
-    the rows walk comes from L2. A tile is wider than it is tall, so that this
-    moves less than all panels for every few rows (1.04 to 1.17 times as fast for products of 24 to
-    96 steps)."""
-    packed = c["pack"] in PACKS_VECTORS and c["pack"] != Pack.INSIDE
-    if not packed or c["vectors_outer"] == 0 or c["k_blocks"] > 1:
-        return False
-    main, v = tiling.group.main, tiling.vector_axis or ""
-    panel = c["vectors"] * tiling.lanes * _depth(tiling) * tiling.group.element_bytes
-    walked = [a for a in tiling.group.accesses[main.name] if not a.depends(v)]
-    size = sum(a.size * a.element_bytes for a in walked)
-    return panel <= tiling.target.l1 // 2 and size <= tiling.target.l2 // 2
+def _blocked(tiling: Tiling, tiles: Sequence[dict[str, int]]) -> list[dict[str, int]]:
+    """Returns each of these register tiles with the packing, blocks and cache tiles of which the
+    estimate is least, the fastest first."""
+    tables, l2, comes = tiling.knobs, tiling.target.l2, _comes(tiling)
+    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
+    for c in tiles:  # panels that are read once lie in memory's order
+        c["vectors_outer"] &= rows > c["rows"] * c["second_rows"]
+        c["next_panels"] = c["vectors_outer"] & comes & tables["next_panels"][-1]
+    depth, k, shared = _depth(tiling), tiling.extent(tiling.k_axis), tiles[0]["parallel"]
+    single = len(tiling.group.main.reduce_axes) == 1
+    values = offers(
+        tiling,
+        *tiles,
+        pack=_packs(tiling),
+        parallel=[*{shared, min(shared, panel_loops(tiling))}],
+        cache_vectors=tables["cache_vectors"],
+        k_blocks=[b for b in tables["k_blocks"] if single or k % b == 0],
+        cache_rows=[m for m in tables["cache_rows"] if m in (1, PRODUCTS.max_kept_rows)],
+    )
+    wide, parts, inside = values["cache_vectors"], values["k_blocks"], values["pack"] == Pack.INSIDE
+    width = values["vectors"] * tiling.lanes
+    panel = np.maximum(1, -(-width * tiling.group.element_bytes * depth // parts))
+    # All rows pass over panels that stay in L2, with the next ones if these come from afar.
+    room = int(PRODUCTS.cache_share * l2)
+    stays = panel * wide * (1 + comes) <= np.where(comes & (wide > 1), room, l2)
+    stays |= (parts == parts.max()) & (wide == 1)
+    stays &= (parts == 1) | (panel * parts > room)
+    panels = -(-tiling.extent(tiling.vector_axis) // width)
+    if not _prepared(tiling.packable) or not _walks_near(tiling):  # in runs as long as can be
+        most = np.minimum(room // (panel * (1 + comes)), tables["cache_vectors"][-1])
+        alone = (values["next_panels"] == 1) & ((parts > 1) | (len(tiling.outer_axes) > 0))
+        stays &= alone | (2 * wide > np.minimum(panels, most))
+    if inside.any():
+        # Cores that pack what they use have as many panels as another.
+        others = np.full(len(wide), prod(tiling.extent(a) for a in tiling.outer_axes))
+        if panel_loops(tiling) > len(tiling.outer_axes) + 1:
+            others = others * -(-tiling.extent(tiling.second_row_axis) // values["second_rows"])
+        cores = tiling.target.cores
+        longest = np.minimum(-(-others * -(-panels // wide) // cores) * wide, others * panels)
+        stays &= ~inside | (longest * cores <= SKETCHES.uneven * others * panels)
+    keep = np.where(values["vectors_outer"] == 1, stays, (parts == 1) & (wide == 1))
+    keep &= ((values["cache_rows"] == 1) | (parts > 1)) & (inside | (values["parallel"] == shared))
+    if (keep & inside).any():  # what another core has copied has to be fetched from there
+        keep &= inside | ~np.isin(values["pack"], (Pack.VECTORS, Pack.BOTH))
+    values = {name: column[keep] for name, column in values.items()}
+    ranked = (
+        rows_of(values)
+        if keep.sum() == len(tiles)
+        else fastest(tiling, values, len(keep), tiling.group.reductions)
+    )
+    best: dict[tuple[int, ...], dict[str, int]] = {}
+    for c in ranked:
+        best.setdefault(tuple(c[name] for name in TILE), c)
+    return list(best.values())
 
 
-def _panels_come(tiling: Tiling, c: Choices) -> bool:
-    """True if all rows pass over panels of a constant that come from behind L2 in every call."""
-    passed = c["pack"] in (Pack.VECTORS, Pack.BOTH) and c["vectors_outer"] == 1
-    return passed and 1 in tiling.knobs["next_panels"] and _comes(tiling)
+def _packs(tiling: Tiling) -> list[int]:
+    """Returns the ways to pack that are worth trying: of constants always, of operands of a call if
+    they are strided or many rows share them, best by the core that uses them."""
+    rows, names = _rows_that_share(tiling), tiling.knobs["pack"]
+    in_place, packed = Pack.NONE, Pack.VECTORS
+    if _prepared(tiling.packable_rows):
+        in_place, packed = Pack.ROWS, Pack.BOTH
+    if _prepared(tiling.packable):
+        return [packed]
+    many = PRODUCTS.reused * tiling.target.cores
+    if not tiling.packable or (rows < PRODUCTS.few_rows and not _strided(tiling)):
+        return [in_place]
+    shared = [Pack.INSIDE] if Pack.INSIDE in names and least_repeats(tiling) <= 1 else []
+    if _strided(tiling) or (rows >= many and _depth(tiling) > tiling.core.l1_pages):
+        return [*shared, packed]
+    return [in_place, *(shared or [packed])]
+
+
+def _steps_ahead(tiling: Tiling, c: Choices) -> int:
+    """Returns how many steps ahead to prefetch panels: those too large for L1."""
+    panel = c["vectors"] * tiling.target.vector_bytes * _depth(tiling)
+    if panel <= tiling.target.l1 // 2:
+        return 0
+    # What few rows use comes from behind L2 all the time: memory takes long to deliver it.
+    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
+    far = rows <= PRODUCTS.few_rows and _comes(tiling)
+    return max(p for p in tiling.knobs["prefetch"] if far or p <= PRODUCTS.ahead)
+
+
+def _walks_near(tiling: Tiling) -> bool:
+    """True if what the rows walk stays in L2 while they pass over one panel after the other, a part
+    of it if every row of the result is on another page."""
+    main = tiling.group.main
+    walked = [
+        a for a in tiling.group.accesses[main.name] if not a.depends(tiling.vector_axis or "")
+    ]
+    inner = dropwhile(lambda name: name != tiling.row_axis, (a.name for a in main.axes))
+    row = prod(tiling.extent(a) for a in (*inner,)[1:]) * main.buffer.dtype.bytes
+    return sum(a.size * a.element_bytes for a in walked) <= tiling.target.l2 // (
+        2 if row >= tiling.core.page else 1
+    )
 
 
 def _comes(tiling: Tiling) -> bool:
     """True if constants come from the LLC or memory in every call: L2 holds what other kernels read
     in between."""
-    fixed = {name for name, constant in tiling.packable if constant}
-    reads = [a for a in tiling.group.accesses[tiling.group.main.name] if a.buffer in fixed]
-    size = sum(a.size * a.element_bytes for a in reads)
+    size = sum(a.size * a.element_bytes for a in _packable_reads(tiling, (True,)))
     return size >= PRODUCTS.coming_share * tiling.target.l2
-
-
-def _bring_next(tiling: Tiling, c: dict[str, int]) -> None:
-    """Prefetch the next panels while all rows pass over these: both have to stay in L2. Uneven
-    blocks of one of several reduced axes do not read panels in order."""
-    uneven = tiling.extent(tiling.k_axis) % c["k_blocks"] != 0
-    if uneven and len(tiling.group.main.reduce_axes) > 1:
-        return
-    width = c["vectors"] * tiling.lanes
-    depth = ceil(_depth(tiling) / c["k_blocks"])
-    room = int(tiling.target.l2 * PRODUCTS.cache_share)
-    wide = max(1, room // (2 * width * depth * tiling.group.element_bytes))
-    c["next_panels"] = 1
-    c["cache_vectors"] = min(
-        c["cache_vectors"], max(m for m in tiling.knobs["cache_vectors"] if m <= wide)
-    )
-    if tiling.outer_axes or c["k_blocks"] > 1:  # others lie between the panels of a cache tile
-        c["cache_vectors"] = 1
-    c["parallel"] = parallel_depth(tiling, c)
 
 
 def _pass_by_matrix(tiling: Tiling, c: dict[str, int]) -> None:
     """Let all rows of one product of a batch (each second row has constant panels of its own) pass
     over panel after panel: each comes from memory once, in order, while the rows pass over the one
     before it."""
-    reads, axis = tiling.group.accesses[tiling.group.main.name], tiling.second_row_axis
-    names = {name for name, _ in tiling.packable}
+    axis = tiling.second_row_axis
     if not _in_prepared_panels(tiling, c) or axis is None or c["second_rows"] > 1:
         return
-    if all(a.depends(axis) for a in reads if a.buffer in names):
+    if all(a.depends(axis) for a in _packable_reads(tiling)):
         _panel_by_panel(tiling, c, tiling.knobs["cache_rows"])
 
 
@@ -157,7 +199,7 @@ def _divide_rows(tiling: Tiling, c: dict[str, int]) -> None:
     others = group.output_bytes + sum(size for name, size in sizes.items() if name not in packed)
     room = int(tiling.target.l2 * PRODUCTS.cache_share)
     tall = ceil(rows / c["rows"])
-    most = PRODUCTS.uneven_panels * tall / cores
+    most = SKETCHES.uneven * tall / cores
     longest = {
         m: ceil(ceil(tall / m) / cores) * m  # tiles of the core that has most
         for m in tiling.knobs["cache_rows"]
@@ -189,37 +231,15 @@ def _panel_by_panel(tiling: Tiling, c: dict[str, int], cache_rows: Sequence[int]
 def panel_loops(tiling: Tiling) -> int:
     """Returns how many outer loops, vectors before rows, decide what a cache tile reads of operands
     that are packed in it."""
-    reads = tiling.group.accesses[tiling.group.main.name]
-    names = {name for name, fixed in tiling.packable if not fixed}
     axis = tiling.second_row_axis
-    moved = axis and any(a.depends(axis) for a in reads if a.buffer in names)
+    moved = axis and any(a.depends(axis) for a in _packable_reads(tiling, (False,)))
     return len(tiling.outer_axes) + (2 if moved else 1)
 
 
-def _pack_inside(tiling: Tiling, c: dict[str, int]) -> bool:
-    """Have panels made in each cache tile, if every core has as many tiles along the vectors as
-    another; whether it is so."""
-    tables, cores = tiling.knobs, tiling.target.cores
-    apart = c["k_blocks"] == 1 and c["vectors_outer"] == 1 and c["parallel"]
-    if tables["pack"][-1] != Pack.INSIDE or not apart:
-        return False
-    width = c["vectors"] * tiling.lanes
-    panels = ceil(tiling.extent(tiling.vector_axis) / width)
-    panel = width * _depth(tiling) * tiling.group.element_bytes * c["second_rows"]
-    others = prod(tiling.extent(a) for a in tiling.outer_axes)
-    if panel_loops(tiling) > len(tiling.outer_axes) + 1:
-        others *= ceil(tiling.extent(tiling.second_row_axis) / c["second_rows"])
-    fair = PRODUCTS.uneven_panels * others * tiling.extent(tiling.vector_axis) / width / cores
-    wide = [
-        m
-        for m in tables["cache_vectors"]
-        if m <= c["cache_vectors"] and m * panel <= LIMITS.max_panels
-    ]
-    even = [m for m in wide if ceil(others * ceil(panels / m) / cores) * m <= fair]
-    if (cores == 1 and wide) or max(even, default=1) > 1:
-        c["pack"], c["parallel"] = Pack.INSIDE, panel_loops(tiling)
-        c["cache_vectors"] = max(wide if cores == 1 else even)
-    return c["pack"] == Pack.INSIDE
+def _packable_reads(tiling: Tiling, fixed: Sequence[bool] = (True, False)) -> list[Access]:
+    """Returns the reads of operands that could be packed, of constants (True) or others (False)."""
+    names = {name for name, constant in tiling.packable if constant in fixed}
+    return [a for a in tiling.group.accesses[tiling.group.main.name] if a.buffer in names]
 
 
 def _reads_all_once(tiling: Tiling) -> bool:
@@ -241,38 +261,6 @@ def _down_columns(tiling: Tiling, vectors: int) -> Choices:
     return c
 
 
-def _block(tiling: Tiling, c: dict[str, int]) -> None:
-    """Panels of a cache tile stay in a part of L2 while all rows pass over them; those too large
-    for L1 are prefetched."""
-    tables, room = tiling.knobs, int(tiling.target.l2 * PRODUCTS.cache_share)
-    width = c["vectors"] * tiling.lanes
-    panel = width * _depth(tiling) * tiling.group.element_bytes
-    if panel > tiling.target.l1 // 2 and c["pack"] in PACKS_VECTORS:
-        # What few rows use comes from behind L2 all the time: memory takes long to deliver it.
-        rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
-        far = rows <= PRODUCTS.few_rows and _comes(tiling)
-        c["prefetch"] = max(p for p in tables["prefetch"] if far or p <= PRODUCTS.ahead)
-    if c["vectors_outer"] == 0:  # panels that are read once need not stay
-        return
-    enough = [b for b in tables["k_blocks"] if panel <= room * b] or [tables["k_blocks"][-1]]
-    even = [b for b in enough[:2] if tiling.extent(tiling.k_axis) % b == 0]
-    c["k_blocks"] = (even or enough)[0]
-    panels = -(-tiling.extent(tiling.vector_axis) // width)
-    wide = max(1, min(panels, room * c["k_blocks"] // max(1, panel)))
-    tall = -(-tiling.extent(tiling.row_axis) // c["rows"])
-    if c["k_blocks"] == 1:
-        tall = 1
-    elif len(tiling.group.stages) > 1:  # a tile is kept until all pieces have been added to it
-        wide = 1
-        tall = min(
-            tall,
-            PRODUCTS.max_kept_rows,
-            PRODUCTS.max_kept // (width * c["rows"] * tiling.group.element_bytes),
-        )
-    c["cache_vectors"] = max(m for m in tables["cache_vectors"] if m <= wide)
-    c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= max(1, tall))
-
-
 def _is_skinny(tiling: Tiling) -> bool:
     """True if an operand too large for all L2 caches is used by few rows, with every step of
     the reduced axis on another page: reading it is the work, in the order of its pages."""
@@ -291,11 +279,9 @@ def _is_skinny(tiling: Tiling) -> bool:
 
 def _rows_that_share(tiling: Tiling) -> int:
     """Returns how many rows read the same elements of operands that could be packed."""
-    names = {name for name, _ in tiling.packable}
-    reads = tiling.group.accesses[tiling.group.main.name]
-    moved = [a for a in reads if a.buffer in names]
+    reads = _packable_reads(tiling)
     axes = [a for a in (tiling.row_axis, tiling.second_row_axis) if a is not None]
-    return prod(tiling.extent(axis) for axis in axes if not any(a.depends(axis) for a in moved))
+    return prod(tiling.extent(axis) for axis in axes if not any(a.depends(axis) for a in reads))
 
 
 def _prepared(packable: Sequence[tuple[str, bool]]) -> bool:
@@ -314,30 +300,14 @@ def _read_in_order(tiling: Tiling, c: dict[str, int]) -> None:
     width = c["vectors"] * tiling.lanes
     tiles = -(-tiling.extent(tiling.vector_axis) // width)
     cores = tiling.target.cores
-
-    def even(mid: int) -> bool:
-        """True if the core with most tiles has few more than its share."""
-        blocks = ceil(tiles / mid)
-        return ceil(blocks / cores) * mid <= PRODUCTS.uneven_tiles * ceil(tiles / cores)
-
-    c["cache_vectors"] = max(
-        (m for m in tables["cache_vectors"] if m <= tiles and even(m)), default=1
-    )
+    share = PRODUCTS.uneven_tiles * ceil(tiles / cores)  # of the core with most tiles
+    even = [m for m in tables["cache_vectors"] if ceil(ceil(tiles / m) / cores) * m <= share]
+    c["cache_vectors"] = max((m for m in even if m <= tiles), default=1)
     c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= ceil(rows / c["rows"]))
-    c["vectors_outer"], c["cache_vectors_outer"] = (
-        tables["vectors_outer"][-1],
-        tables["cache_vectors_outer"][-1],
-    )
+    c |= {name: tables[name][-1] for name in ("vectors_outer", "cache_vectors_outer")}
+    # Many rows keep a core busy for as long as it takes to fetch more.
+    short = PRODUCTS.block // 2 if single else max(PRODUCTS.block, rows)
     depth = tiling.extent(tiling.k_axis)
-    short = (
-        PRODUCTS.block // 2
-        if single
-        else PRODUCTS.block
-        if rows <= PRODUCTS.few_rows // 2
-        else 2 * PRODUCTS.block
-    )
-    if rows > PRODUCTS.few_rows:  # they keep a core busy for as long as it takes to fetch more
-        short *= 2
     c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= short)
     c["prefetch"] = 1 if 1 in tables["prefetch"] and not single else 0
 
@@ -348,8 +318,5 @@ def _depth(tiling: Tiling) -> int:
 
 def _strided(tiling: Tiling) -> bool:
     """True if vector loads of an operand that can be packed would have to be gathered."""
-    names = {name for name, _ in tiling.packable}
-    reads = tiling.group.accesses[tiling.group.main.name]
-    return any(
-        a.buffer in names and a.stride(tiling.vector_axis or "") not in (0, 1) for a in reads
-    )
+    reads = _packable_reads(tiling)
+    return any(a.stride(tiling.vector_axis or "") not in (0, 1) for a in reads)
