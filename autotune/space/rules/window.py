@@ -23,7 +23,6 @@ from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
 from ....ir.loop.expr import Expr, Op, Read, index_value, walk
 from ....ir.loop.prim import PrimFunc, Stage
-from ....ir.loop.scalar import SCALAR_OPS
 from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
     Schedule,
@@ -36,7 +35,7 @@ from ....ir.schedule.steps import (
     vectorize,
 )
 from ...protocols import BoolArray
-from ..analysis import Access, Group, stage_points
+from ..analysis import Access, Group, stage_points, vector_work
 from ..estimate import cycles_of, offers, rows_of
 from ..settings import COSTS, PRODUCTS, SKETCHES, WINDOW
 from ..sketch import Sketch
@@ -132,7 +131,10 @@ class Window(Tiling):
         able = values["vectors"] * values["rows"] * values["second_rows"]
         able = able <= self.target.vector_registers // 2
         values = {name: column[able] for name, column in values.items()}
-        cycles, each = cycles_of(self, values), tap_cost(self.group.main) / WINDOW.quick_statements
+        cycles, each = (
+            cycles_of(self, values),
+            vector_work(self.group.main) / WINDOW.quick_statements,
+        )
         slow = each * np.array([self.written(c) for c in rows_of(values)])
         scores = cycles * (1.0 + 0.1 * slow + np.maximum(0.0, slow - WINDOW.slow_times))
         ranked = np.argsort(scores, kind="stable")
@@ -185,7 +187,7 @@ class Window(Tiling):
         v = values
         tile = v["vectors"] * v["rows"] * v["second_rows"]
         good = tile <= self.target.vector_registers
-        good &= tile * self.taps * tap_cost(self.group.main) <= WINDOW.max_statements / 2
+        good &= tile * self.taps * vector_work(self.group.main) <= WINDOW.max_statements / 2
         keep = np.asarray(good)
         asked = np.flatnonzero(keep)
         if not len(asked):
@@ -256,20 +258,6 @@ def border_of(group: Group, axis: str) -> Border:
         else:
             first = max(first, -(-rest[1] // -step))
     return Border(min(max(first, 0), extent), min(max(last, 0), extent))
-
-
-def tap_cost(stage: Stage) -> float:
-    """Vector instructions of one tap: a multiply-add is one, greatest and least are three for the
-    sake of NaN. Conditions are decided at the border, and cost nothing."""
-    sums = stage.combiner == "sum"
-    cost = 0.0 if sums else 2.0
-    for node in walk(stage.expr):
-        if isinstance(node, Op) and node.name not in _OF_CONDITIONS:
-            cost += SCALAR_OPS[node.name].cost
-    return max(1.0, cost)
-
-
-_OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
 
 
 def _rows_read(tiling: Tiling, access: Access, axis: str | None, count: int) -> int:
