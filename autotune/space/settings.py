@@ -66,7 +66,6 @@ class Products:
     """Default choices of the ``tile`` rule for reductions."""
 
     cache_share: float = 0.375  # Of L2, for the panels that all rows pass over.
-    max_kept: int = 64 * 1024  # Bytes of tiles kept between blocks of the reduced axis.
     max_kept_rows: int = 8  # Register tiles along the rows that are kept so.
     few_rows: int = 32  # Rows for which reading an operand takes as long as multiplying.
     few_rows_unpacked: int = 80  # The same where it would be packed at run time.
@@ -74,8 +73,8 @@ class Products:
     ahead: int = 8  # Iterations of the reduced loop that panels are prefetched ahead.
     small_tile: int = 12  # Vectors of a tile whose reduced loop is worth unrolling.
     unroll: int = 4  # Iterations of it that are unrolled.
-    uneven_rows: float = 1.02  # Of the fairest share of rows, where larger blocks are worth it.
     uneven_tiles: float = 1.15  # Of a core's even share, where larger cache tiles are worth it.
+    uneven_rows: float = 1.02  # Of the fairest share of rows, where larger blocks are worth it.
     block: int = 16  # Steps of the reduced axis at a time, where memory is read in its order.
     skinny_vectors: int = 8  # Vectors of a register tile that has one row.
     columns: tuple[int, ...] = (8, 16, 4)  # Vectors of a row at a time, where all is read once.

@@ -11,12 +11,11 @@ import numpy as np
 from ....ir.dims import as_int
 from ..analysis import Access, stage_points
 from ..estimate import fastest, offers, rows_of
-from ..settings import PRODUCTS, SKETCHES
+from ..settings import PRODUCTS, SKETCHES, SPACE
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
 from .base import least_repeats, non_temporal_choice, parallel_depth
 
 __all__ = ["panel_loops", "tile_defaults"]
-
 
 TILE = "vectors", "rows", "second_rows"
 
@@ -38,7 +37,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
     if skinny:
         best = [tiling.base_choices() | {name: c[name] for name in TILE} for c in best]
     else:
-        best = _blocked(tiling, best)
+        best = _blocked(tiling, best)[: SPACE.defaults]
     for c in best:
         if skinny:
             _read_in_order(tiling, c)
