@@ -92,8 +92,6 @@ class Maps:
     lines_ahead: int = 32  # Cache lines prefetched ahead: a core sees only a few iterations.
     large: int = 16  # L2 caches' worth of results: more than a core's part of a shared LLC.
     sharing: int = 2  # Rows that share the computation of their gathered addresses.
-    many_registers: int = 32  # Enough for four vectors of a long chain of operators.
-    simple: float = 4.0  # Instructions of an operator that needs no registers of its own.
     lines_wide: int = 2  # Cache lines of a strip in which blocks are transposed.
     lines_beside: int = 16  # The same where another operand is read in the order of the result.
     rows_beside: int = 4  # Blocks along the rows there.

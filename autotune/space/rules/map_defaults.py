@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
-from ....codegen.emit.cover import MAX_WINDOWS
-from ....codegen.emit.together import LONG_EXPRESSION
 from ....codegen.machine import known_machine
 from ....codegen.target import CACHE_LINE, Target
 from ....ir.dims import symbols
 from ....ir.loop.cases import divisors
 from ....ir.loop.expr import Index, Op, Read, walk
-from ....ir.loop.scalar import SCALAR_OPS
 from ..analysis import Access, expression_cost
 from ..settings import MAPS
 from ..tiling import Choices, Tiling
@@ -39,10 +36,9 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
     cost = sum(expression_cost(s) for s in tiling.group.stages)
     blocks = _can_transpose(tiling) and not _guarded(tiling)
     candidates: list[Choices] = []
-    for wanted in MAPS.vectors if cost < MAPS.costly or _is_long(tiling) else MAPS.vectors[::-1]:
+    for wanted in MAPS.vectors if cost < MAPS.costly else MAPS.vectors[::-1]:
         c = tiling.base_choices()
-        single = blocks or _scattered(tiling) or _stores_across(tiling)
-        width = 1 if single else _pattern(tiling, wanted)
+        width = 1 if blocks or _stores_across(tiling) else _pattern(tiling, wanted)
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
         c["non_temporal"] = non_temporal_choice(tiling)
         if tiling.group.output_bytes > MAPS.large * tiling.target.l2 and _memory_is_near(
@@ -63,16 +59,6 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
     return candidates
 
 
-def _is_long(tiling: Tiling) -> bool:
-    """True if a map is a long chain of simple operators, each of which waits for the one before:
-    only more vectors at once keep a core busy, and simple operators leave registers for them."""
-    if tiling.target.vector_registers < MAPS.many_registers:
-        return False
-    expr = tiling.group.typical[tiling.group.main.name]
-    costs = [SCALAR_OPS[node.name].cost for node in walk(expr) if isinstance(node, Op)]
-    return len(costs) > LONG_EXPRESSION and max(costs) <= MAPS.simple
-
-
 def _rough_reads(tiling: Tiling) -> list[Access]:
     reads = tiling.group.accesses[tiling.group.main.name]
     return [a for a in reads if a.stride(tiling.vector_axis or "") not in (0, 1)]
@@ -89,12 +75,6 @@ def _stores_across(tiling: Tiling) -> bool:
     rows as there are lanes, whole vectors are stored."""
     last = tiling.group.main.axes[-1].name
     return tiling.row_axis == last != tiling.vector_axis
-
-
-def _scattered(tiling: Tiling) -> bool:
-    """True if the elements of a vector are read one by one, with a large stride or none."""
-    steps = [a.stride(tiling.vector_axis or "") for a in _rough_reads(tiling)]
-    return any(step is not None and abs(step) > MAX_WINDOWS for step in steps)
 
 
 def _looks_up(tiling: Tiling) -> bool:
