@@ -184,7 +184,7 @@ class _Stage:
         share = self._share()
 
         def summed(value: FloatArray) -> FloatArray:
-            return np.asarray((value * share).sum(axis=0))
+            return np.asarray(value.sum(axis=0) if share is None else (value * share).sum(axis=0))
 
         first = np.argmax(steps > 0, axis=0)
         rows = np.arange(self.arrays.count)
@@ -206,7 +206,7 @@ class _Stage:
             latency=summed(steps * latency),
             spilled=summed(steps * spilled),
             loop=summed(steps * around + tiles * begin),
-            tails=summed(total) - np.asarray(total[0] * share),
+            tails=summed(total) - summed(total[:1]),
             vectors=whole(vectors),
             tile=whole(chains),
             copies=whole(copies),
@@ -256,11 +256,11 @@ class _Stage:
                 blocks = blocks * np.where(outside, arrays.extent[slot], 1)
         return steps, np.minimum(steps, spatial * blocks)
 
-    def _share(self) -> FloatArray:
-        """Returns the share of a mirrored stage's elements that is computed."""
+    def _share(self) -> FloatArray | None:
+        """Returns the share of a mirrored stage's elements that is computed, None of all."""
         width = self.arrays.mirror.get(self.stage.name)
         if width is None:
-            return np.ones(self.arrays.count)
+            return None
         extent = as_int(self.stage.axes[-1].extent)
         block = np.maximum(1, width)
         whole, rest = extent // block, extent % block

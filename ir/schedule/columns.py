@@ -194,8 +194,8 @@ def plain(value: Any) -> Any:
 
 def array_of(value: Any, count: int) -> IntArray:
     """Returns int64[count] of an int or a column."""
-    values = value.values if isinstance(value, Column) else value
-    return np.broadcast_to(np.asarray(values, np.int64), (count,))
+    values = np.asarray(value.values if isinstance(value, Column) else value, np.int64)
+    return values if values.shape == (count,) else np.broadcast_to(values, (count,))
 
 
 def built(

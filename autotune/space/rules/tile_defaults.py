@@ -10,7 +10,7 @@ import numpy as np
 
 from ....ir.dims import as_int
 from ..analysis import Access, stage_points
-from ..estimate import fastest, offers, rows_of
+from ..estimate import cycles_of, fastest, offers, rows_of
 from ..settings import PRODUCTS, SKETCHES, SPACE
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
 from .base import least_repeats, non_temporal_choice, parallel_depth
@@ -37,7 +37,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
     if skinny:
         best = [tiling.base_choices() | {name: c[name] for name in TILE} for c in best]
     else:
-        best = _blocked(tiling, best)[: SPACE.defaults]
+        best = _blocked(tiling, best)
     for c in best:
         if skinny:
             _read_in_order(tiling, c)
@@ -104,15 +104,15 @@ def _blocked(tiling: Tiling, tiles: Sequence[dict[str, int]]) -> list[dict[str, 
     if (keep & inside).any():  # what another core has copied has to be fetched from there
         keep &= inside | ~np.isin(values["pack"], (Pack.VECTORS, Pack.BOTH))
     values = {name: column[keep] for name, column in values.items()}
-    ranked = (
-        rows_of(values)
-        if keep.sum() == len(tiles)
-        else fastest(tiling, values, len(keep), tiling.group.reductions)
-    )
-    best: dict[tuple[int, ...], dict[str, int]] = {}
-    for c in ranked:
-        best.setdefault(tuple(c[name] for name in TILE), c)
-    return list(best.values())
+    order = np.arange(keep.sum())
+    if len(order) > len(tiles):
+        cycles = cycles_of(tiling, values, tiling.group.reductions)
+        order = np.lexsort((-values["cache_vectors"], cycles))
+    best: dict[tuple[int, ...], int] = {}
+    for place, *tile in zip(order.tolist(), *(values[name][order].tolist() for name in TILE)):
+        best.setdefault(tuple(tile), place)
+    places = [*best.values()][: SPACE.defaults]
+    return rows_of({name: column[places] for name, column in values.items()})
 
 
 def _packs(tiling: Tiling) -> list[int]:
