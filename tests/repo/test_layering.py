@@ -59,12 +59,13 @@ MODULES = {sources.module_name(path) for path in sources.library_files()}
 # Commands are made of extras, and the face offers one to users.
 MAY_IMPORT_EXTRAS = ("loopwright/commands/", "loopwright/__init__.py")
 
-MOST_CORE_LINES = 108_470
+MOST_CORE_LINES = 108_570
 """Of the package without extras, as ``wc -l`` counts them. It rose from 65,291 for what models
 need: operators with state, general convolutions, a cache of machine code, saved programs, profiles;
 from 74,000 for loops, branches, functions and state on all levels; and from 88,000 for the rest of
 NumPy: complex numbers, library calls, random numbers, sorting, the Array API; and from
-104,000 for symbolic sizes on all levels, and the order of axes behind reshapes."""
+104,000 for symbolic sizes on all levels, the order of axes behind reshapes, and blocks that are
+transposed by a function."""
 
 
 def test_every_import_goes_down_the_table() -> None:
