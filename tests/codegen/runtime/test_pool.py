@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -247,18 +248,26 @@ def test_an_idle_pool_burns_no_time(code):
 
 
 def test_workers_stay_awake_where_loops_are_timed(code):
-    def spent_while_idle() -> float:
-        _run(code, "count", data, 64)
-        before = time.process_time()
-        time.sleep(0.05)
-        return time.process_time() - before
+    def sleeps(thread: int) -> int:
+        """How often a thread has given up its core by itself."""
+        lines = Path(f"/proc/self/task/{thread}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
 
     pool.set_threads(2)
-    data = np.zeros(64, np.int64)
-    with pool.awake(1.0):
-        _run(code, "who", data, 8)  # long enough for the worker to take part
-        assert max(spent_while_idle() for _ in range(5)) > 0.02
-    assert min(spent_while_idle() for _ in range(5)) < 0.01
+    data = np.zeros(8, np.int64)
+    with pool.awake(10.0):
+        while len(took_part := set(data.tolist()) - {0, threading.get_native_id()}) != 1:
+            _run(code, "who", data, 8)
+        (worker,) = took_part
+        before = sleeps(worker)
+        for _ in range(5):
+            _run(code, "count", data, 8)
+            time.sleep(0.005)
+        assert sleeps(worker) == before
+    end = time.monotonic() + 10.0
+    while sleeps(worker) == before and time.monotonic() < end:
+        time.sleep(0.005)
+    assert sleeps(worker) > before
 
 
 @pytest.mark.parametrize(("turns", "threads"), [(7, 2), (5, 4), (9, 4)])
