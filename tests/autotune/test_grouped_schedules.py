@@ -54,6 +54,21 @@ def test_vectors_run_along_wide_images_and_across_wide_groups(channels, each, si
     assert axis == "i" or each % rows == 0  # a tile stays in one group
 
 
+@pytest.mark.parametrize("isa", list(ISA_LEVELS))
+@pytest.mark.parametrize("each, groups", [(160, 3), (48, 5), (24, 4), (96, 2)])
+def test_no_tile_of_a_pointwise_convolution_reaches_over_the_end_of_a_group(isa, each, groups):
+    """The index of what it reads, ``40 * (j // 160) + k``, would differ from lane to lane."""
+    prim = parse_prim(
+        f"prim @f(x: float32[784, {40 * groups}], w: float32[40, {each * groups}] const) -> "
+        f"out: float32[784, {each * groups}] {{\n"
+        f" out[i, j] = sum(k: 40) x[i, 40 * (j // {each}) + k] * w[k, j] }}"
+    )
+    schedule, name = default_schedule(prim, HOST.with_isa(isa))
+    assert name == "tile.j()"
+    width = next(s.args[1][-1] for s in schedule.steps if s.name == "split" and s.args[0] == "j")
+    assert each % width == 0 or width % each == 0
+
+
 @pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize(
     "channels, each, size, stride",
