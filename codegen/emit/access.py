@@ -18,6 +18,7 @@ __all__ = [
     "is_below",
     "is_long",
     "is_smooth",
+    "is_zero",
     "limited",
     "mentions",
     "register_axis",

@@ -258,9 +258,9 @@ class NestEmitter(WriteEmitter):
             for store, place, flat in stores:
                 for start in range(0, stmt.trips, lanes):
                     count = min(lanes, stmt.trips - start)
-                    columns = self._rows(place, flat, inner.var, inside.bind(stmt.var, start))
                     block = self._in_memory(store.value, stmt, inside, start)
                     if block is not None:
+                        columns = self._rows(place, flat, inner.var, inside.bind(stmt.var, start))
                         shape = (count, inside.lanes.active)
                         self._transpose(place, lanes, shape, block, columns)
                         continue
@@ -410,7 +410,7 @@ class NestEmitter(WriteEmitter):
                 count = lanes_for(most - offset, lanes, min(lanes, least))
                 vectors.append(Lanes(stmt.var, offset, count, min(count, width - offset)))
         if isinstance(stmt.extent, int):
-            return [Env(env.values, lanes) for lanes in vectors]
+            return [Env(env.values, vector) for vector in vectors]
         masked: list[Env] = []
         for vector in vectors:
             left = self.memory.index(stmt.extent - vector.offset, env)

@@ -206,9 +206,9 @@ def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None
 def awake(spin: float = AWAKE_SECONDS) -> Iterator[None]:
     """Lets idle workers spin for ``spin`` seconds inside a ``with`` block.
 
-    A worker that sleeps may be woken on the core of its caller, or late on a virtual machine whose
-    core was given to others: a loop of two milliseconds is then over before it begins, and takes
-    as long as on one thread. Whoever times loops with pauses between them wants to see neither.
+    A worker that sleeps takes microseconds to wake, and milliseconds on a virtual machine whose
+    core was given to others: a short loop is then over before it begins, and takes as long as on
+    one thread. Whoever times loops with pauses between them does not want to see that.
     """
     before = _get().spin
     configure(spin=spin)

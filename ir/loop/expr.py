@@ -95,7 +95,7 @@ class Read:
 
     @property
     def plain_indices(self) -> tuple[IntExpr, ...]:
-        """The indices without those that are read from data."""
+        """The indices without those read from data; if there are none, the tuple itself."""
         every: Any = self.indices
         plain = tuple([i for i in every if isinstance(i, int | Dim)])
         return every if len(plain) == len(every) else plain

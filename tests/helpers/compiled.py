@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.space.space import default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import Kernel, compile_kernel, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
@@ -15,6 +15,7 @@ from loopwright.codegen.program_from_graph import is_view
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import as_int
+from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
@@ -27,13 +28,14 @@ from loopwright.ir.graph.nodes import (
     Tuple,
     TupleGetItem,
 )
-from loopwright.ir.graph.operator import Operator
+from loopwright.ir.graph.operator import OPERATORS, Operator
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.ops.to_prim import group_to_prim
 from loopwright.ir.schedule.steps import Schedule
+from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait
 from operators import array_type
 
@@ -142,3 +144,26 @@ def _call(module: Module, expr: Call, value: Any, target: Target, run: Any, choo
     if isinstance(result, type(group.params)) or hasattr(result, "fields"):
         return tuple(f.reshape(t.shape) for f, t in zip(found, result.fields))
     return found[0].reshape(result.shape)
+
+
+def check_variants(prim: PrimFunc, target: Target, terms: int, **attrs: Any) -> ScheduleSpace:
+    """Compares the default code of every variant of a convolution of one image and weights, with
+    these attributes of ``nn.conv2d``, with float64, and finds its schedule again in the space."""
+    rng = np.random.default_rng(3)
+    arrays = {
+        p.name: rng.standard_normal([as_int(s) for s in p.shape]).astype(np.float32)
+        for p in prim.params
+    }
+    operator = OPERATORS["nn.conv2d"]
+    x, w = (a.astype(np.float64) for a in arrays.values())
+    given = {a.name: a.default for a in operator.attrs} | attrs
+    exact = operator.reference([x[None], w], given)[0]
+    rtol, atol = tolerance(FLOAT32, terms, scale=8.0)
+    space = ScheduleSpace(prim, target)
+    for variant in space.variants:
+        schedule = variant.schedule(variant.defaults[0])
+        (found,) = run_kernel(compile_kernel(prim, schedule, target), target, arrays)
+        np.testing.assert_allclose(found, exact, rtol=rtol, atol=atol)
+        row = space.row_of(schedule)
+        assert row is not None and space.schedule(row) == schedule
+    return space

@@ -17,7 +17,7 @@ from .base import least_repeats, non_temporal_choice, parallel_depth
 
 __all__ = ["panel_loops", "tile_defaults"]
 
-TILE = "vectors", "rows", "second_rows"
+REGISTER_TILE = "vectors", "rows", "second_rows"
 
 
 def tile_defaults(tiling: Tiling) -> list[Choices]:
@@ -28,14 +28,14 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
     # Register tiles with all rows passing over panels, the fastest first.
     tiles = offers(
         tiling,
-        **{name: tables[name] for name in TILE},
+        **{name: tables[name] for name in REGISTER_TILE},
         pack=[Pack.VECTORS] if Pack.VECTORS in tables["pack"] else [Pack.NONE],
         vectors_outer=tables["vectors_outer"][-1:],
         parallel=tables["parallel"][-1:] if least_repeats(tiling) <= 1 else [0],
     )
     best = fastest(tiling, tiles, PRODUCTS.most, tiling.group.reductions)
     if skinny:
-        best = [tiling.base_choices() | {name: c[name] for name in TILE} for c in best]
+        best = [tiling.base_choices() | {name: c[name] for name in REGISTER_TILE} for c in best]
     else:
         best = _blocked(tiling, best)
     for c in best:
@@ -46,7 +46,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         # A small tile is unrolled along k, as the loop itself costs as much as its step, unless it
         # waits for memory.
         iterations = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
-        small = prod(c[name] for name in TILE) <= PRODUCTS.small_tile
+        small = prod(c[name] for name in REGISTER_TILE) <= PRODUCTS.small_tile
         if small and c["prefetch"] <= PRODUCTS.ahead and len(tiling.group.main.reduce_axes) == 1:
             c["k_unroll"] = max(
                 u for u in tables["k_unroll"] if u <= PRODUCTS.unroll and iterations % u == 0
@@ -109,7 +109,9 @@ def _blocked(tiling: Tiling, tiles: Sequence[dict[str, int]]) -> list[dict[str, 
         cycles = cycles_of(tiling, values, tiling.group.reductions)
         order = np.lexsort((-values["cache_vectors"], cycles))
     best: dict[tuple[int, ...], int] = {}
-    for place, *tile in zip(order.tolist(), *(values[name][order].tolist() for name in TILE)):
+    for place, *tile in zip(
+        order.tolist(), *(values[name][order].tolist() for name in REGISTER_TILE)
+    ):
         best.setdefault(tuple(tile), place)
     places = [*best.values()][: SPACE.defaults]
     return rows_of({name: column[places] for name, column in values.items()})
@@ -153,9 +155,8 @@ def _walks_near(tiling: Tiling) -> bool:
     ]
     inner = dropwhile(lambda name: name != tiling.row_axis, (a.name for a in main.axes))
     row = prod(tiling.extent(a) for a in (*inner,)[1:]) * main.buffer.dtype.bytes
-    return sum(a.size * a.element_bytes for a in walked) <= tiling.target.l2 // (
-        2 if row >= tiling.core.page else 1
-    )
+    room = tiling.target.l2 // (2 if row >= tiling.core.page else 1)
+    return sum(a.size * a.element_bytes for a in walked) <= room
 
 
 def _comes(tiling: Tiling) -> bool:

@@ -131,10 +131,8 @@ class Window(Tiling):
         able = values["vectors"] * values["rows"] * values["second_rows"]
         able = able <= self.target.vector_registers // 2
         values = {name: column[able] for name, column in values.items()}
-        cycles, each = (
-            cycles_of(self, values),
-            vector_work(self.group.main) / WINDOW.quick_statements,
-        )
+        cycles = cycles_of(self, values)
+        each = vector_work(self.group.main) / WINDOW.quick_statements
         slow = each * np.array([self.written(c) for c in rows_of(values)])
         scores = cycles * (1.0 + 0.1 * slow + np.maximum(0.0, slow - WINDOW.slow_times))
         ranked = np.argsort(scores, kind="stable")
