@@ -348,13 +348,10 @@ def _exact_quotient(expr: IntExpr, divisor: int) -> tuple[IntExpr, IntExpr]:
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for mono, coef in terms_of(expr):
-        if mono or coef % divisor == 0:
-            if coef % divisor == 0:
-                whole[mono] = coef // divisor
-            else:
-                rest[mono] = coef
+        if mono and coef % divisor:
+            rest[mono] = coef
         else:
-            whole[mono], rest[mono] = coef // divisor, coef % divisor
+            whole[mono], rest[mono] = divmod(coef, divisor)
     return from_terms(whole), from_terms(rest)
 
 
@@ -457,10 +454,16 @@ def evaluate(expr: IntExpr, values: Mapping[str, int]) -> int:
     """The value of ``expr`` where every symbol has one; KeyError names a symbol that has none."""
     if not isinstance(expr, Dim):
         return expr
-    missing = symbols(expr) - values.keys()
-    if missing:
-        raise KeyError(min(missing))
-    return as_int(substitute(expr, values))
+    total = 0
+    for mono, value in expr.terms:
+        for atom in mono:
+            if isinstance(atom, Symbol):
+                value *= values[atom.name]
+            else:
+                sides = evaluate(atom.left, values), evaluate(atom.right, values)
+                value *= as_int(_MAKE[type(atom)](*sides))
+        total += value
+    return int(total)
 
 
 def symbols(expr: IntExpr) -> frozenset[str]:
@@ -566,17 +569,11 @@ def _without_rest(left: Dim, right: int, ranges: Mapping[str, tuple[int, int]]) 
     the rest is known to be less than ``step``; None if there is no such step."""
     steps = {abs(coef) for mono, coef in left.terms if mono and right % coef == 0}
     for step in sorted(steps - {1, right}, reverse=True):
-        whole = [(mono, coef // step) for mono, coef in left.terms if mono and coef % step == 0]
-        rest: IntExpr = 0
-        for mono, coef in left.terms:
-            if not mono or coef % step:
-                rest = rest + Dim(((mono, coef),))
+        whole = {mono: coef // step for mono, coef in left.terms if mono and coef % step == 0}
+        rest = from_terms({mono: coef for mono, coef in left.terms if mono not in whole})
         inside = bounds(rest, ranges)
         if inside is not None and inside[0] >= 0 and inside[1] < step:
-            quotient: IntExpr = 0
-            for mono, coef in whole:
-                quotient = quotient + Dim(((mono, coef),))
-            return floordiv(quotient, right // step)
+            return floordiv(from_terms(whole), right // step)
     return None
 
 

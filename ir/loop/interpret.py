@@ -7,6 +7,7 @@ also the oracle of every schedule primitive.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -33,26 +34,23 @@ def interpret(
         _run(nest.body, sizes, arrays)
 
 
-def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) -> None:
-    env = dict(env)
-    arrays = dict(arrays)
+def _run(body: tuple[Stmt, ...], env: Mapping[str, int], arrays: Mapping[str, Array]) -> None:
     for stmt in body:
         if isinstance(stmt, Loop):
             iterations = range(evaluate(stmt.extent, env))
             if isinstance(stmt, At):
                 chosen = int(_value(stmt.value, env, arrays, {}))
                 iterations = range(chosen, chosen + 1) if chosen in iterations else range(0)
-            for i in iterations:
-                env[stmt.var] = i
-                _run(stmt.body, env, arrays)
-            env.pop(stmt.var, None)
+            inside = dict(env)
+            for inside[stmt.var] in iterations:
+                _run(stmt.body, inside, arrays)
         elif isinstance(stmt, Let):
-            env[stmt.var] = value = evaluate(stmt.value, env)
+            env = {**env, stmt.var: (value := evaluate(stmt.value, env))}
             if stmt.extent is not None and not 0 <= value < evaluate(stmt.extent, env):
                 raise IndexError(f"{stmt.var} = {value} is not in {stmt.extent}")
         elif isinstance(stmt, Alloc):
             shape = [as_int(s) for s in stmt.buffer.shape]
-            arrays[stmt.buffer.name] = np.full(shape, 77, stmt.buffer.dtype.numpy)
+            arrays = {**arrays, stmt.buffer.name: np.full(shape, 77, stmt.buffer.dtype.numpy)}
         elif isinstance(stmt, If):
             taken = stmt.then if _value(stmt.condition, env, arrays, {}) else stmt.orelse
             _run(taken, env, arrays)
@@ -74,7 +72,7 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
 
 
 def _check(array: Array, at: tuple[int, ...], name: str) -> None:
-    if len(at) != array.ndim or any(not 0 <= i < n for i, n in zip(at, array.shape)):
+    if len(at) != array.ndim or min(at, default=0) < 0 or not all(map(lt, at, array.shape)):
         raise IndexError(f"{name}[{', '.join(map(str, at))}] is outside {array.shape}")
 
 
@@ -84,10 +82,11 @@ def _indices(
     arrays: Mapping[str, Array],
     memo: dict[int, Any],
 ) -> tuple[int, ...]:
-    return tuple(
-        evaluate(i, env) if isinstance(i, int | Dim) else int(_value(i, env, arrays, memo))
+    at = [
+        evaluate(i, env) if isinstance(i, (Dim, int)) else int(_value(i, env, arrays, memo))
         for i in indices
-    )
+    ]
+    return tuple(at)
 
 
 def _value(

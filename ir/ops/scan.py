@@ -161,9 +161,8 @@ def _scan(
     return Body(_Scan(x, combiner, exclusive, reverse).statements)
 
 
-SQUARE_SIDE = (
-    16  # rows that are scanned in lanes, and elements of each that are transposed at a time
-)
+# Rows that are scanned in lanes, and elements of each that are transposed at a time.
+SQUARE_SIDE = 16
 ROW_PIECE = 64  # elements of each of ``SQUARE_SIDE`` pieces of one long row
 
 
