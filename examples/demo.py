@@ -60,7 +60,7 @@ def cases() -> list[Case]:
     ]
 
 
-def seconds_per_call(call: Callable[[], Any], seconds: float = 0.15) -> float:
+def seconds_per_call(call: Callable[[], Any], seconds: float) -> float:
     """The best of the samples taken in about ``seconds``: other programs only make it slower."""
     start = time.perf_counter()
     call()
@@ -122,17 +122,20 @@ def _tune(case: Case, log: Path, seconds: float) -> Any:
     return tuned
 
 
-def _times(case: Case, *compiled: Callable[..., Any]) -> list[float]:
-    """Seconds per call of NumPy (on all threads or on one) and of the functions given.
+def _times(case: Case, seconds: float, *compiled: Callable[..., Any]) -> list[float]:
+    """Seconds per call of NumPy (on all threads or on one) and of the functions given, each found
+    by samples in about ``seconds``.
 
     Four rounds, so that a disturbance of the machine does not hit one of them alone.
     """
     functions = (case.numpy, *compiled)
     rounds = [
-        [seconds_per_call(functools.partial(f, case.images)) for f in functions] for _ in range(4)
+        [seconds_per_call(functools.partial(f, case.images), seconds / 4) for f in functions]
+        for _ in range(4)
     ]
     with threadpool_limits(1):  # on a busy machine NumPy's BLAS is faster on one thread
-        rounds[0][0] = min(rounds[0][0], seconds_per_call(lambda: case.numpy(case.images)))
+        alone = seconds_per_call(lambda: case.numpy(case.images), seconds / 4)
+        rounds[0][0] = min(rounds[0][0], alone)
     return [min(times) for times in zip(*rounds)]
 
 
@@ -183,7 +186,8 @@ def _run(log: Path, budget: float) -> int:
 
     print(f"3. Tuning for {budget:g} s, log {log}:", flush=True)
     after = {case.name: _tune(case, log, budget * case.share) for case in made}
-    rows = [(case.name, *_times(case, before[case.name], after[case.name])) for case in made]
+    spent = min(0.6, 0.03 * budget)
+    rows = [(c.name, *_times(c, spent, before[c.name], after[c.name])) for c in made]
     print("4. Time per call:")
     print(_table(rows))
 

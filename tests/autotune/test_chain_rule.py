@@ -17,9 +17,24 @@ from loopwright.ir.schedule.steps import Schedule
 from loopwright.ir.tolerance import tolerance
 
 ISAS = ("x86-64-v4", "x86-64-v3", "x86-64")
+SIZES = [
+    (2, 16, 16, 16, 16),
+    (2, 77, 77, 32, 32),
+    (1, 197, 197, 64, 64),
+    (3, 33, 300, 5, 7),
+    (1, 20, 1500, 80, 40),
+    (2, 48, 1024, 64, 128),
+]
 CAUSAL = "where(m[j, l], x[i, j, l] * 0.25, -inf)"
 STAIRS = "where(index(l) <= index(j + 3), x[i, j, l] * 0.25, -inf)"
 ADDED = "(x[i, j, l] * 0.25) + m[j, l]"
+SCORES = [(s, 40) for s in ("x[i, j, l]", CAUSAL, STAIRS, ADDED)]
+SCORES += [(s, 250) for s, _ in reversed(SCORES)]  # each on both older levels, see below
+
+
+def with_two_levels(cases):
+    """Each case with the newest level, and with one of the two older ones, in turns."""
+    return [(case, isa) for n, case in enumerate(cases) for isa in (ISAS[0], ISAS[1 + n % 2])]
 
 
 def chain(heads, rows, length, depth, columns, scores="x[i, j, l] * 0.25", dtype="float32"):
@@ -98,18 +113,7 @@ def check(prim, schedule, target):
     return kernel, found
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        (2, 16, 16, 16, 16),
-        (2, 77, 77, 32, 32),
-        (1, 197, 197, 64, 64),
-        (3, 33, 300, 5, 7),
-        (1, 20, 1500, 80, 40),
-        (2, 48, 1024, 64, 128),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "isa"), with_two_levels(SIZES))
 def test_the_rules_schedule_on_every_target(sizes, isa):
     prim = chain(*sizes)
     target = Target.host().with_isa(isa)
@@ -118,10 +122,9 @@ def test_the_rules_schedule_on_every_target(sizes, isa):
     check(prim, schedule, target)
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("scores", ["x[i, j, l]", CAUSAL, STAIRS, ADDED])
-@pytest.mark.parametrize("length", [40, 250])
-def test_scores_may_be_masked(scores, length, isa):
+@pytest.mark.parametrize(("case", "isa"), with_two_levels(SCORES))
+def test_scores_may_be_masked(case, isa):
+    scores, length = case
     prim = chain(2, 40, length, 16, 16, scores)
     target = Target.host().with_isa(isa)
     schedule, name = default_schedule(prim, target)

@@ -64,10 +64,15 @@ def test_no_tile_of_a_pointwise_convolution_reaches_over_the_end_of_a_group(isa,
     assert each % width == 0 or width % each == 0
 
 
-@pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize(
-    "channels, each, size, stride",
-    [(6, 2, 21, 1), (12, 3, 9, 2), (32, 8, 18, 1), (32, 16, 7, 2), (48, 24, 5, 1)],
+    "isa, channels, each, size, stride",
+    [  # on the newest level, and on the older ones in turns
+        (isa, *sizes)
+        for n, sizes in enumerate(
+            [(6, 2, 21, 1), (12, 3, 9, 2), (32, 8, 18, 1), (32, 16, 7, 2), (48, 24, 5, 1)]
+        )
+        for isa in {LEVELS[-1]: 0, LEVELS[n % len(LEVELS[:-1] or LEVELS)]: 0}
+    ],
 )
 def test_every_variant_is_right(isa, channels, each, size, stride):
     prim = grouped(channels, each, size, stride)

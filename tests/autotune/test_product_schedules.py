@@ -24,6 +24,13 @@ from loopwright.ir.schedule.steps import Schedule
 HOST = replace(Target.host(), cores=2, l1=2048, l2=8192, l3=65536)
 SERVER = Target("x86-64-v4", cores=1, l1=48 << 10, l2=2 << 20, l3=32 << 20)
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
+TRANSPOSED = [(False, False), (True, False), (False, True)]
+# Each on the newest level, and on the older ones in turns.
+ON_TWO_LEVELS = [
+    (flags, isa)
+    for n, flags in enumerate(TRANSPOSED)
+    for isa in {LEVELS[-1]: 0, LEVELS[n % len(LEVELS[:-1] or LEVELS)]: 0}
+]
 
 
 def product(m: int, k: int, n: int, dtype: str, left: bool, right: bool, known: bool) -> PrimFunc:
@@ -61,8 +68,7 @@ def test_favourites(isa, dtype, flags, sizes):
     check(prim, default_schedule(prim, target)[0], target, left, right)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize(("flags", "isa"), ON_TWO_LEVELS)
 def test_any_candidate(isa, flags):
     left, right = flags
     target = HOST.with_isa(isa)
@@ -73,8 +79,7 @@ def test_any_candidate(isa, flags):
         assert space.row_of(space.schedule(row)) is not None
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize(("flags", "isa"), ON_TWO_LEVELS)
 def test_panels_made_in_cache_tiles(isa, flags):
     """At run time, with whole sums or a piece of the reduced axis at a time."""
     left, right = flags

@@ -54,7 +54,10 @@ def test_a_library_that_hangs_is_a_dash(tmp_path) -> None:
     assert list(row.seconds) == ["untuned"]
 
 
-@pytest.mark.parametrize("library", [n for n in LIBRARIES if n not in ("tuned", "numpy-skylakex")])
+# Those that are left out differ in variables of the environment alone.
+@pytest.mark.parametrize(
+    "library", [n for n in LIBRARIES if n not in ("tuned", "numpy-skylakex", "torch-mkl512")]
+)
 def test_all_namespaces_agree(library: str, tmp_path) -> None:
     commands = []
     for kind in KINDS.values():

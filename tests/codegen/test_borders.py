@@ -7,7 +7,6 @@ vectors.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from compiled import interpret_kernel, run_kernel
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
@@ -74,9 +73,9 @@ def expected(
     return np.sum(parts, axis=0) if combiner == "sum" else np.max(parts, axis=0)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
+    isa=st.sampled_from(LEVELS),
     size=st.integers(1, 40),
     taps=st.integers(2, 4),
     stride=st.integers(1, 4),

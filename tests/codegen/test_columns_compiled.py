@@ -6,7 +6,6 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.codegen.target import ISA_LEVELS, Target
@@ -26,9 +25,9 @@ def chains(axis: int) -> Any:
     return run
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(
+    isa=st.sampled_from(LEVELS),
     shape=st.tuples(st.integers(1, 40), st.integers(1, 70), st.integers(14, 90)),
     axis=st.sampled_from([0, 1]),
     seed=st.integers(0, 2**32 - 1),

@@ -27,10 +27,14 @@ def _weighed(q, scale, v):
     return np.maximum(np.exp(q * np.float32(0.01)) @ v, scale)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("function", [_dequantised, _turned, _weighed])
-@settings(max_examples=6)
-@given(rows=st.integers(1, 70), columns=st.integers(1, 150), seed=st.integers(0, 99))
+@settings(max_examples=9)
+@given(
+    isa=st.sampled_from(LEVELS),
+    rows=st.integers(1, 70),
+    columns=st.integers(1, 150),
+    seed=st.integers(0, 99),
+)
 def test_one_kernel_and_the_right_result(isa, function, rows, columns, seed) -> None:
     rng = np.random.default_rng(seed)
     q = rng.integers(-128, 128, (rows, columns), np.int8)

@@ -64,9 +64,9 @@ def mixed(x: Any, y: Any, row: Any) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(
+    isa=st.sampled_from(LEVELS),
     rows=st.integers(1, 9),
     n=st.integers(2, 400),
     dtype=st.sampled_from(["int8", "uint8", "int16"]),
@@ -81,9 +81,9 @@ def test_maps_of_narrow_elements(isa: str, rows: int, n: int, dtype: str, seed: 
         np.testing.assert_array_equal(got, wanted, strict=True)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(
+    isa=st.sampled_from(LEVELS),
     shape=st.tuples(st.integers(1, 6), st.integers(1, 70), st.integers(1, 150)),
     axis=st.sampled_from([0, 1, 2, (0, 1), (1, 2), (0, 2), None]),
     seed=st.integers(0, 2**32 - 1),

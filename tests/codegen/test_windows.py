@@ -47,9 +47,9 @@ def module_attrs(name: str, attrs: dict[str, object]) -> dict[str, object]:
     return {**{a.name: a.default for a in OPERATORS[name].attrs}, **attrs}
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
+    isa=st.sampled_from(LEVELS),
     shape=st.tuples(st.integers(1, 2), st.integers(1, 40), st.integers(3, 40), st.integers(3, 40)),
     kernel=PAIRS,
     multiplier=st.sampled_from((1, 1, 2)),
@@ -75,10 +75,10 @@ def test_depthwise_convolution(isa, shape, kernel, multiplier, strides, dilation
     check("nn.conv2d", [x, w], attrs, isa)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("kind", ["max", "avg"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
+    isa=st.sampled_from(LEVELS),
     shape=st.tuples(st.integers(1, 2), st.integers(1, 20), st.integers(2, 40), st.integers(2, 40)),
     window=PAIRS,
     strides=PAIRS,

@@ -76,7 +76,7 @@ def run_case(seed: int, isa: str, schedules: bool) -> str:
 
 
 def test_casts_of_all_lengths():
-    assert not run_isolated(Path(__file__), 0, 40)
+    assert not run_isolated(Path(__file__), 0, 60)
 
 
 WIDER = [(a, b) for a in DTYPES for b in DTYPES if np.dtype(a).itemsize > np.dtype(b).itemsize]

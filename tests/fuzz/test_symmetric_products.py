@@ -3,9 +3,9 @@
 ``python tests/fuzz/test_symmetric_products.py --seeds 0:10000`` runs many; ``--schedules`` gives
 the kernels schedules sampled from their spaces instead of the default.
 
-Every program runs beside forbidden pages, on every ISA level this machine has, and is compared with
-NumPy's result in float64. Where nothing behind the product tells rows from columns, the result is
-symmetric to the last bit.
+The programs run beside forbidden pages, on the ISA levels that this machine has in turns, and are
+compared with NumPy's results in float64. Where nothing behind the product tells rows from columns,
+the result is symmetric to the last bit.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def compare(ours: Array, numpys: Array, exact: Array, given: Array) -> None:
 
 @pytest.mark.parametrize("schedules", [False, True], ids=["default", "sampled"])
 def test_products_of_an_array_with_itself(schedules):
-    assert not run_isolated(Path(__file__), 0, 6, *["--schedules"] * schedules)
+    assert not run_isolated(Path(__file__), 0, 10, *["--schedules"] * schedules)
 
 
 if __name__ == "__main__":

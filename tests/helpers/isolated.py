@@ -54,7 +54,8 @@ def _output(command: Sequence[str], seconds: float) -> tuple[str, str]:
 
 
 def run_script(script: Path, run: Callable[[int, str, bool], str], levels: Sequence[str]) -> None:
-    """The command line of a fuzzer; ``run(seed, isa, schedules)`` says what is wrong."""
+    """The command line of a fuzzer; ``run(seed, isa, schedules)`` says what is wrong. Unless
+    ``--isa`` names one, the levels take turns: another seed finds more than another level."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", default="0:1000")
     parser.add_argument("--schedules", action="store_true", help="sampled, not the default ones")
@@ -64,11 +65,11 @@ def run_script(script: Path, run: Callable[[int, str, bool], str], levels: Seque
     low, high = map(int, (given.child or given.seeds).split(":"))
     if given.child:
         for seed in range(low, high):
-            for isa in [given.isa] if given.isa else levels:
-                print(f"case {seed} {isa}", flush=True)
-                found = run(seed, isa, given.schedules)
-                if found:
-                    print(f"wrong: {found}", flush=True)
+            isa = given.isa or levels[seed % len(levels)]
+            print(f"case {seed} {isa}", flush=True)
+            found = run(seed, isa, given.schedules)
+            if found:
+                print(f"wrong: {found}", flush=True)
         return
     begun, wrong = time.perf_counter(), 0
     options = ["--schedules"] * given.schedules + (["--isa", given.isa] if given.isa else [])

@@ -71,7 +71,7 @@ def imports(path: Path) -> list[tuple[str, int]]:
     package = module_name(path)
     if path.name != "__init__.py":
         package = package.rpartition(".")[0]
-    return list(_imports_of(tree, package))
+    return [found for node in ast.walk(tree) for found in _imports_of(node, package)]
 
 
 def _imports_of(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
@@ -93,15 +93,14 @@ def _imports_of(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
         name = node.args[0]
         if isinstance(name, ast.Constant):
             yield _absolute(str(name.value), package), node.lineno
-    for child in ast.iter_child_nodes(node):
-        yield from _imports_of(child, package)
 
 
 def computed_imports(path: Path) -> list[int]:
     """The lines where ``import_module`` is given no literal: no reader can see what is imported."""
+    text = (ROOT / path).read_text()
     return [
         node.lineno
-        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        for node in ast.walk(ast.parse(text if "import_module" in text else ""))
         if isinstance(node, ast.Call)
         and _is_import_module(node.func)
         and not isinstance(node.args[0], ast.Constant)

@@ -33,14 +33,14 @@ def images(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.nd
     return x
 
 
-@pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("algorithm", sorted(ERROR_GROWTH))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(st.data())
 def test_all_algorithms_stay_within_the_tolerance_of_the_sums(
-    algorithm: str, isa: str, data: st.DataObject
+    algorithm: str, data: st.DataObject
 ) -> None:
     draw = data.draw
+    isa = draw(st.sampled_from(LEVELS))
     n, channels = draw(st.integers(1, 2)), draw(st.integers(1, 40))
     outputs = draw(st.integers(1, 40))
     size = (draw(st.integers(1, 13)), draw(st.integers(1, 13)))

@@ -97,7 +97,7 @@ def findings(path: Path) -> list[Finding]:
     docstrings = set(_docstrings(nodes))
     strings = (f for f in nodes if isinstance(f, ast.JoinedStr))
     pieces = {piece for f in strings for piece in f.values}
-    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline)) if _suspect(text) else []
     for line, words in _comments(tokens):
         made += _in_prose(name, line, words)
     for node in nodes:
@@ -119,6 +119,13 @@ def findings(path: Path) -> list[Finding]:
     for word in sorted({*words, path.stem}):
         made += (Finding(name, 0, word, instead) for instead in _in_name(word))
     return sorted(made, key=lambda f: f.line)
+
+
+def _suspect(text: str) -> bool:
+    """Whether any comment or name of a source, or what looks like one, may be an offence: finding
+    the tokens of all sources takes longer than all the rest."""
+    comments = re.sub(r"^[^#\n]*#?[# ]*", "", text, flags=re.MULTILINE)
+    return bool(ANY_PROSE.search(comments)) or any(map(_in_name, set(re.findall(r"\w+", text))))
 
 
 def _docstrings(nodes: Sequence[ast.AST]) -> Iterator[ast.Constant]:
@@ -171,16 +178,24 @@ def _vague(path: str, line: int, identifier: str) -> Iterator[Finding]:
 def _constants() -> dict[str, dict[str, float]]:
     """Numeric constants of modules: name -> file -> value."""
     made: dict[str, dict[str, float]] = defaultdict(dict)
-    for path in files():
-        if path.suffix != ".py":
-            continue
-        for node in ast.parse(path.read_text()).body:
+    for path in (p for p in files() if p.suffix == ".py"):
+        # Only the lines of constants: most of a file is functions.
+        lines = re.findall(r"^[A-Z_]\w* = (?:\(\n.*\n\)|.*)$", path.read_text(), re.MULTILINE)
+        for node in (n for line in lines for n in _parsed(line)):
             target = node.targets[0] if isinstance(node, ast.Assign) else None
             if isinstance(target, ast.Name) and target.id.isupper():
                 value = _number(node.value)
                 if value is not None:
                     made[target.id.strip("_")][str(path.relative_to(ROOT))] = value
     return made
+
+
+def _parsed(line: str) -> list[ast.stmt]:
+    """The statement on a line; none if it is only the beginning of one."""
+    try:
+        return ast.parse(line).body
+    except SyntaxError:
+        return []
 
 
 def _number(node: ast.expr) -> float | None:

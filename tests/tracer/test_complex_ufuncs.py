@@ -61,7 +61,7 @@ def test_ufuncs(operands: int, dtype: str) -> None:
             assert_near(ufunc.__name__, actual[:count], ufunc(*args)[:count])
 
 
-@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.power])
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply])
 def test_arrays_without_elements_and_axes(ufunc: np.ufunc) -> None:
     shapes = ((), (0,), (3,), (0, 3), (1, 0))
     for first, second in itertools.product(shapes, shapes):

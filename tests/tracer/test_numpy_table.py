@@ -12,7 +12,7 @@ from numpy_uses import assert_same, drawn, interpreted
 
 from tools.numpy_table.page import PAGE, is_there, page, rows, without_row
 
-CASES = 6
+CASES = 4
 TOGETHER = 24
 ROWS = [(name, row.uses_of(name)) for row in rows() for name in row.names if is_there(name)]
 

@@ -31,7 +31,8 @@ def _searched(dtype, size, rng):
 def test_searches_of_any_size_are_numpys(dtype, size, side):
     row, values = _searched(dtype, size, np.random.default_rng(size))
     f = lw.compile(lambda x, v: np.searchsorted(x, v, side=side))
-    for count in (0, 1, 3, len(values)):
+    # How many values there are decides about the loop around a search, and not about the search.
+    for count in (0, 1, 3, len(values)) if size in (1, 33) else (len(values),):
         expected = np.searchsorted(row, values[:count], side=side)
         np.testing.assert_array_equal(f(row, values[:count]), expected)
 

