@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import loopwright as lw
@@ -29,6 +30,21 @@ def test_linear_resizing_interpolates(count: int) -> None:
     expected = np.moveaxis(expected.reshape(2, 3, 6, count), -1, 2)
     got = both(lambda x: nn.resize(x, count, axes=2, mode="linear"), IMAGE)
     np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axes"), [((14, 12), "3322"), ((3, 4), "2233"), ((3, 12), "2233"), ((14, 4), "3322")]
+)
+def test_columns_are_gathered_where_rows_are_few(sizes: tuple[int, int], axes: str) -> None:
+    resized = lw.compile(lambda x: nn.resize(x, sizes, mode="linear"))
+    text = resized.trace(lw.f64[2, 3, 7, 6]).as_text()
+    assert "".join(re.findall(r"take.*axis=(\d)", text)) == axes
+
+
+def test_linear_resizing_repeats_a_single_element() -> None:
+    resized = lw.compile(lambda x: nn.resize(x, (8, 8), mode="linear"))
+    text = resized.trace(lw.f32[3, 1, 1]).as_text()
+    assert "take" not in text and "multiply" not in text
 
 
 def test_nearest_resizing_repeats_or_chooses() -> None:

@@ -123,12 +123,13 @@ def _combined(x: Any, indices: Array, weights: Array, axis: int) -> Any:
     column = (-1, *(1,) * (x.ndim - 1 - axis))
     total: Any = None
     for n in range(indices.shape[1]):
-        weight = weights[:, n]
-        if not weight.any():
+        same = (indices == indices[:, n, None]).all(axis=0)
+        weight = weights[:, same].sum(axis=1).astype(x.dtype)
+        if same.argmax() < n or not weight.any():
             continue
         part = _chosen(x, indices[:, n], axis)
         if not (weight == 1).all():
-            part = part * weight.reshape(column).astype(x.dtype)
+            part = part * weight.reshape(column)
         total = part if total is None else total + part
     return total
 
@@ -192,8 +193,12 @@ def resize(
     if not isinstance(x, np.ndarray) and isinstance(x, int | float):
         raise LoopwrightTypeError("resize: a number has no axes")
     outside: Any = None
-    for n, (a, count) in enumerate(zip(chosen, counts, strict=True)):
-        a = a % rank
+    # Neighbours along the last axis are gathered lane by lane: where the other axes are short.
+    axes_of = [a % rank for a in chosen]
+    for n, a in sorted(
+        enumerate(axes_of), key=lambda p: p[1] - rank if counts[p[0]] < shape[p[1]] else rank - p[1]
+    ):
+        count = counts[n]
         begin, end = (roi[n], roi[n + len(counts)]) if roi is not None else (0.0, 1.0)
         scale = scales[n] if scales is not None else count / shape[a]
         axis = _Axis(shape[a], count, scale, begin, end)
