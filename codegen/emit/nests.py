@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ...ir.dims import IntExpr, as_int, bounds, substitute, symbol
 from ...ir.errors import ScheduleError
-from ...ir.loop.expr import Expr, Read, walk
+from ...ir.loop.expr import Expr, Op, Read, index_value, walk
 from ...ir.loop.kinds import Instruction, LoopKind, Scope
 from ...ir.loop.nest import (
     Accumulate,
@@ -546,14 +546,34 @@ class NestEmitter(WriteEmitter):
             return
         written = {s.buffer for s in (*self._writes(stmt.then), *self._writes(stmt.orelse))}
         self.touch(written)
-        ranges = dict(self.ranges)
+        ranges, (then, orelse) = self.ranges, _ranges_where(stmt.condition, self.ranges)
+
+        def branch(body: Sequence[Stmt], inside: dict[str, tuple[int, int]]) -> None:
+            self.ranges = inside
+            self.body(body, env)
+
         self.w.branch(
             test,
-            lambda: self.body(stmt.then, env),
-            (lambda: self.body(stmt.orelse, env)) if stmt.orelse else None,
+            lambda: branch(stmt.then, then),
+            (lambda: branch(stmt.orelse, orelse)) if stmt.orelse else None,
         )
         self.ranges = ranges
         self.touch(written)
+
+
+def _ranges_where(
+    condition: Expr, ranges: Mapping[str, tuple[int, int]]
+) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
+    """Returns the variables' ranges where a condition holds, and where it does not: a comparison of
+    one variable with a number, which parts whole tiles from the last one, narrows both."""
+    then, orelse = dict(ranges), dict(ranges)
+    if isinstance(condition, Op) and condition.name == "less":
+        var, end = (index_value(a) for a in condition.args)
+        name = str(var)
+        if isinstance(end, int) and name in ranges:
+            first, last = ranges[name]
+            then[name], orelse[name] = (first, min(last, end - 1)), (max(first, end), last)
+    return then, orelse
 
 
 def _only_vectors(loop: Loop) -> Loop | None:

@@ -20,6 +20,7 @@ from loopwright.ir.schedule.steps import (
     compute_at,
     pack_at,
     pack_grouped,
+    parallel,
     reorder,
     rfactor,
     split,
@@ -174,3 +175,19 @@ def test_a_choice_of_what_lies_inside_reads_without_a_guard() -> None:
     compiled = lw.compile(shifted)
     np.testing.assert_array_equal(compiled(*args), shifted(*args))
     assert "ptr @lw_nowhere" not in compiled.lower(*args).as_text("llvm")
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.isa}{'+' * bool(t.features)}")
+@pytest.mark.parametrize(("size", "block"), [(208, 64), (64, 48), (80, 32)])
+def test_whole_tiles_before_a_smaller_one_read_without_a_guard(
+    size: int, block: int, target: Target
+) -> None:
+    prim = parse_prim(
+        f"prim @leaky(x: float32[{size}]) -> out: float32[{size}] {{\n"
+        "  out[i] = where(x[i] < 0.5, x[i] * 0.1, sqrt(x[i]))\n}"
+    )
+    count = -(-size // block)
+    schedule = Schedule.of(split("i", (count, block)), vectorize("i.1"), parallel("i.0"))
+    kernel = compile_kernel(prim, schedule, target)
+    assert "masked.load" not in kernel.text and "ptr @lw_nowhere" not in kernel.text
+    check(prim, schedule, target)
