@@ -546,34 +546,30 @@ class NestEmitter(WriteEmitter):
             return
         written = {s.buffer for s in (*self._writes(stmt.then), *self._writes(stmt.orelse))}
         self.touch(written)
-        ranges, (then, orelse) = self.ranges, _ranges_where(stmt.condition, self.ranges)
+        ranges = self.ranges
 
-        def branch(body: Sequence[Stmt], inside: dict[str, tuple[int, int]]) -> None:
-            self.ranges = inside
+        def branch(body: Sequence[Stmt], holds: bool) -> None:
+            self.ranges = _ranges_where(stmt.condition, holds, ranges)
             self.body(body, env)
 
-        self.w.branch(
-            test,
-            lambda: branch(stmt.then, then),
-            (lambda: branch(stmt.orelse, orelse)) if stmt.orelse else None,
-        )
+        otherwise = (lambda: branch(stmt.orelse, False)) if stmt.orelse else None
+        self.w.branch(test, lambda: branch(stmt.then, True), otherwise)
         self.ranges = ranges
         self.touch(written)
 
 
 def _ranges_where(
-    condition: Expr, ranges: Mapping[str, tuple[int, int]]
-) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
-    """Returns the variables' ranges where a condition holds, and where it does not: a comparison of
-    one variable with a number, which parts whole tiles from the last one, narrows both."""
-    then, orelse = dict(ranges), dict(ranges)
+    condition: Expr, holds: bool, ranges: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """Returns the variables' ranges where a condition holds, or does not: a comparison with a
+    number, which parts whole tiles from the last one, narrows that of one."""
+    inside = dict(ranges)
     if isinstance(condition, Op) and condition.name == "less":
         var, end = (index_value(a) for a in condition.args)
-        name = str(var)
-        if isinstance(end, int) and name in ranges:
-            first, last = ranges[name]
-            then[name], orelse[name] = (first, min(last, end - 1)), (max(first, end), last)
-    return then, orelse
+        first, last = ranges.get(str(var), (0, 0))
+        if isinstance(end, int) and str(var) in ranges:
+            inside[str(var)] = (first, min(last, end - 1)) if holds else (max(first, end), last)
+    return inside
 
 
 def _only_vectors(loop: Loop) -> Loop | None:
