@@ -35,6 +35,7 @@ class Core:
     page: int = 4096  # Bytes of a page; lines so far apart fall into one set of L1.
     l1_pages: int = 64  # Pages whose addresses are translated without a page walk.
     streams: float = 4.0  # Places of one page that prefetchers follow; with twice as many, none.
+    row_streams: float = 4.0  # Rows from behind L2 that prefetchers follow, measured.
     fill_buffers: int = 8  # Lines that are on their way from or to memory at a time.
     bytes_from_l2: float = 48.0  # Into L1, per cycle.
     bytes_from_llc: float = 12.0  # Into L2, per cycle.
@@ -61,9 +62,8 @@ class Core:
 
 
 _INTEL = Core()
-_ZEN = replace(
-    _INTEL, shuffles=2.0, issue=6.0, fma_latency=4.0, bytes_from_l2=32.0, bytes_from_llc=16.0
-)
+_ZEN = replace(_INTEL, shuffles=2.0, issue=6.0, fma_latency=4.0, row_streams=1.0)
+_ZEN = replace(_ZEN, bytes_from_l2=32.0, bytes_from_llc=16.0)
 """Until Zen 5, and in its mobile parts, units are 256 bits wide: longer vectors take them twice."""
 _OF_UNITS = "loads", "broadcasts", "shuffles", "fma_ports"
 _WHOLE = re.compile(r"EPYC(-Turin| 9\d\d5)|Ryzen (Threadripper )?(PRO )?\d 9\d\d\d")

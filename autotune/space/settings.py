@@ -27,6 +27,8 @@ class Sketches:
     least_per_core: int = 2  # The same at the least of symbolic sizes: deep loops cost divisions.
     copied_rows: int = 16  # Rows of a panel copied in a row: a cache line of float32.
     shared_copy: int = 1 << 15  # Elements of an operand that several threads pack.
+    streamed_l3: float = 0.25  # Of the last-level cache: larger results are stored so by default.
+    large_l2: int = 16  # L2 caches' worth of results: more than a core's part of a shared LLC.
     streamed_l2: int = 2  # Results of so many L2 caches may be stored by non-temporal stores.
     group: int = 4  # Products of bytes that one lane adds up at once (VNNI, AMX).
 
@@ -87,15 +89,12 @@ class Products:
 class Maps:
     """Default choices of the ``tile`` rule for maps."""
 
-    vectors: tuple[int, ...] = (4, 2)  # Vectors of a tile that are tried; first two if costly.
-    costly: float = 30.0  # Instructions of an element from which two vectors are tried first.
+    vectors: tuple[int, ...] = (4, 2)  # Vectors of a tile that are tried.
     lines_ahead: int = 32  # Cache lines prefetched ahead: a core sees only a few iterations.
-    large: int = 16  # L2 caches' worth of results: more than a core's part of a shared LLC.
     sharing: int = 2  # Rows that share the computation of their gathered addresses.
     lines_wide: int = 2  # Cache lines of a strip in which blocks are transposed.
     lines_beside: int = 16  # The same where another operand is read in the order of the result.
     rows_beside: int = 4  # Blocks along the rows there.
-    slow_memory: float = 2.0  # LLC writes less than so many times as fast as memory.
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +136,8 @@ class Lanes:
     rows: int = 4  # Rows that are walked together at most.
     costly_rows: int = 3  # The same where costly elements are summed.
     reads: tuple[float, ...] = (0.1, 0.25, 1.0)  # Time of a read from L1, L2, and behind them.
+    prefetched: int = 2  # L2 caches of rows that come as fast together, if they are prefetched.
+    short_row: int = 256  # Bytes of rows that are read as one, since each is a few lines.
     long_row: int = 384  # Elements of rows walked together, where L2 does not hold the operand.
 
 

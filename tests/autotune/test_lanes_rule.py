@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import loopwright as lw
@@ -80,6 +81,24 @@ def test_long_rows_that_are_read_once_share_the_vector_they_are_multiplied_by(
 ) -> None:
     prim = kernel_of(lambda a, v: a @ v, lw.f32[rows, 8192], lw.f32[8192])
     assert dict(steps_of(prim, "split"))["i"][-1] == at_once
+
+
+@pytest.mark.parametrize(
+    "shape, cpu, rows",
+    [
+        ((5120, 384), "AMD EPYC", 1),
+        ((256, 384), "AMD EPYC", 4),  # in L2
+        ((20000, 64), "AMD EPYC", 4),  # as if one long row
+        ((5120, 384), "Intel Xeon", 4),
+    ],
+)
+def test_rows_from_afar_are_walked_at_once_as_prefetchers_follow_them(
+    shape: tuple[int, int], cpu: str, rows: int
+) -> None:
+    target = replace(TARGET, cpu=cpu, l1=32 << 10, l2=1 << 20)
+    schedule, _ = default_schedule(kernel_of(lambda x: np.sum(x, axis=1), lw.f32[shape]), target)
+    splits = dict(step.args for step in schedule.steps if step.name == "split")
+    assert splits["i"][-1] == rows
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4])

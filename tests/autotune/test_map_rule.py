@@ -6,10 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from loopwright.autotune.space.rules import map_defaults
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
-from loopwright.codegen.machine import MachineModel, estimated_machine
 from loopwright.codegen.target import CACHE_LINE, ISA_LEVELS, Target
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
@@ -25,12 +23,6 @@ def _prim(rows: int, columns: int) -> PrimFunc:
 prim @scaled(x: {whole}, b: float32[{columns}]) -> out: {whole} {{
   out[i, j] = (x[i, j] + b[j]) * 2.0
 }}""")
-
-
-def _machine(near: bool) -> MachineModel:
-    plain = estimated_machine(TARGET)
-    dram = plain.triad_1["l3"] * (0.8 if near else 0.2)
-    return dataclasses.replace(plain, triad_1={**plain.triad_1, "dram": dram})
 
 
 @pytest.mark.parametrize("isa", ISA_LEVELS)
@@ -52,13 +44,18 @@ def test_what_is_near_is_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "near", "streamed"), [(128, True, True), (128, False, False), (16, True, False)]
+    ("shape", "cache", "streamed"),
+    [
+        ((128, 4096), 1 << 28, True),  # of 16 L2 caches
+        ((16, 4096), 1 << 28, False),
+        ((16, 4096), 1 << 19, True),  # of a quarter of the last cache
+        ((128, 4100), 1 << 28, False),  # each row ends within a line
+    ],
 )
-def test_large_results_go_past_a_last_cache_that_is_hardly_faster(
-    rows: int, near: bool, streamed: bool, monkeypatch: pytest.MonkeyPatch
+def test_whole_lines_of_large_results_go_past_the_caches(
+    shape: tuple[int, int], cache: int, streamed: bool
 ) -> None:
-    monkeypatch.setattr(map_defaults, "known_machine", lambda target: _machine(near))
-    schedule, _ = default_schedule(_prim(rows, 4096), TARGET)
+    schedule, _ = default_schedule(_prim(*shape), dataclasses.replace(TARGET, l3=cache))
     assert ("stream" in [step.name for step in schedule.steps]) == streamed
 
 
@@ -90,16 +87,14 @@ prim @columns(x: float32[9, 500], n: int64[70]) -> out: float32[9, 70] {
 
 
 @pytest.mark.parametrize(("dtype", "streamed"), [("float32", True), ("int16", False)])
-def test_transposed_lines_go_past_the_caches_as_a_whole_only(
-    dtype: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_transposed_lines_go_past_the_caches_as_a_whole_only(dtype: str, streamed: bool) -> None:
     """More lines would be open than are gathered in front of memory."""
-    monkeypatch.setattr(map_defaults, "known_machine", lambda target: _machine(True))
+    target = dataclasses.replace(TARGET, l2=1 << 15)
     prim = parse_prim(f"""
 prim @turned(x: {dtype}[1024, 512]) -> out: {dtype}[512, 1024] {{
   out[i, j] = x[j, i]
 }}""")
-    schedule, _ = default_schedule(prim, TARGET)
+    schedule, _ = default_schedule(prim, target)
     assert ("stream" in [step.name for step in schedule.steps]) == streamed
     (width,) = [s.args[1][1:] for s in schedule.steps if s.name == "split" and s.args[0] == "j"]
     assert np.prod(width) * np.dtype(dtype).itemsize == 2 * CACHE_LINE

@@ -7,7 +7,8 @@ from itertools import accumulate
 from math import prod
 from operator import mul
 
-from ....codegen.target import Target
+from ....codegen.target import CACHE_LINE, Target
+from ....ir.dims import as_int
 from ....ir.schedule.columns import Column, least, most, when
 from ....ir.schedule.packing import copy_steps, pack_of
 from ....ir.schedule.steps import Step, fuse, parallel, split, stream
@@ -91,8 +92,15 @@ def shared_trips(steps: Iterable[Step], extents: Mapping[str, int]) -> list[int]
 
 
 def non_temporal_choice(tiling: Tiling) -> int:
-    """Non-temporal stores for results that are larger than all caches."""
-    return tiling.knobs["non_temporal"][-1] if tiling.group.output_bytes > tiling.target.l3 else 0
+    """Non-temporal stores for results that take much of the last-level cache, or more than a core's
+    part of it: who reads them next finds few of them there. Their rows are whole lines: what two
+    stores write leaves in parts, which takes twice as long."""
+    group, target = tiling.group, tiling.target
+    buffers = [s.buffer for s in group.stages if s.name in group.prim.outputs]
+    rows = [as_int(b.shape[-1]) * b.dtype.bytes for b in buffers if len(b.shape) > 1]
+    most = min(target.l3 * SKETCHES.streamed_l3, target.l2 * SKETCHES.large_l2)
+    is_large = group.output_bytes > most and not any(row % CACHE_LINE for row in rows)
+    return tiling.knobs["non_temporal"][-1] if is_large else 0
 
 
 def up_to(limit: int, values: tuple[int, ...]) -> tuple[int, ...]:

@@ -156,9 +156,9 @@ class Lanes(Tiling):
 
         They share what does not depend on the row, and while one waits for its sum or maximum the
         others are worked on. Sums of costly elements need more registers for each, and long ones
-        wait for memory only, which comes fastest one row after the other. Rows that are read once
-        need not stay near, if they share an operand: of 4096 x 4096 by a vector, four rows at once
-        take 0.87 of the time of one.
+        wait for memory only, which comes fastest one row after the other; so do all rows from
+        behind L2 where prefetchers follow no more of them. Rows that are read once need not stay
+        near, if they share an operand.
         """
         group = self.group
         if _transposed_operands(group):  # columns of a narrow matrix, which read the same row
@@ -171,11 +171,15 @@ class Lanes(Tiling):
         far = [name for _, name in self.waited_for if self._param_bytes[name] > self.target.l2 // 2]
         row_bytes = width * group.element_bytes * (len(read) + maps + len(far))
         costly = any(expression_cost(s) > LANES.costly for s in group.reductions)
+        reads = [a for s in group.stages for a in group.accesses[s.name] if self._walks_rows(a)]
+        size = sum(self._param_bytes.get(name, 0) for name in {a.buffer for a in reads})
+        behind = size > self.target.l2 * (LANES.prefetched if self.waited_for else 1)
+        behind &= size > count * LANES.short_row
         for rows in (LANES.costly_rows, 2) if costly else (LANES.rows, 2):
-            few = count < 4 * rows * self.target.cores
-            long = costly and far and rows * width > LANES.long_row
+            late = behind and rows > self.core.row_streams
+            late |= costly and bool(far) and rows * width > LANES.long_row
             near = self._shares_once or rows * row_bytes <= self.target.l1 * LANES.l1_share
-            if not few and not long and near:
+            if count >= 4 * rows * self.target.cores and near and not late:
                 return rows
         return 1
 

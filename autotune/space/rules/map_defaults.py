@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
-from ....codegen.machine import known_machine
-from ....codegen.target import CACHE_LINE, Target
+from ....codegen.target import CACHE_LINE
 from ....ir.dims import symbols
 from ....ir.loop.cases import divisors
 from ....ir.loop.expr import Index, Op, Read, walk
-from ..analysis import Access, expression_cost
+from ..analysis import Access
 from ..settings import MAPS
 from ..tiling import Choices, Tiling
 from .base import non_temporal_choice, parallel_depth
@@ -20,31 +19,24 @@ __all__ = ["map_defaults"]
 def _guarded(tiling: Tiling) -> bool:
     """True if some reads are made under a condition that differs from lane to lane, or comes from
     data: then no block can be transposed."""
-    for node in walk(tiling.group.typical[tiling.group.main.name]):
-        if isinstance(node, Op) and node.name == "where":
-            for leaf in walk(node.args[0]):
-                if isinstance(leaf, Read):
-                    return True
-                if isinstance(leaf, Index) and tiling.vector_axis in symbols(leaf.value):
-                    return True
-    return False
+    value, v = tiling.group.typical[tiling.group.main.name], tiling.vector_axis
+    tests = [n.args[0] for n in walk(value) if isinstance(n, Op) and n.name == "where"]
+    leaves = [leaf for test in tests for leaf in walk(test)]
+    return any(
+        isinstance(n, Read) or (isinstance(n, Index) and v in symbols(n.value)) for n in leaves
+    )
 
 
 def map_defaults(tiling: Tiling) -> list[Choices]:
     """Choices for a group of maps, best first."""
     tables = tiling.knobs
-    cost = sum(expression_cost(s) for s in tiling.group.stages)
     blocks = _can_transpose(tiling) and not _guarded(tiling)
     candidates: list[Choices] = []
-    for wanted in MAPS.vectors if cost < MAPS.costly else MAPS.vectors[::-1]:
+    for wanted in MAPS.vectors:
         c = tiling.base_choices()
         width = 1 if blocks or _stores_across(tiling) else _pattern(tiling, wanted)
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
         c["non_temporal"] = non_temporal_choice(tiling)
-        if tiling.group.output_bytes > MAPS.large * tiling.target.l2 and _memory_is_near(
-            tiling.target
-        ):
-            c["non_temporal"] = tables["non_temporal"][-1]
         in_order = not tiling.gathers and not _stores_across(tiling)
         if in_order and tiling.group.bytes > tiling.target.l2:
             c["prefetch"] = max(p for p in tables["prefetch"] if p <= MAPS.lines_ahead)
@@ -111,14 +103,4 @@ def _blocks(tiling: Tiling, c: dict[str, int]) -> None:
     wide = max(1, CACHE_LINE // (tiling.lanes * group.main.buffer.dtype.bytes))
     if wide > 1 and c["rows"] > tiling.core.fill_buffers:
         c["non_temporal"] = 0  # lines would leave in parts, which takes ten times as long
-    elif group.output_bytes >= 2 * tiling.target.l2 and _memory_is_near(tiling.target):
-        c["non_temporal"] = tables["non_temporal"][-1]
     c["cache_vectors"] = max(m for m in tables["cache_vectors"] if m <= lines * wide)
-
-
-def _memory_is_near(target: Target) -> bool:
-    """True if lines that are written in no order are better not read from the LLC first."""
-    machine = known_machine(target)
-    return machine.bandwidth("l3", writes=True) < MAPS.slow_memory * machine.bandwidth(
-        "dram", writes=True
-    )
