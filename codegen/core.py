@@ -62,8 +62,15 @@ class Core:
 
 
 _INTEL = Core()
-_ZEN = replace(_INTEL, shuffles=2.0, issue=6.0, fma_latency=4.0, row_streams=1.0)
-_ZEN = replace(_ZEN, bytes_from_l2=32.0, bytes_from_llc=16.0)
+_ZEN = replace(
+    _INTEL,
+    shuffles=2.0,
+    issue=6.0,
+    fma_latency=4.0,
+    row_streams=1.0,
+    bytes_from_l2=32.0,
+    bytes_from_llc=16.0,
+)
 """Until Zen 5, and in its mobile parts, units are 256 bits wide: longer vectors take them twice."""
 _OF_UNITS = "loads", "broadcasts", "shuffles", "fma_ports"
 _WHOLE = re.compile(r"EPYC(-Turin| 9\d\d5)|Ryzen (Threadripper )?(PRO )?\d 9\d\d\d")

@@ -42,7 +42,8 @@ def _run(body: tuple[Stmt, ...], env: Mapping[str, int], arrays: Mapping[str, Ar
                 chosen = int(_value(stmt.value, env, arrays, {}))
                 iterations = range(chosen, chosen + 1) if chosen in iterations else range(0)
             inside = dict(env)
-            for inside[stmt.var] in iterations:
+            for i in iterations:
+                inside[stmt.var] = i
                 _run(stmt.body, inside, arrays)
         elif isinstance(stmt, Let):
             env = {**env, stmt.var: (value := evaluate(stmt.value, env))}

@@ -193,12 +193,15 @@ def resize(
     if not isinstance(x, np.ndarray) and isinstance(x, int | float):
         raise LoopwrightTypeError("resize: a number has no axes")
     outside: Any = None
-    # Neighbours along the last axis are gathered lane by lane: where the other axes are short.
     axes_of = [a % rank for a in chosen]
-    for n, a in sorted(
-        enumerate(axes_of), key=lambda p: p[1] - rank if counts[p[0]] < shape[p[1]] else rank - p[1]
-    ):
-        count = counts[n]
+
+    def order(n: int) -> int:
+        """Neighbours along the last axis are gathered lane by lane: where other axes are short."""
+        is_shrunk = counts[n] < shape[axes_of[n]]
+        return axes_of[n] - rank if is_shrunk else rank - axes_of[n]
+
+    for n in sorted(range(len(axes_of)), key=order):
+        a, count = axes_of[n], counts[n]
         begin, end = (roi[n], roi[n + len(counts)]) if roi is not None else (0.0, 1.0)
         scale = scales[n] if scales is not None else count / shape[a]
         axis = _Axis(shape[a], count, scale, begin, end)
