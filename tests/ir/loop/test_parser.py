@@ -217,6 +217,15 @@ def test_random_expressions_round_trip(expr):
     assert again.stages[0].expr is expr
 
 
+def test_an_operator_named_like_a_combiner_is_one():
+    """A random expression found it: the operands were taken for axes."""
+    x = read("x", (i, j), FLOAT32)
+    axes = (Axis("i", 2), Axis("j", 2))
+    stage = Stage(Buffer("out", (2, 2), FLOAT32), axes, op("max_number", x, const(1.0, FLOAT32)))
+    prim = PrimFunc("f", (Buffer("x", (8, 8), FLOAT32),), ("out",), (stage,))
+    assert parse_prim(str(prim)) == prim
+
+
 def test_shared_expressions_print_once():
     x = read("x", (i,), FLOAT32)
     for _ in range(200):
