@@ -25,7 +25,7 @@ PARTS := tracer ir autotune codegen tuning_logs
 links = rm -rf $(1) && mkdir -p $(1) && cp -rs $(CURDIR)/loopwright $(1)/ && \
 	cp -rs $(addprefix $(CURDIR)/,$(PARTS)) $(1)/loopwright/
 
-.PHONY: help demo test onnx floors bench types docs lint format clean
+.PHONY: help demo test onnx floors bench bytecode types docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,6 +52,11 @@ $(VENV)-floors/.done: pyproject.toml .ci/lowest.py | $(BIN)/python
 	$(VENV)-floors/bin/python -m pip --disable-pip-version-check install --quiet \
 	  --no-compile --only-binary :all: --requirement $(VENV)-floors/lowest.txt
 	@touch $@
+
+# Each worker of the tests would compile all sources for itself.
+bytecode: $(VENV)/.dev $(VENV)/.torch
+	@mkdir -p build
+	$(BIN)/python -m pytest --collect-only > build/tests.txt || { cat build/tests.txt; exit 1; }
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench.run $(BENCH_ARGS)
