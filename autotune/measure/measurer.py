@@ -130,20 +130,13 @@ class NativeMeasurer:
         self._settings = settings
         self._own = workers is None
         self.workers = workers or Workers(task.threads, settings)
-        self._raced: dict[str, bytes] = {}
         self._kept: dict[str, tuple[float, bytes]] = {}  # seconds a call and code, by candidate
         self._folder = ScratchFolder()
         cache = self._folder.path / "reference.npz"
         self._build = BuildService(task.compiled or task.prim, task.target, toolchain, settings)
+        between, in_place = dict(task.between), dict(task.in_place)
         self._run = RunService(
-            task.prim,
-            task.threads,
-            toolchain,
-            settings,
-            seed,
-            cache,
-            dict(task.between),
-            dict(task.in_place),
+            task.prim, task.threads, toolchain, settings, seed, cache, between, in_place
         )
         try:
             self.prepare()
@@ -300,39 +293,32 @@ class NativeMeasurer:
         return settings.least_timeout + calls * settings.timeout_factor * best_seconds
 
     def _build_all(self, candidates: Sequence[Candidate]) -> list[_Job]:
-        """Returns jobs with the code of candidates; that of the fastest and of the last race is
-        kept."""
+        """Returns jobs with the code of candidates; that of the fastest and of races is kept."""
         self._drain()
         builder = self._builders[0]
         jobs: list[_Job] = []
         for index, candidate in enumerate(candidates):
-            code = self._raced.get(candidate.key)
-            if code is None and candidate.key in self._kept:
-                code = self._kept[candidate.key][1]
-            if code is None:
+            _, code = self._kept.get(candidate.key, (0.0, b""))
+            if not code:
                 builder.submit(self._build, candidate.schedule, self._settings.build_timeout)
                 reply = self._wait(builder)
                 code = reply.blob if reply is not None and reply.error is None else b""
             if code:
+                self._kept.setdefault(candidate.key, (0.0, code))
                 jobs.append(_Job(index, candidate, code))
-        self._raced = {job.candidate.key: job.code for job in jobs}
         return jobs
 
     def _drain(self) -> None:
         """Waits for answers that nobody needs. A spare builder that makes no progress is ended: it
         starts again at the next request."""
         for worker in self.workers.all:
-            if (
-                worker.busy
-                and self._wait(worker, _SPARE_PATIENCE if worker.spare else None) is None
-            ):
+            patience = _SPARE_PATIENCE if worker.spare else math.inf
+            if worker.busy and self._wait(worker, patience) is None:
                 worker.close()
 
-    def _wait(self, worker: WorkerProcess, patience: float | None = None) -> Reply | None:
+    def _wait(self, worker: WorkerProcess, patience: float = math.inf) -> Reply | None:
         """Returns the answer; None if it does not come within ``patience`` seconds."""
-        until = self.workers.deadline
-        if patience is not None:
-            until = min(until, time.monotonic() + patience)
+        until = min(self.workers.deadline, time.monotonic() + patience)
         while True:
             wait_for([worker], until)
             reply = worker.poll()

@@ -106,11 +106,7 @@ class EvolutionarySearch(Explorer):
         return np.minimum((elites * self.rng.random(count) ** 2).astype(np.int64), ranked - 1)
 
     def _survivors(
-        self,
-        rows: Population,
-        scores: FloatArray,
-        children: Population,
-        values: FloatArray,
+        self, rows: Population, scores: FloatArray, children: Population, values: FloatArray
     ) -> tuple[Population, FloatArray]:
         """The elites of the parents and all the children, each row once."""
         elites = np.argsort(-scores, kind="stable")[
