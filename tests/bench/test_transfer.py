@@ -12,6 +12,7 @@ from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.model.cost_model import XGBoostModel
 from loopwright.codegen.target import Target
 
+from bench import collect
 from bench.collect import candidates_of, drawn_tasks
 from bench.families import fixed_workloads
 from bench.standins import SyntheticSpace
@@ -50,12 +51,18 @@ def test_candidates_are_the_favourites_then_near_ones_and_others_each_once() -> 
     assert np.array_equal(rows, candidates_of(TASK, 40, 1))
 
 
-def test_drawn_tasks_are_the_same_for_a_seed_and_none_that_is_to_be_avoided() -> None:
+def test_drawn_tasks_are_the_same_for_a_seed_and_none_that_is_to_be_avoided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fixed = list(fixed_workloads())
+    monkeypatch.setattr(collect, "fixed_workloads", lambda: fixed[::12])  # each takes 0.1 s
     drawn = [task.workload.hash for _, task in drawn_tasks(2, 77, TARGET, 1, set())]
     assert len(set(drawn)) == 2
     again = [task.workload.hash for _, task in drawn_tasks(2, 77, TARGET, 1, {drawn[0]})]
     assert drawn[0] not in again and drawn[1] in again
-    assert fixed_workloads()
+    small = next(w for w in fixed[::12] if w.flops <= collect.MOST_FLOPS)
+    hashes = {task.workload.hash for task in collect.kernels_in(small, TARGET, 1)}
+    assert hashes and hashes <= collect._fixed_hashes(TARGET, 1)
 
 
 def test_a_second_measurement_foretells_the_first_as_far_as_there_is_no_noise() -> None:
