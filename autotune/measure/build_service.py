@@ -76,12 +76,6 @@ class BuildService:
             detail = f"{type(error).__name__}: {error}"
             return Frame({"error": "build_error", "detail": detail[:_DETAIL]})
         parallel = "lw_parallel_for" in kernel.text
-        built = BuiltKernel(
-            kernel.name,
-            tuple(kernel.operands),
-            as_int(kernel.workspace_bytes),
-            parallel,
-            code,
-            kernel.size_values,
-        )
+        operands, workspace = tuple(kernel.operands), as_int(kernel.workspace_bytes)
+        built = BuiltKernel(kernel.name, operands, workspace, parallel, code, kernel.size_values)
         return Frame({"seconds": time.perf_counter() - started}, pickle.dumps(built))
