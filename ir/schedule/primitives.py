@@ -26,7 +26,7 @@ from ..loop.kinds import LoopKind, Scope
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
-from .borders import peel, unpad
+from .borders import peel
 from .mirror import mirror
 from .packing import pack, pack_grouped
 from .panels import pack_at
@@ -322,7 +322,6 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "stream": stream,
     "prefetch": prefetch,
     "prefetch_next": prefetch_next,
-    "unpad": unpad,
     "peel": peel,
     "cut": cut,
     "blockwise": blockwise,

@@ -10,7 +10,7 @@
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
                | stream(stage) | prefetch(stage, buffer, loop, distance)
                | prefetch_next(stage, buffer, loop)
-               | unpad(stage) | peel(loop, first, last) | cut(axis, points)
+               | peel(loop, first, last) | cut(axis, points)
                | blockwise(stage, parts) | layout(stage, axis, ...)
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
                | pack_grouped(buffer, axis, tile, along, group)
@@ -59,7 +59,6 @@ __all__ = [
     "split_reduction",
     "stream",
     "tensorize",
-    "unpad",
     "unroll",
     "vectorize",
 ]
@@ -84,7 +83,6 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "stream": ("name",),
     "prefetch": ("name", "name", "name", "int"),
     "prefetch_next": ("name", "name", "name"),
-    "unpad": ("name",),
     "peel": ("name", "int", "int"),
     "cut": ("name", "ints"),
     "blockwise": ("name", "int"),
@@ -304,11 +302,6 @@ def prefetch(stage: str, buffer: str, loop: str, distance: int = 1) -> Step:
 def prefetch_next(stage: str, buffer: str, loop: str) -> Step:
     """Prefetch what a stage reads of panels in the next iteration of a loop, bit by bit."""
     return Step("prefetch_next", (stage, buffer, loop))
-
-
-def unpad(stage: str) -> Step:
-    """Keep only the inside of a padded stage; its readers test whether they are inside."""
-    return Step("unpad", (stage,))
 
 
 def peel(loop: str, first: int, last: int) -> Step:

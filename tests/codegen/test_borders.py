@@ -25,7 +25,6 @@ from loopwright.ir.schedule.steps import (
     peel,
     reorder,
     split,
-    unpad,
     unroll,
     vectorize,
 )
@@ -85,17 +84,16 @@ def expected(
     rows=st.integers(1, 4),
     width=st.integers(2, 37),
     peeled=st.tuples(*[st.integers(0, 2)] * 4),
-    inline=st.booleans(),
     threads=st.booleans(),
 )
 def test_windows_with_peeled_borders(
-    isa, size, taps, stride, pad, dilation, combiner, rows, width, peeled, inline, threads
+    isa, size, taps, stride, pad, dilation, combiner, rows, width, peeled, threads
 ):
     size = max(size, (taps - 1) * dilation + 1 - 2 * pad)
     prim = windows(size, taps, stride, pad, dilation, combiner)
     out = int(prim.output_buffers[0].shape[1])
     schedule = Schedule.of(
-        compute_inline("t") if inline else unpad("t"),
+        compute_inline("t"),
         split("i", (-(-out // rows), rows)),
         split("j", (-(-out // width), width)),
         reorder("c", "i.0", "j.0", "r", "k", "i.1", "j.1"),

@@ -13,7 +13,7 @@ from loopwright.ir.schedule.steps import SIGNATURES, Schedule, Step, split
 __all__ = ["random_schedule"]
 
 LIKELY = ("split", "split", "split", "cut", "reorder", "compute_at", "compute_at", "cache_write")
-STAGES_ONLY = ("compute_inline", "stream", "unpad")
+STAGES_ONLY = ("compute_inline", "stream")
 
 
 def random_step(rng: random.Random, state: State) -> Step:

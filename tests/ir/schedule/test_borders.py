@@ -12,7 +12,6 @@ from loopwright.ir.schedule.steps import (
     parallel,
     peel,
     split,
-    unpad,
     unroll,
 )
 
@@ -34,25 +33,6 @@ def body(text, *steps):
 
 def shows(text, *steps, after):
     assert body(text, *steps) == dedent(after).lstrip("\n")
-
-
-def test_unpad():
-    shows(
-        PADDED,
-        unpad("t"),
-        after="""
-        workspace t: float32[8]
-        for h in 8:
-          t[h] = x[h]
-        for i in 8:
-          registers out.acc: float32[1]
-          out.acc[0] = 0.0
-          for k in 3:
-            out.acc[0] += where((1 <= index(i + k)) and (index(i + k) <= 8), \
-t[i + k - 1], 0.0) * w[k]
-          out[i] = out.acc[0]
-        """,
-    )
 
 
 def test_peel():

@@ -22,7 +22,6 @@ from loopwright.ir.schedule.steps import (
     split,
     split_reduction,
     stream,
-    unpad,
     unroll,
     vectorize,
 )
@@ -39,16 +38,6 @@ MAPS = """
 prim @f(x: float32[4]) -> out: float32[4] {
   e[i]: float32[4] = exp(x[i])
   out[i] = e[i] * 2.0
-}"""
-PADDED = """
-prim @f(x: float32[8]) -> out: float32[8] {
-  t[h]: float32[10] = where((1 <= index(h)) and (index(h) <= 8), x[h - 1], 0.0)
-  out[i] = sum(k: 3) t[i + k]
-}"""
-EDGED = """
-prim @f(x: float32[8]) -> out: float32[8] {
-  t[h]: float32[10] = where(index(2 * h) <= 8, x[h], 0.0)
-  out[i] = sum(k: 3) t[i + k]
 }"""
 MATMUL = """
 prim @f(x: float32[4, 6], w: float32[6, 5] const) -> out: float32[4, 5] {
@@ -140,10 +129,6 @@ GUARDS = [
         [pack("w", "j", 2), reorder("k", "j", "i"), prefetch_next("out", "w.packed", "k")],
         "prefetch_next: k reads parts of w.packed",
     ),
-    (MAPS, [unpad("e")], "unpad: e is not padded with a constant"),
-    (PADDED, [unpad("out")], "unpad: out is a reduction or an output"),
-    (PADDED, [split("i", (4, 2)), unpad("t")], "unpad: must come before all steps on loops"),
-    (EDGED, [unpad("t")], "unpad: (index(2 * h) <= 8) is not a box"),
     (COPY, [peel("j", 1, 1)], "peel: no loop 'j' (the loops are i)"),
     (COPY, [peel("i", 1, 1)] * 2, "peel: i is fused, peeled, or peeled of more than 16"),
     (COPY, [peel("i", 9, 8)], "peel: i is fused, peeled, or peeled of more than 16"),

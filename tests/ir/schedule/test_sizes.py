@@ -30,7 +30,6 @@ from loopwright.ir.schedule.steps import (
     skip,
     split,
     split_reduction,
-    unpad,
     unroll,
     vectorize,
 )
@@ -215,7 +214,7 @@ def test_loops_of_procedures():
     check(sums, Schedule.of(parallel("j"), split("k", (2, 4))), (2, 0), (9, 3), (4, 4))
 
 
-@pytest.mark.parametrize("step", [cut("i", (3,)), mirror("out", "i"), unpad("out")])
+@pytest.mark.parametrize("step", [cut("i", (3,)), mirror("out", "i")])
 def test_steps_that_say_why_not(step):
     square = PRODUCT.replace("w[k, j]", "x[j, k]").replace("[n, m]", "[n, n]").replace("m]", "n]")
     with pytest.raises(ScheduleError, match=f"step 0, {step.name}"):
