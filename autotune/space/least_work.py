@@ -10,15 +10,13 @@ that is symmetric in two axes, one triangle is counted.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import field
+from collections.abc import Collection
 from itertools import product
 from math import prod
-from typing import Any
 
-from ...ir.dataclass import dataclass
-from ...ir.dims import Dim, IntExpr, as_int, substitute, symbols
-from ...ir.loop.expr import Const, Expr, Index, Op, walk
+from ...ir.dims import Dim, as_int, symbols
+from ...ir.loop.decide import worked_out
+from ...ir.loop.expr import Expr, Index, Op, Read, children, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
@@ -50,102 +48,37 @@ def _triangle(stage: Stage) -> float:
 
 
 def _least(stage: Stage) -> float:
-    chosen = [
-        node.args[0]
+    names = {
+        name
         for node in walk(stage.expr)
-        if isinstance(node, Op) and node.name == "where" and _is_of_places(node.args[0])
-    ]
-    if not chosen:
+        if isinstance(node, Op) and node.name == "where"
+        if not any(isinstance(below, Read) for below in walk(node.args[0]))
+        for place in walk(node.args[0])
+        if isinstance(place, Index) and isinstance(place.value, Dim)
+        for name in symbols(place.value)
+    }
+    if not names:
         return stage_flops(stage)
     extents = {a.name: as_int(a.extent) for a in (*stage.axes, *stage.reduce_axes)}
-    names = {n for condition in chosen for n in _places_in(condition)} & extents.keys()
-    short = sorted(n for n in names if extents[n] <= SPACE.max_places)
+    short = sorted(n for n in names & extents.keys() if extents[n] <= SPACE.max_places)
     while prod(extents[n] for n in short) > SPACE.max_places:
         short.remove(max(short, key=extents.__getitem__))
-    count = _Count()
+    values: set[Expr] = set()  # that depend on data; equal expressions are the same object
     for at in product(*(range(extents[n]) for n in short)):
-        count.place(stage.expr, dict(zip(short, at)))
+        for node in walk(worked_out(stage.expr, dict(zip(short, at)), {}, {})):
+            if isinstance(node, Read) or not values.isdisjoint(children(node)):
+                values.add(node)
+    cost = sum(_cost(node, values) for node in values)
     places = prod(extents[n] for n in short)
-    combining = 0.0
     if stage.combiner is not None:
-        combining = SCALAR_OPS[COMBINERS[stage.combiner].op].cost * places
-    rest = stage_points(stage) / max(1, places)
-    return min(stage_flops(stage), rest * (count.cost + combining))
+        cost += SCALAR_OPS[COMBINERS[stage.combiner].op].cost * places
+    return min(stage_flops(stage), cost * stage_points(stage) / max(1, places))
 
 
-def _is_of_places(expr: Expr) -> bool:
-    """True if a value depends on where it is computed only, not on data."""
-    return all(isinstance(node, Const | Index | Op) for node in walk(expr))
-
-
-def _places_in(expr: Expr) -> set[str]:
-    return {
-        name
-        for node in walk(expr)
-        if isinstance(node, Index) and isinstance(node.value, Dim)
-        for name in symbols(node.value)
-    }
-
-
-@dataclass
-class _Count:
-    """Gives every distinct value a number, and adds up what computing each once costs."""
-
-    cost: float = 0.0
-    numbers: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
-    constants: dict[int, Any] = field(default_factory=dict[int, Any])
-
-    def place(self, root: Expr, at: Mapping[str, int]) -> None:
-        """Counts the operations of ``root`` at the point ``at``: a value of each axis."""
-        done: dict[int, int] = {}
-
-        def number(node: Expr) -> int:
-            seen = done.get(id(node))
-            if seen is None:
-                seen = done[id(node)] = self._number(node, number, at)
-            return seen
-
-        number(root)
-
-    def _number(self, node: Expr, number: Any, at: Mapping[str, int]) -> int:
-        if isinstance(node, Const):
-            return self._constant(node.value)
-        if isinstance(node, Index):
-            value = _moved(node.value, at)
-            if isinstance(value, int):
-                return self._constant(value)
-            return self._number_of(("index", value))
-        if not isinstance(node, Op):
-            places = tuple(
-                _moved(i, at) if isinstance(i, int | Dim) else number(i) for i in node.indices
-            )
-            return self._number_of(("read", node.buffer, places))
-        cost = 0.0 if node.name == "cast" else SCALAR_OPS[node.name].cost
-        if node.name == "where" and _is_of_places(node.args[0]):
-            condition = self.constants.get(number(node.args[0]))
-            if condition is not None:
-                return number(node.args[1] if condition else node.args[2])
-            cost = 0.0
-        args = [number(a) for a in node.args]
-        values = [self.constants.get(a) for a in args]
-        if _is_of_places(node):
-            if None not in values and not node.dtype.is_float:
-                return self._constant(SCALAR_OPS[node.name].numpy(*values))
-            return self._number_of((node.name, *args))
-        return self._number_of((node.name, *args), cost)
-
-    def _constant(self, value: Any) -> int:
-        number = self._number_of(("constant", float(value)))
-        self.constants[number] = value
-        return number
-
-    def _number_of(self, key: Hashable, cost: float = 0.0) -> int:
-        number = self.numbers.get(key)
-        if number is None:
-            number = self.numbers[key] = len(self.numbers)
-            self.cost += cost
-        return number
-
-
-def _moved(value: IntExpr, at: Mapping[str, int]) -> IntExpr:
-    return substitute(value, dict(at)) if isinstance(value, Dim) else value
+def _cost(node: Expr, values: Collection[Expr]) -> float:
+    """Returns the instructions of a value that others are computed from, none for a choice by
+    place."""
+    if not isinstance(node, Op) or node.name == "cast":
+        return 0.0
+    by_place = node.name == "where" and node.args[0] not in values
+    return 0.0 if by_place else SCALAR_OPS[node.name].cost
