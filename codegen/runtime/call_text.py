@@ -299,31 +299,7 @@ done:
 
 define internal i1 @fits(ptr %array, ptr %spec) {
 entry:
-  %type.p = getelementptr %Array, ptr %array, i32 0, i32 1
-  %type = load ptr, ptr %type.p
-  %exact = icmp eq ptr %type, @"lw.np.PyArray_Type"
-  br i1 %exact, label %header, label %no
-header:
-  %flags.p = getelementptr %Array, ptr %array, i32 0, i32 8
-  %flags = load i32, ptr %flags.p
-  %both = and i32 %flags, 257
-  %dense = icmp eq i32 %both, 257
-  %dtype.p = getelementptr %Array, ptr %array, i32 0, i32 7
-  %dtype = load ptr, ptr %dtype.p
-  %wanted.dtype = load ptr, ptr %spec
-  %same.dtype = icmp eq ptr %dtype, %wanted.dtype
-  %rank.p = getelementptr %Array, ptr %array, i32 0, i32 3
-  %rank = load i32, ptr %rank.p
-  %wanted.rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
-  %wanted.rank = load i32, ptr %wanted.rank.p
-  %same.rank = icmp eq i32 %rank, %wanted.rank
-  %ok.1 = and i1 %dense, %same.dtype
-  %ok = and i1 %ok.1, %same.rank
-  br i1 %ok, label %shape, label %no
-shape:
-  %sizes.p = getelementptr %Array, ptr %array, i32 0, i32 4
-  %sizes = load ptr, ptr %sizes.p
-  %wanted.sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
+@HEADER@  %wanted.sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
   %wanted.sizes = load ptr, ptr %wanted.sizes.p
   br label %axis
 axis:
@@ -382,23 +358,7 @@ updating:
 frame:
   %idle.p = getelementptr %Context, ptr %context, i32 0, i32 5
   %idle = load ptr, ptr %idle.p
-  %lacking = icmp eq ptr %idle, null
-  br i1 %lacking, label %grow, label %begin
-grow:
-  %new.p = getelementptr %Context, ptr %context, i32 0, i32 6
-  %new = load ptr, ptr %new.p
-  %made = call ptr @PyObject_CallNoArgs(ptr %new)
-  %not.made = icmp eq ptr %made, null
-  br i1 %not.made, label %fail, label %grown
-grown:
-  call void @Py_DecRef(ptr %made)
-  %idle.new = load ptr, ptr %idle.p
-  br label %begin
-begin:
-  %own = phi ptr [ %idle, %frame ], [ %idle.new, %grown ]
-  %next = load ptr, ptr %own
-  store ptr %next, ptr %idle.p
-  %arena.p = getelementptr ptr, ptr %own, i64 1
+@FRAME@  %arena.p = getelementptr ptr, ptr %own, i64 1
   %arena = load ptr, ptr %arena.p
   %pointers = getelementptr ptr, ptr %own, i64 2
   %outputs.p = getelementptr %Context, ptr %context, i32 0, i32 2
@@ -451,6 +411,54 @@ return:
 fail:
   ret ptr null
 }
+"""
+
+# An argument is an array of the type, dtype and rank of a spec; its sizes follow.
+_header = r"""
+  %type.p = getelementptr %Array, ptr %array, i32 0, i32 1
+  %type = load ptr, ptr %type.p
+  %exact = icmp eq ptr %type, @"lw.np.PyArray_Type"
+  br i1 %exact, label %header, label %no
+header:
+  %flags.p = getelementptr %Array, ptr %array, i32 0, i32 8
+  %flags = load i32, ptr %flags.p
+  %both = and i32 %flags, 257
+  %dense = icmp eq i32 %both, 257
+  %dtype.p = getelementptr %Array, ptr %array, i32 0, i32 7
+  %dtype = load ptr, ptr %dtype.p
+  %wanted.dtype = load ptr, ptr %spec
+  %same.dtype = icmp eq ptr %dtype, %wanted.dtype
+  %rank.p = getelementptr %Array, ptr %array, i32 0, i32 3
+  %rank = load i32, ptr %rank.p
+  %wanted.rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
+  %wanted.rank = load i32, ptr %wanted.rank.p
+  %same.rank = icmp eq i32 %rank, %wanted.rank
+  %ok.1 = and i1 %dense, %same.dtype
+  %ok = and i1 %ok.1, %same.rank
+  br i1 %ok, label %shape, label %no
+shape:
+  %sizes.p = getelementptr %Array, ptr %array, i32 0, i32 4
+  %sizes = load ptr, ptr %sizes.p
+"""
+
+# Memory that no other call uses holds the pointers of this one.
+_frame = r"""
+  %lacking = icmp eq ptr %idle, null
+  br i1 %lacking, label %grow, label %begin
+grow:
+  %new.p = getelementptr %Context, ptr %context, i32 0, i32 6
+  %new = load ptr, ptr %new.p
+  %made = call ptr @PyObject_CallNoArgs(ptr %new)
+  %not.made = icmp eq ptr %made, null
+  br i1 %not.made, label %fail, label %grown
+grown:
+  call void @Py_DecRef(ptr %made)
+  %idle.new = load ptr, ptr %idle.p
+  br label %begin
+begin:
+  %own = phi ptr [ %idle, %frame ], [ %idle.new, %grown ]
+  %next = load ptr, ptr %own
+  store ptr %next, ptr %idle.p
 """
 
 # An argument that the entry writes is writeable and shares no memory with another one.
@@ -541,6 +549,8 @@ CALL_TEXT = (
     (_template + SIZED_CALL_TEXT)
     .replace("@WRITES@", _writes_text("frame", "misfit"))
     .replace("@SIZED_WRITES@", _writes_text("memory", "refused"))
+    .replace("@HEADER@", _header[1:])
+    .replace("@FRAME@", _frame[1:])
     .replace("@RUN@", _run[1:])
     .replace("@PAGED@", str(PAGED_BYTES))
     .replace("@IN_PAGE@", str(IN_PAGE))

@@ -68,31 +68,7 @@ powers:
 ; rank, or -1.
 define internal i32 @axes_of(ptr %array, ptr %spec, ptr %axes) {
 entry:
-  %type.p = getelementptr %Array, ptr %array, i32 0, i32 1
-  %type = load ptr, ptr %type.p
-  %exact = icmp eq ptr %type, @"lw.np.PyArray_Type"
-  br i1 %exact, label %header, label %no
-header:
-  %flags.p = getelementptr %Array, ptr %array, i32 0, i32 8
-  %flags = load i32, ptr %flags.p
-  %both = and i32 %flags, 257
-  %dense = icmp eq i32 %both, 257
-  %dtype.p = getelementptr %Array, ptr %array, i32 0, i32 7
-  %dtype = load ptr, ptr %dtype.p
-  %wanted.dtype = load ptr, ptr %spec
-  %same.dtype = icmp eq ptr %dtype, %wanted.dtype
-  %rank.p = getelementptr %Array, ptr %array, i32 0, i32 3
-  %rank = load i32, ptr %rank.p
-  %wanted.rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
-  %wanted.rank = load i32, ptr %wanted.rank.p
-  %same.rank = icmp eq i32 %rank, %wanted.rank
-  %ok.1 = and i1 %dense, %same.dtype
-  %ok = and i1 %ok.1, %same.rank
-  br i1 %ok, label %shape, label %no
-shape:
-  %sizes.p = getelementptr %Array, ptr %array, i32 0, i32 4
-  %sizes = load ptr, ptr %sizes.p
-  br label %axis
+@HEADER@  br label %axis
 axis:
   %i = phi i32 [ 0, %shape ], [ %i.next, %note ]
   %end = icmp eq i32 %i, %rank
@@ -128,23 +104,7 @@ fail:
   ret ptr null
 frame:
   %idle = load ptr, ptr %idle.p
-  %lacking = icmp eq ptr %idle, null
-  br i1 %lacking, label %grow, label %begin
-grow:
-  %new.p = getelementptr %Context, ptr %context, i32 0, i32 6
-  %new = load ptr, ptr %new.p
-  %made = call ptr @PyObject_CallNoArgs(ptr %new)
-  %not.made = icmp eq ptr %made, null
-  br i1 %not.made, label %fail, label %grown
-grown:
-  call void @Py_DecRef(ptr %made)
-  %idle.new = load ptr, ptr %idle.p
-  br label %begin
-begin:
-  %own = phi ptr [ %idle, %frame ], [ %idle.new, %grown ]
-  %next = load ptr, ptr %own
-  store ptr %next, ptr %idle.p
-  %pointers = getelementptr ptr, ptr %own, i64 2
+@FRAME@  %pointers = getelementptr ptr, ptr %own, i64 2
   %sizes.at.p = getelementptr %Sized, ptr %context, i32 0, i32 2
   %sizes.at = load i64, ptr %sizes.at.p
   %sizes = getelementptr i64, ptr %own, i64 %sizes.at
