@@ -16,6 +16,7 @@ rules, knobs or costs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any
 
@@ -47,15 +48,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 PREPARING = frozenset(
-    {
-        "blockwise",
-        "cache_read",
-        "compute_inline",
-        "layout",
-        "own_axis",
-        "split_reduction",
-        "unpad",
-    }
+    {"blockwise", "cache_read", "compute_inline", "layout", "own_axis", "split_reduction"}
 )
 """Steps that make other stages of a PrimFunc, before any loop is cut."""
 FOR, PARALLEL, UNROLL, VECTORIZE, INSTRUCTION = range(5)
@@ -383,25 +376,8 @@ def _joined(classes: Sequence[_Class], parts: Sequence[Any]) -> IntArray:
 
 
 def _supersequence(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """Returns a shortest sequence that has both among its subsequences (Wagner and Fischer)."""
-    rows, columns = len(left), len(right)
-    length = [[0] * (columns + 1) for _ in range(rows + 1)]  # of common subsequences of the ends
-    for i in range(rows - 1, -1, -1):
-        for j in range(columns - 1, -1, -1):
-            if left[i] == right[j]:
-                length[i][j] = 1 + length[i + 1][j + 1]
-            else:
-                length[i][j] = max(length[i + 1][j], length[i][j + 1])
+    """Returns a short sequence that has both among its subsequences."""
     merged: list[str] = []
-    i = j = 0
-    while i < rows and j < columns:
-        if left[i] == right[j]:
-            merged.append(left[i])
-            i, j = i + 1, j + 1
-        elif length[i + 1][j] >= length[i][j + 1]:
-            merged.append(left[i])
-            i += 1
-        else:
-            merged.append(right[j])
-            j += 1
-    return [*merged, *left[i:], *right[j:]]
+    for kind, i, j, m, n in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        merged += left[i:j] if kind == "equal" else (*left[i:j], *right[m:n])
+    return merged
