@@ -26,7 +26,7 @@ from .analysis import Access, vector_work
 from .loop_arrays import INSTRUCTION, UNROLL, VECTORIZE, LoopArrays
 from .settings import FEATURES
 
-__all__ = ["CoreCycles", "core_cycles"]
+__all__ = ["CoreCycles", "computed_share", "core_cycles"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -69,6 +69,18 @@ def core_cycles(
 ) -> CoreCycles:
     """Returns the cycles of a stage that reads ``accesses`` in vectors of so many ``lanes``."""
     return _Stage(arrays, stage, accesses, target, lanes).cycles()
+
+
+def computed_share(arrays: LoopArrays, stage: Stage) -> FloatArray | None:
+    """Returns the share of a mirrored stage's elements that is computed, None of all."""
+    width = arrays.mirror.get(stage.name)
+    if width is None:
+        return None
+    extent = as_int(stage.axes[-1].extent)
+    block = np.maximum(1, width)
+    whole, rest = extent // block, extent % block
+    share = (1 + (whole * block**2 + rest**2) / extent**2) / 2
+    return np.where(width > 0, share, 1.0)
 
 
 class _Stage:
@@ -119,7 +131,7 @@ class _Stage:
         self.shape = (len(kinds), n)
 
     def cycles(self) -> CoreCycles:
-        stage, core = self.stage, self.core
+        arrays, stage, core = self.arrays, self.stage, self.core
         ones = np.ones(self.shape)
         registers = {a: self._registers(a) for a in self.extents}
         chains, copies, vectors = ones, ones, ones
@@ -181,7 +193,7 @@ class _Stage:
             around = around + np.where(is_unrolled, 0.0, core.hidden_load * taken)
         busy = np.maximum.reduce([arithmetic, taken, shuffle_cycles, front, latency])
         total = steps * (busy + spilled + around) + tiles * begin
-        share = self._share()
+        share = computed_share(arrays, stage)
 
         def summed(value: FloatArray) -> FloatArray:
             return np.asarray(value.sum(axis=0) if share is None else (value * share).sum(axis=0))
@@ -255,17 +267,6 @@ class _Stage:
                 outside = (slot < depth) & arrays.serial[slot]
                 blocks = blocks * np.where(outside, arrays.extent[slot], 1)
         return steps, np.minimum(steps, spatial * blocks)
-
-    def _share(self) -> FloatArray | None:
-        """Returns the share of a mirrored stage's elements that is computed, None of all."""
-        width = self.arrays.mirror.get(self.stage.name)
-        if width is None:
-            return None
-        extent = as_int(self.stage.axes[-1].extent)
-        block = np.maximum(1, width)
-        whole, rest = extent // block, extent % block
-        share = (1 + (whole * block**2 + rest**2) / extent**2) / 2
-        return np.where(width > 0, share, 1.0)
 
     def _loads(
         self, registers: Mapping[str, FloatArray], vectors: FloatArray

@@ -10,7 +10,8 @@ one thread for sizes of too little work to be shared.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from math import prod
+from itertools import accumulate
+from operator import mul
 
 from ...codegen.target import Target
 from ...ir.dims import as_int, bounds
@@ -18,9 +19,9 @@ from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.cases import Cases, on_one_thread
 from ...ir.schedule.steps import Schedule
 from ..ranges import decided_by, fitted, point_of, specialised, typical_point, value_at
-from .rules.base import fused_depth, least_repeats
+from .rules.base import fused_depth, least_repeats, shared_trips
 from .settings import SKETCHES
-from .sketch import Sketch
+from .sketch import AnySketch
 from .space import ScheduleSpace, default_choices, is_legal
 from .tiling import Choices
 from .variant import Variant
@@ -76,9 +77,9 @@ def _offers(
     yield schedule
 
 
-def _shared_at_least(prim: PrimFunc, target: Target, sketch: Sketch) -> Choices:
+def _shared_at_least(prim: PrimFunc, target: Target, sketch: AnySketch) -> Choices:
     """Returns the default choices of a further group, shared at the least sizes as well."""
-    choices = sketch.defaults()[0]
+    choices = sketch.defaults[0]
     if choices.get("parallel"):
         depth = max(choices["parallel"], _least_depth(prim, target, sketch, choices))
         choices = {**choices, "parallel": depth}
@@ -92,23 +93,17 @@ def _in_caches(prim: PrimFunc, choices: Choices) -> Choices:
     return {**choices, "non_temporal": 0} if several else choices
 
 
-def _least_depth(prim: PrimFunc, target: Target, sketch: Sketch, choices: Choices) -> int:
+def _least_depth(prim: PrimFunc, target: Target, sketch: AnySketch, choices: Choices) -> int:
     """Returns how many outer loops of a group to fuse to give every thread a few iterations at the
     least sizes: a batch of one image has to be shared as well."""
     most = sketch.schedule({**choices, "parallel": sketch.knobs["parallel"][-1]})
-    fused: tuple[str, ...] = next((s.args[0] for s in most.steps if s.name == "fuse"), ())
     least = specialised(prim, point_of(prim, 1))
-    extents = {a.name: as_int(a.extent) for s in least.stages for a in s.axes}
-    tiles = {s.args[0]: s.args[1][1:] for s in most.steps if s.name == "split"}
-    total = 1
-    for depth, loop in enumerate(fused, 1):
-        name, _, last = loop.rpartition(".")
-        axis, part = (name, int(last)) if last.isdigit() else (loop, 0)
-        extent = extents.get(axis, extents.get(axis.rpartition(".")[2]))  # ``stage.axis``: its own
-        if extent is None:
-            return 0
-        inner = tiles.get(axis, ())
-        total *= inner[part - 1] if part else -(-extent // prod(inner))
-        if total >= SKETCHES.least_per_core * target.cores:
-            return depth
-    return len(fused)
+    extents = {
+        name: as_int(a.extent)
+        for s in least.stages
+        for a in s.axes
+        for name in (a.name, f"{s.name}.{a.name}")  # the latter where stages are apart
+    }
+    totals = list(accumulate(shared_trips(most.steps, extents), mul))
+    wanted = SKETCHES.least_per_core * target.cores
+    return next((depth for depth, n in enumerate(totals, 1) if n >= wanted), len(totals))

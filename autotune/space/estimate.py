@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
 from ...codegen.core import core_of
 from ...codegen.target import Target
+from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.schedule.columns import built
-from .analysis import Access, expression_cost, groups_of, stage_flops, vector_work
-from .core_cycles import core_cycles
+from .analysis import Access, groups_of, stage_flops, stage_points, vector_work
+from .core_cycles import computed_share, core_cycles
 from .loop_arrays import PARALLEL, LoopArrays, loop_arrays
 from .nest_traffic import NestTraffic, nest_traffic, operands_of
-from .settings import SPACE
-from .tiling import Choices, Kind, Tiling, Values
+from .settings import MIRROR
+from .sketch import AnySketch
+from .tiling import Choices, Tiling, Values
 
-__all__ = ["Estimate", "cycles_of", "fastest", "main_cycles", "offers", "rows_of"]
+__all__ = ["Estimate", "cycles_of", "fastest", "least_cycles", "offers", "rows_of", "sketch_cycles"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -55,9 +58,10 @@ class Estimate:
 
     @property
     def cycles(self) -> FloatArray:
-        """float64[n]: cycles of all stages, those of copies into panels among them."""
+        """float64[n]: cycles of all stages, those of copies into panels and of mirrored elements
+        among them."""
         cycles = sum((s.cycles for s in self.stages.values()), np.zeros(self.arrays.count))
-        return np.asarray(cycles + self.packing)
+        return np.asarray(cycles + self.packing + self._images)
 
     @property
     def packing(self) -> FloatArray:
@@ -68,6 +72,18 @@ class Estimate:
             is_strided = all(s != 1 for s in access.strides.values())
             each = 2.0 / lanes * (np.log2(max(2, lanes)) if is_strided else 1.0)
             cycles = cycles + size * each
+        return cycles
+
+    @property
+    def _images(self) -> FloatArray:
+        """float64[n]: cycles to transpose and store what mirrored stages do not compute."""
+        cycles = np.zeros(self.arrays.count)
+        for stage in self.arrays.prim.stages:
+            share = computed_share(self.arrays, stage)
+            if share is not None:
+                size = as_int(stage.buffer.size)
+                far = size * stage.buffer.dtype.bytes > self.target.l2
+                cycles += (1 - share) * size * (MIRROR.far_image if far else MIRROR.image)
         return cycles
 
     def copied(self) -> Iterator[tuple[Access, FloatArray]]:
@@ -148,36 +164,28 @@ def cycles_of(tiling: Tiling, values: Values, stages: Sequence[Stage] | None = N
     for arrays in loop_arrays(tiling.group.prim, built(tiling.build, values, count)):
         estimate = Estimate(arrays, tiling.target, stages or tiling.group.stages)
         cycles[arrays.rows] = estimate.time
-    return cycles * _untold(tiling)
+    return cycles * tiling.untold
 
 
-def main_cycles(tiling: Tiling, choices: Choices) -> float:
-    """Returns the cycles of the main stage of a group alone, to compare rules with each other."""
-    steps = tiling.build(**choices)
-    (arrays,) = loop_arrays(tiling.group.prim, [(np.zeros(1, np.int64), steps)])
-    main, target = tiling.group.main, tiling.target
-    accesses, lanes_of = _accesses(arrays.prim, target)
-    stage = core_cycles(arrays, main, accesses[main.name], target, lanes_of[main.name])
-    return float(stage.cycles[0]) * _untold(tiling)
+def sketch_cycles(sketch: AnySketch, defaults: Sequence[Choices]) -> float:
+    """Returns the estimated cycles of a sketch with the first of these choices, to compare rules
+    with each other; infinite without any, where no tiling describes it, and where a copy is made
+    in every call for few rows."""
+    if not isinstance(sketch, Tiling) or not defaults or sketch.transposes_for_few(defaults[0]):
+        return inf
+    key = str(defaults[0])
+    if key not in sketch.estimated:
+        values = {name: np.array([value]) for name, value in defaults[0].items()}
+        sketch.estimated[key] = float(cycles_of(sketch, values)[0])
+    return sketch.estimated[key]
 
 
-def _untold(tiling: Tiling) -> float:
-    """Returns a factor for what the loops of register tiles do not tell: conditions on places,
-    which are free where loops are cut or peeled, and operands that are gathered in every step."""
-    main = tiling.group.main
-    if tiling.kind != Kind.TILES or main.combiner is None:
-        return 1.0
-    tests = expression_cost(main) / (vector_work(main) + (main.combiner == "sum"))
-    return max(1.0, tests) * (SPACE.gathering if _gathers(tiling) else 1.0)
-
-
-def _gathers(tiling: Tiling) -> bool:
-    """True if vectors of an operand that is not packed are gathered in every step."""
-    reads = tiling.group.accesses[tiling.group.main.name]
-    packed, v = {name for name, _ in tiling.packable}, tiling.vector_axis or ""
-    return bool(tiling.k_axis) and any(
-        a.lane_stride(v, tiling.lanes) not in (0, 1) and a.buffer not in packed for a in reads
-    )
+def least_cycles(stages: Sequence[Stage], size: float, element: int, target: Target) -> float:
+    """Returns the cycles of one core for the arithmetic of some stages on elements of so many
+    bytes, and for ``size`` bytes from L2, if nothing were in their way."""
+    core = core_of(target)
+    work = sum(vector_work(s) * stage_points(s) for s in stages)
+    return max(work / target.lanes(element) / core.fma_ports, size / core.bytes_from_l2)
 
 
 def fastest(

@@ -16,7 +16,7 @@ from ...ir.loop.expr import IndexLike, Read, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.schedule.steps import Step, layout
 from .analysis import accesses_of
-from .settings import COSTS
+from .settings import SKETCHES
 
 __all__ = ["transposed_layouts"]
 
@@ -50,7 +50,7 @@ def _longest(node: Read, stage: Stage) -> str:
     extents = {a.name: as_int(a.extent) for a in reversed(stage.axes)}
     moving = [a for a in extents if _moved(node, a) is not None]
     sharing = max((extents[a] for a in extents if a not in moving), default=1)
-    few = 1 < sharing < COSTS.lanes / 2
+    few = 1 < sharing < SKETCHES.lanes / 2
     return max(moving, key=lambda a: extents[a], default="") if few else ""
 
 

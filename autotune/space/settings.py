@@ -1,8 +1,7 @@
 """Policy of the search space: limits and preferences of rules and features, a sentence each.
 
-What describes the machine is in ``codegen/core.py``. "Cost" is the unit in which rules are ranked
-among each other: a vector operation on contiguous data costs 0.2 per element. Measured figures
-behind the numbers are in docs/measurements.md.
+What describes the machine is in ``codegen/core.py``. Measured figures behind the numbers are in
+docs/measurements.md.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 from ...ir.dataclass import dataclass
 
 __all__ = [
-    "CHAIN", "COSTS", "DOTS", "FEATURES", "LANES", "MAPS", "MIRROR", "PICK", "PROCEDURES",
-    "PRODUCTS", "SKETCHES", "SPACE", "TILE", "WINDOW",
+    "CHAIN", "DOTS", "FEATURES", "LANES", "MAPS", "MIRROR", "PICK", "PROCEDURES", "PRODUCTS",
+    "SKETCHES", "SPACE", "TILE", "WINDOW",
 ]  # fmt: skip
 
 
@@ -31,22 +30,7 @@ class Sketches:
     large_l2: int = 16  # L2 caches' worth of results: more than a core's part of a shared LLC.
     streamed_l2: int = 2  # Results of so many L2 caches may be stored by non-temporal stores.
     group: int = 4  # Products of bytes that one lane adds up at once (VNNI, AMX).
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Costs per element by which rules are ranked for a group."""
-
-    broadcast: float = 0.1  # The same element for all lanes.
-    contiguous: float = 0.2  # Lanes that are adjacent in memory.
-    gathered: float = 3.0  # Lanes that are loaded, or stored, one by one.
-    transposed: float = 8.0  # An element that is transposed at run time.
-    reread: float = 3.0  # An element read once more from behind L2.
-    joined: float = 6.0  # Joining the lanes of one accumulator.
-    no_lanes: float = 10.0  # Times the cost of a stage that runs without vectors.
-    window: float = 0.1  # An element of an unrolled window.
-    dot: float = 0.02  # A product of bytes.
-    lanes: int = 16  # Lanes of which short axes leave some empty, for every target.
+    lanes: int = 16  # Of a vector, where schedules are the same for every target.
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +171,10 @@ class Space:
     min_part: int = 4096  # Elements of a part.
     parts_per_core: tuple[int, ...] = (4, 16, 64)  # Parts that are offered.
     gathering: float = 1.6  # Times the estimate, where operands are gathered in every step.
+    near: float = 1.5  # Times the least cycles, up to which rules are not compared.
+    doubtful: float = 6.0  # Times the least cycles, beyond which stages are tried apart.
     clearly: float = 2.0  # Times the estimate of another order that justifies it.
-    hopeless: float = 10.0  # Times the cost of the best rule for a nest: others are left out.
+    hopeless: float = 5.0  # Times the estimate of the best variant: others are left out.
     max_inlined: int = 3  # Maps of which every subset is tried as inlined.
     min_piece: int = 8  # Elements of the last axis in each piece where an axis is cut.
     max_bodies: int = 64  # Bodies that all pieces of a nest make.
@@ -215,6 +201,6 @@ class Procedures:
     vectors: tuple[int, ...] = (4, 1, 2, 8)  # Vectors of a block of lanes, the default first.
 
 
-SKETCHES, COSTS, TILE, PRODUCTS, MAPS = Sketches(), Costs(), Tile(), Products(), Maps()
+SKETCHES, TILE, PRODUCTS, MAPS = Sketches(), Tile(), Products(), Maps()
 MIRROR, WINDOW, LANES, DOTS, PICK = Mirror(), Window(), Lanes(), Dots(), Pick()
 CHAIN, SPACE, FEATURES, PROCEDURES = Chain(), Space(), Features(), Procedures()

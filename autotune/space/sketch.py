@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..protocols import BoolArray
 from .settings import SKETCHES
 from .tiling import Choices, Tiling, Values
 
-__all__ = ["Sketch"]
+__all__ = ["AnySketch", "Sketch"]
 
 
 class Sketch:
@@ -37,8 +38,6 @@ class Sketch:
         self.name = str(name)
         self.build = build
         self.knobs: dict[str, tuple[int, ...]] = {}
-        self.cost = 0.0
-        self.tiling: Tiling | None = None
         for knob, given in knobs.items():
             values = tuple(dict.fromkeys(int(v) for v in given))
             if not values or min(values) < 0:
@@ -47,48 +46,24 @@ class Sketch:
                 )
             self.knobs[knob] = values
 
-    def ranked(self, cost: float) -> Sketch:
-        """This sketch, ranked among those of other rules for the same stages, lowest cost first."""
-        self.cost = cost
-        return self
-
-    def described(self, tiling: Tiling) -> Sketch:
-        """This sketch, with a tiling that says by arithmetic what building would tell.
-
-        The knobs are then named as ``tiling`` names what they decide, there may be any number of
-        choices, and ``tiling`` says which of them fit and which are good without a measurement.
-        """
-        self.tiling = tiling
-        return self
-
-    def renamed(self, name: str) -> Sketch:
-        """This sketch under another name."""
-        self.name = name
-        return self
-
     def schedule(self, choices: Choices) -> Schedule:
         """The schedule of one value per knob."""
         built = self.build(**choices)
         return built if isinstance(built, Schedule) else Schedule(tuple(built))
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         """Choices that are good without a measurement, the best first; none if none is legal."""
-        if self.tiling is not None:
-            return self.tiling.defaults()
         return [dict(zip(self.knobs, values)) for values in list(self.listed)[:1]]
 
-    def fits(self, values: Values, count: int) -> BoolArray:
-        """bool[count]: which rows of ``values``, int64[count] for every knob, are in the space."""
-        if self.tiling is not None:
-            return self.tiling.fits(values)
-        rows = zip(*(values[knob].tolist() for knob in self.knobs)) if self.knobs else [()] * count
-        return np.fromiter((row in self.listed for row in rows), bool, count)
+    def fits(self, values: Values) -> BoolArray:
+        """bool[n]: which rows of ``values``, int64[n] for every knob, are in the space; bool[1]
+        without knobs."""
+        rows = zip(*(values[knob].tolist() for knob in self.knobs)) if self.knobs else [()]
+        return np.array([row in self.listed for row in rows], np.bool_)
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
         """The choices that make ``schedule``, or one like it for other sizes; None if none do."""
-        if self.tiling is not None:
-            values_read = self.tiling.read(schedule)
-            return None if values_read is None else {knob: values_read[knob] for knob in self.knobs}
         values = next((v for v, s in self.listed.items() if s == schedule), None)
         return None if values is None else dict(zip(self.knobs, values))
 
@@ -107,3 +82,8 @@ class Sketch:
             except ScheduleError:
                 continue
         return schedules
+
+
+AnySketch: TypeAlias = Sketch | Tiling
+"""A sketch that is built to be known, or one whose tiling says by arithmetic what building it would
+tell."""

@@ -28,17 +28,16 @@ from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
 from ..ranges import fitted, specialised, typical_point
-from .analysis import Group, groups_of
-from .estimate import main_cycles
+from .analysis import Group, groups_of, prim_bytes
+from .estimate import least_cycles
 from .features import space_features
 from .layouts import transposed_layouts
-from .loop_arrays import LoopArrays, loop_arrays
-from .rules import chain_sketches, procedure_sketch, sketches_of, user_sketches
-from .rules.mirror import Mirror
+from .loop_arrays import PREPARING, LoopArrays, loop_arrays
+from .rules import SPECIAL, chain_sketches, procedure_sketch, sketches_of, user_sketches
 from .rules.window import is_windowed
 from .settings import SPACE
-from .sketch import Sketch
-from .tiling import Choices, Kind, Tiling, Values
+from .sketch import AnySketch
+from .tiling import Choices, Values
 from .variant import Variant
 
 __all__ = [
@@ -133,7 +132,7 @@ class ScheduleSpace:
         for number, variant in enumerate(self.variants):
             mine = good & (rows[:, 0] == number)
             if mine.any():
-                good[mine] = variant.sketch.fits(self.values(rows[mine], number), int(mine.sum()))
+                good[mine] = variant.sketch.fits(self.values(rows[mine], number))
         return good
 
     def default(self) -> Population:
@@ -232,18 +231,10 @@ class ScheduleSpace:
 
 def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
     """The steps that make a variant, without the sizes in them."""
-    kinds = (
-        "compute_inline",
-        "split_reduction",
-        "blockwise",
-        "layout",
-        "cache_read",
-        "own_axis",
-    )
     return [
         (s.name, *(a for a in s.args if not isinstance(a, int)))
         for s in schedule.steps
-        if s.name in kinds
+        if s.name in PREPARING
     ]
 
 
@@ -270,86 +261,31 @@ def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
             yield variant
     if chained:
         return
-    made = False
-    for variant in _together(prim, target):
-        made = True
-        yield variant
-    if not made:
-        yield from _prepared_variants(prim, target, _apart(prim))
-
-
-def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
-    """Variants whose stages share loops where they can."""
-    transposed = transposed_layouts(prim)
-    if transposed:  # which order is best depends on how wide the groups are, and the images
-        both = (*_prepared_variants(prim, target), *_prepared_variants(prim, target, transposed))
-        yield from sorted(both, key=_cycles)[: SPACE.max_variants]
-        return
     variants = _prepared_variants(prim, target)
+    transposed = transposed_layouts(prim)
     first = next(variants, None)
-    if first is None:
-        return
-    if is_windowed(prim) and _kind(first) != Kind.WINDOW:
-        # Borders that are too long to be unrolled: windows on a padded copy have none.
-        yield from sorted((first, *variants), key=lambda v: _kind(v) != Kind.WINDOW)
-        return
-    tiling = first.tiling
-    doubts = (_lies_across, _reads_again, _runs_empty)
-    if tiling is None or not any(doubt(tiling) for doubt in doubts):
+    if first is not None and not transposed and _is_good(prim, target, first):
         yield first
         yield from variants
         return
-    # Perhaps since a map was composed into its reads: a change of layout in front of a convolution
-    # is read anew for each of its taps.
-    every = [first, *variants, *_prepared_variants(prim, target, _apart(prim))]
-    estimates = {id(v): _cycles(v) for v in every}
-    best = min(every, key=lambda v: estimates[id(v)])
-    # Half of a mirrored result is not computed at all: no estimate is needed to know that.
-    lead = 1.0 if isinstance(best.tiling, Mirror) else SPACE.clearly
-    if estimates[id(best)] * lead < estimates[id(first)]:
-        every.sort(key=lambda v: estimates[id(v)])
+    # Stages that share loops may not be best together: a change of layout in front of a convolution
+    # is read anew for each of its taps. Which order is best depends on how wide groups are.
+    every = [] if first is None else [first, *variants]
+    every += _prepared_variants(prim, target, transposed or _apart(prim))
+    lead = 1.0 if transposed or first is None else SPACE.clearly
+    if first is None or min(v.cycles for v in every) * lead < first.cycles:
+        every.sort(key=lambda v: v.cycles)
     yield from every[: SPACE.max_variants]
 
 
-def _kind(variant: Variant) -> Kind | None:
-    """Returns the kind of a variant's loop nest, None if its sketch does not describe it."""
-    return None if variant.tiling is None else Kind(variant.tiling.kind)
-
-
-def _lies_across(tiling: Tiling) -> bool:
-    """True if the vectors of a register tile lie across what is read or written."""
-    main = tiling.group.main
-    if tiling.kind != Kind.TILES or main.combiner is None:
-        return False
-    last = tiling.group.stages[-1].axes[-1:]
-    return tiling.gathers or (bool(last) and last[0].name != tiling.vector_axis)
-
-
-def _reads_again(tiling: Tiling) -> bool:
-    """True if lanes along the reduced axis read operands anew for every result, of which register
-    tiles would use each element several times."""
-    main = tiling.group.main
-    if tiling.kind != Kind.LANES or main.combiner is None:
-        return False
-    axes = [a.name for a in main.axes if tiling.extent(a.name) > 1]
-    reads = tiling.group.accesses[main.name]
-    return len(reads) > 1 and all(any(not r.depends(a) for a in axes) for r in reads)
-
-
-def _runs_empty(tiling: Tiling) -> bool:
-    """True if the vectors of a map are so short that most lanes compute nothing."""
-    short = 2 * tiling.extent(tiling.vector_axis) <= tiling.lanes
-    return tiling.kind == Kind.TILES and tiling.group.main.combiner is None and short
-
-
-def _cycles(variant: Variant) -> float:
-    """Estimated cycles of the main stages of all groups under the default choices. Copies are not
-    in it: infinite where one is made for few rows."""
-    tiling, default = variant.tiling, variant.defaults[0]
-    if tiling is None or tiling.transposes_for_few(default):
-        return inf
-    others = [(o.tiling, o.defaults()[0]) for o in variant.others if o.tiling is not None]
-    return main_cycles(tiling, default) + sum(main_cycles(t, c) for t, c in others)
+def _is_good(prim: PrimFunc, target: Target, first: Variant) -> bool:
+    """True if the estimate of a variant is not far from the least cycles, or if there is no other
+    way."""
+    if len(prim.stages) == 1 or isinstance(first.sketch, SPECIAL):
+        return True
+    element_bytes = groups_of(prim)[0].element_bytes
+    least = least_cycles(prim.stages, prim_bytes(prim), element_bytes, target)
+    return first.cycles <= SPACE.doubtful * least
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:
@@ -366,31 +302,27 @@ def _apart(prim: PrimFunc) -> tuple[Step, ...]:
 def _prepared_variants(
     prim: PrimFunc, target: Target, before: tuple[Step, ...] = ()
 ) -> Iterator[Variant]:
-    made, least = 0, inf
+    made: list[Variant] = []
     for prepare, prepared in _preparations(prim, target, before):
         groups = groups_of(prepared)
         main = max(groups, key=lambda g: g.flops)
         if any(_too_large(g) for g in groups):
             continue
-        others: list[Sketch] = []
-        for group in groups:
-            if group is not main and (offers := sketches_of(group, target)):
-                others.append(offers[0])
-        offered = sketches_of(main, target)
-        least = min([least, *(s.cost for s in offered[:1] if s.cost)])
-        for sketch in offered:
-            if sketch.cost > SPACE.hopeless * least:
+        firsts = [next(sketches_of(g, target), None) for g in groups if g is not main]
+        others = tuple(sketch for sketch in firsts if sketch is not None)
+        for sketch in sketches_of(main, target):
+            variant = Variant(_name(sketch, prepare), prepare, sketch, others)
+            if made and SPACE.hopeless * min(v.cycles for v in made) < variant.cycles < inf:
                 continue
-            variant = Variant(_name(sketch, prepare), prepare, sketch, tuple(others))
-            variant = _working(prim, variant, target)
-            if variant is not None:
-                yield variant
-                made += 1
-                if made == SPACE.max_variants:
+            working = _working(prim, variant, target)
+            if working is not None:
+                yield working
+                made.append(working)
+                if len(made) == SPACE.max_variants:
                     return
 
 
-def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
+def _name(sketch: AnySketch, prepare: tuple[Step, ...]) -> str:
     kept = ("layout", "cache_read", "own_axis")
     names = [str(s.args[0]) for s in prepare if s.name not in kept]
     return f"{sketch.name}({','.join(names)})"

@@ -49,7 +49,6 @@ __all__ = [
     "PACKS_VECTORS",
     "UNUSED",
     "Choices",
-    "Kind",
     "Pack",
     "Tiling",
     "Values",
@@ -97,12 +96,6 @@ UNUSED = {
 """The values of a nest that is not tiled at all."""
 
 
-class Kind(IntEnum):
-    """Kinds of loop nests, as the cost model tells them apart."""
-
-    TILES, LANES, WINDOW, DOTS, CHAIN, PICK = range(6)
-
-
 @dataclass(frozen=True)
 class Tiling:
     """The axes of a group that are cut into tiles, and the operands that may be copied.
@@ -111,7 +104,8 @@ class Tiling:
     each with True if it is constant; ``prefetched`` those whose vectors may be prefetched.
     """
 
-    kind: ClassVar[int] = Kind.TILES
+    level: ClassVar[int] = 1
+    """Number of a register tile's loops: 2 where there are cache tiles around them."""
 
     group: Group
     target: Target
@@ -130,6 +124,7 @@ class Tiling:
         """The steps for one value of each knob."""
         raise NotImplementedError
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         """A few choices that are good without a measurement, the best first."""
         raise NotImplementedError
@@ -138,15 +133,30 @@ class Tiling:
         """bool[n]: whether the tiles fit the registers, the stack and the axes."""
         raise NotImplementedError
 
+    @cached_property
+    def estimated(self) -> dict[str, float]:
+        """Cycles that were estimated for some choices, by their text."""
+        return {}
+
     def transposes_for_few(self, choices: Choices) -> bool:
         """True if every call transposes an operand that few rows use: that takes longer than to
         read it again for each of them."""
         return False
 
     @cached_property
+    def untold(self) -> float:
+        """Returns how many times longer the main stage takes than its loops tell."""
+        return 1.0
+
+    @cached_property
     def lane_axes(self) -> frozenset[str]:
         """The axes that vectors of any stage run along."""
         return frozenset({self.vector_axis} if self.vector_axis is not None else ())
+
+    @property
+    def name(self) -> str:
+        """The rule that the tiling is of, and its vector axis."""
+        return f"{type(self).__name__.lower()}.{self.vector_axis or 'k'}"
 
     # -- what follows --------------------------------------------------------------------------
 
@@ -170,6 +180,10 @@ class Tiling:
         reads = self.group.accesses[self.group.main.name]
         return any(a.stride(self.vector_axis or "") not in (0, 1) for a in reads)
 
+    def schedule(self, choices: Choices) -> Schedule:
+        """The schedule of one value per knob."""
+        return Schedule(tuple(self.build(**choices)))
+
     def extent(self, axis: str | None) -> int:
         return self.group.extents[axis] if axis is not None else 1
 
@@ -192,16 +206,14 @@ class Tiling:
         return most(1, lines * CACHE_LINE // width)
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
-        """The values of a schedule that tiles these axes; those it does not use are ``UNUSED``.
+        """The values of a schedule that tiles these axes, ``UNUSED`` ones of knobs without use.
 
         None if it tiles other axes. Its sizes may be those of another kernel of the same kind.
         """
         mine = self.group.extents.keys()
-        level = 2 if self.kind in (Kind.TILES, Kind.DOTS) else 1  # below those of cache tiles
-        vectors = {axis_of(loop) for loop in schedule.vectorized if loop.endswith(f".{level}")}
+        ending = f".{self.level}"
+        vectors = {axis_of(loop) for loop in schedule.vectorized if loop.endswith(ending)}
         if self.vector_axis not in {*vectors, None}:
-            return None
-        if self.kind == Kind.LANES and not vectors & mine - {*self.group.shared}:
             return None
         if self.row_axis in self.row_loops - schedule.split_axes:
             return None
@@ -213,8 +225,6 @@ class Tiling:
                 case "split", (axis, factors) if axis == self.second_row_axis:
                     read["second_rows"] = factors[-1]
                 case "split", (axis, factors) if axis == self.k_axis:
-                    if self.kind == Kind.DOTS:  # the last loop is that of a lane
-                        factors = factors[:-1]
                     read["k_unroll"] = factors[-1]
                     read["k_blocks"] = factors[0] if len(factors) > 2 else 1
                 case "split", (axis, factors) if axis in self.lane_axes:
@@ -242,7 +252,7 @@ class Tiling:
                     read["prefetch"] = self._lines_ahead(ahead, read["vectors"])
                 case _:
                     pass
-        return read
+        return {knob: read[knob] for knob in self.knobs}
 
     def _orders(self, loops: tuple[str, ...]) -> dict[str, int]:
         """True if vectors stand outside the rows, among the outer loops and inside a cache tile."""

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from ...ir.dataclass import dataclass
 from ...ir.schedule.columns import built
 from ...ir.schedule.steps import Schedule, Step
-from .sketch import Sketch
+from .estimate import sketch_cycles
+from .sketch import AnySketch
 from .tiling import Choices, Tiling, Values
 
 __all__ = ["Variant"]
@@ -30,8 +31,8 @@ class Variant:
 
     name: str
     prepare: tuple[Step, ...]
-    sketch: Sketch
-    others: tuple[Sketch, ...] = ()
+    sketch: AnySketch
+    others: tuple[AnySketch, ...] = ()
     offers: tuple[Choices, ...] | None = None
 
     def schedule(self, choices: Choices, others: Sequence[Choices] | None = None) -> Schedule:
@@ -55,16 +56,22 @@ class Variant:
     @cached_property
     def defaults(self) -> list[Choices]:
         """Choices that are good without a measurement, the best first."""
-        return self.sketch.defaults() if self.offers is None else list(self.offers)
+        return self.sketch.defaults if self.offers is None else list(self.offers)
+
+    @cached_property
+    def cycles(self) -> float:
+        """Estimated cycles of the first default schedule."""
+        others = sum(sketch_cycles(other, other.defaults) for other in self.others)
+        return sketch_cycles(self.sketch, self.defaults) + others
 
     @property
     def tiling(self) -> Tiling | None:
         """The tiling of the main group, if its sketch describes it."""
-        return self.sketch.tiling
+        return self.sketch if isinstance(self.sketch, Tiling) else None
 
     @cached_property
     def _others(self) -> list[tuple[Step, ...]]:
-        return [other.schedule(other.defaults()[0]).steps for other in self.others]
+        return [other.schedule(other.defaults[0]).steps for other in self.others]
 
     @cached_property
     def tables(self) -> dict[str, npt.NDArray[np.int64]]:

@@ -43,4 +43,4 @@ def test_proposals_for_products_fit(isa: str, cores: int) -> None:
         for variant in ScheduleSpace(prim, target).variants:
             for choices in variant.defaults:
                 values = {name: np.array([value]) for name, value in choices.items()}
-                assert variant.sketch.fits(values, 1).all(), (variant.name, choices, str(prim))
+                assert variant.sketch.fits(values).all(), (variant.name, choices, str(prim))

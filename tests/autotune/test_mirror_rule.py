@@ -16,7 +16,7 @@ from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.pipeline import kernels_of, lower_module
 from prims import make_prim, parse_prim
 
-TARGET = Target(isa="x86-64-v4")
+TARGET = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)
 
 
 def kernels(function, *specs) -> list[PrimFunc]:

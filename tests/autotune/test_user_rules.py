@@ -151,7 +151,7 @@ def test_sketches_say_what_they_cannot_be() -> None:
         lw.Sketch("s", lambda rows: [], rows=())
     many = lw.Sketch("s", lambda a, b: [], a=range(100), b=range(100))
     with pytest.raises(LoopwrightValueError, match=r"offers 10000 choices; 4096 are the most"):
-        many.defaults()
+        _ = many.defaults
     with pytest.raises(TypeError, match=r"takes a function"):
         lw.sketch_rule(3)  # type: ignore[arg-type]
 

@@ -155,7 +155,7 @@ def test_tuning_tries_the_fewest_cycles_early():
     """Untuned code has to compile fast; what takes fewer cycles stands right behind it."""
     sketch = ScheduleSpace(parse_prim(LARGE_WINDOW), HOST).variants[0].tiling
     assert isinstance(sketch, Window)
-    cycles = [_cycles(sketch, c) for c in sketch.defaults()]
+    cycles = [_cycles(sketch, c) for c in sketch.defaults]
     assert len(cycles) > 2 and min(cycles[:2]) == min(cycles)
 
 

@@ -14,25 +14,40 @@
     user            rules that users add with ``lw.sketch_rule``
 
 Rules see structure, not operators. A rule is a function ``sketches(group, target)`` that yields
-``Sketch`` objects; another one is another file, and a name in ``RULES``.
+tilings, or sketches as users write them; another one is another file, and a name in ``RULES``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ....codegen.target import Target
 from ..analysis import Group
-from ..sketch import Sketch
+from ..estimate import least_cycles, sketch_cycles
+from ..settings import SPACE
+from ..sketch import AnySketch
 from . import dots, lanes, mirror, pick, tile, window
 from .chain import chain_sketches
 from .procedure import procedure_sketch
 from .user import user_sketches
 
-__all__ = ["RULES", "chain_sketches", "procedure_sketch", "sketches_of", "user_sketches"]
+__all__ = ["RULES", "SPECIAL", "chain_sketches", "procedure_sketch", "sketches_of", "user_sketches"]
 
-RULES = (tile, mirror, dots, lanes, window, pick)
+RULES = (tile, lanes)
+SPECIAL_RULES = (pick, dots, window, mirror)
+SPECIAL = (pick.Pick, dots.Dots, window.Window, mirror.Mirror)
+"""Sketches of rules that are always the best where they apply."""
 
 
-def sketches_of(group: Group, target: Target) -> list[Sketch]:
-    """The sketches that the rules offer for a group, the most promising first."""
-    offers = [sketch for rule in RULES for sketch in rule.sketches(group, target)]
-    return sorted(offers, key=lambda sketch: sketch.cost)
+def sketches_of(group: Group, target: Target) -> Iterator[AnySketch]:
+    """Yields the sketches that the rules offer for a group, the most promising first: those of
+    special rules, then the others, by the estimate of their default choices. Those of tiles along
+    the last axis are not compared with others where hardly any could be faster."""
+    for special in SPECIAL_RULES:
+        yield from special.sketches(group, target)
+    offers: list[AnySketch] = [s for rule in RULES for s in rule.sketches(group, target)]
+    if len(offers) > 1:
+        least = least_cycles(group.stages, group.bytes, group.element_bytes, target)
+        if sketch_cycles(offers[0], offers[0].defaults) > SPACE.near * least:
+            offers.sort(key=lambda sketch: sketch_cycles(sketch, sketch.defaults))
+    yield from offers

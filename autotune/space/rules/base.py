@@ -1,4 +1,4 @@
-"""Parts of several rules: steps, tables of values, costs, and the depth of the parallel loop."""
+"""Parts of several rules: steps, tables of values, and the depth of the parallel loop."""
 
 from __future__ import annotations
 
@@ -12,31 +12,23 @@ from ....ir.dims import as_int
 from ....ir.schedule.columns import Column, least, most, when
 from ....ir.schedule.packing import copy_steps, pack_of
 from ....ir.schedule.steps import Step, fuse, parallel, split, stream
-from ..analysis import Access, Group
-from ..settings import COSTS, SKETCHES
-from ..sketch import Sketch
+from ..analysis import Group
+from ..settings import SKETCHES
 from ..tiling import Choices, Tiling, axis_of
 
 __all__ = [
-    "described",
     "fused_depth",
     "least_repeats",
     "parallel_depth",
     "pack_steps",
     "parallel_steps",
-    "rough_cost",
+    "shared_trips",
     "split_step",
     "non_temporal_choice",
     "non_temporal_choices",
     "non_temporal_steps",
     "up_to",
 ]
-
-
-def described(rule: str, tiling: Tiling, cost: float = 0.0) -> Sketch:
-    """The sketch of a rule whose tiling builds its schedules."""
-    name = f"{rule}.{tiling.vector_axis or 'k'}"
-    return Sketch(name, tiling.build, **tiling.knobs).described(tiling).ranked(cost)
 
 
 def parallel_depth(tiling: Tiling, choices: Choices) -> int:
@@ -140,13 +132,3 @@ def non_temporal_steps(group: Group, wanted: int) -> list[Step]:
 def non_temporal_choices(group: Group, target: Target) -> tuple[int, ...]:
     """Returns the values of ``non_temporal``: both for results that L2 does not hold."""
     return (0, 1) if group.output_bytes >= SKETCHES.streamed_l2 * target.l2 else (0,)
-
-
-def rough_cost(reads: tuple[Access, ...], axis: str | None, points: float) -> float:
-    """Cost of the reads of a stage whose vectors run along ``axis``."""
-    cost = 0.0
-    for a in reads:
-        step = a.stride(axis) if axis is not None else 0
-        smooth = COSTS.contiguous if step in (1, -1) else COSTS.gathered
-        cost += points * (COSTS.broadcast if step == 0 else smooth)
-    return cost

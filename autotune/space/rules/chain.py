@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -50,9 +49,8 @@ from ...protocols import BoolArray
 from ..analysis import Group, accesses_of
 from ..estimate import fastest, offers
 from ..settings import CHAIN, PRODUCTS, SKETCHES
-from ..sketch import Sketch
-from ..tiling import Choices, Kind, Tiling, Values
-from .base import described, parallel_depth, parallel_steps, split_step, up_to
+from ..tiling import Choices, Tiling, Values
+from .base import parallel_depth, parallel_steps, split_step, up_to
 
 __all__ = ["Chain", "chain_sketches"]
 
@@ -191,8 +189,6 @@ def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
 class Chain(Tiling):
     """See the module."""
 
-    kind: ClassVar[int] = Kind.CHAIN
-
     @cached_property
     def roles(self) -> _Roles:
         roles = _roles(self.group.stages)
@@ -294,6 +290,7 @@ class Chain(Tiling):
             and not _is_exponent(stage)
         )
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         unrolled = [max(u for u in self.knobs["k_unroll"] if u <= CHAIN.unroll)]
         tables = {name: self.knobs[name] for name in ("vectors", "rows")}
@@ -319,7 +316,7 @@ class Chain(Tiling):
         return kept * vectors * self.lanes
 
 
-def chain_sketches(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, ...], Sketch]]:
+def chain_sketches(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, ...], Chain]]:
     """The sketches of a chain, each with the steps that come before it; nothing for other prims."""
     for steps in _preparations(prim, target):
         try:
@@ -331,7 +328,7 @@ def chain_sketches(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step,
         shared = tuple(a.name for a in prim.stages[-1].axes if all(a.name in n for n in names))
         if roles is not None and roles.row in shared:
             group = Group(prepared, prepared.stages, shared)
-            yield steps, described("chain", _chain_of(group, roles, target))
+            yield steps, _chain_of(group, roles, target)
 
 
 def _chain_of(group: Group, roles: _Roles, target: Target) -> Chain:

@@ -36,13 +36,11 @@ from ....ir.schedule.steps import (
     vectorize,
 )
 from ...protocols import BoolArray
-from ..analysis import Access, Group, stage_points
+from ..analysis import Access, Group
 from ..estimate import fastest, offers
-from ..settings import COSTS, DOTS, SKETCHES
-from ..sketch import Sketch
-from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
+from ..settings import DOTS, SKETCHES
+from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes
 from .base import (
-    described,
     non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
@@ -61,7 +59,7 @@ VECTORS, TILES = range(2)  # values of the knob ``tiles``: sums in vector or in 
 class Dots(Tiling):
     """See the module. ``k_unroll`` counts groups, and ``pack`` says where the sums are kept."""
 
-    kind: ClassVar[int] = Kind.DOTS
+    level: ClassVar[int] = 2
 
     def build(self, **choices: int) -> list[Step]:
         group, v, r, k = self.group, self.vector_axis, self.row_axis, self.k_axis
@@ -130,6 +128,7 @@ class Dots(Tiling):
             steps.append(parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
         return steps
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         candidates: list[Choices] = []
         for where in sorted(self.knobs["tiles"], reverse=True):
@@ -166,11 +165,16 @@ class Dots(Tiling):
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
         grouped = any(step.name == "pack_grouped" for step in schedule.steps)
-        return super().read(schedule) if grouped else None
+        read = super().read(schedule) if grouped else None
+        if read is None:
+            return None
+        splits = {step.args[0]: step.args[1] for step in schedule.steps if step.name == "split"}
+        # The last loop is that of a lane.
+        return {**read, "k_unroll": splits.get(self.k_axis, (1, 1))[-2]}
 
 
-def sketches(group: Group, target: Target) -> Iterator[Sketch]:
-    """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
+def sketches(group: Group, target: Target) -> Iterator[Dots]:
+    """The sketch of this rule, if it applies."""
     main = group.main
     able = target.has_dots or target.has_tiles
     if not able or group.reductions != (group.stages[0],) or main is not group.stages[0]:
@@ -185,7 +189,7 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
                 if _fits(group, left, right, v, k):
                     tiling = _dots_of(group, target, right, v, k)
                     if tiling is not None:
-                        yield described("dots", tiling, COSTS.dot * stage_points(main))
+                        yield tiling
                     return
 
 

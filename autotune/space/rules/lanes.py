@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ....ir.dims import as_int
 from ....ir.loop.prim import Stage
 from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
+    Schedule,
     Step,
     cache_write,
     compute_at,
@@ -33,18 +33,15 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, expression_cost, stage_points
-from ..settings import COSTS, LANES, SKETCHES
-from ..sketch import Sketch
-from ..tiling import Choices, Kind, Tiling, Values
+from ..settings import LANES, SKETCHES
+from ..tiling import Choices, Tiling, Values, axis_of
 from .base import (
-    described,
     non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
     pack_steps,
     parallel_depth,
     parallel_steps,
-    rough_cost,
     split_step,
     up_to,
 )
@@ -55,8 +52,6 @@ __all__ = ["Lanes", "lane_axis", "sketches"]
 
 class Lanes(Tiling):
     """See the module."""
-
-    kind: ClassVar[int] = Kind.LANES
 
     @cached_property
     def lane_axes(self) -> frozenset[str]:
@@ -138,6 +133,7 @@ class Lanes(Tiling):
         row = self.row_axis
         return row is not None and not access.irregular and access.depends(row)
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         most = self._rows_at_once()
         candidates: list[Choices] = []
@@ -207,12 +203,16 @@ class Lanes(Tiling):
         tile = values["vectors"] * values["rows"]
         return np.asarray(tile <= self.target.vector_registers)
 
+    def read(self, schedule: Schedule) -> dict[str, int] | None:
+        private = self.group.extents.keys() - {*self.group.shared}
+        vectors = {axis_of(loop) for loop in schedule.vectorized if loop.endswith(".1")}
+        return super().read(schedule) if vectors & private else None
 
-def sketches(group: Group, target: Target) -> Iterator[Sketch]:
+
+def sketches(group: Group, target: Target) -> Iterator[Lanes]:
     """The sketch of this rule, if it applies."""
     if _lanes_apply(group):
-        tiling = _lanes_of(group, target)
-        yield described("lanes", tiling, _lane_cost(group) + _again_cost(group, tiling))
+        yield _lanes_of(group, target)
 
 
 def lane_axis(group: Group, stage: Stage) -> str | None:
@@ -236,28 +236,6 @@ def _lanes_apply(group: Group) -> bool:
     return any(lane_axis(group, s) is not None and s.combiner is not None for s in group.stages)
 
 
-def _lane_cost(group: Group) -> float:
-    cost = 0.0
-    for stage in group.stages:
-        axis = lane_axis(group, stage)
-        points = float(stage_points(stage))
-        width = group.extents[axis] if axis is not None else 1
-        waste = -(-width // COSTS.lanes) * COSTS.lanes / width
-        reads = group.accesses[stage.name]
-        strided = tuple(
-            a for a in reads if stage is group.main and a.buffer in _transposed_operands(group)
-        )
-        straight = tuple(a for a in reads if a not in strided)
-        cost += rough_cost(straight, axis, points) * (waste if axis else COSTS.no_lanes)
-        cost += sum(
-            COSTS.contiguous * points * waste + COSTS.transposed * a.size * _at_run_time(group, a)
-            for a in strided
-        )
-        if stage.combiner is not None:  # joining the lanes of every output element
-            cost += COSTS.joined * prod(as_int(a.extent) for a in stage.axes)
-    return cost
-
-
 def _transposed_operands(group: Group) -> dict[str, str]:
     """Operands that are strided along the lanes and read again by all rows but those of one axis,
     as the few columns of a narrow matrix; with that axis. They are transposed by copying."""
@@ -275,21 +253,6 @@ def _transposed_operands(group: Group) -> dict[str, str]:
         if is_packable(group, main, access, mine[0]):
             operands[access.buffer] = mine[0]
     return operands
-
-
-def _at_run_time(group: Group, access: Access) -> bool:
-    return not any(p.constant for p in group.prim.params if p.name == access.buffer)
-
-
-def _again_cost(group: Group, tiling: Tiling) -> float:
-    """Returns the cost of reading operands again, from behind L2, for every iteration of the loops
-    around the rows."""
-    cost = 0.0
-    for access in group.accesses[group.main.name]:
-        count = prod(group.extents[a] for a in tiling.outer_axes if not access.depends(a))
-        if access.size * access.element_bytes > tiling.target.l2 and access.size > 1:
-            cost += COSTS.reread * access.size * (count - 1)
-    return cost
 
 
 def _row_axis(group: Group, target: Target) -> str | None:

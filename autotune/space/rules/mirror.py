@@ -7,33 +7,27 @@ is stored to both sides while it is in registers. The array is packed once, for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cached_property
-from math import lcm
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ....codegen.target import CACHE_LINE, Target
 from ....ir.dataclass import dataclass
-from ....ir.dims import as_int
 from ....ir.loop.symmetry import symmetric_axes
 from ....ir.schedule.columns import among, most, when
 from ....ir.schedule.steps import Schedule, Step, mirror
 from ...protocols import BoolArray
 from ..analysis import Group
-from ..estimate import cycles_of, offers
+from ..estimate import cycles_of, fastest, offers, sketch_cycles
 from ..settings import MIRROR, PRODUCTS
-from ..sketch import Sketch
 from ..tiling import Choices, Pack, Values
-from .base import described, non_temporal_choice, parallel_depth, up_to
-from .tile import Tile, tile_cost, tile_of
+from .base import non_temporal_choice, parallel_depth, up_to
+from .tile import Tile, tile_of
 
 __all__ = ["Mirror", "sketches"]
-
-TILE = "vectors", "rows"
 
 
 @dataclass(frozen=True)
@@ -48,14 +42,12 @@ class Mirror(Tile):
         steps += when(all_fused, mirror(name, "*".join(outer)))
         return [*steps, *when(among(all_fused, (0,)), mirror(name, outer[-1]))]
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         tables, room = self.knobs, int(self.target.l2 * PRODUCTS.cache_share)
         depth = self.extent(self.k_axis)
-        candidates: list[Choices] = []
-        for _, vectors, rows in self.tiles[: PRODUCTS.most]:
-            panel = vectors * self.target.vector_bytes * depth
-            c = {**self.base_choices(), "vectors": vectors, "rows": rows}
-            c["cache_vectors"] = self._panels(vectors, rows)
+        for c in self.tiles:
+            panel = c["vectors"] * self.target.vector_bytes * depth
             c["pack"] = tables["pack"][-1] if self._packs() else 0
             c["non_temporal"] = non_temporal_choice(self)
             if panel > self.target.l1 // 2:
@@ -64,8 +56,7 @@ class Mirror(Tile):
             c["k_blocks"] = next(fitting, tables["k_blocks"][-1])
             if parallel_depth(self, c):  # rows of blocks are of unequal length: all are shared
                 c["parallel"] = min(len(self.outer_axes) + 2, tables["parallel"][-1])
-            candidates.append(c)
-        return candidates
+        return list[Choices](self.tiles)
 
     def _packs(self) -> bool:
         """True if a copy pays: not of rows of a few lines, all of which every step reads."""
@@ -76,30 +67,15 @@ class Mirror(Tile):
         return not smooth or row > MIRROR.short_row * CACHE_LINE
 
     @cached_property
-    def tiles(self) -> list[tuple[float, int, int]]:
-        """(estimated cycles, vectors, rows) of register tiles, the fastest first."""
-        values = offers(self, **_tables(self, "cache_vectors"))
-        tile = values["vectors"] * values["rows"]
-        busy = MIRROR.busy * self.target.vector_registers <= tile
-        smallest = values["cache_vectors"] * values["vectors"] * self.lanes
-        smallest = smallest == np.lcm(values["vectors"] * self.lanes, values["rows"])
-        values = {name: column[busy & smallest] for name, column in values.items()}
-        share = self._share(self.cache_width(values))
-        far = self.group.output_bytes > self.target.l2
-        images = (1 - share) * as_int(self.group.main.buffer.size)
-        cycles = cycles_of(self, values) + images * (MIRROR.far_image if far else MIRROR.image)
-        return sorted(zip(cycles.tolist(), *(values[name].tolist() for name in TILE)))
-
-    def _share(self, block: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Returns the shares of the elements that are computed in blocks of so many."""
-        extent = self.extent(self.vector_axis)
-        whole, rest = extent // block, extent % block
-        return (1 + (whole * block**2 + rest**2) / extent**2) / 2
-
-    def _panels(self, vectors: int, rows: int) -> int:
-        """Returns the number of adjacent register tiles in the smallest square block."""
-        width = vectors * self.lanes
-        return lcm(width, rows) // width
+    def tiles(self) -> list[dict[str, int]]:
+        """Register tiles in the smallest blocks, the fastest first."""
+        names = "vectors", "rows", "cache_vectors"
+        packed = [min(self.knobs["pack"][-1], Pack.VECTORS)]
+        values = offers(self, pack=packed, **{name: self.knobs[name] for name in names})
+        busy = MIRROR.busy * self.target.vector_registers <= values["vectors"] * values["rows"]
+        smallest = np.lcm(values["vectors"] * self.lanes, values["rows"])
+        keep = busy & (self.cache_width(values) == smallest)
+        return fastest(self, {name: column[keep] for name, column in values.items()}, PRODUCTS.most)
 
     def _has_blocks(self, width: Any) -> Any:
         return self.extent(self.vector_axis) >= MIRROR.min_blocks * width
@@ -116,7 +92,7 @@ class Mirror(Tile):
         return super().read(schedule) if mirrored else None
 
 
-def sketches(group: Group, target: Target) -> Iterator[Sketch]:
+def sketches(group: Group, target: Target) -> Iterator[Mirror]:
     """The sketch of this rule, if the main stage is symmetric and half of it is worth computing."""
     main = group.main
     axes = symmetric_axes(main)
@@ -141,15 +117,8 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     parts: dict[str, Any] = {f.name: getattr(plain, f.name) for f in fields(plain)}
     parts["knobs"] = tables
     sketch = Mirror(**parts)
-    tiles = sketch.tiles
-    whole = cycles_of(plain, offers(plain, **_tables(plain))).min()
-    if not tiles or tiles[0][0] >= MIRROR.worth * whole:
-        return
-    cost = tile_cost(group, vector, plain.lanes, tiles[0][0] / whole)
-    yield described("mirror", sketch, cost)
-
-
-def _tables(tile: Tile, *others: str) -> dict[str, Sequence[int]]:
-    """Values of the knobs of a register tile and of some others, with packed operands."""
-    packed: dict[str, Sequence[int]] = {"pack": (min(tile.knobs["pack"][-1], Pack.VECTORS),)}
-    return packed | {name: tile.knobs[name] for name in (*TILE, *others)}
+    packed = [min(plain.knobs["pack"][-1], Pack.VECTORS)]
+    names = "vectors", "rows"
+    whole = offers(plain, pack=packed, **{name: plain.knobs[name] for name in names})
+    if sketch_cycles(sketch, sketch.tiles) < MIRROR.worth * cycles_of(plain, whole).min():
+        yield sketch

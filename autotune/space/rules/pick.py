@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,10 +24,8 @@ from ....ir.schedule.steps import Step, reorder, unroll, vectorize
 from ...protocols import BoolArray
 from ..analysis import Group
 from ..settings import PICK, SKETCHES
-from ..sketch import Sketch
-from ..tiling import Choices, Kind, Tiling, Values
+from ..tiling import Choices, Tiling, Values
 from .base import (
-    described,
     non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
@@ -44,8 +41,6 @@ __all__ = ["Pick", "sketches"]
 @dataclass(frozen=True)
 class Pick(Tiling):
     """See the module. ``periods``: after how many places the picks of an axis begin again."""
-
-    kind: ClassVar[int] = Kind.PICK
 
     periods: Mapping[str, int] = field(default_factory=dict)
 
@@ -73,6 +68,7 @@ class Pick(Tiling):
     def row_loops(self) -> frozenset[str | None]:
         return frozenset(a for a, period in self.periods.items() if period < self.extent(a))
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         c = self.base_choices()
         c["parallel"] = parallel_depth(self, c)
@@ -83,7 +79,7 @@ class Pick(Tiling):
         return np.ones(len(values["vectors"]), np.bool_)
 
 
-def sketches(group: Group, target: Target) -> Iterator[Sketch]:
+def sketches(group: Group, target: Target) -> Iterator[Pick]:
     """The sketch of this rule where it applies: then it is always the best."""
     if len(group.stages) != 1 or group.main.combiner is not None:
         return
@@ -102,7 +98,7 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     rows = [*reversed(periods.items()), (None, 1), (None, 1)]
     (row, high), (row2, high2) = rows[:2]
     tables |= {"rows": (high,), "second_rows": (high2,)}
-    yield described("pick", Pick(group, target, vector, row, row2, knobs=tables, periods=periods))
+    yield Pick(group, target, vector, row, row2, knobs=tables, periods=periods)
 
 
 def _periods(stage: Stage) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,9 +32,8 @@ from ....ir.schedule.steps import (
 )
 from ....ir.schedule.storage import walked_dimension
 from ...protocols import BoolArray
-from ..analysis import Access, Group, expression_cost, stage_points
-from ..settings import COSTS, SKETCHES, TILE
-from ..sketch import Sketch
+from ..analysis import Access, Group, expression_cost, vector_work
+from ..settings import SKETCHES, SPACE, TILE
 from ..tiling import (
     PACKS_ROWS,
     PACKS_VECTORS,
@@ -45,19 +45,17 @@ from ..tiling import (
     reduced_axes,
 )
 from .base import (
-    described,
     non_temporal_choices,
     non_temporal_steps,
     pack_steps,
     parallel_steps,
-    rough_cost,
     split_step,
     up_to,
 )
 from .map_defaults import map_defaults
 from .tile_defaults import panel_loops, tile_defaults
 
-__all__ = ["Tile", "is_packable", "tile_cost", "sketches", "tile_of"]
+__all__ = ["Tile", "is_packable", "sketches", "tile_of"]
 
 
 CACHE_ROWS = (*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
@@ -66,6 +64,8 @@ CACHE_ROWS = (*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112
 
 class Tile(Tiling):
     """See the module."""
+
+    level: ClassVar[int] = 2
 
     def build(self, **choices: int) -> list[Step]:
         group, v, r, r2 = self.group, self.vector_axis, self.row_axis, self.second_row_axis
@@ -218,6 +218,22 @@ class Tile(Tiling):
             if a.buffer in names and _is_strided(self.group, a, self.vector_axis or "")
         )
 
+    @cached_property
+    def untold(self) -> float:
+        """A factor for conditions on places, which are free where loops are cut or peeled, and for
+        operands that are not packed and so gathered in every step."""
+        main, v = self.group.main, self.vector_axis or ""
+        if main.combiner is None:
+            return 1.0
+        tests = expression_cost(main) / (vector_work(main) + (main.combiner == "sum"))
+        packed = {name for name, _ in self.packable}
+        gathered = any(
+            a.lane_stride(v, self.lanes) not in (0, 1) and a.buffer not in packed
+            for a in self.group.accesses[main.name]
+        )
+        return max(1.0, tests) * (SPACE.gathering if gathered and self.k_axis else 1.0)
+
+    @cached_property
     def defaults(self) -> list[Choices]:
         if self.group.main.combiner is None:
             return map_defaults(self)
@@ -258,11 +274,10 @@ class Tile(Tiling):
         return np.asarray(good)
 
 
-def sketches(group: Group, target: Target) -> Iterator[Sketch]:
+def sketches(group: Group, target: Target) -> Iterator[Tile]:
     """A sketch for every axis that vectors may run along."""
-    lanes = target.lanes(group.element_bytes)
     for axis in _vector_axes(group):
-        yield described("tile", tile_of(group, target, axis), tile_cost(group, axis, lanes))
+        yield tile_of(group, target, axis)
 
 
 def _vector_axes(group: Group) -> list[str]:
@@ -276,17 +291,17 @@ def _vector_axes(group: Group) -> list[str]:
     def smooth(axis: str) -> int:
         return sum(a.size for a in reads if a.stride(axis) == 1)
 
-    best = max(shared, key=smooth)
-    axes = [shared[-1]]
-    if best not in axes and smooth(best) > smooth(shared[-1]):
+    main, axes, best = group.main, [shared[-1]], max(shared, key=smooth)
+    across = main.combiner is not None or any(a.stride(shared[-1]) not in (0, 1) for a in reads)
+    if across and smooth(best) > smooth(shared[-1]):
         axes.append(best)
-    main = group.main
     if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= TILE.short_axis:
         longer = max(shared[:-1], key=lambda a: group.extents[a])
-        axes += [longer] if longer not in axes else []
+        axes = [longer, *(a for a in axes if a != longer)]
     for access in group.accesses[main.name]:
         if _is_strided(group, access, shared[-1]) and is_packable(group, main, access, shared[-1]):
-            axes += [a for a in shared if a not in axes and not access.depends(a)][-1:]
+            wide = [a for a in shared if group.extents[a] >= SKETCHES.lanes]
+            axes += [a for a in wide if a not in axes and not access.depends(a)][-1:]
     return axes
 
 
@@ -294,32 +309,6 @@ def _is_strided(group: Group, access: Access, axis: str) -> bool:
     """True if vectors along an axis take strided elements of a run-time parameter."""
     constants = {p.name for p in group.prim.params if p.constant}
     return access.stride(axis) not in (0, 1) and access.buffer not in constants
-
-
-def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
-    """Rough cost of vectors along an axis, to rank it among other axes and rules, if a ``share`` of
-    the main stage is computed."""
-    cost = 0.0
-    width = group.extents[axis]
-    waste = -(-width // COSTS.lanes) * COSTS.lanes / width  # lanes of short axes run empty
-    for stage in group.stages:
-        points = stage_points(stage) * (share if stage is group.main else 1.0)
-        reads = group.accesses[stage.name]
-        for access in reads:
-            step = access.lane_stride(axis, lanes)
-            packed = step not in (0, 1) and is_packable(group, stage, access, axis)
-            if packed:
-                cost += COSTS.contiguous * points + COSTS.transposed * access.size * _is_strided(
-                    group, access, axis
-                )
-            else:
-                cost += rough_cost((access,), axis if step != 0 else None, points)
-        last = stage.axes[-1].name if stage.axes else None
-        if last != axis:
-            cost += (
-                COSTS.gathered * points / max(1, prod(as_int(a.extent) for a in stage.reduce_axes))
-            )
-    return cost * waste
 
 
 def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
@@ -340,7 +329,7 @@ def _slides(stage: Stage, buffer: str, axis: str) -> bool:
     def slides(index: IntExpr) -> bool:
         coefficients, _ = linear(index) or ({}, 0)
         others = [step for name, step in coefficients.items() if name != axis]
-        return axis in coefficients and any(step % COSTS.lanes for step in others)
+        return axis in coefficients and any(step % SKETCHES.lanes for step in others)
 
     reads = (r for r in walk(stage.expr) if isinstance(r, Read) and r.buffer == buffer)
     return any(slides(index) for r in reads for index in r.plain_indices)

@@ -74,7 +74,8 @@ def user_sketches(prim: PrimFunc, target: Target) -> Iterator[Sketch]:
                 if (default := _default(sketch)) is not None and count < SKETCHES.max_from_users:
                     apply_schedule(prim, default)
                     count += 1
-                    yield sketch.renamed(f"user.{title}.{sketch.name}")
+                    sketch.name = f"user.{title}.{sketch.name}"
+                    yield sketch
         except Exception as error:
             warnings.warn(
                 f"sketch rule {title} failed for {prim.name}: {type(error).__name__}: {error}",
@@ -87,4 +88,4 @@ def _default(sketch: Any) -> Any:
     """The schedule of a sketch's first choices, None if none is legal."""
     if not isinstance(sketch, Sketch):
         raise LoopwrightTypeError(f"it gave {sketch!r:.60}, not an lw.Sketch")
-    return next((sketch.schedule(choices) for choices in sketch.defaults()), None)
+    return next((sketch.schedule(choices) for choices in sketch.defaults), None)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from math import gcd, prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,13 +34,11 @@ from ....ir.schedule.steps import (
     vectorize,
 )
 from ...protocols import BoolArray
-from ..analysis import Access, Group, stage_points, vector_work
+from ..analysis import Access, Group, vector_work
 from ..estimate import cycles_of, offers, rows_of
-from ..settings import COSTS, PRODUCTS, SKETCHES, WINDOW
-from ..sketch import Sketch
-from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
+from ..settings import PRODUCTS, SKETCHES, WINDOW
+from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes
 from .base import (
-    described,
     non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
@@ -56,8 +53,6 @@ __all__ = ["Window", "is_windowed", "sketches"]
 
 class Window(Tiling):
     """See the module."""
-
-    kind: ClassVar[int] = Kind.WINDOW
 
     @property
     def taps(self) -> int:
@@ -123,6 +118,7 @@ class Window(Tiling):
             bodies *= border.bodies(self.extent(axis), size)
         return tile * bodies
 
+    @cached_property
     def defaults(self) -> list[Choices]:
         """The fastest, where more code counts as more time; behind it the fastest of all, which a
         search has time to compile."""
@@ -270,8 +266,8 @@ def _rows_read(tiling: Tiling, access: Access, axis: str | None, count: int) -> 
     return len({step * n + apart * k for n in range(count) for k in range(tiling.extent(taps))})
 
 
-def sketches(group: Group, target: Target) -> Iterator[Sketch]:
-    """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
+def sketches(group: Group, target: Target) -> Iterator[Window]:
+    """The sketch of this rule, if it applies."""
     shared = [a for a in group.shared if group.extents[a] > 1]
     if not shared or not _is_window(group.main) or len(group.reductions) != 1:
         return
@@ -280,12 +276,7 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
         step = access.stride(v)
         if step is None or not 0 <= step <= MAX_WINDOWS:
             return
-    main = group.main
-    lanes = target.lanes(group.element_bytes)
-    waste = -(-group.extents[v] // lanes) * lanes / group.extents[v]
-    yield described(
-        "window", _window_of(group, target, v), COSTS.window * stage_points(main) * waste
-    )
+    yield _window_of(group, target, v)
 
 
 def is_windowed(prim: PrimFunc) -> bool:
