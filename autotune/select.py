@@ -187,11 +187,10 @@ def candidates(
             passed.append("an own record does not apply")
         else:
             yield Chosen(schedule, Origin.EXACT, record.sketch, record.cost, passed=tuple(passed))
-    work = prim_flops(prim)
-    empty = not work  # no elements: there is nothing to be chosen
+    work = prim_flops(prim)  # 0 without elements: then there is nothing to be chosen
     keys = {schedule_key(schedule.to_json()) for schedule in refused}
-    transferable = [] if empty else related(logs, workload, key, refused=keys)
-    if empty:
+    transferable = related(logs, workload, key, refused=keys) if work else []
+    if not work:
         model = None
     elif model is None and work + prim_bytes(prim) >= SELECTION.least_work:
         model = shipped_model().model
@@ -329,13 +328,11 @@ def _by_model(space: ScheduleSpace, default: Schedule, model: TreeModel) -> Chos
         return None
     rows = proposal(space, np.random.default_rng(0))  # the same choice in every process
     ahead = _ahead(space, rows, model)
-    best = int(np.argmax(ahead))
-    if ahead[best] < SELECTION.lead:
+    if ahead.max() < SELECTION.lead:
         return None
-    schedule = _applied(space.prim, space.schedule(rows[best]).to_json())
-    if schedule is None:
-        return None
-    return Chosen(schedule, Origin.MODEL, space.sketch_name(rows[best]))
+    row = rows[int(np.argmax(ahead))]
+    schedule = _applied(space.prim, space.schedule(row).to_json())
+    return None if schedule is None else Chosen(schedule, Origin.MODEL, space.sketch_name(row))
 
 
 def _ahead(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> FloatArray:

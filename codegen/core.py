@@ -36,6 +36,7 @@ class Core:
     l1_pages: int = 64  # Pages whose addresses are translated without a page walk.
     streams: float = 4.0  # Places of one page that prefetchers follow; with twice as many, none.
     row_streams: float = 4.0  # Rows from behind L2 that prefetchers follow, measured.
+    streamed_rows: int = 0  # Rows times a matrix in memory's order that prefetches only slow down.
     fill_buffers: int = 8  # Lines that are on their way from or to memory at a time.
     bytes_from_l2: float = 48.0  # Into L1, per cycle.
     bytes_from_llc: float = 12.0  # Into L2, per cycle.
@@ -68,6 +69,7 @@ _ZEN = replace(
     issue=6.0,
     fma_latency=4.0,
     row_streams=1.0,
+    streamed_rows=4,
     bytes_from_l2=32.0,
     bytes_from_llc=16.0,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import loopwright as lw
@@ -195,6 +196,8 @@ def test_constants_that_are_read_once_are_streamed_in_panels(
     assert [s.args[2:] for s in steps if s.name == "prefetch"] == [("k.1", 32)]
     assert {s.name for s in steps} & {"pack", "prefetch_next"} == {"pack"}
     assert next(s.args[1][0] for s in steps if s.name == "split" and s.args[0] == "k") == 1
+    zen = default_variant(prim, replace(TARGET, cpu="AMD EPYC 9B14"))[0].steps
+    assert any(s.name == "prefetch" for s in zen) == (rows > 1), "one row is fed without"
 
 
 @pytest.mark.parametrize("width", [20, 300])

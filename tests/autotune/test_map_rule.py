@@ -38,9 +38,11 @@ def test_what_comes_from_afar_is_asked_for_once_a_line(isa: str) -> None:
     assert asked == width // CACHE_LINE or (width < CACHE_LINE and asked == 1)
 
 
-def test_what_is_near_is_not_asked_for() -> None:
-    schedule, _ = default_schedule(_prim(4, 1024), TARGET)
-    assert not [step for step in schedule.steps if step.name == "prefetch"]
+def test_what_is_near_or_comes_by_itself_is_not_asked_for() -> None:
+    zen = dataclasses.replace(TARGET, cpu="AMD EPYC 9B14")
+    for prim, target in ((_prim(4, 1024), TARGET), (_prim(64, 4096), zen)):
+        schedule, _ = default_schedule(prim, target)
+        assert not [step for step in schedule.steps if step.name == "prefetch"]
 
 
 @pytest.mark.parametrize(

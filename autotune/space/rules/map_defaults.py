@@ -38,7 +38,7 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
         c["non_temporal"] = non_temporal_choice(tiling)
         in_order = not tiling.gathers and not _stores_across(tiling)
-        if in_order and tiling.group.bytes > tiling.target.l2:
+        if in_order and tiling.group.bytes > tiling.target.l2 and not tiling.core.streamed_rows:
             c["prefetch"] = max(p for p in tables["prefetch"] if p <= MAPS.lines_ahead)
         if blocks:
             _blocks(tiling, c)

@@ -138,10 +138,10 @@ def _packs(tiling: Tiling) -> list[int]:
 def _steps_ahead(tiling: Tiling, c: Choices) -> int:
     """Returns how many steps ahead to prefetch panels: those too large for L1."""
     panel = c["vectors"] * tiling.target.vector_bytes * _depth(tiling)
-    if panel <= tiling.target.l1 // 2:
+    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
+    if panel <= tiling.target.l1 // 2 or rows <= tiling.core.streamed_rows:
         return 0
     # What few rows use comes from behind L2 all the time: memory takes long to deliver it.
-    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
     far = rows <= PRODUCTS.few_rows and _comes(tiling)
     return max(p for p in tiling.knobs["prefetch"] if far or p <= PRODUCTS.ahead)
 
