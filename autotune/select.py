@@ -49,8 +49,8 @@ class Selection:
     The figures behind the numbers are in docs/measurements.md. Scores are shares of the candidates.
     """
 
-    lead: float = 0.08  # Score by which the model's best candidate has to lead, doubts deducted.
-    doubt: float = 1.0  # Deduction, in standard deviations between the model's members.
+    lead: float = 0.03  # Score by which the model's best candidate has to lead, doubts deducted.
+    doubt: float = 2.0  # Deduction, in standard deviations between the model's members.
     agreed: float = 0.002  # The same for a schedule that was clearly faster elsewhere.
     clear_gain: float = 1.15  # Times as fast as the default schedule elsewhere: clearly faster.
     max_distance: float = 2.0  # Doublings of loops between shapes that tell of each other.

@@ -5,9 +5,9 @@
     python -m bench.zero_trial --tasks 80 --seconds 200   as many of them as the time allows
 
 Of every kernel these are measured interleaved: the default schedule, what a compile without a log
-chooses, the eight proposals that the model rates best with no default among them, and with
-``--search`` the winner of one, and of the budget "quick". Ratios are times, geometric means with
-95 % confidence intervals (a bootstrap over kernels):
+chooses, the eight proposals of different nests that the model rates best with no default among
+them, and with ``--search`` the winner of one, and of the budget "quick". Ratios are times,
+geometric means with 95 % confidence intervals (a bootstrap over kernels):
 
 - zero trials, the model's first choice and the best of its eight, over the default schedule
   (bars: at most 1, 1.02 and 0.92);
@@ -20,7 +20,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +28,7 @@ from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
+from loopwright.autotune.measure.twins import on_one_thread
 from loopwright.autotune.model.shipped import sample_logs, shipped_model
 from loopwright.autotune.program.native_tuning import tune_tasks
 from loopwright.autotune.proposal import proposal
@@ -59,13 +60,21 @@ def entrants_of(task: Task) -> dict[str, Candidate]:
     memory = RowSet(len(space.knobs))
     memory.add(defaults)
     others = unique_rows(proposal(space, np.random.default_rng(0)), memory)
-    best = others[np.argsort(-model.predict(space.features(others)), kind="stable")[:EIGHT]]
-    rows = {"default": defaults[0], **{f"model {n}": row for n, row in enumerate(best)}}
-    entrants = {name: _candidate(task, space.schedule(row).to_json()) for name, row in rows.items()}
-    return {**entrants, "zero": _candidate(task, chosen.schedule.to_json())}
+    best: dict[Hashable, Candidate] = {}  # by nest: twins are one candidate, as in a search
+    for row in others[np.argsort(-model.predict(space.features(others)), kind="stable")]:
+        steps = space.schedule(row).to_json()
+        nest = task.nest_key(on_one_thread(steps) if task.threads == 1 else steps)
+        best.setdefault(nest, _candidate(steps))
+        if len(best) == EIGHT:
+            break
+    return {
+        "default": _candidate(space.schedule(defaults[0]).to_json()),
+        **{f"model {number}": candidate for number, candidate in enumerate(best.values())},
+        "zero": _candidate(chosen.schedule.to_json()),
+    }
 
 
-def _candidate(task: Task, steps: Sequence[object]) -> Candidate:
+def _candidate(steps: Sequence[object]) -> Candidate:
     return Candidate(tuple(steps), "")
 
 
