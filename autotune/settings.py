@@ -61,7 +61,7 @@ class TuneSettings:
     """Candidates of a kernel that the budget "quick" measures: the default schedule and those the
     model rates best."""
     quick_seconds: float = 0.45
-    """Seconds after the first of them from which on no more are begun; the race comes on top."""
+    """Seconds from which on no more of them are begun; those under way and the race come on top."""
 
     # -- cost model
     booster: tuple[tuple[str, Any], ...] = _BOOSTER

@@ -109,8 +109,8 @@ class Tuner:
     ) -> int:
         """Propose, measure, log and learn up to ``count`` candidates. Returns the number measured.
 
-        Ends ``within`` so many seconds of the first measurement. Raises LogError if the log cannot
-        be written: then nothing more was measured.
+        Ends ``within`` so many seconds of the clock's last mark, but measures one at least. Raises
+        LogError if the log cannot be written: then nothing more was measured.
         """
         with self._at_work():
             self._known.forget_scores()  # all tuners of a run share the model
@@ -124,12 +124,11 @@ class Tuner:
         measured: list[int] = []
         costs: list[float] = []
         before = self.best_seconds
-        done, until = 0, math.inf
+        done, until = 0, clock.marked + within
         if asked:
             candidates = [candidate for candidate, _ in asked]
             for index, record in self.measurer.measure(candidates, self.best_seconds):
                 clock.mark()
-                until = min(until, clock.marked + within)
                 place = asked[index][1]
                 score = None if scores is None or place < 0 else float(scores[place])
                 record = self._stamped(record, clock, score)
