@@ -1,4 +1,4 @@
-"""300 random programs of 1 to 12 operators, compiled, agree with NumPy in float64."""
+"""500 random programs of 1 to 12 operators, compiled, agree with NumPy in float64."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def programs(draw: st.DrawFn) -> Program:
     return draw_program(HypothesisDraw(draw))
 
 
-@hypothesis.settings(max_examples=300, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=500, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(programs())
 def test_random_programs(program: Program) -> None:
     check(program)

@@ -129,9 +129,9 @@ def test_recursive_programs_pass() -> None:
     assert_same_value(evaluate(result, *args), evaluate(program, *args))
 
 
-def test_ten_thousand_operators_through_the_pipeline() -> None:
+def test_twenty_thousand_operators_through_the_pipeline() -> None:
     def make(m, x, y):
-        for i in range(3_334):
+        for i in range(6_667):
             x = m.add(m.exp(m.multiply(x, y)), y if i % 7 else x)
         return x
 
@@ -139,7 +139,7 @@ def test_ten_thousand_operators_through_the_pipeline() -> None:
     program = module(make, tensor(2), tensor(2))
     begun = time.process_time()  # of this process alone: others may keep the machine busy
     result = context.run(program, default_pipeline(), GRAPH)
-    assert time.process_time() - begun < 8, context.report()
+    assert time.process_time() - begun < 20, context.report()
     assert only_groups(result.main.body)
 
 
