@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, combinations_with_replacement, product
+from itertools import chain, combinations, combinations_with_replacement, product
 from typing import TypeAlias
 
 from .dim_normal import INFINITY, Facts, interval, replace_atoms
@@ -134,7 +134,34 @@ def _prove(
             continue
         if _proved(goal, relation if outcome else _CONTRARY[relation], facts):
             return outcome
-    return None
+    ends = chain.from_iterable(dict(ranges).values())
+    values = {} if given else _whole_products(difference, *ends)
+    if not values:
+        return None
+    inside = {n: (replace_atoms(a, values), replace_atoms(b, values)) for n, (a, b) in ranges}
+    return prove(replace_atoms(difference, values), relation, 0, inside)
+
+
+def _whole_products(*exprs: IntExpr) -> dict[Atom, IntExpr]:
+    """Values that make one size of each product of sizes which occur in no other one: what holds
+    for all its values holds for all of theirs."""
+    users: dict[Atom, set[Monomial]] = {}
+    for expr in (*exprs, *(side for a in _atoms(*exprs) for side in _sides(a))):
+        for mono, _ in terms_of(expr):
+            for atom in mono:
+                users.setdefault(atom, set()).add(mono)
+    values: dict[Atom, IntExpr] = {}
+    for mono in {mono for used in users.values() for mono in used}:
+        low = interval(replace_atoms(from_terms({mono: 1}), {}))[0]
+        alone = len({*mono}) == len(mono) > 1 and all(users[atom] == {mono} for atom in mono)
+        if alone and low >= 0:
+            name = " * ".join(map(atom_text, mono))
+            values |= {**dict.fromkeys(mono, 1), mono[0]: of_atom(Symbol(name, int(low)))}
+    return values
+
+
+def _sides(atom: Atom) -> tuple[IntExpr, ...]:
+    return () if isinstance(atom, Symbol) else (atom.left, atom.right)
 
 
 _CONTRARY = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}

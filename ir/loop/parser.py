@@ -41,7 +41,7 @@ from .scalar import COMBINERS, SCALAR_OPS
 __all__ = ["parse_nest", "parse_prim", "read_prim"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
-_AXES = re.compile(r"\(\s*(\)|[A-Za-z_][\w.]*\s*:)")
+_AXIS = re.compile(r"(?=\s*(\)|[A-Za-z_][\w.]*\s*:))")  # of a combiner, no operand
 _LOOP = re.compile(r"[A-Za-z_][\w.]*(?:\*[A-Za-z_][\w.]*)*")  # a fused loop is called i.0*j.0
 _INT = re.compile(r"\d+")
 _NUMBER = re.compile(r"(-?(?:\d+(\.\d*)?([eE][-+]?\d+)?|inf|nan))(?::([a-z]+\d+))?(?![\w.])")
@@ -285,15 +285,13 @@ class _Parser:
         return Stage(buffer, axes, expr, tuple(over), combiner)
 
     def _combiner(self) -> str | None:
-        """Returns the combiner, if one and its opening parenthesis follow; else None. Operators of
-        that name have no axes."""
+        """Returns the combiner, if one and its opening parenthesis follow; else None."""
         start = self.scan.skip()
         match = self.scan.match(_NAME)
-        name = "" if match is None else match[0]
-        if name in COMBINERS and (name not in SCALAR_OPS or self.scan.follow(_AXES)):
-            self.scan.position = start + len(name)
-            if self.scan.accept("("):
-                return name
+        if (match is not None and match[0] in COMBINERS and self.scan.accept("(")) and (
+            match[0] not in SCALAR_OPS or self.scan.follow(_AXIS)
+        ):
+            return match[0]
         self.scan.position = start
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from loopwright.ir.dim_proofs import prove
-from loopwright.ir.dims import floordiv, mod, size, symbol
+from loopwright.ir.dims import floordiv, int_min, mod, size, symbol
 
 N, M, I = size("n"), size("m", 1), symbol("i")
 
@@ -24,3 +24,18 @@ def test_given_facts_are_used() -> None:
 def test_unknown_relation() -> None:
     with pytest.raises(ValueError, match="unknown relation '=<'"):
         prove(3, "=<", 4)
+
+
+def test_products_of_sizes_count_as_sizes() -> None:
+    n, m, (a, b, c) = size("n", 4), size("m", 4), map(symbol, "abc")
+    blocks = floordiv(n * floordiv(m, 2), 64)
+    pieces, few = floordiv(blocks + 15, 16), floordiv(floordiv(blocks + 15, 16) + 127, 128)
+    ranges = {
+        "a": (0, few - 1),
+        "b": (0, int_min(pieces - 128 * a, 128) - 1),
+        "c": (0, int_min(blocks - 2048 * a - 16 * b, 16) - 1),
+    }
+    place = 64 * (2048 * a + 16 * b + c) + 63
+    assert prove(place, "<", n * floordiv(m, 2), ranges)
+    assert prove(place, "<", n * floordiv(m, 2) - 1, ranges) is None
+    assert prove(n * n, ">=", 16)

@@ -87,7 +87,11 @@ def make_log() -> TuningLog:
     """A kernel with records of a run, failed ones too, and one kernel that cannot be read."""
     task = task_of(parse_workload(MATMUL, "matmul"), TARGET, 1)
     rng = np.random.default_rng(3)
-    rows = np.concatenate([task.space.default()[:1], task.space.sample(40, rng)])
+    space, first = task.space, task.space.default()[:1]
+    near = space.mutate(np.repeat(first, 30, axis=0), rng)
+    rows = np.concatenate([first, near[space.valid(near)], space.sample(60, rng)])
+    distinct = {str(space.schedule(row)): row for row in reversed(rows)}
+    rows = [*reversed(distinct.values())][:41]
     log = TuningLog()
     log.append(
         Note(

@@ -293,6 +293,7 @@ def _vector_axes(group: Group) -> list[str]:
 
     main, axes, best = group.main, [shared[-1]], max(shared, key=smooth)
     across = main.combiner is not None or any(a.stride(shared[-1]) not in (0, 1) for a in reads)
+    across &= not main.buffer.dtype.is_bool  # truth values would be stored one by one
     if across and smooth(best) > smooth(shared[-1]):
         axes.append(best)
     if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= TILE.short_axis:

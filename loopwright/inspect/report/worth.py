@@ -39,6 +39,8 @@ MEANING = {
     "parallel": "outer loops shared among the threads",
     "non_temporal": "results written by non-temporal stores",
     "prefetch": "prefetch distance",
+    "next_panels": "panels prefetched while the ones before are used",
+    "tiles": "where sums of products of bytes are kept (0: vector, 1: tile registers)",
     "sketch": "the rule that the loops follow",
 }
 
