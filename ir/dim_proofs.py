@@ -146,7 +146,8 @@ def _whole_products(*exprs: IntExpr) -> dict[Atom, IntExpr]:
     """Values that make one size of each product of sizes which occur in no other one: what holds
     for all its values holds for all of theirs."""
     users: dict[Atom, set[Monomial]] = {}
-    for expr in (*exprs, *(side for a in _atoms(*exprs) for side in _sides(a))):
+    nested = (a for a in _atoms(*exprs) if not isinstance(a, Symbol))
+    for expr in (*exprs, *(side for a in nested for side in (a.left, a.right))):
         for mono, _ in terms_of(expr):
             for atom in mono:
                 users.setdefault(atom, set()).add(mono)
@@ -158,10 +159,6 @@ def _whole_products(*exprs: IntExpr) -> dict[Atom, IntExpr]:
             name = " * ".join(map(atom_text, mono))
             values |= {**dict.fromkeys(mono, 1), mono[0]: of_atom(Symbol(name, int(low)))}
     return values
-
-
-def _sides(atom: Atom) -> tuple[IntExpr, ...]:
-    return () if isinstance(atom, Symbol) else (atom.left, atom.right)
 
 
 _CONTRARY = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled import interpret_kernel, run_kernel
+from compiled import interpret_kernel, on_two_levels, run_kernel
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import Target
@@ -30,11 +30,6 @@ STAIRS = "where(index(l) <= index(j + 3), x[i, j, l] * 0.25, -inf)"
 ADDED = "(x[i, j, l] * 0.25) + m[j, l]"
 SCORES = [(s, 40) for s in ("x[i, j, l]", CAUSAL, STAIRS, ADDED)]
 SCORES += [(s, 250) for s, _ in reversed(SCORES)]  # each on both older levels, see below
-
-
-def with_two_levels(cases):
-    """Each case with the newest level, and with one of the two older ones, in turns."""
-    return [(case, isa) for n, case in enumerate(cases) for isa in (ISAS[0], ISAS[1 + n % 2])]
 
 
 def chain(heads, rows, length, depth, columns, scores="x[i, j, l] * 0.25", dtype="float32"):
@@ -113,7 +108,7 @@ def check(prim, schedule, target):
     return kernel, found
 
 
-@pytest.mark.parametrize(("sizes", "isa"), with_two_levels(SIZES))
+@pytest.mark.parametrize(("sizes", "isa"), on_two_levels(SIZES, ISAS[0], ISAS[1:]))
 def test_the_rules_schedule_on_every_target(sizes, isa):
     prim = chain(*sizes)
     target = Target.host().with_isa(isa)
@@ -122,7 +117,7 @@ def test_the_rules_schedule_on_every_target(sizes, isa):
     check(prim, schedule, target)
 
 
-@pytest.mark.parametrize(("case", "isa"), with_two_levels(SCORES))
+@pytest.mark.parametrize(("case", "isa"), on_two_levels(SCORES, ISAS[0], ISAS[1:]))
 def test_scores_may_be_masked(case, isa):
     scores, length = case
     prim = chain(2, 40, length, 16, 16, scores)

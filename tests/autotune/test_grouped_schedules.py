@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compiled import check_variants
+from compiled import check_variants, on_two_levels
 from loopwright.autotune.space.analysis import accesses_of
 from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import ISA_LEVELS, Target
@@ -65,16 +65,15 @@ def test_no_tile_of_a_pointwise_convolution_reaches_over_the_end_of_a_group(isa,
 
 
 @pytest.mark.parametrize(
-    "isa, channels, each, size, stride",
-    [  # on the newest level, and on the older ones in turns
-        (isa, *sizes)
-        for n, sizes in enumerate(
-            [(6, 2, 21, 1), (12, 3, 9, 2), (32, 8, 18, 1), (32, 16, 7, 2), (48, 24, 5, 1)]
-        )
-        for isa in {LEVELS[-1]: 0, LEVELS[n % len(LEVELS[:-1] or LEVELS)]: 0}
-    ],
+    ("sizes", "isa"),
+    on_two_levels(
+        [(6, 2, 21, 1), (12, 3, 9, 2), (32, 8, 18, 1), (32, 16, 7, 2), (48, 24, 5, 1)],
+        LEVELS[-1],
+        LEVELS[:-1],
+    ),
 )
-def test_every_variant_is_right(isa, channels, each, size, stride):
+def test_every_variant_is_right(sizes, isa):
+    channels, each, size, stride = sizes
     prim = grouped(channels, each, size, stride)
     attrs = {"kernel_layout": "HWIO", "padding": 1, "strides": stride}
     check_variants(prim, HOST.with_isa(isa), 9 * each, groups=channels // each, **attrs)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled import run_kernel
+from compiled import on_two_levels, run_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
@@ -25,12 +25,7 @@ HOST = replace(Target.host(), cores=2, l1=2048, l2=8192, l3=65536)
 SERVER = Target("x86-64-v4", cores=1, l1=48 << 10, l2=2 << 20, l3=32 << 20)
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
 TRANSPOSED = [(False, False), (True, False), (False, True)]
-# Each on the newest level, and on the older ones in turns.
-ON_TWO_LEVELS = [
-    (flags, isa)
-    for n, flags in enumerate(TRANSPOSED)
-    for isa in {LEVELS[-1]: 0, LEVELS[n % len(LEVELS[:-1] or LEVELS)]: 0}
-]
+ON_TWO_LEVELS = on_two_levels(TRANSPOSED, LEVELS[-1], LEVELS[:-1])
 
 
 def product(m: int, k: int, n: int, dtype: str, left: bool, right: bool, known: bool) -> PrimFunc:

@@ -3,7 +3,7 @@
 ``python tests/fuzz/test_index_maps.py --seeds 0:10000`` runs many; ``--schedules`` gives the
 kernels schedules sampled from their spaces instead of the default.
 
-The programs run on the ISA levels that this machine has, in turns. Their arrays end where a page
+The programs run on the ISA levels that this machine has, round robin. Their arrays end where a page
 ends that is followed by one that cannot be read, or begin where one begins that follows such a
 page; a read outside of them ends the process, which is why programs run in a child process.
 """

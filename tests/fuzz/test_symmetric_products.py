@@ -3,9 +3,9 @@
 ``python tests/fuzz/test_symmetric_products.py --seeds 0:10000`` runs many; ``--schedules`` gives
 the kernels schedules sampled from their spaces instead of the default.
 
-The programs run beside forbidden pages, on the ISA levels that this machine has in turns, and are
-compared with NumPy's results in float64. Where nothing behind the product tells rows from columns,
-the result is symmetric to the last bit.
+The programs run beside forbidden pages, on the ISA levels that this machine has, round robin, and
+are compared with NumPy's results in float64. Where nothing behind the product tells rows from
+columns, the result is symmetric to the last bit.
 """
 
 from __future__ import annotations

@@ -43,6 +43,15 @@ Array = np.ndarray[Any, Any]
 Chooser = Callable[[PrimFunc], Schedule]
 
 
+def on_two_levels(cases: Sequence[Any], newest: str, older: Sequence[str]) -> list[tuple[Any, str]]:
+    """Each case with the newest ISA level, and with one of the older ones, round robin."""
+    return [
+        (case, isa)
+        for n, case in enumerate(cases)
+        for isa in (newest, *older[n % max(1, len(older)) :][:1])
+    ]
+
+
 def guarded(array: Array) -> Array:
     """A copy of an array with canaries behind it, to be looked at by ``check_guard``."""
     raw = np.full(array.nbytes + 256, 0xA5, np.uint8)

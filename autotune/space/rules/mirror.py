@@ -46,7 +46,8 @@ class Mirror(Tile):
     def defaults(self) -> list[Choices]:
         tables, room = self.knobs, int(self.target.l2 * PRODUCTS.cache_share)
         depth = self.extent(self.k_axis)
-        for c in self.tiles:
+        candidates = [{**tile} for tile in self.tiles]
+        for c in candidates:
             panel = c["vectors"] * self.target.vector_bytes * depth
             c["pack"] = tables["pack"][-1] if self._packs() else 0
             c["non_temporal"] = non_temporal_choice(self)
@@ -56,7 +57,7 @@ class Mirror(Tile):
             c["k_blocks"] = next(fitting, tables["k_blocks"][-1])
             if parallel_depth(self, c):  # rows of blocks are of unequal length: all are shared
                 c["parallel"] = min(len(self.outer_axes) + 2, tables["parallel"][-1])
-        return list[Choices](self.tiles)
+        return list[Choices](candidates)
 
     def _packs(self) -> bool:
         """True if a copy pays: not of rows of a few lines, all of which every step reads."""

@@ -26,7 +26,7 @@ def _array(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def _cases(shapes: Sequence[tuple[int, ...]], *dtypes: str) -> Iterator[Any]:
-    """An array of each shape and of all dtypes but one, in turns."""
+    """An array of each shape and of all dtypes but one, round robin."""
     for n, shape in enumerate(shapes):
         for dtype in dtypes[: n % len(dtypes)] + dtypes[n % len(dtypes) + 1 :]:
             yield _array(shape, dtype)
