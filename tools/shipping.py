@@ -82,7 +82,8 @@ def _label_order(record: MeasureRecord) -> tuple[bool, float]:
 
 def _short(record: MeasureRecord) -> MeasureRecord:
     seconds = (record.cost,) if record.ok else ()
-    return replace(record, seconds=seconds, detail="", checked=None, time="", raced=False)
+    record = replace(record, seconds=seconds, detail="", checked=None, time="", raced=False)
+    return replace(record, seed=0, version="", took=None)
 
 
 def write_records(path: Path, records: Sequence[MeasureRecord]) -> None:
@@ -90,7 +91,7 @@ def write_records(path: Path, records: Sequence[MeasureRecord]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         for record in records:
-            data = {k: v for k, v in json.loads(record.to_json()).items() if v not in ("", None)}
+            data = {k: v for k, v in json.loads(record.to_json()).items() if v not in ("", None, 0)}
             file.write(json.dumps(data, separators=(",", ":"), ensure_ascii=False) + "\n")
 
 

@@ -10,22 +10,16 @@ from .settings import FEATURES as ESTIMATES
 
 __all__ = ["ABSOLUTE", "COMPARED", "FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "OF_THREADS"]
 
-FEATURE_VERSION = 6
+FEATURE_VERSION = 7
 FEATURES: dict[str, str] = {
     "flops": "log2 of the arithmetic instructions of one call",
     "bytes": "log2 of the bytes read and written at least once",
     "intensity": "log2 of instructions per byte",
-    "stages": "stages that are computed, after inlining",
-    "reductions": "reductions among them",
-    "nests": "nests that run one after the other",
     "lanes": "log2 of the elements of a vector",
     "registers": "vector registers of the machine",
     "threads": "log2 of the threads that run the kernel",
-    "element": "log2 of the bytes of an element",
     "work": "arithmetic instructions of one evaluation of the main stage",
-    "inlined": "stages that were written into their readers",
     "repeated": "log2 of the instructions after inlining over those before",
-    "reduction_parts": "log2 of the pieces a long reduction was cut into for the threads",
     "stored_between": "log2 of the bytes stored between nests and read again, over the L2 cache",
     "other_work": "share of the instructions outside of the main nest",
     "stage_work": "share of the instructions outside of the main stage",
@@ -40,7 +34,6 @@ FEATURES: dict[str, str] = {
     "gathers_per_op": "loads that must be put together lane by lane, per vector operation",
     "instructions": "log2 of the instructions of the innermost loop",
     "lane_waste": "share of the lanes that compute nothing",
-    "matrix": "1 if matrix registers hold the sums",
     "tiles": "log2 of the register tiles of one call",
     "tile_steps": "log2 of the vector operations of one register tile",
     "tile_cycles": "log2 of the core's cycles in one register tile",
@@ -54,22 +47,14 @@ FEATURES: dict[str, str] = {
         for name, text in (
             ("trips_{}", "log2 of the iterations of serial loop {} around the body, from inside"),
             ("reach_{}", "log2 of the bytes that serial loop {} touches, over L2"),
-            ("reduced_{}", "1 if serial loop {} walks a reduced axis, -1 another one, 0 if none"),
         )
     },
-    "set_conflicts": "log2 of the lines in one set of L1 over those it keeps, and one",
-    "store_smooth": "1 if vectors are stored to neighbouring elements",
-    "along_reduced": "1 if lanes run along a reduced axis and are joined at the end",
-    "crossing": "share of the vector loads that begin within a cache line",
     "contiguous_bytes": "log2 of the contiguous bytes that loops of the lanes' axis read or write",
     "packed": "operands that are read from panels",
     "packed_inside": "1 if panels are made by the core that reads them",
     "pack_bytes": "bytes packed at run time over the bytes of the call",
-    "constants": "operands of the main stage that are constants",
     "prefetched": "log2 of the iterations that are prefetched ahead, and one",
     "prefetched_next": "1 if the panels that come next are prefetched",
-    "same_sets": "operands whose rows are a multiple of a page apart, over all",
-    "page_walks": "operands whose every step of the innermost reduced axis is on another page",
     "non_temporal": "1 if results are written by non-temporal stores",
     "parallel": "log2 of the iterations of the parallel loop",
     "chunks": "log2 of the parallel iterations per thread",
@@ -95,9 +80,9 @@ FEATURES: dict[str, str] = {
 }
 COMPARED = (
     "cycles", "l1_bytes", "l2_bytes", "memory_bytes", "tile", "loads_per_op", "pressure", "code",
-    "tiles", "vectors", "rows", "inner_trips", "tile_bytes", "chunks", "parallel", "lane_waste",
-    "contiguous_bytes", "core", "expected", "together", "core_share", "shuffle_share",
-    "load_share", "loop_share", "instructions", "reach_1", "reach_2", "reach_3", "packed",
+    "tiles", "vectors", "rows", "inner_trips", "tile_bytes", "chunks", "parallel",
+    "contiguous_bytes", "core", "expected", "together", "core_share",
+    "load_share", "loop_share", "instructions", "reach_1", "reach_2", "reach_3",
 )  # fmt: skip
 """Features that are also given as their difference from those of the default schedule: how large a
 number is says less than on which side of a good choice it lies."""

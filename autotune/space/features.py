@@ -6,15 +6,15 @@ populations at once, and know neither rules nor knobs. ``feature_list`` holds na
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...codegen.target import CACHE_LINE, Target
+from ...codegen.target import Target
 from ...ir.dims import as_int
-from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.prim import PrimFunc
 from ...ir.loop.procedure import Procedure
 from ..protocols import Population
 from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
@@ -22,7 +22,6 @@ from .core_cycles import CoreCycles
 from .estimate import Estimate
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
 from .loop_arrays import UNROLL, VECTORIZE, LoopArrays
-from .nest_traffic import set_conflicts
 from .settings import FEATURES as ESTIMATES
 from .tiling import Values
 
@@ -98,13 +97,9 @@ def _features(space: Space, arrays: LoopArrays) -> dict[str, FloatArray | float]
         "flops": float(_log(flops)),
         "bytes": float(_log(size)),
         "intensity": float(_log(flops / max(1.0, size))),
-        "stages": float(len(arrays.prim.stages)),
-        "reductions": float(sum(s.combiner is not None for s in arrays.prim.stages)),
-        "nests": float(len(arrays.nests)),
         "lanes": float(np.log2(lanes)),
         "registers": float(target.vector_registers),
         "threads": float(np.log2(threads)),
-        "element": float(np.log2(target.vector_bytes / lanes)),
         "work": expression_cost(main),
         **_prepared(estimate, flops),
         "vectors": _log(stage.vectors),
@@ -118,7 +113,6 @@ def _features(space: Space, arrays: LoopArrays) -> dict[str, FloatArray | float]
         "gathers_per_op": stage.gathered / body,
         "instructions": _log(stage.instructions),
         "lane_waste": stage.waste,
-        "matrix": arrays.matrix.astype(float),
         "tiles": _log(stage.tiles),
         "tile_steps": _log(stage.steps * body / np.maximum(1.0, stage.tiles)),
         "tile_cycles": _log(stage.cycles / np.maximum(1.0, stage.tiles)),
@@ -150,18 +144,14 @@ def _features(space: Space, arrays: LoopArrays) -> dict[str, FloatArray | float]
 
 
 def _prepared(estimate: Estimate, flops: float) -> dict[str, float]:
-    """Features of the steps that make other stages: work repeated, reductions cut, values stored
-    between nests."""
-    arrays, prim = estimate.arrays, estimate.arrays.prim
+    """Features of the steps that make other stages: work repeated, values stored between nests."""
+    prim = estimate.arrays.prim
     now = max(prim_flops(prim), 1.0)  # arrays without elements
-    pieces = [s.args[2] for s in arrays.prepare if s.name == "split_reduction"]
     outside = [s for s in prim.stages if s not in estimate.nest and s.name not in prim.outputs]
     kept = sum(as_int(s.buffer.size) * s.buffer.dtype.bytes for s in outside)
     nest = sum(stage_flops(s) for s in estimate.nest)
     return {
-        "inlined": float(sum(s.name == "compute_inline" for s in arrays.prepare)),
         "repeated": float(_log(now / max(flops, 1.0))),
-        "reduction_parts": float(np.log2(pieces[0])) if pieces else 0.0,
         "stored_between": float(_log(max(kept, 1) / estimate.target.l2)),
         "other_work": 1.0 - nest / now,
         "stage_work": 1.0 - stage_flops(estimate.main) / now,
@@ -177,7 +167,6 @@ def _loops(estimate: Estimate) -> dict[str, FloatArray]:
     number = np.zeros(n, np.int64)
     trips = [np.ones(n) for _ in range(ESTIMATES.around)]
     reached = [np.full(n, reach[0]) for _ in range(ESTIMATES.around)]
-    kinds = [np.zeros(n) for _ in range(ESTIMATES.around)]
     inner = np.ones(n)
     inside = reach[-1].copy()
     for slot in range(len(arrays.axes) - 1, -1, -1):
@@ -190,7 +179,6 @@ def _loops(estimate: Estimate) -> dict[str, FloatArray]:
             here = serial & (number == place)
             trips[place] = np.where(here, extent, trips[place])
             reached[place] = np.where(here, reach[slot], reached[place])
-            kinds[place] = np.where(here, 1.0 if axis in reduced else -1.0, kinds[place])
         if axis in reduced:
             inner = np.where(serial & (inner == 1), extent, inner)
         number += serial
@@ -203,79 +191,38 @@ def _loops(estimate: Estimate) -> dict[str, FloatArray]:
     for place in range(ESTIMATES.around):
         features[f"trips_{place + 1}"] = _log(trips[place])
         features[f"reach_{place + 1}"] = _log(reached[place] / target.l2)
-        features[f"reduced_{place + 1}"] = kinds[place]
     if main.combiner is not None:
         outside = arrays.depths[main.name]
     else:
         outside = np.full(n, len(arrays.axes))
     tile = np.take_along_axis(reach, np.minimum(outside, len(reach) - 1)[None], axis=0)[0]
     features["tile_bytes"] = _log(tile / target.l1)
-    conflicts = set_conflicts(
-        arrays, main, estimate.accesses[main.name], target, np.minimum(outside, arrays.body)
-    )
-    features["set_conflicts"] = _log(conflicts + 1.0)
     return features
 
 
-def _layout(estimate: Estimate, size: float) -> dict[str, FloatArray | float]:
-    """Features of the operands' layouts along the lanes, of panels and of prefetches."""
+def _layout(estimate: Estimate, size: float) -> dict[str, FloatArray]:
+    """Features of the elements along the lanes, of panels and of prefetches."""
     arrays, main = estimate.arrays, estimate.main
-    n, core = arrays.count, estimate.core
-    reads = estimate.accesses[main.name]
-    last = main.axes[-1].name if main.axes else None
-    smooth, along_reduced = np.ones(n), np.zeros(n)
-    crossing, run = np.zeros(n), np.ones(n)
-    reduced = {a.name for a in main.reduce_axes}
+    none, run = np.zeros(arrays.count), np.ones(arrays.count)
     for axis in (*main.axes, *main.reduce_axes):
         vector = arrays.product(axis.name, VECTORIZE) > 1
-        if not vector.any():
-            continue
-        if axis.name in reduced:
-            along_reduced = np.where(vector, 1.0, along_reduced)
-        elif axis.name != last:
-            smooth = np.where(vector, 0.0, smooth)
-        streams = [a for a in reads if a.stride(axis.name) == 1]
-        rows = [
-            any(s * a.element_bytes % CACHE_LINE for x, s in a.strides.items() if x != axis.name)
-            for a in streams
-        ]
-        crossing = np.where(vector, sum(rows) / max(1, len(rows)), crossing)
         wide = arrays.product(axis.name, VECTORIZE, UNROLL)
         inner = wide * arrays.extent[arrays.slots_of[axis.name][1:-1]].prod(axis=0)
         run = np.where(vector, np.maximum(wide, inner), run)
-    constants = {p.name for p in arrays.prim.params if p.constant}
-    packed, inside, copied = np.zeros(n), np.zeros(n), np.zeros(n)
+    packed, inside, copied = none, none, none
     for several in arrays.panels.values():
         for panels in several:
             packed = packed + (panels.tile > 0)
             inside = np.maximum(inside, panels.depth > 0)
     for access, elements in estimate.copied():
         copied = copied + elements * access.element_bytes
-    ahead = np.zeros(n)
-    for distance in arrays.ahead.values():
-        ahead = np.maximum(ahead, distance)
-    nexts = np.zeros(n)
-    for where in arrays.nexts.values():
-        nexts = np.maximum(nexts, where)
-    strides = [(a.stride(x) or 0) * a.element_bytes for a in reads for x in _inner_axes(main)]
     return {
-        "store_smooth": smooth,
-        "along_reduced": along_reduced,
-        "crossing": crossing,
         "contiguous_bytes": _log(
             run * (estimate.target.vector_bytes // estimate.lanes_of[main.name])
         ),
         "packed": packed,
         "packed_inside": inside,
         "pack_bytes": copied / max(1.0, size),
-        "constants": float(sum(a.buffer in constants for a in reads)),
-        "prefetched": _log(ahead + 1.0),
-        "prefetched_next": nexts,
-        "same_sets": sum(s > 0 and s % core.page == 0 for s in strides) / max(1, len(reads)),
-        "page_walks": float(sum(abs(s) >= core.page for s in strides)),
+        "prefetched": _log(np.maximum.reduce([none, *arrays.ahead.values()]) + 1.0),
+        "prefetched_next": np.maximum.reduce([none, *arrays.nexts.values()]),
     }
-
-
-def _inner_axes(stage: Stage) -> Sequence[str]:
-    """The last reduced axis of a stage, or the one before its last."""
-    return [a.name for a in (stage.reduce_axes[-1:] or stage.axes[-2:-1])]

@@ -23,7 +23,7 @@ from .analysis import Access
 from .loop_arrays import LoopArrays
 from .settings import FEATURES
 
-__all__ = ["NestTraffic", "Operand", "nest_traffic", "operands_of", "set_conflicts"]
+__all__ = ["NestTraffic", "Operand", "nest_traffic", "operands_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -228,25 +228,3 @@ def _reached(
         else:
             span = span + (size - 1) * ratio
     return closed()
-
-
-def set_conflicts(
-    arrays: LoopArrays, stage: Stage, accesses: Sequence[Access], target: Target, outside: IntArray
-) -> FloatArray:
-    """Returns the lines of one operand that fall into one set of L1, over those a set keeps: of the
-    worst operand and axis, counted over the loops inside of the first ``outside``, int64[n]."""
-    core = core_of(target)
-    worst = np.zeros(arrays.count)
-    for axis in (*stage.axes, *stage.reduce_axes):
-        reached = np.ones(arrays.count, np.int64)
-        for slot in arrays.slots_of[axis.name]:
-            reached = reached * np.where(slot >= outside, arrays.extent[slot], 1)
-        reached = np.minimum(reached, as_int(axis.extent))
-        for access in accesses:
-            step = abs((access.stride(axis.name) or 0) * access.element_bytes)
-            if step < CACHE_LINE:
-                continue
-            sets = max(1, core.page // max(CACHE_LINE, int(np.gcd(step, core.page))))
-            lines = reached / np.minimum(sets, np.maximum(1, reached)) / core.l1_ways
-            worst = np.maximum(worst, np.where(_packed(arrays, access.buffer), 0.0, lines))
-    return worst
