@@ -127,7 +127,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 @implements(np.fix)
 @by_element
-def _fix(x: Any) -> Any:
+def _fix(x: Any, out: Any = None) -> Any:
     return np.trunc(lift(x))
 
 
@@ -189,13 +189,13 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 @implements(np.isposinf)
 @by_element
-def _isposinf(x: Any) -> Any:
+def _isposinf(x: Any, out: Any = None) -> Any:
     return to_float(x) == math.inf
 
 
 @implements(np.isneginf)
 @by_element
-def _isneginf(x: Any) -> Any:
+def _isneginf(x: Any, out: Any = None) -> Any:
     return to_float(x) == -math.inf
 
 

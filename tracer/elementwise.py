@@ -73,6 +73,7 @@ def _clip(
     a: Any,
     a_min: Any = None,
     a_max: Any = None,
+    out: Any = None,
     *,
     min: Any = None,
     max: Any = None,
@@ -128,7 +129,7 @@ def _bound(value: Any, wide: DType, target: DType, low: bool = False, high: bool
 @implements(np.round, np.around)
 @method("round")
 @by_element
-def _round(a: Any, decimals: int = 0) -> Proxy:
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Proxy:
     x = lift(a)
     dtype = x.type.dtype
     if not dtype.is_inexact:

@@ -41,7 +41,7 @@ def _concatenate(
     dtype: Any = None,
     casting: str = "same_kind",
 ) -> Proxy:
-    if isinstance(axis, Proxy | np.ndarray):
+    if np.ndim(axis):
         raise LoopwrightTypeError(
             "np.concatenate takes the arrays as one list", hint="np.concatenate([x, y])"
         )

@@ -8,6 +8,7 @@ place and completes errors, and end in ``emit``, which makes the call.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from weakref import ref
@@ -213,9 +214,7 @@ class Proxy(_Operators):
         if method == "at":
             return run(f"{ufunc.__name__}.at", METHODS["ufunc.at"], (ufunc, *inputs), kwargs)
         outs = _as_tuple(kwargs.pop("out", None))
-        if any(not isinstance(o, Proxy | None) for o in outs):
-            self.owner.writes_numpys = True
-            _fail(misuse.out_argument(f"np.{ufunc.__name__}"), *inputs)
+        self._need_traced(outs, f"np.{ufunc.__name__}", inputs)
         if method != "__call__":
             implementation = _ufunc_method(ufunc, method, inputs)
             return _run_into(ufunc.__name__, implementation, inputs, kwargs, outs[0])
@@ -239,14 +238,19 @@ class Proxy(_Operators):
         implementation = implementation_of(function)
         if implementation is None:
             _fail(misuse.unknown_function(_public_name(function)), *args)
-        out = kwargs.pop("out", None)
-        if not isinstance(out, Proxy | None):
-            _fail(misuse.out_argument(f"np.{function.__name__}"), *args)
+        args, out = _out_of(implementation, args, kwargs)
+        self._need_traced((out,), f"np.{function.__name__}", args)
         result = _run_into(function.__name__, implementation, args, kwargs, out)
         number = isinstance(result, Proxy) and result.weak is not None
         if number and function not in (np.real, np.imag):  # these give the attributes of numbers
             return Proxy(result.atom, result.owner)  # NumPy has made an array of the number
         return result
+
+    def _need_traced(self, outs: tuple[Any, ...], name: str, operands: tuple[Any, ...]) -> None:
+        """Refuses an ``out=`` of NumPy's; the next attempt traces the arrays the function makes."""
+        if any(not isinstance(out, Proxy | None) for out in outs):
+            self.owner.writes_numpys = True
+            _fail(misuse.out_argument(name), *operands)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         if active() is self.owner:
@@ -371,10 +375,9 @@ class Proxy(_Operators):
         implementation = METHODS[name]
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            out = kwargs.pop("out", None)
-            if not isinstance(out, Proxy | None):
-                _fail(misuse.out_argument(name), self)
-            return _run_into(name, implementation, (self, *args), kwargs, out)
+            args, out = _out_of(implementation, (self, *args), kwargs)
+            self._need_traced((out,), name, (self,))
+            return _run_into(name, implementation, args, kwargs, out)
 
         return method
 
@@ -493,6 +496,24 @@ def _run_into(
         return METHODS["function.out"](operation, function(*args, **kwargs), out)
 
     return run(operation, into, args, kwargs, aliases=True)
+
+
+@functools.cache
+def _place_of_out(implementation: Callable[..., Any]) -> int | None:
+    """Returns which positional argument of ``implementation`` is ``out``."""
+    parameters = list(inspect.signature(implementation).parameters.values())
+    places = (i for i, p in enumerate(parameters) if p.name == "out" and p.kind != p.KEYWORD_ONLY)
+    return next(places, None)
+
+
+def _out_of(
+    implementation: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], Any]:
+    """Returns the arguments without ``out``, and ``out``, which has a name or a place."""
+    place = _place_of_out(implementation)
+    if place is None or place >= len(args):
+        return args, kwargs.pop("out", None)
+    return (*args[:place], None, *args[place + 1 :]), args[place]
 
 
 def publish(result: Any, function: Callable[..., Any], args: tuple[Any, ...], aliases: bool) -> Any:
