@@ -104,7 +104,7 @@ def _from_bits(x: Any) -> Any:
 
 def _rsqrt(x: Any) -> Any:
     x = np.asarray(x)
-    return (1.0 / np.sqrt(x.astype(np.float64))).astype(x.dtype)
+    return (1.0 / np.sqrt(x.astype(np.result_type(x, np.float64)))).astype(x.dtype)
 
 
 _ALL, _NUM, _INT, _FLT, _BITS = "biuf", "iuf", "iu", "f", "biu"
@@ -274,7 +274,7 @@ class Combiner:
 
     def identity(self, dtype: DType) -> bool | int | float:
         """Returns the identity element in that dtype."""
-        if dtype.is_float:
+        if dtype.is_inexact:
             return float(self.neutral)
         if dtype.is_bool:
             return self.neutral > 0

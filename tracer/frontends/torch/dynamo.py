@@ -27,7 +27,7 @@ from torch._guards import TracingContext
 
 from ....ir.dataclass import dataclass
 from ....ir.dtype import Array
-from ....ir.errors import UnsupportedError
+from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Module
 from .decompositions import decompositions
 from .importer import Computed, Imported, Passed, import_graph, refuse_unsupported
@@ -96,7 +96,7 @@ def _visible() -> int | None:
     return None if metadata is None else metadata.num_forward
 
 
-def _eager(graph: fx.GraphModule, error: UnsupportedError, fallback: bool) -> Any:
+def _eager(graph: fx.GraphModule, error: LoopwrightError, fallback: bool) -> Any:
     if not fallback:
         raise error
     if error.message not in _logged:
@@ -174,6 +174,8 @@ class _Reader:
                 self.array = in_order(tensor.detach().numpy(), self.order)
                 self.address = address
             return self.array
+        if tensor.is_neg():  # the .imag of a conjugate, which NumPy has no view for
+            tensor = tensor.resolve_neg()
         return in_order(tensor.detach().numpy(), self.order)
 
 
@@ -229,7 +231,9 @@ class GraphFunction:
         name = f"{self.kind}_graph"
         try:
             imported = import_graph(self.graph, inputs, constants, name, self.visible)
-        except UnsupportedError as error:
+        except InternalError:
+            raise
+        except LoopwrightError as error:  # PyTorch has typed the graph: what we refuse, we lack
             return _Eager(_eager(self.graph, error, self.fallback))
         run = self.make(imported.module, name)
         code = _Code(imported, run, weights)

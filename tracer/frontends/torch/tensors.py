@@ -15,7 +15,8 @@ __all__ = ["NUMPY_DTYPES", "array_of", "in_order", "numpy_dtype", "storage_order
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     getattr(torch, name): np.dtype(name)
     for name in (
-        *("bool", "float32", "float64", "int8", "int16", "int32", "int64"),
+        *("bool", "float16", "float32", "float64"),
+        *("int8", "int16", "int32", "int64"),
         *("uint8", "uint16", "uint32", "uint64"),
     )
 }

@@ -7,6 +7,7 @@ from . import (  # noqa: F401  (each enters its rows)
     indexing,
     linear,
     normalisation,
+    ordering,
     pointwise,
     pooling,
     prims,

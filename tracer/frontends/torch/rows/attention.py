@@ -13,6 +13,24 @@ from .creation import filled
 __all__: list[str] = []
 
 
+def _each_head(x: Value, like: Value) -> Value:
+    """Returns keys or values for each head of ``like``: several heads may share them."""
+    batch, heads, length, width = x.shape
+    if heads == like.shape[1]:
+        return x
+    groups = like.shape[1] // heads
+    wide = np.broadcast_to(x[:, :, None], (batch, heads, groups, length, width))
+    return np.reshape(wide, (batch, heads * groups, length, width))
+
+
+def _summed_over_groups(grad: Value, like: Value) -> Value:
+    """Returns the gradient of keys or values ``like`` from that of ``_each_head``."""
+    batch, heads, length, width = like.shape
+    if heads == grad.shape[1]:
+        return grad
+    return np.sum(np.reshape(grad, (batch, heads, -1, length, width)), axis=2)
+
+
 def _scores(
     query: Value, key: Value, is_causal: bool, attn_mask: Value | None, scale: float | None
 ) -> Value:
@@ -40,6 +58,7 @@ def _attention(
     scale: float | None = None,
 ) -> tuple[Value, Value]:
     """The second result is the logarithm of the sum of exponentials of each row of scores."""
+    key, value = _each_head(key, query), _each_head(value, query)
     scores = _scores(query, key, is_causal, attn_mask, scale)
     top = np.max(scores, axis=-1)
     total = np.log(np.sum(np.exp(scores - top[..., None]), axis=-1)) + top
@@ -61,12 +80,101 @@ def _attention_backward(
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = _scores(query, key, is_causal, attn_mask, scale)
+    keys, values = _each_head(key, query), _each_head(value, query)
+    scores = _scores(query, keys, is_causal, attn_mask, scale)
     weights = np.exp(scores - logsumexp[..., None])
     grad_value = np.matmul(np.swapaxes(weights, -1, -2), grad_out)
-    grad_weights = np.matmul(grad_out, np.swapaxes(value, -1, -2))
+    grad_weights = np.matmul(grad_out, np.swapaxes(values, -1, -2))
     along = np.sum(grad_out * out, axis=-1, keepdims=True)
     grad_scores = weights * (grad_weights - along) * factor
-    grad_query = np.matmul(grad_scores, key)
+    grad_query = np.matmul(grad_scores, keys)
     grad_key = np.matmul(np.swapaxes(grad_scores, -1, -2), query)
-    return grad_query, grad_key, grad_value
+    return (
+        grad_query,
+        _summed_over_groups(grad_key, key),
+        _summed_over_groups(grad_value, value),
+    )
+
+
+def _linear(x: Value, weight: Value, bias: Value) -> Value:
+    return np.matmul(x, np.transpose(weight)) + bias
+
+
+@aten("_native_multi_head_attention.default")
+def _multi_head_attention(
+    query: Value,
+    key: Value,
+    value: Value,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    mask: Value | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> tuple[Value, Value]:
+    """What nn.MultiheadAttention runs without gradients. What is not 0 in a mask is masked out:
+    of pairs of positions (type 0), of keys (1), or of each head (2)."""
+    parts = [
+        _linear(x, qkv_weight[n * embed_dim : (n + 1) * embed_dim], bias)
+        for n, (x, bias) in enumerate(zip((query, key, value), np.split(qkv_bias, 3), strict=True))
+    ]
+    width = embed_dim // num_head
+    heads = [np.swapaxes(np.reshape(x, (*x.shape[:2], num_head, width)), 1, 2) for x in parts]
+    scores = _scores(heads[0], heads[1], False, None, None)
+    if mask is not None:
+        out = mask.astype(np.bool_)
+        scores = np.where(out[:, None, None] if mask_type == 1 else out, -np.inf, scores)
+    weights = nn.softmax(scores, -1)
+    mixed = np.swapaxes(np.matmul(weights, heads[2]), 1, 2)
+    result = _linear(np.reshape(mixed, (*query.shape[:2], embed_dim)), proj_weight, proj_bias)
+    if not need_weights:
+        return result, np.zeros((), query.dtype)
+    return result, np.mean(weights, axis=1) if average_attn_weights else weights
+
+
+@aten("_transformer_encoder_layer_fwd.default")
+def _encoder_layer(
+    src: Value,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Value,
+    norm_bias_1: Value,
+    norm_weight_2: Value,
+    norm_bias_2: Value,
+    ffn_weight_1: Value,
+    ffn_bias_1: Value,
+    ffn_weight_2: Value,
+    ffn_bias_2: Value,
+    mask: Value | None = None,
+    mask_type: int | None = None,
+) -> Value:
+    """What nn.TransformerEncoderLayer runs without gradients."""
+
+    def attended(x: Value) -> Value:
+        weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
+        options = (mask, False, True, mask_type)
+        return _multi_head_attention(x, x, x, embed_dim, num_heads, *weights, *options)[0]
+
+    def fed(x: Value) -> Value:
+        hidden = _linear(x, ffn_weight_1, ffn_bias_1)
+        active = nn.gelu(hidden) if use_gelu else np.maximum(hidden, 0)
+        return _linear(active, ffn_weight_2, ffn_bias_2)
+
+    norms = ((norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2))
+    for step, (gain, shift) in zip((attended, fed), norms, strict=True):
+        if norm_first:
+            src = src + step(nn.layer_norm(src, gain, shift, epsilon=eps))
+        else:
+            src = nn.layer_norm(src + step(src), gain, shift, epsilon=eps)
+    return src

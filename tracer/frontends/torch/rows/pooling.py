@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .... import nn
+from ....emitting import lift
 from ..table import Value, aten
 
 __all__: list[str] = []
@@ -159,8 +160,17 @@ def _max_pool_backward(
     ceil_mode: bool,
     indices: Value,
 ) -> Value:
+    return _to_places(grad_output, self, indices, len(kernel_size))
+
+
+@aten("adaptive_max_pool2d_backward.default")
+def _adaptive_max_pool_backward(grad_output: Value, self: Value, indices: Value) -> Value:
+    return _to_places(grad_output, self, indices, 2)
+
+
+def _to_places(grad_output: Value, self: Value, indices: Value, rank: int) -> Value:
     """Each gradient goes to the place that was the greatest of its window."""
-    size = math.prod(self.shape[-len(kernel_size) :])
+    size = math.prod(self.shape[-rank:])
     images = math.prod(self.shape) // max(size, 1)
     zeros = np.zeros((images, size), grad_output.dtype)
     places, grads = np.reshape(indices, (images, -1)), np.reshape(grad_output, (images, -1))
@@ -181,6 +191,28 @@ def _adaptive_avg_pool(rank: int) -> Any:
 aten("_adaptive_avg_pool2d.default")(_adaptive_avg_pool(2))
 aten("_adaptive_avg_pool3d.default")(_adaptive_avg_pool(3))
 aten("adaptive_avg_pool1d.default")(_adaptive_avg_pool(1))
+
+
+def _reach(size: int, count: int) -> Any:
+    """Returns the places that each of ``count`` windows of an axis covers, a row each. A window
+    that is shorter than the longest has its last place several times."""
+    begin = np.arange(count) * size // count
+    end = -(-(np.arange(count) + 1) * size // count)
+    longest = int(np.max(end - begin, initial=0))
+    return np.minimum(begin[:, None] + np.arange(longest), end[:, None] - 1)
+
+
+@aten("adaptive_max_pool2d.default")
+def _adaptive_max_pool(self: Value, output_size: Any) -> tuple[Value, Value]:
+    rows, columns = (_reach(s, n) for s, n in zip(self.shape[-2:], _each(output_size, 2)))
+    places = rows[:, None, :, None] * self.shape[-1] + columns[:, None, :]
+    places = places.reshape(len(rows), len(columns), -1)
+    windows = np.take(np.reshape(self, (*self.shape[:-2], -1)), places, axis=-1)
+    greatest = np.argmax(windows, axis=-1)
+    chosen = np.take_along_axis(windows, greatest[..., None], axis=-1)
+    reached = np.broadcast_to(lift(places), windows.shape)
+    where = np.take_along_axis(reached, greatest[..., None], axis=-1)
+    return np.squeeze(chosen, -1), np.squeeze(where, -1)
 
 
 def _adaptive_avg_pool_backward(rank: int) -> Any:

@@ -1,0 +1,155 @@
+"""Operators of PyTorch that come in several uses, each use beside eager PyTorch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from loopwright.torch_model import backend  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of dynamo about its own parts
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def check(function: Callable[..., Any], *args: Any, tolerance: float = 1e-5) -> None:
+    compiled = torch.compile(function, backend=backend, options={"fallback": False})
+    torch.testing.assert_close(
+        compiled(*args), function(*args), rtol=tolerance, atol=tolerance, equal_nan=True
+    )
+
+
+X = torch.linspace(-3, 3, 42).sin().reshape(6, 7)
+TIES = (torch.arange(42).reshape(6, 7) * 5) % 4
+HOLES = torch.where(TIES == 1, torch.nan, X)
+
+ORDER: dict[str, tuple[Any, ...]] = {
+    "topk": (lambda x: (x.topk(3), x.topk(2, 0, largest=False), x[0, 0].topk(1)), X),
+    "sort": (lambda x: (x.sort(1), x.sort(0, descending=True), x[0, 0].sort(), x.msort()), X),
+    "stable": (
+        lambda i: [
+            torch.sort(i, dim=d, stable=True, descending=down)
+            for d in (0, 1)
+            for down in (False, True)
+        ],
+        TIES,
+    ),
+    "nan": (lambda x: (x.sort(1)[0], x.sort(0, descending=True)[0], x.topk(3)[0]), HOLES),
+    "kthvalue": (lambda x: (x.kthvalue(3), x.kthvalue(2, 0, keepdim=True)), X),
+    "median": (lambda x: (x.median(), x.median(1), x.median(0, True), x[:, :4].median(1)), X),
+    "median with nan": (lambda x: (x.median(), x.median(1)[0], x.median(0)[0]), HOLES),
+    "median of ints": (lambda i: (i.median(), i.median(1)[0]), TIES),
+    "searchsorted": (
+        lambda x, s: (
+            torch.searchsorted(s, x),
+            torch.searchsorted(s, x.round(), right=True, out_int32=True),
+            torch.bucketize(x.round(), s),
+        ),
+        X,
+        torch.arange(-3.0, 3.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_order(name: str) -> None:
+    check(*ORDER[name])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 4), (6, 7)])
+def test_adaptive_max_pool(size: tuple[int, int]) -> None:
+    def pooled(x: Any) -> Any:
+        return F.adaptive_max_pool2d(x, size, return_indices=True)
+
+    check(pooled, torch.randn(2, 3, 6, 7))
+    check(pooled, torch.randn(3, 6, 7))
+
+    def gradient(x: Any) -> Any:
+        leaf = x.clone().requires_grad_()
+        f = torch.compile(pooled, backend=backend, options={"fallback": False})
+        return torch.autograd.grad((f(leaf)[0] * 3).sum(), leaf)[0]
+
+    x = torch.randn(2, 3, 6, 7)
+    leaf = x.clone().requires_grad_()
+    expected = torch.autograd.grad((pooled(leaf)[0] * 3).sum(), leaf)[0]
+    torch.testing.assert_close(gradient(x), expected)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4, 8])
+def test_grouped_query_attention(heads: int) -> None:
+    """Several heads share keys and values, forward and backward."""
+    parts = [torch.randn(2, h, 6, 16, requires_grad=True) for h in (8, heads, heads)]
+
+    def attend(q: Any, k: Any, v: Any, m: Any) -> Any:
+        plain = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        causal = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return plain + causal + F.scaled_dot_product_attention(q, k, v, m, enable_gqa=True)
+
+    f = torch.compile(attend, backend=backend, options={"fallback": False})
+    mask, weight = torch.randn(6, 6), torch.randn(2, 8, 6, 16)
+    results = []
+    for function in (f, attend):
+        result = function(*parts, mask)
+        results.append((result, *torch.autograd.grad((result * weight).sum(), parts)))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_layers_without_gradients(activation: str, norm_first: bool) -> None:
+    """PyTorch runs them as one operator then."""
+    options = {"batch_first": True, "norm_first": norm_first, "activation": activation}
+    layer = nn.TransformerEncoderLayer(32, 4, 64, **options).eval()
+    x, causal = torch.randn(2, 5, 32), nn.Transformer.generate_square_subsequent_mask(5)
+    padding = torch.tensor([[False] * 3 + [True] * 2, [False] * 5])
+    with torch.no_grad():
+        check(lambda x: (layer(x), layer(x, src_mask=causal), layer(x, causal, padding)), x)
+        check(lambda x: layer(x, src_key_padding_mask=padding), x)
+
+
+def test_multi_head_attention_without_gradients() -> None:
+    layer = nn.MultiheadAttention(32, 4, batch_first=True).eval()
+    x, causal = torch.randn(2, 5, 32), nn.Transformer.generate_square_subsequent_mask(5)
+    padding = torch.tensor([[False] * 3 + [True] * 2, [False] * 5])
+
+    def uses(x: Any) -> Any:
+        return (
+            layer(x, x, x),
+            layer(x, x, x, attn_mask=causal),
+            layer(x, x, x, key_padding_mask=padding, average_attn_weights=False),
+            layer(x, x, x, need_weights=False),
+        )
+
+    with torch.no_grad():
+        check(uses, x)
+
+
+def test_half_precision() -> None:
+    parts = (nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.GELU(), nn.Flatten(), nn.Linear(288, 6))
+    net = nn.Sequential(*parts, nn.LayerNorm(6), nn.Softmax(-1)).half().eval()
+    with torch.no_grad():
+        check(net, torch.randn(2, 3, 8, 8).half(), tolerance=2e-3)
+
+
+def test_a_use_that_a_row_refuses_runs_in_pytorch(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the error is: PyTorch has typed the program, so it is right."""
+
+    def search(s: Any, x: Any) -> Any:
+        return torch.searchsorted(s, x) * 2
+
+    s, x = X.sort(1)[0], X + 0.1
+    with caplog.at_level(logging.WARNING, logger="loopwright"):
+        result = torch.compile(search, backend=backend)(s, x)
+    torch.testing.assert_close(result, search(s, x))
+    assert "PyTorch runs a graph without Loopwright" in caplog.text
