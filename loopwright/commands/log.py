@@ -160,7 +160,7 @@ def _merge(args: argparse.Namespace) -> int:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    path = existing_log(args.file)
+    path = open_log(args.file).path
     try:
         report = logtool.prune(path, args.keep, write=not args.dry_run)
     except OSError as error:

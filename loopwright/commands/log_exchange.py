@@ -12,7 +12,7 @@ from ..autotune.logtool import tools as logtool
 from ..autotune.logtool.diff import Change, diff_logs
 from ..autotune.logtool.export import FORMATS, export_log
 from ..text import seconds_text
-from .log_files import existing_log, file_argument, open_log
+from .log_files import file_argument, open_log
 from .usage import UsageError
 
 __all__ = ["add_exchange"]
@@ -109,7 +109,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _migrate(args: argparse.Namespace) -> int:
-    path = existing_log(args.file)
+    path = open_log(args.file).path
     try:
         report = logtool.migrate(path, write=not args.dry_run)
     except OSError as error:

@@ -8,7 +8,8 @@ Arguments come from, in this order,
    A model needs it for inputs whose sizes it leaves open only,
 2. ``FUNCTION_inputs`` in the file, or ``example_inputs`` for all its functions: a tuple of
    positional arguments, a dict by name, or a function that returns one of these. They may be arrays
-   or specs such as ``lw.f32[64, 784]``.
+   or specs such as ``lw.f32[64, 784]``,
+3. specs that annotate the parameters: ``def FUNCTION(x: lw.f32[64, 784])``.
 """
 
 from __future__ import annotations
@@ -247,6 +248,8 @@ def _arguments(
     module: ModuleType, name: str, plain: Callable[..., Any], specs: Sequence[str]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args, kwargs = _from_file(module, name)
+    if not args and not kwargs:
+        kwargs = _from_annotations(plain)
     if not specs and not args and not kwargs and _needs_arguments(plain):
         first = next(iter(inspect.signature(plain).parameters))
         raise UsageError(
@@ -273,6 +276,18 @@ def _from_file(module: ModuleType, name: str) -> tuple[tuple[Any, ...], dict[str
             f"{source} gives a {type(given).__name__}; it has to be a tuple of arguments or a dict"
         )
     return (), {}
+
+
+def _from_annotations(plain: Callable[..., Any]) -> dict[str, Any]:
+    """Returns the specs among the annotations of parameters."""
+    try:
+        parameters = inspect.signature(plain, eval_str=True).parameters
+    except (
+        Exception
+    ):  # an annotation in quotes is any text of the user's, and need not have a value
+        parameters = inspect.signature(plain).parameters
+    annotations = {name: parameter.annotation for name, parameter in parameters.items()}
+    return {name: value for name, value in annotations.items() if isinstance(value, Spec)}
 
 
 def _needs_arguments(plain: Callable[..., Any]) -> bool:

@@ -41,6 +41,12 @@ def wrong():
 
 wrong_inputs = 7
 number = 3
+
+def typed(x: lw.f32[5, 4], y: lw.f32[4], factor: float = 2.0, other: "Missing" = None):
+    return x * y * factor
+
+def described(x: "lw.f32['n', 4]"):
+    return x + 1
 """
 
 
@@ -62,6 +68,15 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_arguments_come_from_the_file(capsys) -> None:
     assert "%x: Tensor[(2, 4), float32]" in shown(capsys, "show", "net.py:layer")
     assert "%y: Tensor[(3), float32]" in shown(capsys, "show", "net.py:named")
+
+
+def test_annotations_are_specs(capsys) -> None:
+    assert "%x: Tensor[(n, 4), float32]" in shown(capsys, "show", "net.py:described")
+    assert "Tensor[(3, 4), float32]" in shown(
+        capsys, "show", "net.py:described", "--arg", "f32[3,4]"
+    )
+    out = shown(capsys, "show", "net.py:typed")
+    assert "%x: Tensor[(5, 4), float32]" in out and "%y: Tensor[(4), float32]" in out
 
 
 def test_specs_take_the_place_of_the_files_arguments(capsys) -> None:

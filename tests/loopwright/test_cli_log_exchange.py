@@ -145,7 +145,7 @@ def test_stats_per_kernel_and_machine(capsys) -> None:
     assert "kernel matmul_maximum float32 i=24 j=48 k=32: " in out
 
 
-@pytest.mark.parametrize("action", ["list", "best", "stats", "export", "diff"])
+@pytest.mark.parametrize("action", ["list", "best", "stats", "export", "diff", "prune", "migrate"])
 def test_what_is_no_log_is_said_in_one_line(action: str, tmp_path: Path, capsys) -> None:
     picture, text = tmp_path / "cat.png", tmp_path / "net.py"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
@@ -159,6 +159,7 @@ def test_what_is_no_log_is_said_in_one_line(action: str, tmp_path: Path, capsys)
         words = [str(path)] * (2 if action == "diff" else 1)
         code, out = run(capsys, "log", action, *words)
         assert code == 2 and message in out and out.count("\n") == 1
+    assert picture.stat().st_size == 264 and text.read_text() == "import numpy as np\n"
 
 
 def test_an_empty_log_is_no_error(tmp_path: Path, capsys) -> None:
