@@ -85,11 +85,18 @@ _SIZED = (
     *("tril_indices", "triu_indices"),
 )
 """Functions that take sizes, and may be called without any traced array."""
+_OF_LISTS = (
+    *("all", "any", "amax", "amin", "argmax", "argmin", "argsort", "average", "clip", "cumprod"),
+    *("cumsum", "diff", "max", "mean", "median", "min", "prod", "ptp", "round", "sort", "std"),
+    *("sum", "transpose", "var"),
+)
+"""Functions of an array that may be a list of arrays, in which NumPy does not look for traced
+ones."""
 _CONVERTERS = {**CONVERTERS, "as_strided": as_strided}
 _OWNERS: dict[str, Any] = {"__call__": np.vectorize, "as_strided": np.lib.stride_tricks}
 _NUMPYS = {
     name: vars(_OWNERS.get(name, np))[name]
-    for name in (*_FILLED, *_LIKE, *_COPIES, *_SIZED, *_CONVERTERS, *SUBSCRIPTED)
+    for name in (*_FILLED, *_LIKE, *_COPIES, *_SIZED, *_OF_LISTS, *_CONVERTERS, *SUBSCRIPTED)
 }
 _VECTORIZED = np.vectorize.__call__
 
@@ -126,6 +133,8 @@ def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
             return math.prod(args[0]) * np.int64(1)
         if converter is None and sized is not None and has_sizes((args, kwargs)):
             return run(name, sized, args, kwargs)
+        if name in _OF_LISTS and args and isinstance(args[0], list | tuple) and has_traced(args[0]):
+            args = (run("array", CONVERTERS["array"], args[:1], {}), *args[1:])
         if has_traced((*args, *kwargs.values())):
             return run(name, converter, args, kwargs) if converter else otherwise(*args, **kwargs)
         if not (makes and trace.makes_arrays):

@@ -79,7 +79,7 @@ class Trace:
         self.converts = False  # one of NumPy's functions asked for the values of a traced array
         self.names: dict[int, tuple[np.ndarray[Any, Any], str]] | None = None
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
-        self._cast: dict[tuple[int, DType], Constant] = {}
+        self._cast: dict[tuple[Constant, DType], Constant] = {}
         self._names: set[str] = set()
         self._positions: dict[int, Decoded] = {}
 
@@ -194,13 +194,13 @@ class Trace:
             return atom
         if not isinstance(atom, Constant):
             return self.emit("cast", (atom,), {"dtype": str(dtype)})
-        converted = self._cast.get((id(atom), dtype))
+        converted = self._cast.get((atom, dtype))
         if converted is None:
             kept = dtype.is_complex or dtype.is_bool or not atom.type.dtype.is_complex
             with np.errstate(all="ignore"):
                 value = (atom.value if kept else atom.value.real).astype(dtype.numpy)
             converted = Constant(value, self._unique(atom.name) if atom.name else "", atom.span)
-            self._cast[id(atom), dtype] = converted
+            self._cast[atom, dtype] = converted
             if atom in self.origins:
                 self.origins[converted] = self.origins[atom]
         return converted
