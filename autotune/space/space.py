@@ -19,16 +19,18 @@ import numpy.typing as npt
 from ...codegen.limits import check_limits
 from ...codegen.private_buffers import check_private_buffers
 from ...codegen.target import Target
-from ...ir.dims import as_int
+from ...ir.dims import as_int, symbols
 from ...ir.errors import ScheduleError
-from ...ir.loop.prim import PrimFunc
+from ...ir.loop.expr import Op, Read, walk
+from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure
+from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.schedule.apply import apply_schedule, completed
 from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
 from ..ranges import fitted, specialised, typical_point
-from .analysis import Group, groups_of, prim_bytes
+from .analysis import Group, groups_of, prim_bytes, stage_points
 from .estimate import least_cycles
 from .features import space_features
 from .layouts import transposed_layouts
@@ -209,10 +211,8 @@ class ScheduleSpace:
             choices = variant.sketch.read(schedule)
             if choices is None:
                 continue
-            for closer in (
-                choices,
-                {**choices, "cache_vectors": 1, "cache_rows": 1, "k_blocks": 1},
-            ):
+            smaller = {**choices, "cache_vectors": 1, "cache_rows": 1, "k_blocks": 1}
+            for closer in (choices, smaller):
                 fitted = np.array([self._row(number, closer)], np.int32)
                 if self.valid(fitted)[0]:
                     return fitted[0]
@@ -383,6 +383,9 @@ def _preparations(
         subsets = [tuple(maps), ()]  # each element is read a few times: no copy pays
     elif 1 < len(maps) <= SPACE.max_inlined:
         subsets = list(chain.from_iterable(combinations(maps, n) for n in range(len(maps) + 1)))
+    cheap = tuple(s.name for s in prim.stages if s.name in maps and _is_cheap(prim, s))
+    first = cheap or subsets[0]
+    subsets.sort(key=lambda subset: subset != first)
     laid_out = {step.args[0] for step in before}
     for cut in pieces:
         for subset in subsets:
@@ -393,6 +396,21 @@ def _preparations(
                 yield steps, state_of(prim, Schedule(steps)).prim
             except ScheduleError:
                 continue
+
+
+def _is_cheap(prim: PrimFunc, stage: Stage) -> bool:
+    """True if computing a map where it is read takes no longer than storing and loading it: one
+    operation along a row, each element of which every reader reads once."""
+    row = {a.name for a in stage.axes[-1:]}
+    reads = {s.name: [n for n in walk(s.expr) if isinstance(n, Read)] for s in prim.stages}
+    walked = {r for r in reads[stage.name] if any(row & symbols(i) for i in r.plain_indices)}
+    moving = [n for n in walk(stage.expr) if not walked.isdisjoint(walk(n))]
+    readers = [s for s in prim.stages if any(r.buffer == stage.name for r in reads[s.name])]
+    return (
+        len(moving) <= 2
+        and all(n.name == "cast" or SCALAR_OPS[n.name].cost <= 1 for n in moving if type(n) is Op)
+        and all(stage_points(s) == stage_points(stage) for s in readers)
+    )
 
 
 def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:

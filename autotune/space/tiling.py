@@ -75,24 +75,9 @@ class Pack(IntEnum):
 
 PACKS_VECTORS = (Pack.VECTORS, Pack.BOTH, Pack.INSIDE)
 PACKS_ROWS = (Pack.BOTH, Pack.ROWS, Pack.INSIDE)
-UNUSED = {
-    **dict.fromkeys(
-        ("vectors", "rows", "second_rows", "cache_vectors", "cache_rows", "k_blocks", "k_unroll"), 1
-    ),
-    **dict.fromkeys(
-        (
-            "vectors_outer",
-            "cache_vectors_outer",
-            "pack",
-            "tiles",
-            "parallel",
-            "non_temporal",
-            "prefetch",
-            "next_panels",
-        ),
-        0,
-    ),
-}
+_ONE = "vectors rows second_rows cache_vectors cache_rows k_blocks k_unroll"
+_ZERO = "vectors_outer cache_vectors_outer pack tiles parallel non_temporal prefetch next_panels"
+UNUSED: dict[str, int] = {**dict.fromkeys(_ONE.split(), 1), **dict.fromkeys(_ZERO.split(), 0)}
 """The values of a nest that is not tiled at all."""
 
 

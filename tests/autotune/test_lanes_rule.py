@@ -122,3 +122,15 @@ def test_a_matrix_that_fills_its_vectors_is_multiplied_in_tiles() -> None:
     w = np.ones((500, 16), np.float32)
     prim = kernel_of(lambda x: x @ w, lw.f32[300, 500])
     assert default_schedule(prim, TARGET)[1].startswith("tile")
+
+
+@pytest.mark.parametrize(
+    "function, computed_again",
+    [(lw.nn.layer_norm, ["t1"]), (lw.nn.softmax, [])],
+    ids=["a difference", "an exponential"],
+)
+def test_only_cheap_maps_are_computed_again_by_every_reader(
+    function: Callable[[Any], Any], computed_again: list[str]
+) -> None:
+    prim = kernel_of(function, lw.f32[64, 768])
+    assert [args[0] for args in steps_of(prim, "compute_inline")] == computed_again

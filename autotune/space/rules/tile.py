@@ -363,6 +363,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     tall = group.extents[row] if row is not None else 1
     k_extent = group.extents[k] if k is not None else 1
     single = len(group.reductions) == 1
+    ahead = (0, 8, 16, 32, 64) if k is None else (0, 1, 8, 32)
     tables: dict[str, tuple[int, ...]] = {
         "vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
         "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
@@ -381,11 +382,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
         "non_temporal": non_temporal_choices(group, target),
         "next_panels": (0, 1) if row and k and any(fixed for _, fixed in packable) else (0,),
-        "prefetch": (0,)
-        if not prefetched
-        else (0, 1, 8, 32)
-        if k is not None
-        else (0, 8, 16, 32, 64),
+        "prefetch": ahead if prefetched else (0,),
     }
     return Tile(group, target, v, row, row2, k, tuple(packable), tables, prefetched, packable_rows)
 
