@@ -66,6 +66,11 @@ def test_as_many_rows_at_once_as_the_near_cache_holds(shape: tuple[int, int], ro
     assert ("i", (shape[0] // rows, rows)) in steps_of(prim, "split")
 
 
+def test_places_of_eight_bytes_are_not_kept_along_the_row() -> None:
+    prim = kernel_of(lambda x: x.argmax(1), lw.f32[128, 1024])
+    assert ("i", (32, 4)) in steps_of(prim, "split")
+
+
 @pytest.mark.parametrize(
     "shape, rows", [((1536, 128), 3), ((64, 256), 3), ((8192, 128), 3), ((4096, 256), 1)]
 )
@@ -87,7 +92,7 @@ def test_long_rows_that_are_read_once_share_the_vector_they_are_multiplied_by(
     "shape, cpu, rows",
     [
         ((5120, 384), "AMD EPYC", 1),
-        ((256, 384), "AMD EPYC", 4),  # in L2
+        ((256, 384), "AMD EPYC", 1),  # in L2, unless a program uses it between two calls
         ((20000, 64), "AMD EPYC", 4),  # as if one long row
         ((5120, 384), "Intel Xeon", 4),
     ],

@@ -161,20 +161,21 @@ class Lanes(Tiling):
             return LANES.columns
         count = prod(self.extent(a) for a in group.shared)
         width = max(stage_points(s) for s in group.stages) // max(1, count)
-        read = {a.buffer for s in group.stages for a in group.accesses[s.name]}
-        read &= {p.name for p in group.prim.params}
-        maps = len(group.stages) - len(group.reductions)
+        every = [a for s in group.stages for a in group.accesses[s.name]]
+        read = {a.buffer: a.element_bytes for a in every if a.buffer in self._param_bytes}
+        maps = [s for s in group.stages if s.combiner is None and stage_points(s) > count]
         far = [name for _, name in self.waited_for if self._param_bytes[name] > self.target.l2 // 2]
-        row_bytes = width * group.element_bytes * (len(read) + maps + len(far))
+        kept = [*read.values(), *(s.buffer.dtype.bytes for s in maps), *(read[n] for n in far)]
         costly = any(expression_cost(s) > LANES.costly for s in group.reductions)
-        reads = [a for s in group.stages for a in group.accesses[s.name] if self._walks_rows(a)]
+        reads = [a for a in every if self._walks_rows(a)]
         size = sum(self._param_bytes.get(name, 0) for name in {a.buffer for a in reads})
         behind = size > self.target.l2 * (LANES.prefetched if self.waited_for else 1)
+        behind |= len(reads) == 1 and not (costly or self._shares_once)  # nothing to wait for
         behind &= size > count * LANES.short_row
         for rows in (LANES.costly_rows, 2) if costly else (LANES.rows, 2):
             late = behind and rows > self.core.row_streams
             late |= costly and bool(far) and rows * width > LANES.long_row
-            near = self._shares_once or rows * row_bytes <= self.target.l1 * LANES.l1_share
+            near = self._shares_once or rows * width * sum(kept) <= self.target.l1 * LANES.l1_share
             if count >= 4 * rows * self.target.cores and near and not late:
                 return rows
         return 1
