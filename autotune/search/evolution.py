@@ -62,7 +62,11 @@ class EvolutionarySearch(Explorer):
         every, value = every[order][fresh], value[order][fresh]
         _, first = np.unique(self._memory.hashes(every), return_index=True)
         keep = np.sort(first)
-        ranked = every[keep]
+        every, value = every[keep], value[keep]
+        # Rows of one score have the same features, as their loop nests mostly are the same: one of
+        # each comes first, so that a batch is filled at once with different ones.
+        repeated = np.append(False, value[1:] == value[:-1])[: len(value)]
+        ranked = np.concatenate([every[~repeated], every[repeated]])
         self._kept = ranked[: settings.population // 2]
         near = near[np.argsort(-score(near), kind="stable")[:chosen]]
         # Samples are of all there is: of some kernels the model dislikes the fastest.

@@ -83,6 +83,10 @@ class Explorer:
         self.costs = np.concatenate([self.costs, np.asarray(costs, np.float64)])
         self._memory.add(rows)
 
+    def leave_out(self, rows: Population) -> None:
+        """Never propose these rows."""
+        self._memory.add(rows)
+
     def propose(self, score: Score | None, count: int) -> Population:
         """Up to ``count`` rows not measured yet; ``score`` is None while the model is untrained."""
         queued = unique_rows(self._queue, self._memory)

@@ -67,9 +67,9 @@ class Tuner:
         self._known = KnownRows(self.task.space)
         self._candidates: dict[bytes, Candidate] = {}  # by row, of one proposal
         self.costs: dict[str, float] = {}
-        self._first_with_nest: dict[Hashable, str] = {}
-        self._twin_of: dict[str, str] = {}
-        self._alike: dict[bytes, list[tuple[str, Sequence[Any]]]] = {}
+        self._alike: dict[bytes, Sequence[Any]] = {}  # the first schedule with these features
+        self._nests: dict[bytes, set[Hashable]] = {}  # of rows with these features
+        self._aside = self.task.space.default()[:0]  # rows with features of others
         self.best_seconds = math.inf
         self.first_seconds = math.inf
         self._first = ""
@@ -228,32 +228,74 @@ class Tuner:
         Twins give way to the rows that come next. Falls back to random samples when every row the
         model proposes was measured before.
         """
-        rows = self.task.space.default()[:0]
         self._candidates.clear()
         if not self.costs:  # the defaults are measured before any time is spent on a search
             count = min(count, self.search.queued) or count
+        chosen = self._aside[:0]
         for attempt in range(_ATTEMPTS):
             guided = self.model.trained and attempt < _ATTEMPTS // 2
             rows = self.search.propose(self._score if guided else None, count)
-            rows = np.concatenate([rows, self.search.spare])
-            self._known.features(rows)  # in one call: each takes milliseconds, however few rows
-            fresh, measured = dict[str, int](), dict[int, float]()
-            for compares in (False, True):  # nests, where no row is left that looks new
-                for index, row in enumerate(rows):
-                    key = self._proposed_key(row, self._candidate(row).schedule, compares)
-                    if key in self.costs:
-                        measured[index] = self.costs[key]
-                    elif len(fresh) == count:
-                        break
-                    elif key:
-                        fresh.setdefault(key, index)
-                if fresh:
-                    break
-            if measured:
-                self.search.observe(rows[[*measured]], np.array([*measured.values()]))
-            if fresh or not len(rows):
-                return rows[[*fresh.values()]]
-        return rows[:0]
+            chosen = self._unlike(np.concatenate([rows, self.search.spare]), count)
+            if not len(chosen):
+                chosen = self._other_nests(count)
+            if len(chosen) or not len(rows) + len(self._aside):
+                break
+        return chosen
+
+    def _unlike(self, rows: Population, count: int) -> Population:
+        """Returns up to ``count`` rows whose features are those of none before.
+
+        Schedules with equal loop nests have equal features, and nine in ten of those that have
+        them are such twins: they are put aside, without their schedules being made.
+        """
+        fresh, aside, measured = dict[str, int](), list[int](), dict[int, float]()
+        for index, look in enumerate(self._looks(rows)):
+            if look in self._alike:
+                aside.append(index)
+                continue
+            schedule = self._candidate(rows[index]).schedule
+            key = self._key(schedule)
+            if key in self.costs:
+                measured[index] = self.costs[key]
+            elif len(fresh) == count:
+                break
+            else:
+                fresh.setdefault(key, index)
+            self._alike[look] = schedule
+        if measured:
+            self.search.observe(rows[[*measured]], np.array([*measured.values()]))
+        self.search.leave_out(rows[aside])
+        self._aside = np.concatenate([self._aside, rows[aside]])
+        return rows[[*fresh.values()]]
+
+    def _other_nests(self, count: int) -> Population:
+        """Returns up to ``count`` of the rows put aside whose loop nests are those of no other row
+        with the same features. Only nests of proposed schedules are compared: for all of a log it
+        would take too long."""
+        most = self.settings.spare_batches * count
+        rows, left, fresh = self._aside[:most], most, dict[str, int]()
+        for index, look in enumerate(self._looks(rows)):
+            if len(fresh) == count:
+                left = index
+                break
+            schedule = self._candidate(rows[index]).schedule
+            if look not in self._nests:
+                self._nests[look] = {self.task.nest_key(self._steps(self._alike[look]))}
+            nest, key = self.task.nest_key(self._steps(schedule)), self._key(schedule)
+            if nest not in self._nests[look] and key not in self.costs:
+                fresh.setdefault(key, index)
+            self._nests[look].add(nest)
+        self._aside = self._aside[left:]
+        return rows[[*fresh.values()]]
+
+    def _looks(self, rows: Population) -> list[bytes]:
+        """Returns what rows with equal features have in common."""
+        if not len(rows):
+            return []
+        looks = self._known.features(rows).astype(np.float16)
+        if self.task.threads == 1:
+            looks[:, list(self.task.of_threads)] = 0
+        return [look.tobytes() for look in looks]
 
     def _score(self, rows: Population) -> Any:
         return self._known.scores(rows, self.model.predict)
@@ -268,34 +310,10 @@ class Tuner:
 
     def _key(self, schedule: Sequence[Any]) -> str:
         """Returns a key that is equal for schedules that need not both be measured."""
-        if self.task.threads == 1:
-            schedule = on_one_thread(schedule)
-        key = schedule_key(schedule)
-        return self._twin_of.get(key, key)
+        return schedule_key(self._steps(schedule))
 
-    def _proposed_key(self, row: Population, schedule: Sequence[Any], compares: bool) -> str:
-        """Like ``_key``, and equal for schedules with the same loop nest, too.
-
-        Only nests of proposed schedules are compared: for all of a log it would take too long. They
-        are made for schedules whose features are alike, since those of equal nests are; nine in ten
-        of these are twins, so "" stands for another one until ``compares``.
-        """
-        key = self._key(schedule)
-        if key in self.costs or key in self._twin_of:
-            return key
-        steps = on_one_thread(schedule) if self.task.threads == 1 else schedule
-        looks = self._known.features(row[None])[0].astype(np.float16)
-        if self.task.threads == 1:
-            looks[list(self.task.of_threads)] = 0
-        alike = self._alike.setdefault(looks.tobytes(), [])
-        if alike and not compares:
-            return ""
-        alike.append((key, steps))
-        first = key
-        for name, its_steps in alike if len(alike) == 2 else alike[2:][-1:]:
-            first = self._first_with_nest.setdefault(self.task.nest_key(its_steps), name)
-        self._twin_of[key] = first
-        return first
+    def _steps(self, schedule: Sequence[Any]) -> Sequence[Any]:
+        return on_one_thread(schedule) if self.task.threads == 1 else schedule
 
     def _count(self, record: MeasureRecord, clock: BudgetClock) -> None:
         self.trials += 1

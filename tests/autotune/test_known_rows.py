@@ -88,3 +88,15 @@ def test_spare_rows_come_behind_the_batch_and_were_not_measured() -> None:
     queued = unique_rows(space.sample(12, rng), search._memory)
     search.suggest(queued)
     assert (search.propose(None, 4) == queued[:4]).all() and not len(search.spare)
+
+
+def test_rows_of_one_score_do_not_stand_in_each_others_way() -> None:
+    space = SyntheticSpace()
+    search = EvolutionarySearch(space)
+    search.observe(space.default(), space.seconds(space.default()))
+
+    def score(rows: Population) -> FloatArray:
+        return -np.round(np.log(space.seconds(rows)), 2)
+
+    search.propose(score, 8)
+    assert len({*score(search.spare[:16]).tolist()}) == 16

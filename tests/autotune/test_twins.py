@@ -13,6 +13,7 @@ from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.measure.twins import on_one_thread
+from loopwright.autotune.protocols import FloatArray, Population
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.search.tuner import Tuner
 from loopwright.autotune.settings import DEFAULT_SETTINGS
@@ -22,6 +23,7 @@ from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import kernels_of, lower_module
 
+from bench.standins import SyntheticSpace, synthetic_task
 from tools.evaluate_model import matmul_prim
 
 SMALL = replace(DEFAULT_SETTINGS, population=128, generations=1)
@@ -70,3 +72,20 @@ def test_the_twins_of_what_a_log_has_are_not_measured_again() -> None:
     known = {str(on_one_thread(s)) for s in proposals(task, 3, log)}
     again = {str(on_one_thread(s)) for s in proposals(task, 3, log)}
     assert len(again) > 10 and not known & again
+
+
+class FeaturelessSpace(SyntheticSpace):
+    """Rows whose features are all the same."""
+
+    def features(self, rows: Population) -> FloatArray:
+        return np.zeros_like(super().features(rows))
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_of_rows_with_equal_features_those_with_other_nests_are_measured(distinct: bool) -> None:
+    task = synthetic_task()
+    key_of = str if distinct else lambda schedule: "the same nest"
+    task = replace(task, space=FeaturelessSpace(), nest_key=key_of, of_threads=())
+    found = proposals(task, 3, TuningLog())
+    assert len({str(schedule) for schedule in found}) == len(found)
+    assert len(found) == (49 if distinct else 1)
