@@ -79,6 +79,9 @@ class Symbol:
         """The expression that is this symbol alone."""
         return of_atom(self)
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 

@@ -215,6 +215,8 @@ class NestEmitter(WriteEmitter):
 
     def _most(self, expr: IntExpr) -> int:
         """Returns the greatest value of a size."""
+        if isinstance(expr, int):
+            return expr
         inside = bounds(expr, self.ranges)
         assert inside is not None, f"the range of {expr} is not known"
         return inside[1]

@@ -184,8 +184,13 @@ class FunctionWriter:
             raise ScheduleError(f"a vector of {value.lanes} lanes is used as one of {lanes}")
         if not value.name.startswith("%"):
             return Value(f"splat ({value})", value.type, lanes)
-        one = self.insert(Value("poison", value.type, lanes), value, 0)
-        return self.shuffle(one, one._replace(name="poison", depth=0), (0,) * lanes)
+        values, key = self.levels[value.depth].values, (value.name, lanes)
+        wide = values.get(key)
+        if wide is None:
+            one = self.insert(Value("poison", value.type, lanes), value, 0)
+            wide = self.shuffle(one, one._replace(name="poison", depth=0), (0,) * lanes)
+            values[key] = wide
+        return wide
 
     def extract(self, vector: Value, lane: int) -> Value:
         return self.pure(f"extractelement {vector}, i64 {lane}", vector.type, 1, vector.depth)

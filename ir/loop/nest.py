@@ -441,15 +441,16 @@ def statement_lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, S
             yield f"{pad}{how}{place} {sign} {statement_text(stmt.value)}", stmt
 
 
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """Every statement below ``body``, outer before inner."""
+def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
+    """Returns every statement below ``body``, outer before inner."""
+    inside: list[Stmt] = []
     for stmt in body:
-        yield stmt
+        inside.append(stmt)
         if isinstance(stmt, Loop):
-            yield from statements(stmt.body)
+            inside += statements(stmt.body)
         elif isinstance(stmt, If):
-            yield from statements(stmt.then)
-            yield from statements(stmt.orelse)
+            inside += statements((*stmt.then, *stmt.orelse))
+    return inside
 
 
 def expressions(stmt: Stmt) -> list[Expr]:

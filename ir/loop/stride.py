@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..dims import Dim, IntExpr, Mod, Symbol, floordiv, resolve, substitute, symbols
+from ..dims import Dim, IntExpr, Mod, Symbol, floordiv, of_atom, resolve, substitute, symbols
 from .prim import Buffer
 
 __all__ = [
@@ -30,9 +30,10 @@ def stride_along(index: IntExpr, var: str) -> int | None:
     """
     stride = 0
     for mono, coefficient in index.terms if isinstance(index, Dim) else ():
-        if mono == (Symbol(var),):
-            stride = coefficient
-        elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
+        if len(mono) == 1 and isinstance(mono[0], Symbol):
+            if mono[0].name == var:
+                stride = coefficient
+        elif any(var in symbols(of_atom(atom)) for atom in mono):
             return None
     return stride
 
