@@ -22,6 +22,7 @@ __all__ = [
     "parallel_depth",
     "pack_steps",
     "parallel_steps",
+    "shared_and_stored",
     "shared_trips",
     "split_step",
     "non_temporal_choice",
@@ -37,6 +38,12 @@ def parallel_depth(tiling: Tiling, choices: Choices) -> int:
     0 for work of a few microseconds.
     """
     return fused_depth(tiling, choices) if least_repeats(tiling) <= 1 else 0
+
+
+def shared_and_stored(tiling: Tiling, c: Choices) -> dict[str, int]:
+    """Returns choices with the loops that threads share, and how results are stored."""
+    c = {**c, "parallel": parallel_depth(tiling, c)}
+    return {**c, "non_temporal": non_temporal_choice(tiling)}
 
 
 def least_repeats(tiling: Tiling) -> float:

@@ -65,16 +65,12 @@ class _Roles:
     row: str  # the axis vectors run along
 
 
-def _contractions(stages: tuple[Stage, ...]) -> list[Stage]:
-    """Sums of products of two values, neither of which needs all the axes."""
-    products: list[Stage] = []
-    for stage in stages:
-        value = stage.expr
-        if stage.combiner != "sum" or not isinstance(value, Op) or value.name != "multiply":
-            continue
-        if all(isinstance(a, Read) for a in value.args):
-            products.append(stage)
-    return products
+def _is_contraction(stage: Stage) -> bool:
+    """True for a sum of products of two values."""
+    value = stage.expr
+    if stage.combiner != "sum" or not isinstance(value, Op) or value.name != "multiply":
+        return False
+    return all(isinstance(a, Read) for a in value.args) and len(_reads(stage)) == 2
 
 
 def _reads(stage: Stage) -> list[Read]:
@@ -87,7 +83,7 @@ def _walks(node: Read) -> set[str]:
 
 def _roles(stages: tuple[Stage, ...]) -> _Roles | None:
     """The parts of a chain among ``stages``, None if they are none."""
-    matrix = [s for s in _contractions(stages) if len(_reads(s)) == 2]
+    matrix = [s for s in stages if _is_contraction(s)]
     made = {s.name for s in stages}
     first = next((s for s in matrix if len({r.buffer for r in _reads(s)} & made) <= 1), None)
     rest = stages[stages.index(first) + 1 :] if first is not None else ()
@@ -117,15 +113,6 @@ def _is_exponent(stage: Stage) -> bool:
 
 
 # -- what comes before the loops -------------------------------------------------------------------
-
-
-def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[Step, ...]]:
-    """Yields the preparing steps of a chain, best first: how rows are cut and values kept."""
-    roles = _roles(prim.stages)
-    if roles is None:
-        return
-    for parts in _pieces(prim.stages, roles, target):
-        yield tuple(_storage(prim, roles, parts))
 
 
 def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[int]:
@@ -317,8 +304,13 @@ class Chain(Tiling):
 
 
 def chain_sketches(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, ...], Chain]]:
-    """The sketches of a chain, each with the steps that come before it; nothing for other prims."""
-    for steps in _preparations(prim, target):
+    """The sketches of a chain, best first, each with the steps that come before it, which cut rows
+    and keep values; nothing for other prims."""
+    whole = _roles(prim.stages)
+    if whole is None:
+        return
+    for parts in _pieces(prim.stages, whole, target):
+        steps = tuple(_storage(prim, whole, parts))
         try:
             prepared = state_of(prim, Schedule(steps)).prim
         except ScheduleError:

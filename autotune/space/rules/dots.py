@@ -41,12 +41,11 @@ from ..estimate import fastest, offers
 from ..settings import DOTS, SKETCHES
 from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes
 from .base import (
-    non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
     pack_steps,
-    parallel_depth,
     parallel_steps,
+    shared_and_stored,
     split_step,
     up_to,
 )
@@ -87,11 +86,7 @@ class Dots(Tiling):
         if r is not None:
             steps.append(split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
             rows = [f"{r}.0"]
-            mid = (
-                [f"{r}.1", f"{v}.1"]
-                if choices["cache_vectors_outer"] == 0
-                else [f"{v}.1", f"{r}.1"]
-            )
+            mid.insert(choices["cache_vectors_outer"], f"{r}.1")
             tile = [f"{r}.2", f"{v}.2"]
         outer = [*self.outer_axes]
         outer += [*rows, f"{v}.0"] if choices["vectors_outer"] == 0 else [f"{v}.0", *rows]
@@ -139,10 +134,8 @@ class Dots(Tiling):
             held = sums + values["vectors"] + DOTS.spare < self.target.vector_registers
             if where == VECTORS and held.any():
                 values = {name: column[held] for name, column in values.items()}
-            for c in fastest(self, values, DOTS.most):
-                c["parallel"] = parallel_depth(self, c)
-                c["non_temporal"] = non_temporal_choice(self)
-                candidates.append(c)
+            chosen = fastest(self, values, DOTS.most)
+            candidates += [shared_and_stored(self, c) for c in chosen]
         return candidates
 
     def _groups(self, where: int) -> int:
@@ -187,9 +180,7 @@ def sketches(group: Group, target: Target) -> Iterator[Dots]:
         for k in reduced:
             for v in reversed(group.shared):
                 if _fits(group, left, right, v, k):
-                    tiling = _dots_of(group, target, right, v, k)
-                    if tiling is not None:
-                        yield tiling
+                    yield from _dots_of(group, target, right, v, k)
                     return
 
 
@@ -225,7 +216,7 @@ def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
     )
 
 
-def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> Dots | None:
+def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> Iterator[Dots]:
     rows = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]
     row = next((a for a in rows if not packed.depends(a)), None)
     lanes = target.lanes(group.element_bytes)
@@ -233,8 +224,6 @@ def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> Do
     tall = group.extents[row] if row is not None else 1
     places = [VECTORS] if target.has_dots else []
     places += [TILES] if target.has_tiles and row is not None else []
-    if not places:
-        return None
     constant = next(p.constant for p in group.prim.params if p.name == packed.buffer)
     heights = up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
     tables: dict[str, tuple[int, ...]] = {
@@ -253,4 +242,5 @@ def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> Do
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
         "non_temporal": non_temporal_choices(group, target),
     }
-    return Dots(group, target, v, row, None, k, ((packed.buffer, constant),), tables)
+    if places:
+        yield Dots(group, target, v, row, None, k, ((packed.buffer, constant),), tables)

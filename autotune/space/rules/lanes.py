@@ -36,12 +36,11 @@ from ..analysis import Access, Group, expression_cost, stage_points
 from ..settings import LANES, SKETCHES
 from ..tiling import Choices, Tiling, Values, axis_of
 from .base import (
-    non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
     pack_steps,
-    parallel_depth,
     parallel_steps,
+    shared_and_stored,
     split_step,
     up_to,
 )
@@ -75,20 +74,16 @@ class Lanes(Tiling):
             axis = lane_axis(group, stage)
             names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
             private = [n for n in names if n not in group.shared and n not in inner]
-            for name in private:
-                if name != axis:
-                    inner.append(name)
+            inner += [name for name in private if name != axis]
+            if axis is not None and stage.combiner is not None:
+                after.append(rfactor(stage.name, f"{axis}.1"))
             if axis is None or f"{axis}.0" in inner:
-                if axis is not None and stage.combiner is not None:
-                    after.append(rfactor(stage.name, f"{axis}.1"))
                 continue
             extent = self.extent(axis)
             width = least(choices["vectors"] * self.lanes, extent)
             steps.append(split_step(axis, extent, width))
             inner.append(f"{axis}.0")
             vectors.append(f"{axis}.1")
-            if stage.combiner is not None:
-                after.append(rfactor(stage.name, f"{axis}.1"))
         # Rows are unrolled inside of the loops over vectors, so that they share what is loaded.
         steps.append(reorder(*outer, *inner, *rows, *vectors))
         if outer:
@@ -142,9 +137,7 @@ class Lanes(Tiling):
             c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
             c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
             c["prefetch"] = min(c["prefetch"], int(self._next_rows_pay(c["rows"])))
-            c["parallel"] = parallel_depth(self, c)
-            c["non_temporal"] = non_temporal_choice(self)
-            candidates.append(c)
+            candidates.append(shared_and_stored(self, c))
         return candidates
 
     def _rows_at_once(self) -> int:
@@ -212,7 +205,7 @@ class Lanes(Tiling):
 
 def sketches(group: Group, target: Target) -> Iterator[Lanes]:
     """The sketch of this rule, if it applies."""
-    if _lanes_apply(group):
+    if any(lane_axis(group, stage) is not None for stage in group.reductions):
         yield _lanes_of(group, target)
 
 
@@ -231,10 +224,6 @@ def lane_axis(group: Group, stage: Stage) -> str | None:
         return smooth, group.extents[name]
 
     return max(names, key=goodness)
-
-
-def _lanes_apply(group: Group) -> bool:
-    return any(lane_axis(group, s) is not None and s.combiner is not None for s in group.stages)
 
 
 def _transposed_operands(group: Group) -> dict[str, str]:

@@ -26,11 +26,10 @@ from ..analysis import Group
 from ..settings import PICK, SKETCHES
 from ..tiling import Choices, Tiling, Values
 from .base import (
-    non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
-    parallel_depth,
     parallel_steps,
+    shared_and_stored,
     split_step,
     up_to,
 )
@@ -70,10 +69,7 @@ class Pick(Tiling):
 
     @cached_property
     def defaults(self) -> list[Choices]:
-        c = self.base_choices()
-        c["parallel"] = parallel_depth(self, c)
-        c["non_temporal"] = non_temporal_choice(self)
-        return [c]
+        return [shared_and_stored(self, self.base_choices())]
 
     def fits(self, values: Values) -> BoolArray:
         return np.ones(len(values["vectors"]), np.bool_)

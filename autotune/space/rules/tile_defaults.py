@@ -13,7 +13,7 @@ from ..analysis import Access, stage_points
 from ..estimate import cycles_of, fastest, offers, rows_of
 from ..settings import PRODUCTS, SKETCHES, SPACE
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
-from .base import least_repeats, non_temporal_choice, parallel_depth
+from .base import least_repeats, non_temporal_choice, parallel_depth, shared_and_stored
 
 __all__ = ["panel_loops", "tile_defaults"]
 
@@ -256,9 +256,7 @@ def _down_columns(tiling: Tiling, vectors: int) -> Choices:
     several rows at once would be as many streams, often at the same place of their pages."""
     c = tiling.base_choices()
     c["vectors"] = max(v for v in tiling.knobs["vectors"] if v <= vectors)
-    c["parallel"] = parallel_depth(tiling, c)
-    c["non_temporal"] = non_temporal_choice(tiling)
-    return c
+    return shared_and_stored(tiling, c)
 
 
 def _is_skinny(tiling: Tiling) -> bool:

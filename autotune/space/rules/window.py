@@ -39,11 +39,10 @@ from ..estimate import cycles_of, offers, rows_of
 from ..settings import PRODUCTS, SKETCHES, WINDOW
 from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes
 from .base import (
-    non_temporal_choice,
     non_temporal_choices,
     non_temporal_steps,
-    parallel_depth,
     parallel_steps,
+    shared_and_stored,
     split_step,
     up_to,
 )
@@ -83,7 +82,7 @@ class Window(Tiling):
         steps += [unroll(loop) for loop in (*reduced, *rows)]
         steps.append(vectorize(f"{v}.1"))
         for axis, size in blocks:
-            border = self.border(axis)
+            border = self.borders[axis]
             if not border.free and axis not in self.masked:
                 first, last = border.iterations(self.extent(axis), size)
                 steps += when((first + last) > 0, peel(f"{axis}.0", first, last))
@@ -94,9 +93,6 @@ class Window(Tiling):
     def borders(self) -> dict[str, Border]:
         """The borders of all axes: thousands of rows are asked for theirs."""
         return {axis: border_of(self.group, axis) for axis in self.group.extents}
-
-    def border(self, axis: str) -> Border:
-        return self.borders[axis]
 
     @cached_property
     def masked(self) -> frozenset[str]:
@@ -114,7 +110,7 @@ class Window(Tiling):
         tile, bodies = self.taps, 1
         for axis, size in self.blocks(choices):
             tile *= -(-size // self.lanes) if axis == self.vector_axis else size
-            border = NO_BORDER if axis in self.masked else self.border(axis)
+            border = NO_BORDER if axis in self.masked else self.borders[axis]
             bodies *= border.bodies(self.extent(axis), size)
         return tile * bodies
 
@@ -137,9 +133,7 @@ class Window(Tiling):
         for c in rows_of({name: column[order[: PRODUCTS.most]] for name, column in values.items()}):
             first = self.walks_rows_first and self.keeps_rows(c["second_rows"])
             c["vectors_outer"] = self.knobs["vectors_outer"][-1] if first else 0
-            c["parallel"] = parallel_depth(self, c)
-            c["non_temporal"] = non_temporal_choice(self)
-            candidates.append(c)
+            candidates.append(shared_and_stored(self, c))
         return candidates
 
     @cached_property
@@ -148,7 +142,7 @@ class Window(Tiling):
         registers. An image that is not near would come from afar again for every place."""
         v = self.vector_axis or ""
         reads = self.group.accesses[self.group.main.name]
-        near = self.target.l1 if v in self.masked and not self.border(v).free else self.target.l2
+        near = self.target.l1 if v in self.masked and not self.borders[v].free else self.target.l2
         image = sum(
             a.size
             * a.element_bytes
@@ -159,7 +153,7 @@ class Window(Tiling):
         places = self.extent(self.row_axis) * self.extent(self.second_row_axis)
         wide = self.extent(v) > WINDOW.channels_share * places
         alone = wide or self.target.cores == 1 or bool(self.outer_axes)
-        return (self.border(v).free or v in self.masked) and image <= near // 2 and alone
+        return (self.borders[v].free or v in self.masked) and image <= near // 2 and alone
 
     def keeps_rows(self, second_rows: int) -> bool:
         """True if the rows under the windows of a tile stay in L1 while one vector goes along them:
@@ -271,12 +265,9 @@ def sketches(group: Group, target: Target) -> Iterator[Window]:
     shared = [a for a in group.shared if group.extents[a] > 1]
     if not shared or not _is_window(group.main) or len(group.reductions) != 1:
         return
-    v = shared[-1]
-    for access in group.accesses[group.main.name]:
-        step = access.stride(v)
-        if step is None or not 0 <= step <= MAX_WINDOWS:
-            return
-    yield _window_of(group, target, v)
+    steps = [access.stride(shared[-1]) for access in group.accesses[group.main.name]]
+    if all(step is not None and 0 <= step <= MAX_WINDOWS for step in steps):
+        yield _window_of(group, target, shared[-1])
 
 
 def is_windowed(prim: PrimFunc) -> bool:
