@@ -116,8 +116,8 @@ def _multi_head_attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Value, Value]:
-    """What nn.MultiheadAttention runs without gradients. What is not 0 in a mask is masked out:
-    of pairs of positions (type 0), of keys (1), or of each head (2)."""
+    """Computes nn.MultiheadAttention, as PyTorch does without gradients. What is not 0 in a mask is
+    masked out: of pairs of positions (type 0), of keys (1), or of each head (2)."""
     parts = [
         _linear(x, qkv_weight[n * embed_dim : (n + 1) * embed_dim], bias)
         for n, (x, bias) in enumerate(zip((query, key, value), np.split(qkv_bias, 3), strict=True))
@@ -159,7 +159,7 @@ def _encoder_layer(
     mask: Value | None = None,
     mask_type: int | None = None,
 ) -> Value:
-    """What nn.TransformerEncoderLayer runs without gradients."""
+    """Computes nn.TransformerEncoderLayer, as PyTorch does without gradients."""
 
     def attended(x: Value) -> Value:
         weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
