@@ -161,6 +161,7 @@ def _merge(args: argparse.Namespace) -> int:
 
 def _prune(args: argparse.Namespace) -> int:
     path = open_log(args.file).path
+    assert path is not None
     try:
         report = logtool.prune(path, args.keep, write=not args.dry_run)
     except OSError as error:

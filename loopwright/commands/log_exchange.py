@@ -110,6 +110,7 @@ def _export(args: argparse.Namespace) -> int:
 
 def _migrate(args: argparse.Namespace) -> int:
     path = open_log(args.file).path
+    assert path is not None
     try:
         report = logtool.migrate(path, write=not args.dry_run)
     except OSError as error:
