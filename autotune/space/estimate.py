@@ -164,7 +164,7 @@ def cycles_of(tiling: Tiling, values: Values, stages: Sequence[Stage] | None = N
     for arrays in loop_arrays(tiling.group.prim, built(tiling.build, values, count)):
         estimate = Estimate(arrays, tiling.target, stages or tiling.group.stages)
         cycles[arrays.rows] = estimate.time
-    return cycles * tiling.untold
+    return cycles * tiling.untold(values)
 
 
 def sketch_cycles(sketch: AnySketch, defaults: Sequence[Choices]) -> float:

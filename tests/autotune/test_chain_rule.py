@@ -216,3 +216,14 @@ def test_pieces_that_are_masked_throughout_are_left_out():
         assert "else:" in str(kernel.nest)
     (slow,) = interpret_kernel(kernel, inputs_of(prim))
     assert_right(prim, inputs_of(prim), slow)
+
+
+def test_blocks_of_rows_are_short_where_that_leaves_out_more_pieces():
+    target = Target("x86-64-v4", "test", cores=2, l1=32 << 10, l2=1 << 20, l3=32 << 20)
+    widths = []
+    for scores in ("x[i, j, l] * 0.25", "where(index(l) <= index(j), x[i, j, l], -inf)"):
+        space = ScheduleSpace(chain(4, 64, 64, 64, 64, scores), target)
+        (row, *_) = space.default()
+        steps = space.schedule(row).steps
+        widths.append(next(s.args[1][-1] for s in steps if s.name == "split" and s.args[0] == "j"))
+    assert widths == [64, 32], "one of four pieces is masked throughout"

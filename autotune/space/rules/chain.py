@@ -19,6 +19,7 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from ....codegen.target import Target
 from ....ir.dataclass import dataclass
@@ -253,8 +254,7 @@ class Chain(Tiling):
                 places.append(compute_at(stage.name, at if self.follows_first(stage) else there))
             begun = begun or here == self.block
         cuts = [split_step(axis, self.extent(axis), inner) for axis, inner in split_of.items()]
-        steps = [*cuts, reorder(*order, f"{v}.1"), *tiles, *places]
-        steps += [unroll(loop) for loop in unrolled]
+        steps = [*cuts, reorder(*order, f"{v}.1"), *tiles, *places, *map(unroll, unrolled)]
         if self.block is not None and self.masked is not None:
             steps.append(skip(self.masked.name, self.block))
         steps += [vectorize(f"{v}.1"), *parallel_steps(outer, choices["parallel"])]
@@ -284,10 +284,21 @@ class Chain(Tiling):
         candidates = fastest(self, offers(self, k_unroll=unrolled, **tables), PRODUCTS.most)
         return [{**c, "parallel": parallel_depth(self, c)} for c in candidates]
 
+    def untold(self, values: Values) -> float | npt.NDArray[np.float64]:
+        """The share of the pieces that a causal mask leaves, of square scores or the last rows."""
+        if self.block is None or self.masked is None:
+            return 1.0
+        rows, piece, parts = map(self.extent, (self.vector_axis, self.row_axis, self.block))
+        share = np.ones(self.target.vector_registers + 1)  # by vectors
+        for vectors in self.knobs["vectors"]:
+            width = self.width(vectors)
+            ends = np.minimum(np.arange(width, rows + width, width), rows) + piece * parts - rows
+            share[vectors] = np.clip(np.ceil(ends / piece) / parts, 0.0, 1.0).mean()
+        return share[values["vectors"]]
+
     def fits(self, values: Values) -> BoolArray:
-        v = values
-        good = v["vectors"] * (v["rows"] + 1) < self.target.vector_registers
-        return np.asarray(good & (self.kept_bytes(1) * v["vectors"] <= CHAIN.max_stack))
+        good = values["vectors"] * (values["rows"] + 1) < self.target.vector_registers
+        return np.asarray(good & (self.kept_bytes(1) * values["vectors"] <= CHAIN.max_stack))
 
     def kept_bytes(self, vectors: int) -> int:
         """Bytes of the private buffers of a block of rows."""

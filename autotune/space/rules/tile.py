@@ -218,8 +218,7 @@ class Tile(Tiling):
             if a.buffer in names and _is_strided(self.group, a, self.vector_axis or "")
         )
 
-    @cached_property
-    def untold(self) -> float:
+    def untold(self, values: Values) -> float:
         """A factor for conditions on places, which are free where loops are cut or peeled, and for
         operands that are not packed and so gathered in every step."""
         main, v = self.group.main, self.vector_axis or ""
