@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import loopwright as lw
@@ -27,6 +28,9 @@ CALLS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("round", "around"), (X, 1)),
     **dict.fromkeys(("fix", "isneginf", "isposinf"), (X,)),
     **dict.fromkeys(("concat", "concatenate", "stack"), ((X, X + 1), 0)),
+    **dict.fromkeys((f"fft.{f}fft" for f in ("", "i", "r", "ir", "h", "ih")), (X, None, 1, None)),
+    **dict.fromkeys((f"fft.{f}fftn" for f in ("", "i", "r", "ir")), (X, None, None, None)),
+    **dict.fromkeys((f"fft.{f}fft2" for f in ("", "i", "r", "ir")), (X, None, (0, 1), None)),
     "choose": (ROW % 2, (X[0], X[1])),
     "clip": (X, -1, 1),
     "dot": (M, X),
@@ -59,12 +63,12 @@ def with_out(function: Callable[..., Any]) -> bool:
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    module, _, last = name.rpartition(".")
-    return getattr(np.linalg if module else np, last)
+    return attrgetter(name)(np)
 
 
 def test_every_function_with_out_is_tried() -> None:
-    implementation_of(np.linalg.norm)  # loads what is loaded late
+    for late in (np.linalg.norm, np.fft.fft):  # modules of the tracer that are loaded for them
+        implementation_of(late)
     named = {function for function in FUNCTIONS if with_out(function)}
     tried = {function_of(name) for name in (*CALLS, *BY_NAME)}
     assert {f.__name__ for f in named - tried - SIZED_BY_VALUES} == set()
