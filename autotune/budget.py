@@ -105,8 +105,9 @@ def _not_understood(value: object) -> ValueError:
 class BudgetClock:
     """A budget being spent, from the moment the clock is made.
 
-    ``marked`` is the time at which the last candidate was measured. Every decision that depends on
-    time, other than the end, uses it: it is in the log, so that a replay decides the same.
+    ``marked`` is when the last candidate was measured, or quick tuning began. Every decision that
+    depends on time, other than the end, uses it: it is in the log, so that a replay decides the
+    same.
     """
 
     budget: Budget

@@ -98,6 +98,13 @@ class Workers:
         """Processes that were replaced so far."""
         return sum(w.restarts for w in self.all)
 
+    def start(self) -> None:
+        """Starts the processes and waits until they run, as the first request would."""
+        for worker in self.all:
+            worker.start()
+        for worker in self.all:
+            assert worker.pid is not None  # which is known when it runs
+
     def close(self) -> None:
         """Ends the processes. They start again at the next request."""
         for worker in self.all:

@@ -50,6 +50,8 @@ def tune_tasks(
         if limits.seconds is not None:
             left = limits.seconds - limits.spent
             workers.deadline = time.monotonic() + left + min(LATE, LATE_SHARE * left)
+        if limits.quick and measurer_of is None:
+            workers.start()  # takes as long as all candidates of the first kernel may
 
         def measurer(task: Task) -> Measurer:
             if measurer_of is not None:

@@ -157,6 +157,14 @@ def test_workers_end_with_their_tuner() -> None:
             os.kill(pid, 0)
 
 
+def test_workers_that_were_started_run() -> None:
+    with Workers(1, planted.SETTINGS) as workers:
+        workers.start()
+        for pid in [w.pid for w in workers.all]:
+            assert pid
+            os.kill(pid, 0)
+
+
 def test_beside_a_program_no_process_waits_for_a_core_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from loopwright.autotune.budget import Budget
+from loopwright.autotune.budget import Budget, BudgetClock
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.program_tuner import tune_program
 from loopwright.autotune.protocols import Population
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.search.strategies import make_strategy
+from loopwright.autotune.task import Task
 
 from bench.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
 
@@ -43,3 +44,17 @@ def test_eight_candidates_of_each_kernel_are_measured_whatever_the_first_takes()
     result = tune_program(tasks, lambda task: SyntheticMeasurer(task), log, request)
     assert [task.trials for task in result.tasks] == [8, 8]
     assert all(task.after <= task.before for task in result.tasks)
+
+
+def test_what_is_made_for_all_kernels_is_not_the_time_of_the_first() -> None:
+    now = 0.0
+
+    def slowly_made(task: Task) -> SyntheticMeasurer:
+        nonlocal now
+        now += 10.0
+        return SyntheticMeasurer(task)
+
+    request = TuneRequest("quick").resolved()
+    clock = BudgetClock(request.limits, now=lambda: now)
+    result = tune_program([synthetic_task()], slowly_made, TuningLog(), request, clock=clock)
+    assert [task.trials for task in result.tasks] == [8]

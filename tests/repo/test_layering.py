@@ -59,7 +59,7 @@ MODULES = {sources.module_name(path) for path in sources.library_files()}
 # Commands are made of extras, and the face offers one to users.
 MAY_IMPORT_EXTRAS = ("loopwright/commands/", "loopwright/__init__.py")
 
-MOST_CORE_LINES = 108_161
+MOST_CORE_LINES = 108_174
 """Of the package without extras, as ``wc -l`` counts them. It rose from 65,291 for what models
 need: operators with state, general convolutions, a cache of machine code, saved programs, profiles;
 from 74,000 for loops, branches, functions and state on all levels; and from 88,000 for the rest of
