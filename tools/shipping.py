@@ -81,9 +81,9 @@ def _label_order(record: MeasureRecord) -> tuple[bool, float]:
 
 
 def _short(record: MeasureRecord) -> MeasureRecord:
+    nothing = {"detail": "", "checked": None, "time": "", "seed": 0, "version": "", "took": None}
     seconds = (record.cost,) if record.ok else ()
-    record = replace(record, seconds=seconds, detail="", checked=None, time="", raced=False)
-    return replace(record, seed=0, version="", took=None)
+    return replace(record, seconds=seconds, raced=False, **nothing)
 
 
 def write_records(path: Path, records: Sequence[MeasureRecord]) -> None:

@@ -98,12 +98,12 @@ class Workers:
         """Processes that were replaced so far."""
         return sum(w.restarts for w in self.all)
 
-    def start(self) -> None:
-        """Starts the processes and waits until they run, as the first request would."""
+    def start(self) -> list[int | None]:
+        """Starts the processes and returns their numbers, which are known when they run: the first
+        request would wait for it."""
         for worker in self.all:
             worker.start()
-        for worker in self.all:
-            assert worker.pid is not None  # which is known when it runs
+        return [worker.pid for worker in self.all]
 
     def close(self) -> None:
         """Ends the processes. They start again at the next request."""

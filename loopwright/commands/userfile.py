@@ -282,9 +282,7 @@ def _from_annotations(plain: Callable[..., Any]) -> dict[str, Any]:
     """Returns the specs among the annotations of parameters."""
     try:
         parameters = inspect.signature(plain, eval_str=True).parameters
-    except (
-        Exception
-    ):  # an annotation in quotes is any text of the user's, and need not have a value
+    except Exception:  # text in quotes is the user's, and need not have a value
         parameters = inspect.signature(plain).parameters
     annotations = {name: parameter.annotation for name, parameter in parameters.items()}
     return {name: value for name, value in annotations.items() if isinstance(value, Spec)}

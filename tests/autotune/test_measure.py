@@ -159,8 +159,7 @@ def test_workers_end_with_their_tuner() -> None:
 
 def test_workers_that_were_started_run() -> None:
     with Workers(1, planted.SETTINGS) as workers:
-        workers.start()
-        for pid in [w.pid for w in workers.all]:
+        for pid in workers.start():
             assert pid
             os.kill(pid, 0)
 

@@ -14,13 +14,10 @@ from loopwright.torch_model import backend  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of dynamo about its own parts
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    torch._dynamo.reset()
-    torch.manual_seed(0)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # of dynamo about its own parts
+    pytest.mark.usefixtures("fresh_dynamo"),
+]
 
 
 def check(function: Callable[..., Any], *args: Any, tolerance: float = 1e-5) -> None:
