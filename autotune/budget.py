@@ -14,8 +14,6 @@ from dataclasses import field
 
 from ..ir.dataclass import dataclass
 
-__all__ = ["Budget", "BudgetClock", "parse_budget"]
-
 _UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TRIALS = ("trials", "trial", "t")
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")

@@ -22,8 +22,6 @@ import numpy.typing as npt
 
 from ..ir.dataclass import dataclass
 
-__all__ = ["COMPARISON", "ComparisonSettings", "Verdict", "compare"]
-
 _Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
 

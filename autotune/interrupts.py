@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["terminable"]
-
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["Throttle", "lower_priority", "processor_seconds", "seconds_of", "yield_to_others"]
-
 _LOWEST_NICE = 19
 
 

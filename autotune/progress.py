@@ -16,18 +16,6 @@ from .budget import BudgetClock
 if TYPE_CHECKING:
     from .task import Task
 
-__all__ = [
-    "Live",
-    "Lines",
-    "Progress",
-    "Silent",
-    "Tuned",
-    "format_seconds",
-    "format_time",
-    "make_progress",
-    "table_lines",
-]
-
 _LINE_EVERY = 5.0
 """Seconds between two plain lines: frequent enough to show activity, rare enough for a file."""
 _LIVE_EVERY = 0.1

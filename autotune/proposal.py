@@ -7,8 +7,6 @@ import numpy as np
 from .protocols import Population, SearchSpace
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["proposal"]
-
 
 def proposal(
     space: SearchSpace, rng: np.random.Generator, settings: TuneSettings = DEFAULT_SETTINGS

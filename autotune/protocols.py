@@ -15,19 +15,6 @@ import numpy.typing as npt
 from ..ir.dataclass import dataclass
 from .log.record import MeasureRecord, schedule_key
 
-__all__ = [
-    "BoolArray",
-    "Candidate",
-    "CostModel",
-    "FloatArray",
-    "Knob",
-    "Measurer",
-    "Population",
-    "ScheduleLike",
-    "Score",
-    "SearchSpace",
-]
-
 Population: TypeAlias = npt.NDArray[np.int32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]

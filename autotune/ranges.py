@@ -21,25 +21,6 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.steps import Schedule, Step
 from .space.analysis import prim_bytes, prim_flops
 
-__all__ = [
-    "POINTS",
-    "AtPoint",
-    "Point",
-    "Weights",
-    "checked_points",
-    "decided_by",
-    "evenly_weighted",
-    "fitted",
-    "in_range",
-    "is_single",
-    "point_of",
-    "points",
-    "specialised",
-    "typical_bytes",
-    "typical_point",
-    "value_at",
-]
-
 Point: TypeAlias = Mapping[str, int]
 """A value of each of a PrimFunc's sizes, by name."""
 Weights: TypeAlias = Sequence[tuple[Point, float]]

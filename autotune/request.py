@@ -13,8 +13,6 @@ from .progress import Progress
 from .protocols import CostModel
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["TuneRequest"]
-
 QUICK: Mapping[str, Any] = MappingProxyType(
     {"leaders": 3, "leader_rounds": 5, "race_seconds": 0.05, "other_cache_rounds": 0}
 )

@@ -33,14 +33,6 @@ from .space.rules.user import rules
 from .space.space import ScheduleSpace, default_variant
 from .workload import as_lists, workload_of
 
-__all__ = [
-    "SELECTION",
-    "Chosen",
-    "Origin",
-    "candidates",
-    "choose_schedule",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:

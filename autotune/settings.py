@@ -7,9 +7,6 @@ from typing import Any
 from ..ir.dataclass import dataclass
 from .comparison import COMPARISON, ComparisonSettings
 
-__all__ = ["DEFAULT_SETTINGS", "TuneSettings"]
-
-
 _BOOSTER: tuple[tuple[str, Any], ...] = (
     # Chosen by measuring: docs/measurements.md. Regression on ranks within the task.
     ("objective", "reg:squarederror"),

@@ -29,8 +29,6 @@ from .log.record import MeasureRecord, TargetKey, hash_at
 from .ranges import Point, decided_by, fitted, in_range, is_single, specialised, value_at
 from .workload import as_lists
 
-__all__ = ["CASES", "FromLogs", "cases_from_logs", "learnt_cases", "threshold"]
-
 Key = TypeVar("Key", bound=Hashable)
 
 

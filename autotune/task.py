@@ -14,8 +14,6 @@ from ..ir.schedule.steps import Schedule
 from .log.record import TargetKey, Workload, schedule_key, target_key
 from .protocols import Population, SearchSpace
 
-__all__ = ["Task", "feature_count", "unnamed_sketch"]
-
 
 def _parse_schedule(data: Any) -> Schedule:
     return Schedule.from_json(list(data))

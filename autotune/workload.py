@@ -10,8 +10,6 @@ from ..ir.loop.workload import workload_hash, workload_text
 from .log.record import Workload, hash_at
 from .ranges import specialised
 
-__all__ = ["as_lists", "kernel_symbol", "workload_at", "workload_of"]
-
 
 def workload_of(prim: PrimFunc) -> Workload:
     """Returns the workload of a kernel as records name it.

@@ -45,8 +45,6 @@ MOST_FRAME_BYTES = 1024
 """Bytes of scratch memory up to which inlined code has it in the frame of the entry: a recursive
 function has it at every depth."""
 
-__all__ = ["POLL_TEXT", "BodyWriter", "Interface", "Meter"]
-
 CACHE_LINE = 64
 
 CALL_NANOSECONDS = 10

@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["Contention"]
-
 
 class Contention:
     """Within it others are watched; ``share`` is afterwards how much of our cores they had.

@@ -15,8 +15,6 @@ from functools import cache
 from ..ir.dataclass import dataclass
 from .target import Target
 
-__all__ = ["Core", "core_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Core:

@@ -43,8 +43,6 @@ from .runtime.status import POLL_NANOSECONDS
 from .size_text import INTRINSICS, sizes_text
 from .update_entry import update_arena, update_text
 
-__all__ = ["ENTRY", "EntryWriter", "arena_bytes", "entry_text", "sizes_of_call"]
-
 ENTRY = "lw.entry"
 """The symbol of every entry."""
 

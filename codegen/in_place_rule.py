@@ -26,8 +26,6 @@ from ..ir.program.in_place import InPlaceRule
 from ..ir.program.nodes import Call
 from ..ir.program.updates import ElementsRead
 
-__all__ = ["elements_read", "in_place_rule", "may_share"]
-
 
 def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
     """Returns the rule for ``optimise``: kernels by name, operands being parameters and then

@@ -17,8 +17,6 @@ from ..ir.program.analysis import calls, each_scope, has_control_flow, map_calls
 from ..ir.program.nodes import Call, Program
 from .module_text import KernelText, SizedKernel
 
-__all__ = ["Inlined", "expected_costs", "inline_small_kernels", "inlined_lines"]
-
 MOST_STORES = 64
 """Stores that an inlined kernel executes at most: from there on the call costs little beside it."""
 

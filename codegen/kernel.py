@@ -31,15 +31,6 @@ from .module_text import ModuleText
 from .target import Target
 from .variants import Choice, variants_of
 
-__all__ = [
-    "Kernel",
-    "compile_kernel",
-    "compile_nest",
-    "parameter_places",
-    "prepare_operands",
-    "stored_kernel",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Kernel:

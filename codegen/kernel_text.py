@@ -13,8 +13,6 @@ from .emit.writer import FunctionWriter, Value
 from .target import Target
 from .variants import Choice, Variant
 
-__all__ = ["ALIGN", "KernelModule", "packed_entry", "workspace_bytes"]
-
 ALIGN = 64  # bytes; where buffers in the workspace start
 
 

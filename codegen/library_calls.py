@@ -20,8 +20,6 @@ from ..ir.program.nodes import Library, Program
 from .runtime import library_site
 from .runtime.buffers import ArraySpec
 
-__all__ = ["LibraryCall", "library_calls", "linked_sites", "site_symbols"]
-
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:

@@ -28,8 +28,6 @@ from ..ir.loop.stride import stride_along
 from ..ir.schedule.limits import LIMITS, buffer_bytes
 from .target import Target
 
-__all__ = ["check_limits", "check_text", "text_limit"]
-
 LOOP = 12
 """Instructions that a loop counts as: each has basic blocks of its own, which cost LLVM time."""
 

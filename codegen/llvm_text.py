@@ -7,8 +7,6 @@ from functools import cache
 
 from ..ir.dtype import LLVM_TYPES
 
-__all__ = ["float_literal", "overload", "rounded"]
-
 
 def rounded(value: float, type: str) -> float:
     """``value`` as a float type of LLVM holds it."""

@@ -24,14 +24,6 @@ from .llvm.settings import cache_folder
 from .probes import Floats, Probes, aligned_buffer
 from .target import Target
 
-__all__ = [
-    "LEVELS",
-    "MachineModel",
-    "estimated_machine",
-    "known_machine",
-    "measured_machine",
-]
-
 VERSION = 2  # of the cached file: older ones are measured again
 LEVELS = ("l1", "l2", "l3", "dram")
 

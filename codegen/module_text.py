@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from ..ir.loop.nest import Nest
 
-__all__ = ["KernelText", "ModuleText", "NestKernel", "SizedKernel"]
-
 
 class ModuleText:
     """Equal ``identity`` means equal text.

@@ -24,8 +24,6 @@ from .module_text import ModuleText
 from .runtime import pool
 from .target import Target
 
-__all__ = ["begin_object", "code_hash", "loaded_code", "object_code", "remember_object"]
-
 KEPT_OBJECTS = 4096
 """Object files remembered; the one not used for the longest time goes first (a few KB each)."""
 

@@ -17,8 +17,6 @@ from .runtime import pool
 from .runtime.buffers import aligned_bytes
 from .target import Target
 
-__all__ = ["aligned", "call_kernel", "run_kernel"]
-
 GARBAGE = 0x7B  # of fresh memory: 1.3e36 as a float32, -1.6e286 or so as a float64
 
 

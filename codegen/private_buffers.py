@@ -8,8 +8,6 @@ from ..ir.loop.nest import Alloc, Nest, statements
 from ..ir.schedule.limits import LIMITS, buffer_bytes
 from .target import Target
 
-__all__ = ["check_private_buffers"]
-
 SPILLED = 4
 """Register files that accumulators may take: beyond, every step loads and stores them."""
 

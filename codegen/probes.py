@@ -28,8 +28,6 @@ from .llvm.engine import compile_object
 from .llvm.link import LoadedObject, load_object
 from .target import Target
 
-__all__ = ["Floats", "Probes", "aligned_buffer", "probe_module"]
-
 Floats: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.float32]]"
 
 _UNROLL = 4  # vectors per array and step of the triad

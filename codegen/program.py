@@ -29,15 +29,6 @@ from .size_text import SIZES
 from .target import Target
 from .update_entry import UPDATE_ENTRY
 
-__all__ = [
-    "CompiledProgram",
-    "KernelText",
-    "called_symbols",
-    "compile_program",
-    "link_program",
-    "program_entry",
-]
-
 
 @dataclass(frozen=True)
 class CompiledProgram:

@@ -59,15 +59,6 @@ from ..ir.window import Window
 from .parallel_map import parallel_map
 from .runtime.buffers import aligned_array
 
-__all__ = [
-    "KernelInterface",
-    "NewValue",
-    "OperandInterface",
-    "is_view",
-    "laid_out",
-    "program_from_module",
-]
-
 LARGE_BYTES = 1 << 18
 """Bytes of a constant from which on it takes longer to lay it out than to ask a thread for it."""
 

@@ -11,8 +11,6 @@ from ..ir.dims import typical
 from ..ir.program.analysis import Place, places, scopes, walk
 from ..ir.program.nodes import Alloc, Call, For, Instr, Program, While, nested_bodies
 
-__all__ = ["bytes_between_uses", "expected_calls", "reuse_distances"]
-
 
 def reuse_distances(program: Program) -> list[list[int]]:
     """Returns a distance in bytes for each call of the program and each of its operands, in the

@@ -14,8 +14,6 @@ from ..ir.dataclass import dataclass
 from .machine import MachineModel
 from .traffic import LEVELS, Traffic
 
-__all__ = ["COMPUTE", "Roof", "Work"]
-
 COMPUTE = "compute"
 
 

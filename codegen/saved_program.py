@@ -50,8 +50,6 @@ from .runtime.executable import Executable
 from .size_text import SIZES
 from .target import FEATURES, ISA_LEVELS, Target
 
-__all__ = ["FileSizes", "SavedProgram", "load_program", "save_program", "written_size"]
-
 MAGIC = b"LWPROG3\n"
 START = len(MAGIC) + 8 + 32
 """Bytes before the head."""

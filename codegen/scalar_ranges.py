@@ -44,8 +44,6 @@ from ..ir.program.nodes import (
 )
 from .module_text import KernelText, NestKernel
 
-__all__ = ["bound_scalars"]
-
 MOST_NESTED_LOOPS = 4
 """Loops in each other up to which they are analysed: each executes its body six times."""
 

@@ -19,8 +19,6 @@ from ..ir.program.analysis import largest, size_table
 from ..ir.program.nodes import Program
 from ..ir.size_table import ADDRESSABLE_BYTES, axis_name
 
-__all__ = ["INTRINSICS", "SIZES", "SizeWriter", "sizes_text"]
-
 SIZES = "lw.sizes"
 """The symbol of the function."""
 

@@ -19,8 +19,6 @@ from __future__ import annotations
 from ..ir.dtype import DType
 from .target import Target
 
-__all__ = ["sort_symbol", "sort_text"]
-
 ROWS = (1, 2, 4, 8, 16)
 """Registers that networks sort; half of the target's at most."""
 UNROLLED = 4

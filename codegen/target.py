@@ -15,8 +15,6 @@ from pathlib import Path
 from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightValueError
 
-__all__ = ["CACHE_LINE", "FEATURES", "ISA_LEVELS", "IsaLevel", "Target", "allow_tiles"]
-
 CACHE_LINE = 64  # bytes, on every x86-64
 
 # Linux on x86-64: the call that asks for the state of the tile registers.

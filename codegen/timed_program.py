@@ -37,16 +37,6 @@ from .runtime import pool
 from .runtime.executable import Executable
 from .target import Target
 
-__all__ = [
-    "MOST_EVENTS",
-    "MOST_PARTS",
-    "Loop",
-    "Recording",
-    "TimedProgram",
-    "Times",
-    "timed_program",
-]
-
 MOST_PARTS = 1 << 14
 """Parts of parallel loops that a recording keeps; later ones are left out."""
 

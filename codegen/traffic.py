@@ -33,8 +33,6 @@ from ..ir.loop.nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Stmt, Sto
 from ..ir.loop.prim import Buffer
 from .target import CACHE_LINE, Target
 
-__all__ = ["LEVELS", "Traffic", "traffic_of"]
-
 LEVELS = ("l1", "l2", "l3", "dram")
 """Sources and destinations of bytes: l1 is the traffic between registers and L1, and so on."""
 

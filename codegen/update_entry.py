@@ -15,8 +15,6 @@ from ..ir.program.verify import ARENA_ALIGNMENT
 from ..ir.window import Window, dense_offset
 from .size_text import SizeWriter
 
-__all__ = ["UPDATE_ENTRY", "update_arena", "update_text"]
-
 UPDATE_ENTRY = "lw.update"
 
 

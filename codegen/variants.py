@@ -20,8 +20,6 @@ from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.cases import Cases, on_one_thread
 from ..ir.schedule.steps import Schedule
 
-__all__ = ["Choice", "Variant", "variants_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Variant:

@@ -19,8 +19,6 @@ from dataclasses import MISSING, Field, FrozenInstanceError
 from types import FunctionType, MemberDescriptorType
 from typing import Any, TypeVar, dataclass_transform, overload
 
-__all__ = ["dataclass"]
-
 T = TypeVar("T")
 
 

@@ -14,9 +14,6 @@ import numpy as np
 
 from .dtype import Array
 
-__all__ = ["SHARED_BYTES", "derived", "interned"]
-
-
 SHARED_BYTES = 1 << 14
 """Smaller arrays are computed again: looking them up would take as long."""
 

@@ -41,8 +41,6 @@ from .dims import (
     terms_of,
 )
 
-__all__ = ["INFINITY", "Facts", "interval", "replace_atoms"]
-
 End: TypeAlias = int | float
 """An end of an interval: an integer, or an infinity."""
 

@@ -33,8 +33,6 @@ from .dims import (
 )
 from .inequalities import ONE, contradict
 
-__all__ = ["Fact", "prove"]
-
 Fact: TypeAlias = tuple[IntExpr, str, IntExpr]
 """``left relation right``; relations are ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=``."""
 

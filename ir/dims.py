@@ -24,38 +24,6 @@ from typing import TypeAlias
 from .dataclass import dataclass
 from .errors import SymbolicSizeError
 
-__all__ = [
-    "LARGEST_SIZE",
-    "Dim",
-    "FloorDiv",
-    "IntExpr",
-    "Max",
-    "Min",
-    "Mod",
-    "Symbol",
-    "as_int",
-    "atom_text",
-    "bounds",
-    "ceildiv",
-    "evaluate",
-    "floordiv",
-    "from_terms",
-    "int_max",
-    "int_min",
-    "linear",
-    "mod",
-    "of_atom",
-    "product",
-    "resolve",
-    "size",
-    "size_symbols",
-    "substitute",
-    "symbol",
-    "symbols",
-    "terms_of",
-    "typical",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Symbol:

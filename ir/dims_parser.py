@@ -14,8 +14,6 @@ import re
 from .dims import IntExpr, floordiv, int_max, int_min, mod, symbol
 from .errors import ParseError
 
-__all__ = ["parse_dim"]
-
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][\w.]*)|(//|[-+*%(),]))")
 
 

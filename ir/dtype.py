@@ -21,28 +21,6 @@ import numpy as np
 from .dataclass import dataclass
 from .errors import UnsupportedError
 
-__all__ = [
-    "Array",
-    "BOOL",
-    "COMPLEX128",
-    "COMPLEX64",
-    "DTYPES",
-    "FLOAT32",
-    "FLOAT64",
-    "INT8",
-    "INT32",
-    "INT64",
-    "LLVM_TYPES",
-    "UINT8",
-    "UINT64",
-    "DType",
-    "Kind",
-    "dtype_of",
-    "float_for",
-    "literal_dtypes",
-    "promote",
-]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 """An array of NumPy's, of any shape and dtype."""
 

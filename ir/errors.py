@@ -11,22 +11,6 @@ from typing import Any
 
 from .span import Span
 
-__all__ = [
-    "FrozenWarning",
-    "InternalError",
-    "LoopwrightAttributeError",
-    "LoopwrightError",
-    "LoopwrightIndexError",
-    "LoopwrightOverflowError",
-    "LoopwrightTypeError",
-    "LoopwrightValueError",
-    "RecompilationWarning",
-    "ParseError",
-    "ScheduleError",
-    "SymbolicSizeError",
-    "UnsupportedError",
-]
-
 
 class LoopwrightError(Exception):
     """Base of every error raised on purpose.

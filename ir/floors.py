@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-__all__ = ["FLOORS", "require"]
-
 FLOORS = {"numpy": (2, 0), "llvmlite": (0, 48), "xgboost": (2, 0), "tqdm": (4, 60)}
 """Versions as pyproject.toml has them for all Pythons."""
 

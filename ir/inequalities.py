@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeAlias
 
-__all__ = ["ONE", "Row", "contradict"]
-
 Row: TypeAlias = Mapping[Hashable, int]
 
 ONE = 1

@@ -27,8 +27,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from .dataclass import dataclass
 from .errors import LoopwrightError, LoopwrightValueError
 
-__all__ = ["LEVELS", "Instrument", "Language", "PassContext", "PassRun", "optional", "pass_name"]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -18,8 +18,6 @@ import threading
 import time
 from collections.abc import Iterator
 
-__all__ = ["progress", "report"]
-
 PATIENCE = 2.0
 """Seconds of work that nobody needs to be told about."""
 BETWEEN = 0.1

@@ -8,8 +8,6 @@ from typing import NoReturn
 from .errors import ParseError
 from .span import Span
 
-__all__ = ["Scanner"]
-
 _SPACE = re.compile(r"(?:\s+|/\*.*?\*/)*", re.DOTALL)
 _REMARK = re.compile(r"[ \t]*/\*(.*?)\*/")
 _OPEN, _CLOSE = "([{", ")]}"

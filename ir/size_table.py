@@ -26,8 +26,6 @@ from .dims import (
 from .errors import UnsupportedError
 from .span import Span
 
-__all__ = ["ADDRESSABLE_BYTES", "Misfit", "Shape", "SizeCheck", "SizeTable", "axis_name", "solve"]
-
 Shape: TypeAlias = tuple[IntExpr, ...]
 
 ADDRESSABLE_BYTES = 1 << 47

@@ -29,8 +29,6 @@ from typing import NamedTuple
 
 from .dtype import DType
 
-__all__ = ["Tolerance", "tolerance"]
-
 WALK_WIDTH = 6.0
 
 

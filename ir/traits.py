@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Flag, auto
 
-__all__ = ["Trait"]
-
 
 class Trait(Flag):
     """A fact about an operator that holds for all operands; without it, passes assume nothing.

@@ -7,8 +7,6 @@ from typing import TypeAlias
 from .dim_proofs import prove
 from .dims import IntExpr
 
-__all__ = ["Window", "dense_offset"]
-
 Window: TypeAlias = tuple[tuple[IntExpr, int, IntExpr], ...]
 """A slice of every axis: its begin, its step (at least 1) and its size."""
 

@@ -10,8 +10,6 @@ from .config import Config
 from .ir.pass_context import PassContext
 from .ready import Specialisation
 
-__all__ = ["announce", "dump_prefix", "pass_context"]
-
 
 def dump_prefix(name: str, config: Config) -> Path | None:
     """Returns the common prefix of the paths of a compile's dumped files; None if none are written.

@@ -8,8 +8,6 @@ from .autotune.budget import parse_budget
 from .ir.dataclass import dataclass
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
-__all__ = ["Background", "Tune", "tune_option"]
-
 
 @dataclass(frozen=True, slots=True)
 class Background:

@@ -12,8 +12,6 @@ import numpy as np
 from .ready import Specialisation
 from .tracer import Request, check, placements, to_array, write_back
 
-__all__ = ["ByMemory", "placed"]
-
 Quick: TypeAlias = Callable[..., list[Any] | None]
 Specialised: TypeAlias = Callable[[Request], Specialisation]
 

@@ -31,8 +31,6 @@ from .tracer.specs import DTypeSpec, Spec
 if TYPE_CHECKING:
     from .dynamic import Dynamic
 
-__all__ = ["CallSignature", "Copied"]
-
 T = TypeVar("T")
 
 MOST_ITERATIONS_UNROLLED = 64

@@ -34,8 +34,6 @@ from .commands.usage import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
 
-__all__ = ["main", "parser"]
-
 _DESCRIPTION = "Compile NumPy functions to machine code that is tuned for this machine."
 
 _EXAMPLES = """\

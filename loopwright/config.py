@@ -23,8 +23,6 @@ from .codegen.target import ISA_LEVELS
 from .ir.dataclass import dataclass
 from .ir.errors import LoopwrightValueError
 
-__all__ = ["Config", "describe", "variables"]
-
 PREFIX = "LOOPWRIGHT_"
 
 

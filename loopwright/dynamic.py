@@ -24,8 +24,6 @@ from .tracer import ArraySpec, Request, Traced
 from .tracer.sizes import GUARD
 from .tracer.specs import Spec, size_of
 
-__all__ = ["Axes", "Dynamic", "Option", "declared"]
-
 Axes: TypeAlias = Mapping[int, IntExpr]
 Option: TypeAlias = "Mapping[str | int, Any] | bool | str"
 

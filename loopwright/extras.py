@@ -19,8 +19,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["extra"]
-
 _ENTRIES = {
     "background": (".background.tuning", "BackgroundTuning"),
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),

@@ -17,8 +17,6 @@ from .extras import extra
 from .ir.errors import InternalError, LoopwrightError, ScheduleError
 from .ir.graph.nodes import Module
 
-__all__ = ["is_internal", "with_repro"]
-
 SECONDS = 5.0
 """Seconds that a user waits for a program to be minimised."""
 

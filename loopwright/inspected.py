@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .inspect.memory import Memory
     from .inspect.profile import Profile
 
-__all__ = ["Inspected"]
-
 T = TypeVar("T")
 
 

@@ -33,8 +33,6 @@ from .ir.loop.workload import workload_text
 from .ir.schedule.cases import Cases
 from .ir.schedule.steps import Schedule
 
-__all__ = ["begin_kernel", "checked_kernels", "remember_kernel"]
-
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
 FOREIGN = frozenset(Origin) - {Origin.RULES}
 """Origins of schedules whose code is checked before it is used for the first time."""

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
-__all__ = ["log", "log_in_force"]
-
 _LOG: ContextVar[Path | None] = ContextVar("loopwright_log", default=None)
 _WARNED: set[tuple[str, Path]] = set()  # of links that lead nowhere: they may yet be made
 

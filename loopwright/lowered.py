@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .inspect.profile import Profile
     from .ir.graph.nodes import Module
 
-__all__ = ["Compiled", "Lowered"]
-
 
 class Lowered:
     """Code for one kind of arguments: readable at every level, and callable.

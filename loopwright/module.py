@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from .inspect.memory import Memory
     from .inspect.profile import Profile
 
-__all__ = ["CompiledModule", "build", "parse"]
-
 
 def parse(
     text: str, *, constants: Mapping[str, Array] | None = None, file: str = "<text>"

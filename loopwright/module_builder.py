@@ -19,8 +19,6 @@ from .ir.schedule.steps import Schedule, Step
 from .tracer import DTypeSpec, Spec
 from .user_errors import for_user
 
-__all__ = ["ModuleBuilder"]
-
 
 class ModuleBuilder(Builder):
     """Builds the function ``main`` of a module call by call, and holds the functions it calls.

@@ -13,8 +13,6 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from .tracer.frontends.onnx import Constants, Shapes, Source
 
-__all__ = ["from_onnx", "imported", "input_names"]
-
 
 def from_onnx(
     model: Source,

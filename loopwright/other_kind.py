@@ -9,8 +9,6 @@ from .ir.errors import LoopwrightTypeError
 from .tracer import ArraySpec, Request, Traced
 from .tracer.arguments import LeafSpec
 
-__all__ = ["is_instance", "refuse_other_kind"]
-
 
 def refuse_other_kind(traced: Traced, given: Request) -> None:
     """Raises LoopwrightTypeError if arguments are of another kind than those of a trace.

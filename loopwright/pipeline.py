@@ -65,24 +65,6 @@ from .ir.schedule.steps import Schedule
 from .kernels import begin_kernel, checked_kernels
 from .precision import Precision, error_growth
 
-__all__ = [
-    "LEVELS",
-    "Array",
-    "Built",
-    "KernelMemo",
-    "Parts",
-    "Source",
-    "build",
-    "called_kernels",
-    "kernels_of",
-    "known_operands",
-    "logged_choices",
-    "lower_module",
-    "preferences_of",
-    "rebuilt",
-    "session_log",
-]
-
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
 

@@ -6,8 +6,6 @@ from typing import TypeAlias
 
 from .ir.errors import LoopwrightValueError
 
-__all__ = ["PRECISIONS", "Precision", "error_growth"]
-
 Precision: TypeAlias = str | float
 
 PRECISIONS = {"strict": 1.0, "standard": 16.0}

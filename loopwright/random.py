@@ -41,27 +41,6 @@ from .tracer import random_composed as composed
 from .tracer.proxy import run
 from .tracer.trace import active
 
-__all__ = [
-    "bernoulli",
-    "beta",
-    "bits",
-    "categorical",
-    "choice",
-    "dirichlet",
-    "exponential",
-    "fold_in",
-    "gamma",
-    "gumbel",
-    "integers",
-    "key",
-    "laplace",
-    "normal",
-    "permutation",
-    "poisson",
-    "split",
-    "uniform",
-]
-
 _COMPILED: dict[Any, CompiledFunction] = {}
 
 

@@ -15,8 +15,6 @@ from .tracer import Request, Traced, Watch, to_array
 if TYPE_CHECKING:
     from . import pipeline
 
-__all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation"]
-
 
 class Run(Protocol):
     """Makes whole calls, and offers a quick way to make them; see ``by_memory.py``."""

@@ -16,8 +16,6 @@ from .tracer import ArraySpec, Request
 from .tracer.arguments import LeafSpec, Static
 from .tracer.spans import user_frame
 
-__all__ = ["is_first_symbolic", "reason_for", "warn_of_storm"]
-
 STORM = 16
 """Kinds of calls for which a function is compiled before that is called a storm."""
 

@@ -21,9 +21,6 @@ from .ir.graph.weights import map_constants, without_weights
 from .pipeline import Built
 from .ready import Specialisation
 
-__all__ = ["forget_pages", "give_back", "kept", "released", "restored"]
-
-
 TRIMMED_BYTES = 1 << 24
 """Bytes of packed constants from which on memory that a compile freed is given back."""
 

@@ -9,8 +9,6 @@ import numpy
 
 from .ir.floors import require
 
-__all__ = ["loaded"]
-
 for _package in (numpy, llvmlite):
     require(_package)
 

@@ -35,8 +35,6 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from .pipeline import Built
 
-__all__ = ["SavedFunction", "load", "save"]
-
 _CONTAINERS: dict[str, type] = {
     "tuple": tuple,
     "list": list,

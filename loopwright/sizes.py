@@ -36,15 +36,6 @@ from .tracer.arguments import LeafSpec
 from .tracer.sizes import GUARD
 from .tracer.spans import caret_lines
 
-__all__ = [
-    "refuse_unmet",
-    "request_sizes",
-    "solve",
-    "unified",
-    "unmet",
-    "with_shapes",
-]
-
 
 def with_shapes(request: Request, shapes: Mapping[int, tuple[IntExpr, ...]]) -> Request:
     """Returns a request with other shapes for some of its leaves, given by their position."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["bytes_text", "rate_text", "seconds_text", "shortened", "table"]
-
 
 def seconds_text(seconds: float | None) -> str:
     """Returns a duration with three digits and a unit that fits.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .codegen.runtime.pool_text import MAX_THREADS
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
-__all__ = ["check_threads"]
-
 
 def check_threads(count: object) -> None:
     """Raises an error unless ``count`` is a number of threads, or None for the default."""

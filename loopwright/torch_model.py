@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .inspect.explain import Explanation
     from .tracer.frontends.torch.exported import Exported
 
-__all__ = ["TorchModule", "backend", "from_torch"]
-
 
 def from_torch(
     model: Any,

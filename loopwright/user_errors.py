@@ -8,8 +8,6 @@ from .config import Config
 from .ir.errors import InternalError, LoopwrightError
 from .tracer import cut_traceback, is_ours, located
 
-__all__ = ["for_user"]
-
 
 def for_user(error: Exception) -> Exception:
     """Returns ``error`` with only the user's frames in its traceback, unless all are asked for.

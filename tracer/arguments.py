@@ -32,23 +32,6 @@ from .proxy import Proxy
 from .pytree import Items, Structure, children_of, flatten, leaves_within, paths
 from .specs import DTypeSpec, Spec
 
-__all__ = [
-    "Arguments",
-    "ArraySpec",
-    "Placement",
-    "Request",
-    "Static",
-    "any_traced",
-    "bind",
-    "foreign_array",
-    "quick_key",
-    "shares_its_memory",
-    "signature_of",
-    "to_array",
-    "valued_names",
-    "without_iterators",
-]
-
 _STATIC_TYPES = (
     bool,
     str,

@@ -20,8 +20,6 @@ from .proxy import Proxy
 from .reductions import Axis, axes_of, normalise_axis
 from .shaping import broadcast_to, flattened, moveaxis, reshape
 
-__all__ = ["windows"]
-
 
 def _column(values: Proxy, axis: int, rank: int) -> Proxy:
     """A vector along an axis of an array of ``rank`` axes."""

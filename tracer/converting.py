@@ -22,8 +22,6 @@ from .proxy import Proxy
 from .shaping import broadcast_shapes, broadcast_to, flattened, reshape
 from .sizes import Size
 
-__all__ = ["CONVERTERS", "SUBSCRIPTED", "has_traced", "joined_by", "vectorized"]
-
 
 def has_traced(values: Any) -> bool:
     """True if there is a traced array or size among ``values``, or in lists, tuples and dicts of

@@ -22,23 +22,6 @@ from .proxy import Proxy, is_number, run
 from .shaping import broadcast_shapes, broadcast_to, moveaxis, shape_argument, size
 from .trace import active
 
-__all__ = [
-    "arange",
-    "asarray",
-    "empty",
-    "eye",
-    "full",
-    "identity",
-    "linspace",
-    "number",
-    "ones",
-    "tri",
-    "tril_indices",
-    "triu_indices",
-    "while_tracing",
-    "zeros",
-]
-
 
 def while_tracing(
     function: Callable[..., Proxy | tuple[Proxy, ...]], otherwise: Callable[..., Any]

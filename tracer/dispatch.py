@@ -8,23 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = [
-    "BY_ELEMENT",
-    "FUNCTIONS",
-    "IN_C_ORDER",
-    "LATE",
-    "METHODS",
-    "UFUNCS",
-    "UNSET",
-    "VIEWS",
-    "by_element",
-    "implementation_of",
-    "implements",
-    "in_c_order",
-    "method",
-    "views",
-]
-
 Implementation = Callable[..., Any]
 F = TypeVar("F", bound=Implementation)
 

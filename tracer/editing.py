@@ -21,8 +21,6 @@ from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, flattened, listed, moveaxis, reshape
 from .writing import writable
 
-__all__ = ["chosen", "counted", "part"]
-
 _PIECES = 8
 """Slices of an array that are joined; more of them are taken element by element."""
 

@@ -23,8 +23,6 @@ from .emitting import (
 from .proxy import Proxy, is_number
 from .trace import active
 
-__all__ = ["cast", "full_like", "where"]
-
 
 def cast(x: Any, dtype: Any) -> Proxy:
     """``x`` with elements of ``dtype``."""

@@ -35,23 +35,6 @@ from .storage import (
 )
 from .trace import Trace, active
 
-__all__ = [
-    "call_library",
-    "common",
-    "common_dtype",
-    "common_strong",
-    "copied",
-    "dtype_argument",
-    "emit",
-    "emit_many",
-    "lift",
-    "one_array",
-    "promoted",
-    "read_only_view",
-    "to_float",
-    "ufunc_dtypes",
-]
-
 
 def lift(value: Any, dtype: DType | None = None) -> Proxy:
     """``value`` as a proxy of the running trace, cast to ``dtype`` if one is given.

@@ -20,8 +20,6 @@ from .proxy import Proxy
 from .pytree import flatten, paths, unflatten
 from .writing import OUTPUT, write
 
-__all__ = ["Donating", "Ending", "WrittenInto"]
-
 
 class Ending(Protocol):
     """Takes a call's arguments by parameter and the function's result; gives what is returned.

@@ -15,8 +15,6 @@ from ..ir.graph.types import TensorType
 from .spans import caret_lines, operand_texts, segment, user_frame
 from .trace import Trace
 
-__all__ = ["Operand", "cut_traceback", "explain", "is_ours", "locate", "suggest"]
-
 
 @dataclass(frozen=True, slots=True)
 class Operand:

@@ -19,8 +19,6 @@ from .emitting import call_library, lift
 from .proxy import Proxy, run
 from .specs import DTypeSpec, Spec
 
-__all__ = ["Extern", "extern"]
-
 Function: TypeAlias = Callable[..., Any]
 Results: TypeAlias = Any
 """A spec, a tuple of them, or a function that makes these of the specs of the operands."""

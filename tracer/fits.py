@@ -25,8 +25,6 @@ from ..ir.graph.nodes import Atom
 from ..ir.span import Span
 from .spans import caret_lines
 
-__all__ = ["Bounds", "Fits", "Numbers"]
-
 Number: TypeAlias = Callable[[Sequence[Any]], Any]
 """Computes in Python the value of a traced number from the operands of a call."""
 

@@ -27,8 +27,6 @@ from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import FrozenWarning, LoopwrightValueError
 
-__all__ = ["Borrowed", "Draws", "Watch", "fingerprint", "functions_of", "names_read"]
-
 SAMPLED = 64
 """Elements of a captured array that are compared: an update of weights changes most of them."""
 

@@ -27,8 +27,6 @@ from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .storage import View
 
-__all__ = ["basic_view", "expanded", "is_element", "mask_of", "masked_part", "place_of", "take"]
-
 
 @method("__getitem__")
 @views

@@ -18,8 +18,6 @@ from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 from .shaping import moveaxis, reshape, transpose
 
-__all__ = ["largest", "norm"]
-
 
 @implements(np.matmul)
 def _matmul(x1: Any, x2: Any, /, *, dtype: Any = None, **options: Any) -> Proxy:

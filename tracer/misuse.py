@@ -26,35 +26,6 @@ from ..ir.errors import (
 from .dispatch import METHODS
 from .spans import instruction, operand_texts, previous_instruction, segment, span_of, user_frame
 
-__all__ = [
-    "FUNCTION_REWRITES",
-    "METHOD_REWRITES",
-    "array_needed",
-    "attribute_missing",
-    "branch",
-    "captured_write",
-    "hashed",
-    "index_of",
-    "is_augmented",
-    "is_plain",
-    "is_received",
-    "is_stored",
-    "iteration",
-    "leaked",
-    "mask_index",
-    "mask_shape",
-    "misspelt",
-    "not_rounded",
-    "number_needed",
-    "out_argument",
-    "refuse_subclass",
-    "shape_assigned",
-    "size_needed",
-    "spelled_out",
-    "unknown_function",
-    "unsupported_dtype",
-]
-
 
 def _text() -> str:
     frame = user_frame()

@@ -16,8 +16,6 @@ from ..ir.graph.nodes import Atom, Binding, Call, Var
 from ..ir.graph.types import TensorType
 from .spans import user_frame
 
-__all__ = ["Needs", "ValuesNeeded"]
-
 
 class ValuesNeeded(Exception):
     """Tracing needs the values of some leaves of the arguments, or of symbolic ``sizes``; without

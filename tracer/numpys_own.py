@@ -44,8 +44,6 @@ from .proxy import run
 from .sizes import has_sizes
 from .trace import active
 
-__all__ = ["replaced"]
-
 _lock = threading.Lock()
 _depth = 0
 

@@ -16,8 +16,6 @@ from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import reshape
 
-__all__ = ["searchsorted"]
-
 
 def _scan(name: str) -> Callable[..., Proxy]:
     """A cumulative sum or product: dtypes as of the sum or product of all elements."""

@@ -18,8 +18,6 @@ from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import broadcast_to, flattened, listed
 
-__all__ = ["as_strided"]
-
 _OPTIONS = {
     **dict.fromkeys(("maximum", "mean", "median", "minimum"), "stat_length"),
     **dict.fromkeys(("reflect", "symmetric"), "reflect_type"),

@@ -23,18 +23,6 @@ from .misuse import refuse_subclass, unsupported_dtype
 from .proxy import Proxy, complete, is_number, run
 from .trace import active
 
-__all__ = [
-    "Axes",
-    "DTypeLike",
-    "Ints",
-    "Names",
-    "Numbers",
-    "Pair",
-    "Widths",
-    "by_numpy",
-    "checked",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 Pair = int | Sequence[int]

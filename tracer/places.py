@@ -26,17 +26,6 @@ from ..ir.graph.types import TensorType
 from ..ir.ops.rules import broadcast_shapes
 from .slices import Region
 
-__all__ = [
-    "Definition",
-    "Place",
-    "PlaceUpdate",
-    "Window",
-    "as_dim",
-    "read_place",
-    "shape_of",
-    "write_place",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Window:

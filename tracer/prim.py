@@ -41,8 +41,6 @@ from .proxy import Proxy, run
 from .specs import DTypeSpec, Spec
 from .trace import active
 
-__all__ = ["Operand", "Prim", "Scalar", "prim", "reduction", "tensor_map"]
-
 Size: TypeAlias = "IntExpr | Scalar"
 Element: TypeAlias = "Callable[..., Scalar | float | int]"
 

@@ -17,8 +17,6 @@ from ..ir.loop.prim import Stage
 from .emitting import emit, lift
 from .proxy import Proxy
 
-__all__ = ["as_operators"]
-
 
 def as_operators(
     stage: Stage, values: Mapping[str, Proxy], sizes: Mapping[str, IntExpr]

@@ -32,17 +32,6 @@ from .spans import caret_lines, span_of, user_frame
 from .storage import Kind, Storage, Strides, View, dense, elementwise_strides
 from .trace import Trace, active
 
-__all__ = [
-    "Proxy",
-    "WeakType",
-    "complete",
-    "fail_leaked",
-    "is_array",
-    "is_number",
-    "need_value",
-    "run",
-]
-
 WeakType: TypeAlias = type[bool] | type[int] | type[float] | type[complex]
 
 

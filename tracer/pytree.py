@@ -33,25 +33,6 @@ import numpy as np
 from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
-__all__ = [
-    "LEAF",
-    "OBJECT",
-    "Items",
-    "Leaf",
-    "Node",
-    "Structure",
-    "children_of",
-    "flatten",
-    "is_inside",
-    "kind_of",
-    "leaves_within",
-    "paths",
-    "register",
-    "register_leaf",
-    "slots_of",
-    "unflatten",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:

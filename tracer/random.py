@@ -15,21 +15,6 @@ from .emitting import dtype_argument, emit, lift
 from .proxy import Proxy
 from .shaping import broadcast_shapes, reshape, shape_argument
 
-__all__ = [
-    "TRACED",
-    "bernoulli",
-    "bits",
-    "exponential",
-    "fold_in",
-    "integers",
-    "integers_between",
-    "normal",
-    "seeded",
-    "shape_of",
-    "split",
-    "uniform",
-]
-
 UINT32 = DTYPES["uint32"]
 _SAMPLES, _SPLIT, _FOLD = range(3)
 """Streams of a key: what is drawn, keys made by ``split``, keys made by ``fold_in``."""

@@ -19,18 +19,6 @@ from .random import bits, exponential, fold_in, integers, split, uniform
 from .random import normal as normal_numbers
 from .random import shape_of as _shape
 
-__all__ = [
-    "beta",
-    "categorical",
-    "choice",
-    "dirichlet",
-    "gamma",
-    "gumbel",
-    "laplace",
-    "permutation",
-    "poisson",
-]
-
 
 def gumbel(key: Any, *, shape: Any, dtype: Any) -> Any:
     """Returns numbers of the standard Gumbel distribution: -log of exponential numbers."""

@@ -31,8 +31,6 @@ from .proxy import Proxy, run
 from .sizes import has_sizes
 from .trace import active
 
-__all__ = ["available", "receiving"]
-
 _MP_SUBSCRIPT = 5  # of the stable ABI's PyType_GetSlot
 _AS_MAPPING = 11  # pointers from tp_name to tp_as_mapping in PyTypeObject
 

@@ -16,8 +16,6 @@ from .elementwise import where as where_
 from .emitting import dtype_argument, emit, lift
 from .proxy import Proxy
 
-__all__ = ["Axis", "axes_of", "float_operand", "normalise_axis"]
-
 Axis = int | Sequence[int] | None
 
 

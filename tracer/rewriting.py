@@ -24,8 +24,6 @@ from dataclasses import replace
 from ..ir.dataclass import dataclass
 from .rewriting_expressions import Aliases, Expressions, loads
 
-__all__ = ["Aliases", "Rewritten", "rewritten"]
-
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
 _OWN_NAMES = (
     ast.FunctionDef,

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from ..ir.dataclass import dataclass
 
-__all__ = ["Aliases", "Expressions", "loads"]
-
 
 @dataclass(frozen=True, slots=True)
 class Aliases:

@@ -15,8 +15,6 @@ from ..ir.graph.builder import Builder
 from ..ir.graph.nodes import Atom, Expr, Var
 from ..ir.graph.types import Type
 
-__all__ = ["Scope", "Storage"]
-
 
 class Storage(Protocol):
     """The memory of an array, as ``storage.py`` has it."""

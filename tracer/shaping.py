@@ -17,21 +17,6 @@ from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 from .storage import dense
 
-__all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_shapes",
-    "broadcast_to",
-    "flattened",
-    "listed",
-    "moveaxis",
-    "reshape",
-    "shape_argument",
-    "size",
-    "transpose",
-]
-
 
 def size(value: Any) -> IntExpr:
     """One size given by the user: an int, a symbolic expression, or its text."""

@@ -21,8 +21,6 @@ from .emitting import emit, lift
 from .parameters import checked
 from .trace import active
 
-__all__ = ["argwhere", "data_size", "flatnonzero", "nonzero", "unique"]
-
 
 @method("size.data")
 def data_size(key: Hashable, count: Callable[[], Any], most: IntExpr) -> IntExpr:

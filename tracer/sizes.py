@@ -36,8 +36,6 @@ from .dispatch import METHODS
 from .explain import locate
 from .trace import Trace, active
 
-__all__ = ["GUARD", "Size", "expressions", "has_sizes", "of_shape"]
-
 GUARD = "a comparison of sizes in the function"
 """Message of the requirements that are guards: the function was traced for one of its branches."""
 

@@ -17,8 +17,6 @@ from ..ir.graph.nodes import Atom, Var
 from ..ir.graph.types import TensorType
 from ..ir.window import Window, dense_offset
 
-__all__ = ["Key", "Piece", "Region", "Update", "pieces_of", "read_region", "write_region"]
-
 
 @dataclass(frozen=True, slots=True)
 class Region:

@@ -16,18 +16,6 @@ from types import CodeType, FrameType
 
 from ..ir.span import Span
 
-__all__ = [
-    "caret_lines",
-    "definition_of",
-    "full_path",
-    "instruction",
-    "operand_texts",
-    "previous_instruction",
-    "segment",
-    "span_of",
-    "user_frame",
-]
-
 _FULL_PATHS: dict[str, str] = {}
 Positions = list[tuple[int | None, int | None, int | None, int | None]]
 Decoded = tuple[CodeType, str, Positions]

@@ -23,8 +23,6 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, ParseError
 from ..ir.graph.types import TensorType
 from .pytree import register_leaf
 
-__all__ = ["SPEC_DTYPES", "DTypeSpec", "Dim", "Spec", "parse_spec", "size_of"]
-
 
 @register_leaf
 @dataclass(frozen=True, slots=True)

@@ -32,22 +32,6 @@ from .places import Definition, Place, PlaceUpdate, read_place
 from .scope import Scope
 from .slices import Recorder, Region, read_region
 
-__all__ = [
-    "Kind",
-    "Memory",
-    "NEW_ARRAY",
-    "Storage",
-    "Strides",
-    "VIEW_OPERATORS",
-    "View",
-    "dense",
-    "dense_strides",
-    "elementwise_strides",
-    "is_reshape_a_view",
-    "view_by",
-]
-
-
 NEW_ARRAY = "a .copy() of it"
 """Hint for writes through a view that NumPy makes read-only."""
 

@@ -32,8 +32,6 @@ from .storage import Memory
 if TYPE_CHECKING:
     from ..ir.schedule.steps import Schedule
 
-__all__ = ["Trace", "active", "tracing", "untraced"]
-
 
 class Trace:
     """The scopes of one function, and what messages need to know about its values.

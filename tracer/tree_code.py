@@ -13,8 +13,6 @@ import numpy as np
 
 from .pytree import OBJECT, Leaf, Structure, children_of, is_inside, kind_of, slots_of
 
-__all__ = ["reader", "writer"]
-
 _INDENT = " " * 8
 
 _IMMUTABLE = (bool, int, float, str, bytes, type, type(None))

@@ -23,8 +23,6 @@ from .emitting import (
 )
 from .proxy import Proxy, WeakType, is_number, run
 
-__all__ = ["IN_PLACE"]
-
 _ROUNDING = (np.floor, np.ceil, np.trunc)
 """Ufuncs that return integers as they are."""
 

@@ -23,8 +23,6 @@ from .shaping import reshape
 from .trace import active
 from .writing import update_where, writable, write_at
 
-__all__ = ["At", "at"]
-
 _REDUCTIONS: dict[np.ufunc, str] = {
     np.add: "add",
     np.multiply: "mul",

@@ -20,9 +20,6 @@ from .arguments import Placement, foreign_array, shares_its_memory
 from .function import Traced, Written
 from .spans import caret_lines
 
-__all__ = ["check", "check_bounds", "placements", "write_back"]
-
-
 MOST_WORK = 10_000
 """Steps that are spent on finding out whether two strided arrays have an element in common."""
 

@@ -36,8 +36,6 @@ from .storage import Kind, Reference, View
 from .trace import active
 from .ufuncs import IN_PLACE
 
-__all__ = ["Selection", "masked", "update_where", "wide_mask", "writable", "write", "write_at"]
-
 OUTPUT = "output array"
 DESTINATION = "assignment destination"
 

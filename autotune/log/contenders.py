@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 from .note import HEAD
 
-__all__ = ["contenders"]
-
 _TARGET = re.compile(rb'"target": ?\{[^{}]*\}')
 _SCHEDULE = re.compile(rb'"schedule": ?(\[.*\]), ?"sketch"')
 _SECONDS = re.compile(rb'"seconds": ?\[([^\]]*)\]')

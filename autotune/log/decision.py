@@ -42,15 +42,6 @@ from .record import (
     workload_from,
 )
 
-__all__ = [
-    "ABOUT",
-    "DECISION_VERSION",
-    "Decision",
-    "Option",
-    "decision_from_data",
-    "taken_options",
-]
-
 DECISION_VERSION = 2
 
 ABOUT = {

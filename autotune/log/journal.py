@@ -33,8 +33,6 @@ from .tuning_log import TuningLog
 
 Quality: TypeAlias = Mapping[str, float | None] | None
 
-__all__ = ["Journal", "library_versions", "settings_from_json"]
-
 FARTHEST = 100
 """Greatest factor between a setting in a note and today's default."""
 

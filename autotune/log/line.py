@@ -13,16 +13,6 @@ from typing import Any
 
 from ...ir.dataclass import dataclass
 
-__all__ = [
-    "MAX_LINE",
-    "REASONS",
-    "FutureRecordError",
-    "RecordError",
-    "SkippedLines",
-    "check_version",
-    "data_of",
-]
-
 _BOM = b"\xef\xbb\xbf"
 
 REASONS = {

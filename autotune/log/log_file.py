@@ -13,8 +13,6 @@ from pathlib import Path
 
 from .line import MAX_LINE
 
-__all__ = ["LogError", "as_log_error", "locked_file", "opened", "pieces", "problem_of"]
-
 LOCK_SECONDS = 10.0
 """Longest wait for the lock. Appending holds it for a millisecond, pruning for as long as it takes
 to read and write the file."""

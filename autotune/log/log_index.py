@@ -31,8 +31,6 @@ from .log_file import as_log_error, opened, pieces
 from .note import HEAD, Entry, Note, entry_of
 from .record import MeasureRecord, Workload, hash_at, point_in
 
-__all__ = ["LogIndex", "forget_log", "log_index"]
-
 INDEX_VERSION = 1
 WORTH_SAVING = 1 << 20  # bytes of a log that are not in the saved index: they take 2 ms to scan
 CONTENDERS = 64  # schedules of a workload on each target whose lines are read

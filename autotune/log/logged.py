@@ -21,15 +21,6 @@ from ..workload import as_lists
 from .note import Note
 from .record import MeasureRecord, TargetKey, Workload, target_key
 
-__all__ = [
-    "kernel_name",
-    "logged_kernel",
-    "logged_nest",
-    "logged_prim",
-    "logged_target",
-    "nest_or_reason",
-]
-
 
 def kernel_name(workload: Workload) -> str:
     """Returns the kernel's name in the log, or the hash if it has none."""

@@ -22,22 +22,6 @@ from .log_index import LogIndex, log_index
 from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
 from .tuning_log import TuningLog
 
-__all__ = [
-    "LogView",
-    "LookupResult",
-    "best_of",
-    "best_records",
-    "fastest",
-    "grouped",
-    "lookup",
-    "own_records",
-    "pooled_of",
-    "pooled_costs",
-    "related",
-    "shipped_logs",
-]
-
-
 LogView: TypeAlias = TuningLog | LogIndex
 """A log that returns the entries of a workload."""
 

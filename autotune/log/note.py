@@ -20,8 +20,6 @@ from .decision import Decision, decision_from_data
 from .line import RecordError, check_version, data_of
 from .record import MeasureRecord, record_from_data
 
-__all__ = ["HEAD", "NOTE_VERSION", "Entry", "Note", "entry_of"]
-
 NOTE_VERSION = 2
 
 HEAD = re.compile(

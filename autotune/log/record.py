@@ -36,31 +36,6 @@ from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from .line import RecordError, check_version, data_of
 
-__all__ = [
-    "ERRORS",
-    "SCHEMA_VERSION",
-    "Check",
-    "MeasureRecord",
-    "TargetKey",
-    "Took",
-    "Workload",
-    "hash_at",
-    "integer_from",
-    "list_from",
-    "own_version",
-    "point_in",
-    "record_from_data",
-    "robust_seconds",
-    "rounded",
-    "schedule_key",
-    "seconds_from",
-    "target_from",
-    "target_key",
-    "text_from",
-    "timestamp",
-    "workload_from",
-]
-
 SCHEMA_VERSION = 1
 
 ERRORS = {

@@ -22,8 +22,6 @@ from .log_file import as_log_error, locked_file, opened, pieces
 from .note import Entry, Note, entry_of
 from .record import MeasureRecord, TargetKey, Workload, hash_at, point_in
 
-__all__ = ["TuningLog"]
-
 
 class TuningLog:
     """The records of one file; without a path they live in memory alone.

@@ -13,8 +13,6 @@ from ..log.lookup import best_of, best_records
 from ..log.record import MeasureRecord, TargetKey, Workload
 from ..log.tuning_log import TuningLog
 
-__all__ = ["Change", "LogDiff", "diff_logs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Change:

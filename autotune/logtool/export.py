@@ -13,8 +13,6 @@ from ..log.record import MeasureRecord
 from ..log.tuning_log import TuningLog
 from ..progress import format_time
 
-__all__ = ["COLUMNS", "FORMATS", "export_log", "record_text"]
-
 FORMATS = ("csv", "json", "text")
 
 COLUMNS = (

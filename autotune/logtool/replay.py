@@ -37,8 +37,6 @@ from ..request import TuneRequest
 from ..space.features import FEATURE_NAMES
 from ..task import Task
 
-__all__ = ["Replay", "ReplayError", "replay"]
-
 Unknown = TypeVar("Unknown", float, None)
 TaskMaker = Callable[[Mapping[str, Any], Target], Task]
 

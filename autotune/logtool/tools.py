@@ -27,25 +27,6 @@ from ..log.record import ERRORS, MeasureRecord, TargetKey
 from ..log.tuning_log import TuningLog
 from ..measure.verdicts import schedule_digest, verdicts
 
-__all__ = [
-    "LogRow",
-    "LogStats",
-    "MergeReport",
-    "MigrateReport",
-    "Problem",
-    "PruneReport",
-    "VerifyReport",
-    "best",
-    "list_records",
-    "merge",
-    "migrate",
-    "prune",
-    "refused_here",
-    "still_applies",
-    "stats",
-    "verify",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class LogRow:

@@ -17,8 +17,6 @@ from ..settings import TuneSettings
 from .toolchain import Toolchain
 from .transport import Frame
 
-__all__ = ["BuildService", "BuiltKernel"]
-
 _DETAIL = 300
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 from ..comparison import COMPARISON, ComparisonSettings
 
-__all__ = ["Canary"]
-
 _READINGS = 15
 """Readings that say what is usual: a machine that stays slower is not waited for."""
 

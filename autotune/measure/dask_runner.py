@@ -39,8 +39,6 @@ from .kernels import TOOLCHAIN, task_of
 from .measurer import NativeMeasurer, Workers
 from .worker_process import WorkerError
 
-__all__ = ["DaskCluster", "DaskMeasurer", "Machine", "RunnerError", "connect", "measure_there"]
-
 SCHEME = "dask://"
 _REQUEST_CANDIDATES = 4
 """Candidates in one request: few, so that a budget is kept, several, so that building overlaps."""

@@ -22,8 +22,6 @@ import numpy.typing as npt
 
 from .harness import Harness
 
-__all__ = ["IterationWatch"]
-
 _WATCHED_BYTES = 1 << 22
 """Bytes compared of larger memory, in pages spread over it."""
 _PAGE = 4096

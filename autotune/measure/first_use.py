@@ -34,8 +34,6 @@ from . import sandbox
 from .trial import Trial, Values
 from .verdicts import verdicts
 
-__all__ = ["Subject", "can_try", "refusals"]
-
 _Name = TypeVar("_Name", bound=Hashable)
 
 CHECK_VERSION = 3

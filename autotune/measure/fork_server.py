@@ -31,8 +31,6 @@ from typing import Any
 from ...ir.dataclass import dataclass
 from ..priority import lower_priority, yield_to_others
 
-__all__ = ["ForkedProcess", "fork_worker", "main", "worker_environment"]
-
 _MESSAGE_BYTES = 4096
 _FORK_PATIENCE = 120.0
 """Longest wait for an answer: the first one comes when everything is imported."""

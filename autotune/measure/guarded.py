@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["GARBAGE", "GuardedBuffer"]
-
 _PAGE = mmap.PAGESIZE
 _GUARD = 1 << 20
 _CANARY = 0xFF

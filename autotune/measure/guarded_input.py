@@ -12,8 +12,6 @@ from ...codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from .guarded import GuardedBuffer
 from .placement import placed
 
-__all__ = ["GuardedInput"]
-
 Array = npt.NDArray[Any]
 _COMPARED = 1 << 20
 """Bytes compared at a time."""

@@ -24,8 +24,6 @@ from .rotation import Cycle
 from .soiling import soil_text
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
 
-__all__ = ["HARNESS_TEXT", "Harness", "Loop", "harness_code"]
-
 Loop = Callable[[int, int, int], None]
 """The watcher of a parallel loop: it is given the address of the loop's function, that of its
 context, and the number of iterations."""

@@ -28,8 +28,6 @@ from .rotation import copies_of
 from .toolchain import Toolchain
 from .twins import nest_key
 
-__all__ = ["TOOLCHAIN", "least_seconds", "machine_floor", "task_of", "tasks_of"]
-
 Array = npt.NDArray[Any]
 
 BEYOND = 2

@@ -28,8 +28,6 @@ from .run_service import RaceRequest, RunRequest, RunService
 from .toolchain import Toolchain
 from .worker_process import Reply, WorkerProcess, wait_for
 
-__all__ = ["NativeMeasurer", "Workers"]
-
 _BUILDERS = 4
 """Most builders while a whole batch is built before it is run."""
 

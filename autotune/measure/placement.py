@@ -19,8 +19,6 @@ from ...codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from ...ir.dataclass import dataclass
 from .guarded import GuardedBuffer
 
-__all__ = ["Operand", "Placement", "matters", "placed"]
-
 _PAGE, _LINE, _HUGE = mmap.PAGESIZE, 64, 1 << 21
 
 

@@ -29,8 +29,6 @@ from ...ir.loop.evaluate import evaluate_prim
 from ...ir.loop.prim import PrimFunc
 from .reference import Reference, index_ranges, random_floats
 
-__all__ = ["chooses", "make_probes"]
-
 Array = npt.NDArray[Any]
 _CHOOSING = ("max", "min", "any", "all")
 _LEAST, _MOST = 4, 8

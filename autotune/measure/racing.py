@@ -21,8 +21,6 @@ from ..log.record import MeasureRecord
 from ..protocols import Candidate, Measurer
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["Race", "race"]
-
 
 @dataclass(frozen=True, slots=True)
 class Race:

@@ -37,20 +37,6 @@ from ...ir.traits import Trait
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .guarded import GARBAGE
 
-__all__ = [
-    "InputKind",
-    "Reference",
-    "Verdict",
-    "affordable_points",
-    "error_bound",
-    "index_ranges",
-    "input_kinds",
-    "is_evaluated_whole",
-    "make_inputs",
-    "random_floats",
-    "sample_points",
-]
-
 Array = npt.NDArray[Any]
 
 _OPERATIONS = 16

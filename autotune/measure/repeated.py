@@ -13,8 +13,6 @@ from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.nest import SHIFTED, Pack
 
-__all__ = ["Repeated", "Unpacked", "padding"]
-
 Array = npt.NDArray[Any]
 
 

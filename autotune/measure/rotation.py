@@ -25,8 +25,6 @@ from .placement import Operand
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-__all__ = ["FAR", "Cycle", "Rotation", "copies_of"]
-
 _PAGE, _LINE, _HUGE = mmap.PAGESIZE, 64, 1 << 21
 _SPARE = 4
 """Room for other candidates' packing of an operand: this part of its size more."""

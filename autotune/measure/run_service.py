@@ -37,8 +37,6 @@ from .rotation import Cycle, Rotation, copies_of
 from .toolchain import Toolchain
 from .transport import Frame
 
-__all__ = ["RaceRequest", "RunRequest", "RunService"]
-
 Array = npt.NDArray[Any]
 _LOOP = "lw_parallel_for"
 _QUICK = 0.002

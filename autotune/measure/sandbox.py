@@ -29,8 +29,6 @@ from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from .sandbox_text import OPERATIONS, SHARED, sandbox_text
 
-__all__ = ["Job", "Outcome", "Report", "Room"]
-
 _PAGE = mmap.PAGESIZE
 _HUGE = 1 << 21
 _PROGRAM = 0x40_0000

@@ -13,8 +13,6 @@ from ...codegen.target import Target
 from .guarded import GARBAGE
 from .soiling import soil_registers
 
-__all__ = ["SHARED", "sandbox_text"]
-
 SHARED = 0x10_0000_0000
 """Address at which the file is mapped. It begins with the number of operations, and the offsets of
 them and of their answers."""

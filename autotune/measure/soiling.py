@@ -7,8 +7,6 @@ from __future__ import annotations
 from ...codegen.target import Target
 from .guarded import GARBAGE
 
-__all__ = ["soil_registers", "soil_text"]
-
 _TEXT = """
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 @lw_garbage = internal constant [64 x i8] c"{garbage}", align 64

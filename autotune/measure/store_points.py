@@ -23,8 +23,6 @@ from ...ir.loop.expr import Const, Expr, Index, Op
 from ...ir.loop.nest import Accumulate, If, Let, Loop, Nest, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 
-__all__ = ["StorePoints"]
-
 Points = npt.NDArray[np.int64]
 _UNROLLED = ("unroll", "vectorize")
 _LEAST_POINTS = 4

@@ -11,8 +11,6 @@ from ...codegen.kernel import Kernel
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 
-__all__ = ["Toolchain"]
-
 Array = npt.NDArray[Any]
 
 

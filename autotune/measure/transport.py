@@ -14,8 +14,6 @@ from typing import Any
 
 from ...ir.dataclass import dataclass
 
-__all__ = ["Frame", "FrameError", "FrameReader", "read_frame", "write_frame"]
-
 _LENGTHS = struct.Struct("<4sIQ")
 _MAGIC = b"lwF1"
 _HEADER_LIMIT = 8 << 20

@@ -38,8 +38,6 @@ from .repeated import Repeated, Unpacked, padding
 from .sandbox import Job, Report, Room
 from .store_points import StorePoints
 
-__all__ = ["Trial"]
-
 Array = npt.NDArray[Any]
 
 SEED = 0

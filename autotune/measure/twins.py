@@ -17,8 +17,6 @@ from ...ir.schedule.steps import Schedule
 from ..log.record import schedule_key
 from ..workload import as_lists
 
-__all__ = ["nest_key", "on_one_thread"]
-
 
 def on_one_thread(schedule: Sequence[Any]) -> list[list[Any]]:
     """Returns a schedule (JSON data) without the steps that only share loops among threads.

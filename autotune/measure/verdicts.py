@@ -16,8 +16,6 @@ import re
 import threading
 from pathlib import Path
 
-__all__ = ["Verdicts", "schedule_digest", "verdicts"]
-
 _LINE = re.compile(
     rb"(right|wrong) ([0-9a-f]{64}) (\S{1,64}) ([0-9a-f]{16})(?: (.{0,300}))?", re.MULTILINE
 )

@@ -17,8 +17,6 @@ from typing import Any, Protocol
 
 from .transport import Frame, read_frame, write_frame
 
-__all__ = ["FAULT_ELSEWHERE", "FAULT_IN_GUARD", "Service", "main"]
-
 FAULT_IN_GUARD = 77
 """Exit status after a touch of a guard zone."""
 FAULT_ELSEWHERE = 78

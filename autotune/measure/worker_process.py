@@ -22,8 +22,6 @@ from .fork_server import ForkedProcess, fork_worker
 from .transport import Frame, FrameError, FrameReader, write_frame
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
 
-__all__ = ["Reply", "WorkerError", "WorkerProcess", "wait_for"]
-
 _STARTS_IN_VAIN = 3
 _OPEN_SERVICES = 8
 _STARVED_FACTOR = 3.0

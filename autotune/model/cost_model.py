@@ -30,8 +30,6 @@ from .shipped import shipped_model
 from .training import TrainingSet, labels_of
 from .tree_model import TreeModel, joined, mean_of, slimmed
 
-__all__ = ["JudgedModel", "XGBoostModel", "available_model", "has_xgboost"]
-
 
 @cache
 def _xgboost() -> Any:

@@ -8,8 +8,6 @@ from ..protocols import FloatArray
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .training import TrainingSet
 
-__all__ = ["LinearModel"]
-
 
 class LinearModel:
     """Standardised features and their squares, fitted to ranks within the task."""

@@ -13,8 +13,6 @@ import threading
 from types import ModuleType
 from typing import Any
 
-__all__ = ["load_apart"]
-
 
 def load_apart(name: str, without: tuple[str, ...]) -> ModuleType:
     """Returns the package ``name``, whose imports of the packages ``without`` fail if they are not

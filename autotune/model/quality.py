@@ -10,8 +10,6 @@ import numpy as np
 from ...ir.dataclass import dataclass
 from ..protocols import FloatArray
 
-__all__ = ["ModelQuality", "pairwise_accuracy", "recall_at", "as_data"]
-
 
 @dataclass(frozen=True, slots=True)
 class ModelQuality:

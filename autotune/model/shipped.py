@@ -14,8 +14,6 @@ from ...ir.dataclass import dataclass
 from ..space.feature_list import FEATURE_VERSION
 from .tree_model import ModelFileError, TreeModel
 
-__all__ = ["MODEL_FILE", "ShippedModel", "read_model", "sample_logs", "shipped_model"]
-
 MODEL_FILE = "model.json"
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from ..protocols import FloatArray
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["TrainingSet", "labels_of", "rank_labels"]
-
 
 def rank_labels(costs: FloatArray) -> FloatArray:
     """Returns float32[n] in [0, 1] of float[n] seconds of one task: the share of candidates beaten.

@@ -21,8 +21,6 @@ import numpy.typing as npt
 from ...ir.dataclass import dataclass
 from ..protocols import FloatArray
 
-__all__ = ["ModelFileError", "TreeModel", "joined", "mean_of", "slimmed"]
-
 IntArray = npt.NDArray[np.int64]
 
 

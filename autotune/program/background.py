@@ -11,8 +11,6 @@ from ...ir.dataclass import dataclass
 from ...ir.loop.prim import PrimFunc
 from ..select import Chosen
 
-__all__ = ["BackgroundJob", "Winner"]
-
 
 @dataclass(frozen=True, slots=True)
 class BackgroundJob:

@@ -41,8 +41,6 @@ from .background import BackgroundJob, Winner
 from .native_tuning import suggested_rows
 from .program_tuner import ProgramResult, tune_program
 
-__all__ = ["main"]
-
 _FIRST_ROUND = 3.0
 """Seconds of the first round: the first gain is to be seen soon. Each round is twice as long."""
 _LONGEST_ROUND = 30.0

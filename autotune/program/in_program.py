@@ -11,8 +11,6 @@ from ...ir.dataclass import dataclass
 from ..log.decision import Decision
 from ..progress import format_time
 
-__all__ = ["InProgram", "RolledBack", "TriedChoice", "decision_line"]
-
 _SHOWN_TEXT = 72
 
 

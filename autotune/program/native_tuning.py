@@ -19,8 +19,6 @@ from ..request import TuneRequest
 from ..task import Task
 from .program_tuner import ProgramResult, tune_program
 
-__all__ = ["suggested_rows", "tune_tasks"]
-
 LATE, LATE_SHARE = 1.0, 0.1
 """Seconds after the end of the budget that a candidate under way is waited for, and the most of
 them as a share of it."""

@@ -32,9 +32,6 @@ from ..workload import as_lists
 from .in_program import InProgram, TriedChoice, decision_line
 from .scheduler import TaskScheduler, TaskState
 
-__all__ = ["ProgramResult", "TaskResult", "tune_program"]
-
-
 _FLOPS_A_BYTE = 8.0
 """Operations that take as long as moving a byte, roughly and on every machine."""
 

@@ -22,9 +22,6 @@ from dataclasses import field
 from ...ir.dataclass import dataclass
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["TaskScheduler", "TaskState"]
-
-
 LATEST = 3.0
 """Multiple of the seconds that first slices take which is kept for them."""
 

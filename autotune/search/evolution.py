@@ -19,8 +19,6 @@ from ..protocols import FloatArray, Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .strategy import Explorer, unique_rows
 
-__all__ = ["EvolutionarySearch"]
-
 NEAR_ROWS = 8
 """Neighbours of which the model chooses one."""
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from ..protocols import FloatArray, Population, SearchSpace
 
-__all__ = ["KnownRows"]
-
 _LIMIT = 8192
 """Rows that are remembered, about 4 MB: those of some batches. Then it starts anew."""
 

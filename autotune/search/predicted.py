@@ -9,8 +9,6 @@ from ..protocols import Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .strategy import Explorer, unique_rows
 
-__all__ = ["BestPredicted"]
-
 
 class BestPredicted(Explorer):
     """The default row, rows suggested by a log, then those of the ``proposal`` in the order of

@@ -17,8 +17,6 @@ import numpy as np
 from ..protocols import FloatArray
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["GainForecast"]
-
 _DRAWS = 64
 _LEAST = 24  # candidates with a score and a time, before a forecast means anything
 _SPREAD = 0.5  # in log seconds: candidates further from the fastest say nothing about the best

@@ -18,8 +18,6 @@ from .evolution import EvolutionarySearch
 from .predicted import BestPredicted
 from .strategy import Explorer
 
-__all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "make_strategy"]
-
 _CHUNK = 4096
 """Rows that a grid search looks at together."""
 

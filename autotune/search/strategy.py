@@ -8,8 +8,6 @@ import numpy.typing as npt
 from ..protocols import FloatArray, Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["Explorer", "RowSet", "unique_rows"]
-
 
 class RowSet:
     """A set of rows for queries of thousands at once; a row is known by a 64-bit hash."""

@@ -34,8 +34,6 @@ from .known_rows import KnownRows
 from .stopping import GainForecast
 from .strategies import make_strategy
 
-__all__ = ["Tuner"]
-
 _MESSAGE = 200
 _ATTEMPTS = 16
 """Proposals of nothing but known schedules before the space counts as exhausted."""

@@ -19,16 +19,6 @@ from ...ir.loop.procedure import Procedure, executions
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
 from .settings import SPACE
 
-__all__ = [
-    "Access",
-    "Group",
-    "expression_cost",
-    "groups_of",
-    "prim_bytes",
-    "prim_flops",
-    "vector_work",
-]
-
 
 @dataclass(frozen=True)
 class Access:
@@ -275,6 +265,7 @@ def stage_points(stage: Stage) -> int:
 
 
 def stage_flops(stage: Stage) -> float:
+    """Returns the arithmetic instructions of one run of a stage."""
     return expression_cost(stage) * stage_points(stage)
 
 

@@ -26,8 +26,6 @@ from .analysis import Access, vector_work
 from .loop_arrays import INSTRUCTION, UNROLL, VECTORIZE, LoopArrays
 from .settings import FEATURES
 
-__all__ = ["CoreCycles", "computed_share", "core_cycles"]
-
 FloatArray = npt.NDArray[np.float64]
 
 

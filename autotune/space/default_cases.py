@@ -26,8 +26,6 @@ from .space import ScheduleSpace, default_choices, is_legal
 from .tiling import Choices
 from .variant import Variant
 
-__all__ = ["default_cases", "for_all_sizes"]
-
 
 def default_cases(
     prim: PrimFunc, target: Target, refused: Collection[Schedule | Cases] = ()

@@ -27,8 +27,6 @@ from .settings import MIRROR
 from .sketch import AnySketch
 from .tiling import Choices, Tiling, Values
 
-__all__ = ["Estimate", "cycles_of", "fastest", "least_cycles", "offers", "rows_of", "sketch_cycles"]
-
 FloatArray = npt.NDArray[np.float64]
 
 

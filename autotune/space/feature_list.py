@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .settings import FEATURES as ESTIMATES
 
-__all__ = ["ABSOLUTE", "COMPARED", "FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "OF_THREADS"]
-
 FEATURE_VERSION = 7
 FEATURES: dict[str, str] = {
     "flops": "log2 of the arithmetic instructions of one call",

@@ -25,8 +25,6 @@ from .loop_arrays import UNROLL, VECTORIZE, LoopArrays
 from .settings import FEATURES as ESTIMATES
 from .tiling import Values
 
-__all__ = ["space_features"]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 _COLUMNS = [FEATURE_NAMES.index(name) for name in COMPARED]

@@ -18,8 +18,6 @@ from ...ir.schedule.steps import Step, layout
 from .analysis import accesses_of
 from .settings import SKETCHES
 
-__all__ = ["transposed_layouts"]
-
 
 def transposed_layouts(prim: PrimFunc) -> tuple[Step, ...]:
     """Layouts of maps read by groups of results, or by few at once, with the dimension of their

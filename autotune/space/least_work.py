@@ -24,8 +24,6 @@ from ...ir.loop.symmetry import symmetric_axes
 from .analysis import prim_flops, stage_flops, stage_points
 from .settings import SPACE
 
-__all__ = ["least_flops"]
-
 
 def least_flops(prim: PrimFunc) -> float:
     """Arithmetic instructions that one call of ``prim`` takes at least.

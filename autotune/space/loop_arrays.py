@@ -31,19 +31,6 @@ from ...ir.schedule.columns import Column, Guarded, array_of
 from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step
 
-__all__ = [
-    "FOR",
-    "INSTRUCTION",
-    "KINDS",
-    "PARALLEL",
-    "PREPARING",
-    "UNROLL",
-    "VECTORIZE",
-    "LoopArrays",
-    "Panels",
-    "loop_arrays",
-]
-
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 

@@ -23,8 +23,6 @@ from .analysis import Access
 from .loop_arrays import LoopArrays
 from .settings import FEATURES
 
-__all__ = ["NestTraffic", "Operand", "nest_traffic", "operands_of"]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 

@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from ...ir.dataclass import dataclass
 
-__all__ = [
-    "CHAIN", "DOTS", "FEATURES", "LANES", "MAPS", "MIRROR", "PICK", "PROCEDURES", "PRODUCTS",
-    "SKETCHES", "SPACE", "TILE", "WINDOW",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Sketches:

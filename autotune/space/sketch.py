@@ -21,8 +21,6 @@ from ..protocols import BoolArray
 from .settings import SKETCHES
 from .tiling import Choices, Tiling, Values
 
-__all__ = ["AnySketch", "Sketch"]
-
 
 class Sketch:
     """Schedules with knobs: ``build(**choices)`` gives the steps for one choice of each.

@@ -42,14 +42,6 @@ from .sketch import AnySketch
 from .tiling import Choices, Values
 from .variant import Variant
 
-__all__ = [
-    "ScheduleSpace",
-    "default_choices",
-    "default_schedule",
-    "default_variant",
-    "is_legal",
-]
-
 
 class ScheduleSpace:
     """All schedules offered for one PrimFunc on one target; see ``SearchSpace`` for the methods."""

@@ -44,19 +44,6 @@ from ...ir.schedule.steps import Schedule, Step
 from ..protocols import BoolArray
 from .analysis import Group
 
-__all__ = [
-    "PACKS_ROWS",
-    "PACKS_VECTORS",
-    "UNUSED",
-    "Choices",
-    "Pack",
-    "Tiling",
-    "Values",
-    "axis_of",
-    "own_axes",
-    "reduced_axes",
-]
-
 Choices: TypeAlias = Mapping[str, int]
 """One value of every knob."""
 Values: TypeAlias = Mapping[str, npt.NDArray[np.int64]]

@@ -17,8 +17,6 @@ from .estimate import sketch_cycles
 from .sketch import AnySketch
 from .tiling import Choices, Tiling, Values
 
-__all__ = ["Variant"]
-
 IntArray = npt.NDArray[np.int64]
 
 

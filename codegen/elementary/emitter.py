@@ -22,8 +22,6 @@ from ...ir.dtype import DTYPES, LLVM_TYPES
 from ..llvm_text import float_literal, overload, rounded
 from ..target import Target
 
-__all__ = ["ElementaryFunction", "Emitter", "Value"]
-
 Number = int | float
 
 _FLOATS = {32: "float", 64: "double"}  # by their bits

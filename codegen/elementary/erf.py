@@ -7,8 +7,6 @@ import math
 from .emitter import Emitter, Value
 from .exp import exp_parts, power_of_two
 
-__all__ = ["erf32", "erf64"]
-
 # erf(x) = x + x * P(x^2) below the border
 ERF32 = (
     0.12837916612625122, -0.3761262893676758, 0.11283621937036514, -0.02685527130961418,

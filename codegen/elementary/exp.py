@@ -15,19 +15,6 @@ from fractions import Fraction
 
 from .emitter import Emitter, Value
 
-__all__ = [
-    "exp",
-    "exp2",
-    "exp_of_sum",
-    "exp_parts",
-    "exp_weight",
-    "expm1",
-    "power_of_root",
-    "power_of_two",
-    "scale",
-    "sigmoid",
-]
-
 LOG2_E = 1.4426950408889634
 # 355 / 512: nine bits, so that its product with an exponent is exact; and ln2 minus it.
 # For doubles: 33 bits.

@@ -22,8 +22,6 @@ from .exp import (
 from .log import log1p_of
 from .tanh_table import TANH_TABLE
 
-__all__ = ["acosh", "asinh", "atanh", "cosh", "sinh", "tanh32", "tanh64"]
-
 # tanh(x) = x + x * y * P(y), y = x^2 <= 1
 TANH32 = (
     -0.33333295583724976, 0.13332346081733704, -0.05387985333800316, 0.02148672565817833,

@@ -11,8 +11,6 @@ import math
 
 from .emitter import Emitter, Value
 
-__all__ = ["acos", "asin", "atan", "atan2"]
-
 # asin(x) = x + x * y * P(y), y = x^2 <= 1/4
 ASIN32 = (
     0.16666752099990845, 0.0749531239271164, 0.04546862468123436, 0.024187734350562096,

@@ -16,8 +16,6 @@ from .emitter import Emitter, Value
 from .exp import LN2_HIGH, LN2_LOW
 from .log_table import applies, is_reducible, log1p_by_table, log_by_table
 
-__all__ = ["log", "log1p", "log1p_of", "log2", "log10"]
-
 # log(1 + f) = f + f^2 * P(f), |f| <= 1/3
 LOG32 = (
     -0.5, 0.3333321213722229, -0.24999824166297913, 0.20010577142238617, -0.16679348051548004,

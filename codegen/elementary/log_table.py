@@ -16,18 +16,6 @@ from fractions import Fraction
 from ...ir.dataclass import dataclass
 from .emitter import Emitter, Value
 
-__all__ = [
-    "Reduced",
-    "Start",
-    "applies",
-    "columns",
-    "is_reducible",
-    "log1p_by_table",
-    "log_by_table",
-    "reduce",
-    "start",
-]
-
 FIRST = 0.703125  # the least m in float64; the last of its range is less than 2 FIRST
 
 # c for each sixteenth of an octave from FIRST on, in units of 2^-8

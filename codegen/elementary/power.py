@@ -16,8 +16,6 @@ from .log import split
 from .log_table import applies
 from .power_table import power_by_table
 
-__all__ = ["power", "signed_power", "unsigned_power"]
-
 # log2((1 + s) / (1 - s)) = s * P(s^2), to 2^-45
 LOG2_SERIES32 = (
     2.8853900817779268, 0.961796693926104, 0.5770780162874942, 0.4121985971775243,

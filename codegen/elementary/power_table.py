@@ -11,8 +11,6 @@ from .emitter import Emitter, Value
 from .exp import exp_of_sum
 from .log_table import is_reducible, reduce, start
 
-__all__ = ["power_by_table"]
-
 # log(1 + f) = f - f^2 / 2 + f^3 P(f), |f| <= 0.0342
 CUBIC32 = (0.33333325386047363, -0.24999988079071045, 0.20022816956043243, -0.16691437363624573)
 CUBIC64 = (

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from .emitter import Emitter, Value
 
-__all__ = ["floor_divide", "floor_mod", "truncate_mod"]
-
 
 def truncate_mod(e: Emitter, x: Value, y: Value) -> Value:
     """C's fmod: the sign of x, exact; NaN for infinite x and for y = 0. float32 by doubles."""

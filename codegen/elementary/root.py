@@ -9,8 +9,6 @@ from .emitter import Emitter, Value
 from .exp import power_of_two
 from .log import integer_to_float
 
-__all__ = ["cbrt"]
-
 # z^(-1/3) on [1/2, 4), to 2^-8
 INVERSE_ROOT = (
     1.7951497617208718, -1.5030119310627972, 1.0264972893627493, -0.38874792206718817,

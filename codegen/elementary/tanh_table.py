@@ -11,8 +11,6 @@ and so on up to 16. The points are chosen so that tanh there is a float32 to 29 
 
 from __future__ import annotations
 
-__all__ = ["TANH_TABLE"]
-
 # fmt: off
 TANH_TABLE = (
     (

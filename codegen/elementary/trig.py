@@ -14,8 +14,6 @@ import math
 from ...ir.dataclass import dataclass
 from .emitter import Emitter, Value
 
-__all__ = ["cos", "sin", "tan"]
-
 # sin(r) = r + r * y * P(y), y = r^2, |r| <= pi / 4
 SIN32 = (-0.16666653752326965, 0.008332115598022938, -0.000195098458789289)
 SIN64 = (

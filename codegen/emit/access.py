@@ -13,17 +13,6 @@ from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.stride import stride_along
 
-__all__ = [
-    "element_bytes",
-    "is_below",
-    "is_long",
-    "is_smooth",
-    "is_zero",
-    "limited",
-    "mentions",
-    "register_axis",
-]
-
 LONG_ITERATION = 32
 """Instructions of an iteration from which on its loop need not be unrolled."""
 

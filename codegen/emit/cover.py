@@ -18,8 +18,6 @@ from ...ir.dims import IntExpr, bounds, resolve, substitute
 from .memory import Env, Memory, Place
 from .writer import Value
 
-__all__ = ["MAX_WINDOWS", "SPARSE_BLOCK", "cover", "lane_offsets"]
-
 MAX_WINDOWS = 4  # vectors loaded for one
 SPARSE_BLOCK = 4  # a block is transposed if at least 1 / SPARSE_BLOCK of it is used
 

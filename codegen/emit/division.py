@@ -15,8 +15,6 @@ from ...ir.dtype import LLVM_TYPES
 from ..llvm_text import float_literal
 from .writer import FunctionWriter, Value
 
-__all__ = ["Divisor", "divide_by_one", "divide_weight", "inverse_square"]
-
 
 @dataclass(frozen=True, slots=True)
 class Divisor:

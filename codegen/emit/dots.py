@@ -12,8 +12,6 @@ from .memory import Env
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 
-__all__ = ["emit_dot", "store_interleaved"]
-
 
 def dot_product(w: FunctionWriter, total: Value, unsigned: Value, signed: Value) -> Value:
     """``total`` and in each lane the sum of four products of bytes; all are int32 vectors."""

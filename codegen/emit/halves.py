@@ -13,8 +13,6 @@ from ..llvm_text import float_literal
 from ..target import Target
 from .writer import FunctionWriter, Value
 
-__all__ = ["narrowed", "rounded_to_odd", "widened"]
-
 
 def widened(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
     """Returns the float32 that ``x``, an i16 with the bits of a ``dtype``, stands for."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from ...ir.dtype import DType, dtype_of
 from .writer import FunctionWriter, Value
 
-__all__ = ["divide_integers"]
-
 
 def divide_integers(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
     """``floor_divide``, ``floor_mod`` or ``truncate_mod`` of values of equal lanes."""

@@ -25,8 +25,6 @@ from ..llvm_text import overload
 from ..target import Target
 from .writer import FunctionWriter, Value
 
-__all__ = ["Env", "Lanes", "Memory", "Place"]
-
 _Linear = tuple[tuple[tuple[str, int], ...], int]
 """The symbols of an index with their coefficients, and its constant."""
 

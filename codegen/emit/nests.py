@@ -46,8 +46,6 @@ from .transpose import transpose, transposing_function
 from .writer import FunctionWriter, Value
 from .writes import WriteEmitter
 
-__all__ = ["NestEmitter"]
-
 NOT_IN_VECTORS = "a vectorised loop holds only stores and unrolled loops"
 MAX_REGISTER_ELEMENTS = 4096  # a larger tile is an array on the stack
 

@@ -7,8 +7,6 @@ from .memory import Env, Place
 from .nests import NestEmitter
 from .writer import FunctionWriter, Value
 
-__all__ = ["ParallelWriter"]
-
 
 class ParallelWriter:
     """Writes each parallel loop as a function ``(context, begin, end)`` for the thread pool, or for

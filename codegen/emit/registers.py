@@ -21,8 +21,6 @@ from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import without_mod
 from .writer import FunctionWriter, Value
 
-__all__ = ["SHORTEST", "Registers", "lanes_for"]
-
 SHORTEST = 4  # lanes of the last vector of a row at least: shorter ones are no faster
 
 

@@ -25,8 +25,6 @@ from .halves import narrowed, rounded_to_odd, widened
 from .integer_division import divide_integers
 from .writer import FunctionWriter, Value
 
-__all__ = ["ScalarEmitter", "literal"]
-
 
 def literal(value: bool | int | float, dtype: DType) -> Value:
     """Returns a constant of that dtype."""

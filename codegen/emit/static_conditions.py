@@ -14,8 +14,6 @@ from ...ir.loop.decide import COMPARISONS
 from ...ir.loop.expr import Const, Expr, Op, index_value
 from .memory import Env
 
-__all__ = ["StaticConditions"]
-
 _COMPARISONS = {**COMPARISONS, "not_equal": operator.ne}
 
 _Linear = tuple[dict[str, int], int]

@@ -19,8 +19,6 @@ from .memory import Env
 from .values import ValueEmitter
 from .writer import Value
 
-__all__ = ["TileSums", "tile_sums"]
-
 LEFT, RIGHT = SIDE * SIDE, SIDE * SIDE + SIDE  # the first registers of the operands
 
 

@@ -19,8 +19,6 @@ from ...ir.loop.nest import Loop, Stmt, Store
 from .memory import Env
 from .writer import Value
 
-__all__ = ["LONG_EXPRESSION", "StoreEmitter", "joint_stores", "store_together"]
-
 LONG_EXPRESSION = 64
 """Operators of a vector from which on a core, which looks some 500 instructions ahead, does not
 overlap it with the next vectors."""

@@ -12,8 +12,6 @@ from ..target import Target
 from .memory import Memory, Place
 from .writer import FunctionWriter, Value
 
-__all__ = ["transpose", "transposing_function"]
-
 ZIPPED_BYTES = 16  # of a vector whose halves can be zipped with another's by one instruction
 
 

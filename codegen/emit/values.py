@@ -21,8 +21,6 @@ from .static_conditions import StaticConditions
 from .transpose import transpose
 from .writer import FunctionWriter, Value
 
-__all__ = ["ValueEmitter"]
-
 Plain: TypeAlias = tuple[IntExpr, ...]
 
 

@@ -19,8 +19,6 @@ from ...ir.dtype import LLVM_TYPES
 from ...ir.errors import ScheduleError
 from ..llvm_text import overload
 
-__all__ = ["FunctionWriter", "Value"]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -17,8 +17,6 @@ from .registers import Registers
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 
-__all__ = ["WriteEmitter"]
-
 
 class WriteEmitter(ValueEmitter):
     """Emits single statements, for one element or for the lanes of a vector."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CLOCK_TEXT"]
-
 CLOCK_TEXT = """
 declare i32 @clock_gettime(i32, ptr)
 

@@ -14,13 +14,6 @@ import llvmlite.binding as llvm
 from ...ir.errors import ScheduleError
 from ..target import Target
 
-__all__ = [
-    "WHOLE",
-    "compile_object",
-    "disassemble",
-    "llvm_version",
-]
-
 WHOLE = "; loops around inlined kernels"
 """First line of a text of scalar code and loops of all kinds, for which LLVM runs more passes."""
 

@@ -20,8 +20,6 @@ from typing import Any
 from ...ir.dataclass import dataclass
 from ..target import allow_tiles
 
-__all__ = ["LoadedObject", "Part", "Placed", "load_object", "place_object"]
-
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4  # flags of sections
 _SYMBOLS, _ADDENDS, _ZEROS = 2, 4, 8  # types of sections
 _ABS64, _PC32, _PLT32 = 1, 2, 4  # types of relocations

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["DEFAULT_MEGABYTES", "OFF", "allowed_bytes", "cache_folder"]
-
 DEFAULT_MEGABYTES = 512
 """Megabytes of entries that are kept unless the user says otherwise: some 30,000 kernels."""
 OFF = ("0", "off", "no", "false")

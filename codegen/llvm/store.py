@@ -31,8 +31,6 @@ from ..target import Target
 from .engine import compile_object, llvm_version
 from .settings import allowed_bytes, cache_folder
 
-__all__ = ["Entry", "Store", "code_version", "store", "stored_object"]
-
 MAGIC = b"LWCODE1\n"
 MOST_BYTES = 1 << 26
 """Bytes of an entry; what is longer is not kept, nor read."""

@@ -25,18 +25,6 @@ from .call_text import IN_PAGE, PAGED_BYTES
 from .native_call import native_code
 from .sized_call_text import bin_sizes
 
-__all__ = [
-    "ALIGNMENT",
-    "ArraySpec",
-    "aligned_array",
-    "aligned_bytes",
-    "bin_address",
-    "bins_address",
-    "fresh_requests",
-    "idle_bytes",
-    "trim",
-]
-
 ALIGNMENT = 64
 """Bytes: one cache line, and the widest vector."""
 

@@ -27,8 +27,6 @@ from __future__ import annotations
 
 from .sized_call_text import SIZED_CALL_TEXT
 
-__all__ = ["CALL_TEXT", "IN_PAGE", "PAGED_BYTES", "RAISED", "TOO_DEEP", "TOO_DEEP_TEXT"]
-
 RAISED, TOO_DEEP = 1, 2
 """Status of an entry that has not run to its end (else 0): an exception is set, or functions call
 each other too deeply."""

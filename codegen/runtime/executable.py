@@ -29,8 +29,6 @@ from .buffers import (
 from .native_call import Context, available, make_call
 from .status import raise_status
 
-__all__ = ["ArraySpec", "Executable"]
-
 Array = np.ndarray[Any, Any]
 
 _POINTER = ctypes.sizeof(ctypes.c_void_p)

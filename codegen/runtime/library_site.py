@@ -31,8 +31,6 @@ from .call_text import RAISED
 from .native_call import available, load_forever
 from .status import keep_error
 
-__all__ = ["Site", "make_site", "symbols"]
-
 _DENSE, _WRITEABLE = 0x101, 0x400  # flags of an array: C order and aligned; may be written
 
 KEPT_TEXT = (

@@ -22,8 +22,6 @@ from ..llvm.store import stored_object
 from ..target import Target
 from .call_text import CALL_TEXT
 
-__all__ = ["Context", "available", "load_forever", "make_call", "native_code"]
-
 Array = np.ndarray[Any, Any]
 
 _PYTHON_SYMBOLS = (

@@ -20,19 +20,6 @@ from ..llvm.store import stored_object
 from ..target import Target
 from .pool_text import MAX_THREADS, POOL_TEXT
 
-__all__ = [
-    "MAX_THREADS",
-    "awake",
-    "configure",
-    "default_threads",
-    "get_threads",
-    "limit_address",
-    "limited",
-    "parallel_for",
-    "set_threads",
-    "symbols",
-]
-
 SPIN_SECONDS = 50e-6
 """Time an idle worker spins before it sleeps: longer than the gap between two kernels."""
 

@@ -27,8 +27,6 @@ caller's core until it is awake; then it may again run wherever its caller may.
 
 from __future__ import annotations
 
-__all__ = ["MAX_THREADS", "POOL_TEXT"]
-
 MAX_THREADS = 256
 
 WORTH_WAKING_NANOSECONDS = 30_000

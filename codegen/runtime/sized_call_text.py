@@ -13,8 +13,6 @@ The bytes of inputs come with the answers, not from word 11. Bins have the sizes
 
 from __future__ import annotations
 
-__all__ = ["CLASSES", "SIZED_CALL_TEXT", "bin_sizes"]
-
 LINEAR, STEPS, LAST = 12, 3, 47
 """Bins of up to 2 ** LINEAR bytes are 64 bytes apart. Then there are 2 ** STEPS from each power of
 two to the next, up to 2 ** LAST."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["DEFAULT_STACK_MEGABYTES", "MOST_STACK_MEGABYTES", "STACK_TEXT", "stack_bytes"]
-
 DEFAULT_STACK_MEGABYTES = 256
 """Megabytes for the frames of recursive functions, by default; memory that is never used costs
 nothing but addresses."""

@@ -21,8 +21,6 @@ from .call_text import RAISED, TOO_DEEP, TOO_DEEP_TEXT
 from .native_call import available, load_forever
 from .stack import STACK_TEXT
 
-__all__ = ["POLL_NANOSECONDS", "called_symbols", "keep_error", "raise_status", "symbols"]
-
 POLL_NANOSECONDS = 1_000_000
 SIGNAL_NANOSECONDS = 50_000_000
 

@@ -16,8 +16,6 @@ from .nodes import Atom, Call
 from .operator import OPERATORS, Operator, Pattern
 from .types import TensorType
 
-__all__ = ["Batch", "batched_call"]
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

@@ -28,8 +28,6 @@ from .operator import Operator
 from .requirements import Requirement, locate
 from .types import FuncType, TensorType, TupleType, Type, instantiate
 
-__all__ = ["Builder", "carry_type", "is_bool_scalar"]
-
 MOST_AXES = 64
 """NumPy's arrays have no more."""
 

@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping
 from .nodes import Function, Module
 from .walk import global_variables
 
-__all__ = ["call_graph", "callees_first", "recursive_components"]
-
 
 def call_graph(module: Module) -> dict[str, list[str]]:
     """Returns the functions that each function of ``module`` refers to; kernels and the groups

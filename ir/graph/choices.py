@@ -24,8 +24,6 @@ from ..dataclass import dataclass
 from .nodes import Atom, Call, Constant
 from .printer import scalar_text, value_text
 
-__all__ = ["Choices", "Site", "call_text", "operand_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class Site:

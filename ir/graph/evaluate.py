@@ -39,8 +39,6 @@ from .operator import Operator
 from .types import TensorType, TupleType, Type, sizes_in
 from .walk import free_sizes, free_variables
 
-__all__ = ["Value", "evaluate"]
-
 Value: TypeAlias = "np.ndarray[Any, Any] | tuple[Value, ...] | Closure"
 CallPrim: TypeAlias = "Callable[[PrimFunc, Sequence[Value]], Value]"
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from ..dataclass import dataclass
 
-__all__ = ["DEFAULT_LIMITS", "GraphLimits"]
-
 
 @dataclass(frozen=True, slots=True)
 class GraphLimits:

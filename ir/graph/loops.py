@@ -12,8 +12,6 @@ from .operator import OPERATORS
 from .types import TensorType, Type
 from .walk import copy_block
 
-__all__ = ["filled", "int64", "next_values", "with_carries", "writes_row"]
-
 
 def next_values(body: Block) -> tuple[Atom, ...] | None:
     """Returns the fields of a block's result, which a loop's body hands to the next iteration; None

@@ -43,25 +43,6 @@ from .types import FuncType, TensorType, Type, sizes_in, sizes_in_attr
 if TYPE_CHECKING:
     from ..schedule.steps import Schedule
 
-__all__ = [
-    "Atom",
-    "Binding",
-    "Block",
-    "Call",
-    "Constant",
-    "Expr",
-    "For",
-    "Function",
-    "GlobalVar",
-    "If",
-    "Module",
-    "Tuple",
-    "TupleGetItem",
-    "Var",
-    "While",
-    "text_of",
-]
-
 
 @singledispatch
 def text_of(node: object) -> str:

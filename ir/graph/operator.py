@@ -21,19 +21,6 @@ from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait
 from .types import TensorType, Type
 
-__all__ = [
-    "OPERATORS",
-    "REQUIRED",
-    "Attr",
-    "Operator",
-    "Pattern",
-    "Sample",
-    "all_operators",
-    "get",
-    "register",
-]
-
-
 OPERATORS: dict[str, Operator] = {}
 """Every operator by name. The graph's language is the same whatever operators there are."""
 

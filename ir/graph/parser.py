@@ -33,8 +33,6 @@ from .requirements import Noted, Requirement, collecting
 from .types import FuncType, TensorType, TupleType, Type
 from .verify import signature_of
 
-__all__ = ["parse_function", "parse_module"]
-
 Constants = Mapping[str, "np.ndarray[Any, Any]"]
 
 _VAR = re.compile(r"%(\w+)")

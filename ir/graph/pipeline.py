@@ -44,8 +44,6 @@ from .printer import as_text
 from .requirements import assuming
 from .verify import verify
 
-__all__ = ["GRAPH", "Pass", "default_pipeline"]
-
 Pass: TypeAlias = Callable[[Module], Module]
 
 

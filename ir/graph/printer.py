@@ -58,8 +58,6 @@ from .nodes import (
 )
 from .operator import Operator
 
-__all__ = ["as_text", "constants_of", "scalar_text", "span_text", "value_text"]
-
 _COMMENT_COLUMN = 48
 _WIDTH = 100
 

@@ -17,21 +17,6 @@ from ..dataclass import dataclass
 from ..dims import IntExpr, evaluate, int_max, int_min, size_symbols, substitute
 from ..span import Span
 
-__all__ = [
-    "RELATIONS",
-    "Noted",
-    "Requirement",
-    "assuming",
-    "collecting",
-    "demand",
-    "greater",
-    "is_data_size",
-    "lesser",
-    "locate",
-    "require",
-    "undemanded",
-]
-
 RELATIONS = ("==", "!=", "<=", "<")
 
 

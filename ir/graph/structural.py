@@ -28,8 +28,6 @@ from .operator import Operator
 from .printer import as_text, value_text
 from .walk import map_operands, nested_blocks, nested_params, operands, with_nested_blocks
 
-__all__ = ["atom_key", "detail", "equal_blocks", "structural_equal", "structural_hash"]
-
 _COMPARED_BYTES = 4096
 """Constants up to this size are compared by content; bigger ones by being the same array."""
 

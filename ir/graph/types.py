@@ -22,19 +22,6 @@ from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, Symbol, product, size_symbols, substitute
 from ..dtype import DType
 
-__all__ = [
-    "FuncType",
-    "TensorType",
-    "TupleType",
-    "Type",
-    "bind_sizes",
-    "instantiate",
-    "sizes_in",
-    "sizes_in_attr",
-    "substitute_attr",
-    "substitute_type",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TensorType:

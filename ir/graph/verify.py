@@ -34,8 +34,6 @@ from .requirements import assuming
 from .types import FuncType, TensorType, TupleType, Type, instantiate
 from .walk import nested_blocks, nested_params, operands
 
-__all__ = ["signature_of", "verify"]
-
 _WINDOW = 12  # lines shown on either side of what is wrong in a long function
 _Checked = TypeVar("_Checked", Module, Function)
 

@@ -35,31 +35,6 @@ from .nodes import (
 from .operator import Operator
 from .types import bind_sizes, sizes_in, sizes_in_attr, substitute_attr, substitute_type
 
-__all__ = [
-    "Step",
-    "all_bindings",
-    "all_uses",
-    "called_by",
-    "copy_block",
-    "count_bindings",
-    "free_sizes",
-    "free_variables",
-    "global_variables",
-    "map_functions",
-    "map_operands",
-    "nested_blocks",
-    "nested_params",
-    "operands",
-    "rewrite_blocks",
-    "rewrite_function",
-    "setters",
-    "sizes_of_call",
-    "sizes_used",
-    "use_counts",
-    "with_nested_blocks",
-    "with_sizes",
-]
-
 
 def operands(value: Expr) -> tuple[Atom, ...]:
     """Returns the atoms ``value`` uses itself, without those that only its nested blocks use."""

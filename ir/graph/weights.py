@@ -9,8 +9,6 @@ import numpy as np
 from .nodes import Atom, Binding, Block, Constant, Expr, Module
 from .walk import map_functions, map_operands, nested_blocks, with_nested_blocks
 
-__all__ = ["map_constants", "without_weights"]
-
 LEAST_BYTES = 1 << 12
 """Constants smaller than this keep their values in ``without_weights``."""
 

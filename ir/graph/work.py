@@ -10,8 +10,6 @@ from .operator import Operator, Pattern
 from .types import TensorType, TupleType, Type
 from .walk import nested_blocks
 
-__all__ = ["block_work", "call_work", "elements", "work"]
-
 
 def work(binding: Binding) -> float:
     """Returns the arithmetic instructions that computing a binding takes, roughly; infinity where

@@ -8,8 +8,6 @@ from typing import Any
 from ..dtype import DTYPES, Array
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
-__all__ = ["NAME"]
-
 NAME = "numpy.bincount"
 
 

@@ -21,8 +21,6 @@ from ..dtype import FLOAT64, INT32
 from ..errors import LoopwrightTypeError
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
-__all__ = ["Guarded", "broadcast", "failing", "gufunc_function", "quiet"]
-
 
 def gufunc_function(
     name: str,

@@ -6,8 +6,6 @@ from ..errors import LoopwrightValueError
 from .registry import TABLE, LibraryFunction
 from .special import PREFIX, declare
 
-__all__ = ["library_function"]
-
 
 def library_function(name: str) -> LibraryFunction:
     """Returns the function of that name; NumPy's and SciPy's are declared when

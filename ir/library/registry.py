@@ -17,8 +17,6 @@ from ..dataclass import dataclass
 from ..dims import IntExpr, evaluate
 from ..dtype import Array, DType, dtype_of
 
-__all__ = ["ArrayType", "LibraryFunction", "Options", "Typed", "Values", "register"]
-
 Options: TypeAlias = "tuple[tuple[str, Any], ...]"
 """Static arguments of a call by name, in their order; values are numbers, strings, bools, None and
 tuples of them."""

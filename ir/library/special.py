@@ -17,8 +17,6 @@ from ..errors import LoopwrightTypeError
 from .gufunc import broadcast, quiet
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
-__all__ = ["PREFIX", "declare"]
-
 PREFIX = "scipy.special."
 
 

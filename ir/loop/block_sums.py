@@ -51,8 +51,6 @@ from .nest import (
 from .prim import Buffer
 from .stride import stride_along
 
-__all__ = ["block_sums"]
-
 SHORT_BLOCK, SHORT_SUM = 16, 64
 """Additions of a block where accumulators are few, as in NumPy's pairwise sums, and of the longest
 sum that is left alone."""

@@ -54,8 +54,6 @@ from .nest import (
 )
 from .prim import Buffer
 
-__all__ = ["block_length", "block_tiles", "greatest"]
-
 BLOCK, LEFT_ALONE = 16, 64  # tiles added up in a block, and how many are left alone
 STACK_TILE_BYTES = 1 << 17  # of the tiles of a block, on the stack
 

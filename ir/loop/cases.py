@@ -27,8 +27,6 @@ from ..dims import (
 from .decide import COMPARISONS, worked_out
 from .expr import Expr, Index, Op, Read, index_value, walk
 
-__all__ = ["divisors", "flips", "inside", "longest_piece", "pieces"]
-
 Ranges = Mapping[str, tuple[int, int]]
 MAX_FORMS = 16  # most linear forms of one index, and values of one quotient
 SHORT = 8  # quotients by smaller divisors flip too often

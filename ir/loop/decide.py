@@ -28,8 +28,6 @@ from .expr import (
 )
 from .scalar import COMBINERS
 
-__all__ = ["COMPARISONS", "decide", "guarded_parts", "is_skipped", "join", "worked_out"]
-
 Ranges = Mapping[str, tuple[int, int]]
 
 

@@ -28,8 +28,6 @@ from .procedure import Procedure, plain_nest
 from .scalar import COMBINERS, SCALAR_OPS
 from .sum_of_products import sum_of_products
 
-__all__ = ["evaluate_points", "evaluate_prim", "evaluate_stage", "index_values"]
-
 _BLOCK_ELEMENTS = 1 << 22  # keeps the temporaries of a block within tens of megabytes
 _POINT_ELEMENTS = 1 << 17  # of a block of single elements: temporaries that fit the L2 cache
 _FACTOR_ELEMENTS = 1 << 25  # the largest factor of a sum of products that is made whole

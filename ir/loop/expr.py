@@ -35,32 +35,6 @@ from ..dtype import BOOL, FLOAT32, INT64, DType
 from ..errors import InternalError
 from .scalar import SCALAR_OPS
 
-__all__ = [
-    "Const",
-    "Expr",
-    "Index",
-    "IndexLike",
-    "Op",
-    "Read",
-    "cast",
-    "children",
-    "const",
-    "expr_text",
-    "index",
-    "index_value",
-    "map_reads",
-    "op",
-    "read",
-    "rebuilt_indices",
-    "rewrite",
-    "select",
-    "statement_text",
-    "substitute_index",
-    "substitute_indices",
-    "walk",
-    "within",
-]
-
 
 class Const:
     __slots__ = ("__weakref__", "dtype", "value")

@@ -22,8 +22,6 @@ from ..dims import Dim, symbol, symbols
 from .expr import Const, Expr, Index, Op, Read, const, op, read, select, walk
 from .prim import PrimFunc, Stage
 
-__all__ = ["hoist_factors"]
-
 
 def hoist_factors(prim: PrimFunc) -> PrimFunc:
     """``prim`` with factors and divisors that no reduced axis moves taken out of sums of floats,

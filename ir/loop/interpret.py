@@ -18,8 +18,6 @@ from .expr import Const, Expr, Index, Read
 from .nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Prefetch, Sort, Stmt
 from .scalar import COMBINERS, SCALAR_OPS
 
-__all__ = ["interpret"]
-
 
 def interpret(
     nest: Nest, operands: Mapping[str, Array], sizes: Mapping[str, int] | None = None

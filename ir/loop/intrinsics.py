@@ -39,20 +39,6 @@ from .nest import Accumulate, Intrinsic, Loop, Stmt, Store, chain
 from .prim import Buffer
 from .stride import flat_index, stride_along
 
-__all__ = [
-    "GROUP",
-    "ROWS",
-    "SIDE",
-    "Dot",
-    "Factor",
-    "TileDot",
-    "dot_of",
-    "is_instance",
-    "is_vnni",
-    "is_zero",
-    "tile_dot_of",
-]
-
 GROUP = 4  # products that one lane adds up at once
 ROWS = 16  # of a tile register
 ROW_BYTES = 64

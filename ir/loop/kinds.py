@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Instruction", "LoopKind", "Role", "Scope"]
-
 
 class LoopKind(StrEnum):
     """Kind of a loop: its iterations run in order, on threads, in vector lanes, or unrolled."""

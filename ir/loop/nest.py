@@ -49,32 +49,6 @@ from .kinds import Instruction, LoopKind, Role, Scope
 from .prim import Axis, Buffer, Stage, sizes_in, sizes_text
 from .scalar import COMBINERS
 
-__all__ = [
-    "SHIFTED",
-    "Accumulate",
-    "Alloc",
-    "At",
-    "If",
-    "Intrinsic",
-    "Let",
-    "Loop",
-    "Nest",
-    "Operand",
-    "Pack",
-    "Prefetch",
-    "Sort",
-    "Stmt",
-    "Store",
-    "chain",
-    "expressions",
-    "int_exprs",
-    "map_bodies",
-    "statement_lines",
-    "statements",
-    "substituted",
-    "with_sizes",
-]
-
 SHIFTED: Mapping[DType, DType] = {INT8: UINT8, UINT8: INT8}
 """The kind of bytes of each kind that are shifted by 128."""
 

@@ -38,8 +38,6 @@ from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import procedure
 from .scalar import COMBINERS, SCALAR_OPS
 
-__all__ = ["parse_nest", "parse_prim", "read_prim"]
-
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _AXIS = re.compile(r"(?=\s*(\)|[A-Za-z_][\w.]*\s*:))")  # of a combiner, no operand
 _LOOP = re.compile(r"[A-Za-z_][\w.]*(?:\*[A-Za-z_][\w.]*)*")  # a fused loop is called i.0*j.0

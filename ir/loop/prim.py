@@ -29,8 +29,6 @@ from ..dtype import DType
 from .decide import worked_out
 from .expr import Expr, Index, Read, statement_text, walk
 
-__all__ = ["Axis", "Buffer", "PrimFunc", "Stage", "sizes_in", "sizes_left", "sizes_text"]
-
 P = TypeVar("P", bound="PrimFunc")
 
 

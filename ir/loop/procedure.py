@@ -44,8 +44,6 @@ from .nest import (
 )
 from .prim import Buffer, PrimFunc, sizes_left, sizes_text
 
-__all__ = ["Procedure", "executions", "plain_nest", "procedure"]
-
 P = TypeVar("P", bound="Procedure")
 
 

@@ -17,8 +17,6 @@ from ..dims import IntExpr, product
 from .expr import IndexLike
 from .tensor import index_add, index_div, index_mod, index_mul
 
-__all__ = ["delinearise", "linearise", "reshape_groups", "reshape_index"]
-
 
 def linearise(indices: Sequence[IndexLike], shape: Sequence[IntExpr]) -> IndexLike:
     """The position of an element in row-major order.

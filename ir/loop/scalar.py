@@ -19,8 +19,6 @@ from ..dtype import BOOL, DTYPES, DType
 from ..errors import InternalError
 from ..traits import Trait
 
-__all__ = ["COMBINERS", "SCALAR_OPS", "Combiner", "ScalarOp"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScalarOp:

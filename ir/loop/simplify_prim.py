@@ -28,16 +28,6 @@ from .expr import (
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import Procedure
 
-__all__ = [
-    "canonical_names",
-    "canonical_prim",
-    "lay_out",
-    "merge_axes",
-    "names_by_place",
-    "share_axes",
-    "squeeze",
-]
-
 
 def canonical_prim(prim: PrimFunc) -> PrimFunc:
     """``prim`` in canonical form; it computes the same, on buffers of the same elements."""

@@ -7,15 +7,6 @@ from collections.abc import Mapping, Sequence
 from ..dims import Dim, IntExpr, Mod, Symbol, floordiv, of_atom, resolve, substitute, symbols
 from .prim import Buffer
 
-__all__ = [
-    "flat_index",
-    "moves_by_sizes",
-    "row_major",
-    "stride_along",
-    "stride_within",
-    "without_mod",
-]
-
 
 def stride_along(index: IntExpr, var: str) -> int | None:
     """Returns the change of ``index`` when ``var`` grows by one; None if it varies, or if ``var``

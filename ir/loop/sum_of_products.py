@@ -14,8 +14,6 @@ import numpy as np
 
 from ..dtype import Array
 
-__all__ = ["sum_of_products"]
-
 
 def sum_of_products(left: Array, right: Array, extents: Sequence[int], rank: int) -> Array:
     """The sum of ``left * right`` over the axes from ``rank`` on, in the factors' dtype.

@@ -22,8 +22,6 @@ from .expr import Expr, IndexLike, Op, substitute_indices
 from .prim import Axis, Stage
 from .scalar import SCALAR_OPS
 
-__all__ = ["exchanged", "symmetric_axes"]
-
 
 def symmetric_axes(stage: Stage) -> tuple[str, str] | None:
     """The first two axes in which a reduction is symmetric, None if there are none.

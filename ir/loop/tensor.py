@@ -17,23 +17,6 @@ from .expr import Const, Expr, Index, IndexLike, cast, const, index, op, within
 from .nest import Stmt
 from .prim import Buffer
 
-__all__ = [
-    "Map",
-    "Reduction",
-    "Statements",
-    "Tensor",
-    "index_add",
-    "index_div",
-    "index_expr",
-    "index_less",
-    "index_max",
-    "index_min",
-    "index_mod",
-    "index_mul",
-    "index_sub",
-    "index_within",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Tensor:

@@ -25,8 +25,6 @@ from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import Procedure, plain_nest
 from .scalar import COMBINERS
 
-__all__ = ["verify_nest", "verify_prim"]
-
 _MOST_POINTS = 4096  # iterations that are tried where no bounds are found
 
 Ranges = Mapping[str, tuple[int, int]]

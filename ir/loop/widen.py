@@ -17,8 +17,6 @@ from .expr import Const, Expr, Index, Op, Read, cast, const, op, read, rebuilt_i
 from .prim import Buffer, PrimFunc, Stage
 from .scalar import SCALAR_OPS
 
-__all__ = ["widened"]
-
 
 def widened(prim: PrimFunc) -> PrimFunc:
     """``prim`` with float64 in the place of float32, ``prim`` itself if it has none.

@@ -15,8 +15,6 @@ from .prim import PrimFunc, sizes_text
 from .procedure import Procedure
 from .simplify_prim import canonical_names
 
-__all__ = ["parse_workload", "workload_hash", "workload_text"]
-
 _LONG_NUMBER = re.compile("[0-9]{100}")
 
 

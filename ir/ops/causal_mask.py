@@ -15,8 +15,6 @@ from ..loop.expr import Expr, IndexLike, index, op, read
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 
-__all__ = ["causal_offset", "causal_mask"]
-
 
 def causal_offset(mask: np.ndarray[Any, Any]) -> int | None:
     """Returns ``k`` if the array is ``np.tri(rows, columns, k)`` and is not constant, else None.

@@ -16,8 +16,6 @@ from ..graph.nodes import Atom, Constant
 from ..graph.operator import get
 from ..graph.types import TensorType, TupleType
 
-__all__ = ["F", "Value", "call", "scalar", "tensor_type"]
-
 
 class Value:
     """A tensor of the graph under construction, with Python's operators.

@@ -40,8 +40,6 @@ from .window import (
 )
 from .winograd import ERROR_GROWTH, winograd
 
-__all__ = ["GROUPS", "check_channels", "kernel_axes", "kernel_size", "winograd_fits"]
-
 GROUPS = attr("number of groups of channels, convolved separately", 1)
 
 

@@ -52,21 +52,6 @@ from .compose import Value
 from .rules import ANY, Attrs, require_kind, same_dtype, tensors
 from .sampling import elementwise_samples
 
-__all__ = [
-    "DTYPE_WORDS",
-    "Body",
-    "Element",
-    "Ints",
-    "PerAxis",
-    "Reduce",
-    "attr",
-    "composite",
-    "elementwise_doc",
-    "in_float64",
-    "operator_doc",
-    "primitive",
-]
-
 Element: TypeAlias = Callable[..., Expr]
 Rule: TypeAlias = Callable[..., Type]
 Reference: TypeAlias = Callable[..., Any]

@@ -26,8 +26,6 @@ from .declare import Element, PerAxis, attr, primitive
 from .rules import is_size, require_fits
 from .sampling import floats, ints, sample, truths
 
-__all__ = ["both"]
-
 _PAD_MODES = ("constant", "edge", "reflect")
 
 

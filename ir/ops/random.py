@@ -34,8 +34,6 @@ from .declare import Body, attr, primitive
 from .rules import dtype_attr, sizes_of
 from .sampling import sample
 
-__all__ = ["DISTRIBUTIONS", "GENERATORS", "LANES", "NUMPY", "Arithmetic", "philox", "threefry"]
-
 LANES = 16
 """Counters of a block. It is a part of what a key means: changing it changes every stream."""
 

@@ -26,8 +26,6 @@ from .declare import Body, attr, primitive
 from .rules import require_shape
 from .sampling import floats, ints, sample
 
-__all__ = ["ACTIVATIONS", "GATES"]
-
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 """Gates of each cell: i, f, g, o of an LSTM and r, z, n of a GRU, as PyTorch orders them."""
 

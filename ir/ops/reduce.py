@@ -34,8 +34,6 @@ from .declare import (
 from .rules import normalise_axes
 from .sampling import SPECIAL_FLOATS, extremes, floats, ints, sample, truths
 
-__all__ = ["KEEPDIMS", "reduced_shape", "reduction_rule"]
-
 _AXIS = attr("axes to reduce: int, tuple of ints, or None for all", None)
 KEEPDIMS = attr("True if reduced axes stay with size 1", False)
 

@@ -16,8 +16,6 @@ from .declare import Element, PerAxis, Reduce, attr, primitive
 from .sampling import floats, ints, sample
 from .window import window_count, window_span
 
-__all__ = ["spans"]
-
 
 def spans(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
     """Returns the number of elements from the first to the last of a window on each axis."""

@@ -21,30 +21,6 @@ from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Tensor
 
-__all__ = [
-    "ANY",
-    "Attrs",
-    "as_axes",
-    "broadcast_pair",
-    "broadcast_read",
-    "broadcast_shapes",
-    "dtype_attr",
-    "is_size",
-    "joined_shape",
-    "joined_size",
-    "normalise_axes",
-    "normalise_axis",
-    "require_equal",
-    "require_fits",
-    "require_kind",
-    "require_shape",
-    "same_dtype",
-    "shorts",
-    "sizes_of",
-    "tensors",
-    "upper_bound",
-]
-
 Attrs: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = tuple[IntExpr, ...]
 

@@ -10,18 +10,6 @@ import numpy as np
 from ..dtype import Array
 from ..graph.operator import Sample
 
-__all__ = [
-    "FLOAT_DTYPES",
-    "SPECIAL_FLOATS",
-    "elementwise_samples",
-    "extremes",
-    "floats",
-    "ints",
-    "sample",
-    "specials",
-    "truths",
-]
-
 FLOAT_DTYPES = ("float32", "float64")
 SPECIAL_FLOATS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5)
 

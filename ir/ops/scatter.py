@@ -22,8 +22,6 @@ from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis, require_shape
 from .sampling import floats, ints, sample, truths
 
-__all__ = ["REDUCTIONS", "copied", "counted_from_end", "join", "loops", "scattered"]
-
 REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
 """The combiner of each way to join an update with what is there; none replaces it."""
 

@@ -18,8 +18,6 @@ from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..traits import Trait
 
-__all__ = ["symbol_of"]
-
 
 def symbol_of(size: object) -> Symbol:
     """Returns the symbol that an attribute is; LoopwrightValueError for anything else."""

@@ -26,8 +26,6 @@ from .declare import Body, primitive
 from .rules import require_shape
 from .sampling import floats, sample
 
-__all__ = ["MOST_EQUATIONS"]
-
 MOST_EQUATIONS = 4
 """Equations of a system up to which straight code takes less time than a call of a library."""
 

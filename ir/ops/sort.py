@@ -31,8 +31,6 @@ from .rules import ANY, normalise_axis, upper_bound
 from .sampling import extremes, floats, ints, sample, specials, truths
 from .sort_keys import STACK_ROW_BYTES, element, in_vectors, key, key_type
 
-__all__ = ["few_first"]
-
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
 SHORT_ROW = 64  # elements up to which counting those before each is faster than digits
 LONG_ROW = 1 << 12  # elements from which wide digits pay

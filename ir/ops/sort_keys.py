@@ -19,8 +19,6 @@ from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body
 
-__all__ = ["STACK_ROW_BYTES", "element", "in_vectors", "key", "key_type"]
-
 STACK_ROW_BYTES = 1 << 16  # of a buffer on the stack; longer ones are in the workspace
 
 

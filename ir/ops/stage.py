@@ -31,8 +31,6 @@ from ..loop.tensor import Tensor, index_expr
 from .declare import ANY, Element, Reduce, attr, primitive
 from .sampling import floats
 
-__all__ = ["operator_of"]
-
 _BODY = attr("the stage, as the text of a workload")
 _SIZES = attr("the values of its symbolic sizes, in their order", ())
 

@@ -28,8 +28,6 @@ from ..loop.tensor import Map, Reduction, Statements, Tensor
 from .causal_mask import causal_mask
 from .to_tensor import apply_compute, placeholder, procedure_of
 
-__all__ = ["group_to_prim"]
-
 CHEAP = 4.0
 """Arithmetic instructions up to which a map is recomputed rather than stored."""
 

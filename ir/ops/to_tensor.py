@@ -16,8 +16,6 @@ from ..loop.procedure import Procedure, procedure
 from ..loop.tensor import Map, Reduction, Statements, Tensor
 from .scatter import copied
 
-__all__ = ["apply_compute", "placeholder", "procedure_of", "stage_of"]
-
 
 def apply_compute(
     op: Operator, inputs: Sequence[Tensor], attrs: Mapping[str, Any], out_type: Type

@@ -16,23 +16,6 @@ from ..graph.types import TensorType
 from .declare import attr
 from .rules import is_size
 
-__all__ = [
-    "LAYOUT",
-    "SPATIAL",
-    "Padding",
-    "channel_axis",
-    "dilation_attr",
-    "layouts",
-    "padding_attr",
-    "padding_of",
-    "per_spatial_axis",
-    "spatial_axes",
-    "spatial_pads",
-    "stride_attr",
-    "window_count",
-    "window_span",
-]
-
 Padding: TypeAlias = tuple[IntExpr, ...]
 """The sides before each spatial axis, then those behind each."""
 

@@ -34,8 +34,6 @@ from .compose import F, Value
 from .declare import Element, attr, in_float64, primitive
 from .sampling import ints, sample
 
-__all__ = ["TILES", "ERROR_GROWTH", "winograd"]
-
 TILES: dict[str, int] = {"winograd2": 2, "winograd4": 4}
 """The side of a tile of results, by the algorithm's name."""
 

@@ -36,35 +36,6 @@ from .nodes import (
     with_nested_bodies,
 )
 
-__all__ = [
-    "Place",
-    "accesses",
-    "at_most",
-    "at_numbers",
-    "at_sizes",
-    "calls",
-    "each_scope",
-    "fixed_regions",
-    "has_control_flow",
-    "is_straight_without_copies",
-    "instructions",
-    "live_bytes",
-    "largest",
-    "map_calls",
-    "max_live_bytes",
-    "merge",
-    "places",
-    "recursive_functions",
-    "regions",
-    "rename",
-    "scopes",
-    "set_sizes",
-    "size_table",
-    "spans",
-    "swap_groups",
-    "walk",
-]
-
 
 def walk(body: Iterable[Instr]) -> Iterator[Instr]:
     """The instructions of a body, each before those that are nested in it."""

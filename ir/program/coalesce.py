@@ -39,8 +39,6 @@ from .nodes import (
 )
 from .verify import MOST_REGISTER_BYTES
 
-__all__ = ["coalesce"]
-
 SWAP_LEAST = 256
 """Bytes from which on two buffers in a loop are swapped rather than copied: pointers that change
 are loads for the kernels, which a copy of a few cache lines does not cost."""

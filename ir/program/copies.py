@@ -9,8 +9,6 @@ from .analysis import accesses, has_control_flow, merge, places, spans
 from .lifetimes import place_lifetimes
 from .nodes import Alloc, Copy, Program
 
-__all__ = ["eliminate_copies"]
-
 
 @optional(level=1)
 def eliminate_copies(program: Program) -> Program:

@@ -11,8 +11,6 @@ from .analysis import has_control_flow, merge, places, spans
 from .lifetimes import place_lifetimes
 from .nodes import Access, Alloc, Call, Instr, Operand, Program
 
-__all__ = ["InPlaceRule", "share_in_place"]
-
 
 class InPlaceRule(Protocol):
     """``rule(call, i, o)``: may operand ``o`` be written over the memory of operand ``i``? True

@@ -35,8 +35,6 @@ from .nodes import (
     While,
 )
 
-__all__ = ["Kernel", "interpret"]
-
 Kernel: TypeAlias = Callable[..., None]
 """Called with one array per operand, then the workspace (uint8) if there is one, then its sizes;
 writes its outputs and workspace, as the native kernel does."""

@@ -9,8 +9,6 @@ from .analysis import accesses, each_scope, has_control_flow, swap_groups, walk
 from .liveness import Block, Liveness, Roots, common
 from .nodes import Alias, Alloc, Free, Instr, Program, Swap, nested_bodies, with_nested_bodies
 
-__all__ = ["place_lifetimes"]
-
 
 def place_lifetimes(program: Program) -> Program:
     """Move each ``alloc`` to its first use and each ``free`` behind its last; drop unused names.

@@ -12,8 +12,6 @@ from typing import TypeAlias
 from .analysis import accesses, places
 from .nodes import Access, Alloc, For, If, Instr, Program, Swap, While, nested_bodies
 
-__all__ = ["Block", "Liveness", "Roots", "common"]
-
 Roots: TypeAlias = int
 """A set of roots, as the sum of their bits: programs have thousands of them."""
 

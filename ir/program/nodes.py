@@ -87,31 +87,6 @@ from ..window import Window
 
 _OFFSET_COLUMN = 56  # where "at" stands in the text
 
-__all__ = [
-    "Access",
-    "Alias",
-    "Alloc",
-    "Call",
-    "Constant",
-    "Copy",
-    "For",
-    "Free",
-    "If",
-    "Instr",
-    "Invoke",
-    "Library",
-    "Operand",
-    "Program",
-    "Region",
-    "ScalarRange",
-    "SetSize",
-    "Swap",
-    "Update",
-    "While",
-    "nested_bodies",
-    "with_nested_bodies",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Region:

@@ -10,8 +10,6 @@ from .analysis import accesses, has_control_flow, max_live_bytes, places, region
 from .lifetimes import place_lifetimes
 from .nodes import Alias, Alloc, Call, Copy, Program
 
-__all__ = ["order_calls"]
-
 QUADRATIC_LIMIT = 2000
 """Calls up to which other orders are tried; the cost grows as their number times the number of
 those that could come next."""

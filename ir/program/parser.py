@@ -36,8 +36,6 @@ from .nodes import (
     While,
 )
 
-__all__ = ["parse_program"]
-
 _TOKEN = re.compile(
     r"[ \t\r]*(?:(?P<comment>#[^\n]*)"
     r'|(?P<token>"(?:[^"\\\n]|\\.)*"|[%@]?[\w.]+|//|[!=<]=|[-(){}\[\]:,=+<*%]|\n))'

@@ -20,8 +20,6 @@ from .registers import IsParallel, keep_in_registers
 from .updates import ElementsRead, update_in_place
 from .verify import verify
 
-__all__ = ["PROGRAM", "ProgramPass", "default_pipeline", "optimise"]
-
 ProgramPass: TypeAlias = Callable[[Program], Program]
 
 PROGRAM: Language[Program] = Language("program", str, verify)

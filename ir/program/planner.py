@@ -32,8 +32,6 @@ from .nodes import (
 )
 from .verify import ARENA_ALIGNMENT
 
-__all__ = ["lower_bound", "plan_memory"]
-
 PAIRWISE_LIMIT = 1000
 """Allocations up to which orders other than the program's are tried; the cost grows as the square
 (0.2 s at this many)."""

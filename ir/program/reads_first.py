@@ -26,8 +26,6 @@ from .nodes import (
 )
 from .verify import MOST_REGISTER_BYTES
 
-__all__ = ["order_reads"]
-
 LONGEST_BLOCK = 500
 """Instructions of a block up to which they are reordered; the cost grows as the square."""
 

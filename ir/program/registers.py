@@ -12,8 +12,6 @@ from .analysis import accesses, each_scope, has_control_flow, places, swap_group
 from .nodes import Alloc, Call, Instr, Invoke, Program, nested_bodies, with_nested_bodies
 from .verify import MOST_REGISTER_BYTES
 
-__all__ = ["IsParallel", "keep_in_registers"]
-
 IsParallel: TypeAlias = Callable[[Call], bool]
 """True if several threads may run the kernel of a call."""
 

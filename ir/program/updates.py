@@ -15,8 +15,6 @@ from .in_place import InPlaceRule
 from .liveness import Liveness
 from .nodes import Access, Call, Copy, Instr, Program, Region, Update
 
-__all__ = ["ElementsRead", "begins_as_input", "update_in_place"]
-
 ElementsRead: TypeAlias = Callable[[Call, int], tuple[IntExpr, IntExpr] | None]
 """``reads(call, i)``: the first element of operand ``i`` that the kernel reads, and the one behind
 the last; None where that is not known."""

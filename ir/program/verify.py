@@ -57,8 +57,6 @@ from .nodes import (
     While,
 )
 
-__all__ = ["ARENA_ALIGNMENT", "MOST_REGISTER_BYTES", "verify"]
-
 ARENA_ALIGNMENT = 64
 """Bytes: every planned allocation starts on a multiple of this."""
 

@@ -46,8 +46,6 @@ from .tree import Branch, Leaf, build_forest, firm_loops
 from .version1 import multiplies_bytes, with_instructions
 from .weights import with_weights
 
-__all__ = ["apply_schedule", "completed"]
-
 NESTS_KEPT = 4
 
 PRIVATE_BYTES = LIMITS.stack_bytes // 4

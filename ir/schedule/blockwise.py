@@ -37,8 +37,6 @@ from ..loop.scalar import COMBINERS
 from .state import State
 from .storage import require_no_loops, with_prim
 
-__all__ = ["blockwise"]
-
 
 def blockwise(state: State, name: str, parts: int) -> State:
     """Cut the rows of which ``name`` is the maximum into pieces, each with a maximum of its own.

@@ -13,8 +13,6 @@ from ..errors import ScheduleError
 from ..loop.kinds import LoopKind
 from .state import State
 
-__all__ = ["peel"]
-
 MAX_PEELED = 16  # iterations that one step peels
 
 

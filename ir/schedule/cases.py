@@ -16,8 +16,6 @@ from ..dims_parser import parse_dim
 from ..errors import ParseError, ScheduleError
 from .steps import Schedule
 
-__all__ = ["Cases", "Interval", "on_one_thread"]
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:

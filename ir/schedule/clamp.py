@@ -23,8 +23,6 @@ from ..dims import IntExpr, int_min, substitute, symbol, symbols
 from ..loop.expr import Expr, Read, index, op, read, rebuilt_indices, rewrite
 from ..loop.nest import Accumulate, Alloc, At, If, Loop, Prefetch, Sort, Stmt, Store, statements
 
-__all__ = ["clamped"]
-
 
 def clamped(stmts: Sequence[Stmt], var: str, valid: IntExpr) -> list[Stmt]:
     """Returns the statements of a tile for the first ``valid`` of the rows ``var``, at least one.

@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from ..errors import ScheduleError
 
-__all__ = ["Column", "Guarded", "among", "array_of", "built", "least", "most", "plain", "when"]
-
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 StepLike = TypeVar("StepLike")

@@ -15,8 +15,6 @@ from ..dims import bounds
 from ..errors import ScheduleError
 from ..loop.prim import Buffer
 
-__all__ = ["LIMITS", "Limits", "buffer_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

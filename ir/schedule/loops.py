@@ -53,8 +53,6 @@ from .clamp import clamped
 from .limits import LIMITS
 from .state import State
 
-__all__ = ["Body", "Limits", "LoopWriter", "Values", "is_masked"]
-
 LEAST_CLAMPED = 5  # rows of tiles that may lack some; rests of shorter tiles run row by row
 MOST_ADDRESSES = 8  # of rows, in registers at once
 MASKED_LANES = 16  # of the vectors of a rest: those of float32 in 64 bytes

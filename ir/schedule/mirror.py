@@ -19,8 +19,6 @@ from .panels import TRANSPOSED_ROWS
 from .state import Mirror, State
 from .tree import Branch, Leaf
 
-__all__ = ["Block", "check_mirrored", "mirror", "mirror_image", "on_diagonal"]
-
 Axes = Mapping[str, IntExpr]
 Ranges = Mapping[str, tuple[int, int]]
 

@@ -24,8 +24,6 @@ from .state import State
 from .steps import Step, fuse, parallel, reorder, split, unroll, vectorize
 from .storage import walked_dimension
 
-__all__ = ["copy_steps", "pack", "pack_grouped", "pack_of"]
-
 WIDEST_COPY, COPIED_WIDTH = 256, 128
 """Elements of a panel beyond which they are copied in several parts, and elements of a part."""
 

@@ -34,8 +34,6 @@ from .limits import LIMITS, buffer_bytes
 from .state import Panels, State
 from .storage import walked_dimension
 
-__all__ = ["pack_at", "packed_inside"]
-
 TRANSPOSED_ROWS = 16  # rows that are copied together where blocks have to be transposed
 
 Ranges = Mapping[str, tuple[int, int]]

@@ -16,8 +16,6 @@ from ..errors import ScheduleError
 from ..scanner import Scanner
 from .steps import SIGNATURES, Schedule
 
-__all__ = ["read_schedule"]
-
 _WORD = re.compile(r"\w+")
 _STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
 _INT = re.compile(r"\d+")

@@ -18,8 +18,6 @@ from ..loop.prim import Buffer, Stage
 from .loops import Values
 from .state import State
 
-__all__ = ["Walk", "contiguous", "prefetch", "prefetch_next"]
-
 LINE_BYTES = 64
 """Bytes of a cache line."""
 

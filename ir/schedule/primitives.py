@@ -39,8 +39,6 @@ from .storage import cache_read, layout, own_axis
 from .tensorize import tensorize
 from .version1 import unsaid_copy
 
-__all__ = ["PRIMITIVES", "run_steps", "state_of"]
-
 MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
 MAX_BLOCK = 1 << 31  # elements of an axis that one iteration of a loop may cover
 

@@ -61,8 +61,6 @@ from ..loop.prim import Buffer
 from ..loop.procedure import Procedure, plain_nest
 from .steps import Schedule
 
-__all__ = ["MAX_UNROLLED", "independent", "scheduled"]
-
 MAX_UNROLLED = 64  # iterations of the longest loop that may be unrolled
 MAX_LANES = 256  # iterations of the longest loop that may run in vector lanes
 

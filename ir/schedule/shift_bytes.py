@@ -23,8 +23,6 @@ from ..loop.nest import SHIFTED
 from ..loop.prim import Axis, Buffer, Stage
 from .state import State
 
-__all__ = ["shift_bytes"]
-
 SHIFT = 128
 
 

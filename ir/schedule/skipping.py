@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .tree import Branch, Leaf
 
-__all__ = ["constants_of", "is_masked", "is_needed", "skip"]
-
 
 def skip(state: State, name: str, loop: str) -> State:
     """Skip the iterations of ``loop`` in which the stage ``name`` is masked throughout.

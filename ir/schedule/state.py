@@ -17,8 +17,6 @@ from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Pack
 from ..loop.prim import Buffer, PrimFunc, Stage
 
-__all__ = ["Cache", "Mirror", "Panels", "State"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cache:

@@ -14,15 +14,6 @@ from ..loop.expr import Expr, Read, map_reads, read, substitute_indices, walk
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from .state import State
 
-__all__ = [
-    "cache_read",
-    "layout",
-    "own_axis",
-    "require_no_loops",
-    "walked_dimension",
-    "with_prim",
-]
-
 
 def layout(state: State, name: str, axes: tuple[str, ...]) -> State:
     """Keep an intermediate value with its dimensions in the order of ``axes``.

@@ -13,8 +13,6 @@ from ..loop.nest import Accumulate, Alloc, If, Intrinsic, Loop, Stmt, Store, cha
 from ..loop.prim import Buffer
 from .state import State
 
-__all__ = ["INSTRUCTIONS", "tensorize", "tensorized"]
-
 INSTRUCTIONS = {"vnni": LoopKind.UNROLL, "amx": LoopKind.VECTORIZE}
 """The instructions that ``tensorize`` may name, with the kind of loop that each replaces."""
 

@@ -19,8 +19,6 @@ from ..loop.kinds import LoopKind
 from ..loop.prim import Stage
 from .state import State
 
-__all__ = ["Branch", "Leaf", "build_forest", "firm_loops"]
-
 
 @dataclass
 class Branch:

@@ -21,8 +21,6 @@ from .packing import copy_steps
 from .state import State
 from .steps import Schedule, Step, tensorize
 
-__all__ = ["multiplies_bytes", "unsaid_copy", "with_instructions"]
-
 COPIED_ROWS = 16  # rows copied of one panel before the next: a cache line of 4-byte elements
 SHARED_COPY = 1 << 15  # elements of an operand that several threads pack
 SAYING = ("vectorize", "unroll", "parallel", "split", "fuse")

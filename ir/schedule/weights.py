@@ -28,8 +28,6 @@ from ..dtype import FLOAT32
 from ..loop.expr import Expr, IndexLike, Op, Read, op, rewrite, substitute_indices, walk
 from ..loop.prim import PrimFunc, Stage
 
-__all__ = ["with_weights"]
-
 _PASS_NAN_ON = frozenset(
     ("add", "subtract", "multiply", "divide", "negative", "exp", "log", "maximum", "minimum")
 )

@@ -12,8 +12,6 @@ import numpy as np
 
 from ..autotune.comparison import COMPARISON, compare
 
-__all__ = ["Direct", "Trial"]
-
 Array = np.ndarray[Any, Any]
 Direct = Callable[..., "list[Array] | None"]
 

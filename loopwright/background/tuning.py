@@ -48,8 +48,6 @@ from ..pipeline import Built, rebuilt, session_log
 from ..tuning.in_place import decision_between
 from .trial import Trial
 
-__all__ = ["BackgroundTuning"]
-
 _SWITCH_SECONDS = 2e-5
 """Seconds that another thread waits at most for the interpreter while a build is assembled, so that
 a swap does not delay the program's calls (``bench.serving``)."""

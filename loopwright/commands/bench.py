@@ -20,8 +20,6 @@ from .onnxruntime_peer import Peer, is_there
 from .usage import UsageError
 from .userfile import UserFunction, add_function_arguments, filled, load_function, load_saved
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "how fast is my function, beside NumPy, or my model, beside ONNX Runtime?"
 DESCRIPTION = "Time a compiled function and the plain Python function behind it, or a model."
 EXAMPLES = """\

@@ -10,8 +10,6 @@ from ..codegen.llvm.settings import cache_folder
 from ..codegen.llvm.store import store
 from ..text import bytes_text, table
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "what the disk cache holds, and how to empty it"
 DESCRIPTION = "List or clear the machine code and schedules that are kept between processes."
 EXAMPLES = """\

@@ -10,8 +10,6 @@ from .log_files import existing_log
 from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "which operation gives a wrong result?"
 DESCRIPTION = "Compare a compiled function with NumPy in float64, operation by operation."
 EXAMPLES = """\

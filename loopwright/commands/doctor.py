@@ -24,8 +24,6 @@ from ..codegen.machine import LEVELS, MachineModel, measured_machine
 from ..codegen.target import ISA_LEVELS, Target
 from ..text import bytes_text, rate_text, table
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 _NEEDED = ("numpy", "llvmlite", "xgboost", "tqdm")
 _OPTIONAL = ("scikit-learn", "onnxruntime", "openvino", "torch", "jax", "distributed")
 

@@ -11,8 +11,6 @@ from .log_files import existing_log
 from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "what bounds each kernel of my function, and how near is it?"
 DESCRIPTION = (
     "Time each kernel of a compiled function and compare it with what this machine allows."

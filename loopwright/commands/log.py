@@ -19,8 +19,6 @@ from .log_exchange import add_exchange
 from .log_files import existing_log, file_argument, open_log
 from .usage import UsageError
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "look at tuning logs and tidy them"
 DESCRIPTION = "Tuning logs are JSON lines, one measured run each."
 EXAMPLES = """\

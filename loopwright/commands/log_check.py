@@ -13,8 +13,6 @@ from ..codegen.target import ISA_LEVELS, Target
 from ..ir.errors import LoopwrightError
 from ..text import seconds_text
 
-__all__ = ["check_winners"]
-
 
 def check_winners(log: TuningLog) -> bool:
     """Prints a line per winner. Returns False if the result of one is wrong.

@@ -15,8 +15,6 @@ from ..text import seconds_text
 from .log_files import file_argument, open_log
 from .usage import UsageError
 
-__all__ = ["add_exchange"]
-
 
 def add_exchange(actions: Any) -> None:
     """Add the parsers of the three actions."""

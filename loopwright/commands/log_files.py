@@ -10,8 +10,6 @@ from ..autotune.log.log_file import problem_of
 from ..autotune.log.tuning_log import TuningLog
 from .usage import UsageError
 
-__all__ = ["existing_log", "file_argument", "open_log"]
-
 
 def file_argument(parser: argparse.ArgumentParser) -> None:
     """Adds the optional argument that names the log."""

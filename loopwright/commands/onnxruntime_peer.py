@@ -22,8 +22,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Peer", "is_there"]
-
 
 def is_there() -> bool:
     """True if ONNX Runtime is installed."""

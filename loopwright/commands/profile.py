@@ -9,8 +9,6 @@ from .log_files import existing_log
 from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "which lines of my function take the time, and the memory?"
 DESCRIPTION = "Time each kernel call of a compiled function, and name the line it computes."
 EXAMPLES = """\

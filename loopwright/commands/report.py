@@ -13,8 +13,6 @@ from ..inspect.report.page import page
 from .log_files import file_argument, open_log
 from .usage import UsageError
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "show a tuning log as one HTML page"
 DESCRIPTION = "Write what a tuning log knows as one page that needs nothing but itself."
 EXAMPLES = """\

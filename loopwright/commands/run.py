@@ -23,8 +23,6 @@ from .userfile import (
     load_saved,
 )
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "run a model on arrays of files"
 DESCRIPTION = (
     "Compile a model or a function, call it with arrays of .npy files, and keep the results."

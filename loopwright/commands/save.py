@@ -12,8 +12,6 @@ from .log_files import existing_log
 from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 HELP = "compile a function or model into a file"
 DESCRIPTION = "Write machine code, weights and calling convention to one file, for lw.load."
 EXAMPLES = """\

@@ -7,8 +7,6 @@ import argparse
 from .log_files import existing_log
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "LEVELS", "add_arguments"]
-
 LEVELS = {
     "graph": "what is computed: the typed graph, each line with the line of Python it came from",
     "kernels": "after fusion: one kernel per group of operators, as tensor expressions",

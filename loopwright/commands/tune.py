@@ -25,8 +25,6 @@ from .log_files import open_log
 from .usage import UsageError
 from .userfile import WHERE, UserFunction, add_function_arguments, load_function
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
-
 _ORIGINS = {"exact": "tuned", "compatible": "tuned", "library": "NumPy"}
 
 HELP = "search for faster schedules, and remember them in a log"

@@ -39,15 +39,6 @@ from ..saved import SavedFunction, load
 from ..tracer.specs import Dim, DTypeSpec, Spec, parse_spec
 from .usage import UsageError
 
-__all__ = [
-    "UserFunction",
-    "add_function_arguments",
-    "filled",
-    "load_function",
-    "load_onnx",
-    "load_saved",
-]
-
 WHERE = "FILE.py:FUNCTION"
 """Form of the argument that names a function; ``MODEL.onnx``, and ``FILE.txt``, the text of a
 module, are others."""

@@ -45,8 +45,6 @@ from .steps import Iteration, Step, Steps, Strayed
 from .wide import TooLongError, flat, result_of, values_of
 from .within import Checked, Group, check_operation, levels, operations
 
-__all__ = ["Comparison", "Finding", "OperationError", "as_compiled", "compare", "compare_build"]
-
 MOST_JUDGED = 5000
 """Kernel calls that are looked at one by one, each some ms: a program with loops has many."""
 

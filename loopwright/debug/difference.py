@@ -9,8 +9,6 @@ import numpy as np
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 
-__all__ = ["Difference", "Place", "difference"]
-
 SHOWN = 4
 """Number of elements of which both values are kept: the worst one and the first ones."""
 

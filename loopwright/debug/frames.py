@@ -42,8 +42,6 @@ from ..ir.span import Span
 from ..ir.traits import Trait
 from .wide import Value, flat
 
-__all__ = ["Frame", "Graph", "Inside", "taken_from"]
-
 
 class Graph:
     """The lowered module: which of its bindings a program has instructions for."""

@@ -22,8 +22,6 @@ from ..pipeline import Built, Source, logged_choices
 from .difference import Difference, difference
 from .wide import flat, result_of, values_of
 
-__all__ = ["WrongPass", "wrong_pass"]
-
 MOST_CUTS = 200
 """Operations of a function up to which it is cut off behind each."""
 

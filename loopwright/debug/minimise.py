@@ -49,8 +49,6 @@ from ..ir.graph.types import TensorType
 from ..ir.graph.walk import free_variables, global_variables, nested_blocks, operands
 from ..ir.loop.prim import PrimFunc
 
-__all__ = ["anonymous", "minimised", "random_values"]
-
 Fails = Callable[[Module], bool]
 LEAST_SIZE = 3
 """Sizes up to which a smaller one gains nothing. Numbers in attributes up to this are not sizes

@@ -41,8 +41,6 @@ from ..pipeline import Built, build
 from .compare import compare_build
 from .minimise import random_values
 
-__all__ = ["Repro", "failure_of", "median_seconds", "repro_of", "schedules_of"]
-
 CALLS = 50
 """Number of calls of which a repro of slow code takes the median."""
 

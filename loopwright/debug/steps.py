@@ -52,8 +52,6 @@ from ..pipeline import Parts, Source
 from .frames import Frame, Graph, Inside, library_name, taken_from
 from .wide import flat
 
-__all__ = ["Iteration", "Step", "Steps", "Strayed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Iteration:

@@ -35,8 +35,6 @@ from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.widen import widened
 
-__all__ = ["MOST_EVALUATED", "TooLongError", "Value", "flat", "result_of", "values_of"]
-
 Value: TypeAlias = "Array | tuple[Value, ...]"
 
 MOST_EVALUATED = 500_000

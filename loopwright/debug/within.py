@@ -34,8 +34,6 @@ from ..ir.schedule.steps import Schedule
 from .difference import Difference, difference
 from .wide import Value, flat, values_of
 
-__all__ = ["Checked", "Group", "check_operation", "levels", "operations"]
-
 MOST_ITERATIONS = 200_000
 """Iterations of loops up to which a nest is interpreted: about a second."""
 MOST_EVALUATIONS = 50_000_000

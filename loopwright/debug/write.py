@@ -35,8 +35,6 @@ from .compare import as_compiled, compare_build
 from .minimise import anonymous, minimised, random_values
 from .repro import Repro, failure_of, median_seconds, repro_of, schedules_of
 
-__all__ = ["failed", "write_repro"]
-
 REPRO_SECONDS = 10.0
 """Time to spend on making a program smaller, beyond the one attempt that is under way."""
 MOST_OPERATIONS = 5000

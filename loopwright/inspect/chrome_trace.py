@@ -18,8 +18,6 @@ from ..codegen.timed_program import MOST_EVENTS, MOST_PARTS, Recording
 from ..ir.graph.printer import span_text
 from .kernel_calls import KernelCall, LoopTime
 
-__all__ = ["trace_of"]
-
 PROCESS = 1
 CALLER = 0
 """Row of the thread that makes the calls; workers of the pool follow."""

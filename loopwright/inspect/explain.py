@@ -31,8 +31,6 @@ from ..text import bytes_text, rate_text, seconds_text, table
 from .kernel_calls import KernelCall, LoopTime, Timed, bound_text
 from .profile import profile
 
-__all__ = ["Explained", "Explanation", "explain", "explanation_text"]
-
 FAR_BELOW = 0.6
 """Share of its roof below which a kernel gets a remark."""
 

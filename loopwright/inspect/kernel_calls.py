@@ -34,8 +34,6 @@ from ..pipeline import Parts
 from ..text import seconds_text, shortened
 from ..tuning.at_sizes import point_of_call
 
-__all__ = ["KernelCall", "LoopTime", "Timed", "bound_text", "kernel_calls", "loop_times", "work_of"]
-
 SPAN_WIDTH = 60
 """Columns of a loop's place and code."""
 

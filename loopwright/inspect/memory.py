@@ -35,8 +35,6 @@ from ..ir.program.planner import lower_bound
 from ..pipeline import Built
 from ..text import bytes_text, table
 
-__all__ = ["Buffer", "Frame", "Memory", "memory_of"]
-
 MOST_ROWS = 40
 """Buffers in the table, the largest; the rest are counted."""
 

@@ -31,8 +31,6 @@ from ..tuning.at_sizes import size_values
 from .chrome_trace import trace_of
 from .kernel_calls import KernelCall, LoopTime, bound_text, kernel_calls, loop_times
 
-__all__ = ["Profile", "profile", "profile_text"]
-
 MOST_ROWS = 40
 """Kernel calls in the table; the rest, which took less time, are one row."""
 

@@ -19,8 +19,6 @@ from ..codegen.traffic import LEVELS
 from ..ir.dataclass import dataclass
 from .explain import Explained, Explanation
 
-__all__ = ["roofline_svg"]
-
 WIDTH, PLOT_HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 76, 24, 64, 52
 LINE_HEIGHT = 20  # height of a line of the list

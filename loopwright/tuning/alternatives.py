@@ -26,8 +26,6 @@ from .elimination import Costs
 from .kernel_times import KernelTimes
 from .variants import Taken, Variants, current
 
-__all__ = ["Alternative", "Change", "Graph", "Move"]
-
 Move: TypeAlias = frozenset[tuple[str, str]]
 """Options, by the keys of their choice points, that are taken together."""
 

@@ -25,17 +25,6 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.program.analysis import calls
 from ..ir.program.nodes import Call, Program
 
-__all__ = [
-    "Arguments",
-    "SizeWeights",
-    "arguments_of",
-    "kernel_points",
-    "kernel_weights",
-    "point_of_call",
-    "random_arrays",
-    "size_values",
-]
-
 Array = np.ndarray[Any, Any]
 SizeWeights: TypeAlias = Mapping[int | tuple[int, ...], float]
 """The share of calls that have a size, or several sizes in order of appearance."""

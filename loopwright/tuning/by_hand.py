@@ -12,8 +12,6 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule, Step
 
-__all__ = ["Given", "schedules_by_hand"]
-
 Steps: TypeAlias = Schedule | Iterable[Any]
 Given: TypeAlias = Steps | Callable[[PrimFunc], Steps]
 """A schedule in the forms users give: a Schedule, its steps, their JSON data, or a function of the

@@ -25,8 +25,6 @@ from .at_sizes import Arguments, kernel_points
 from .in_place import KERNELS_SHARE
 from .interleaved import kernel_rounds, whole_calls
 
-__all__ = ["ComparedAt", "compare_at", "schedule_at"]
-
 
 @dataclass(frozen=True, slots=True)
 class ComparedAt:

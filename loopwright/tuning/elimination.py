@@ -21,8 +21,6 @@ import numpy as np
 
 from ..ir.dataclass import dataclass
 
-__all__ = ["Costs"]
-
 _Table: TypeAlias = np.ndarray[Any, Any]
 Option: TypeAlias = tuple[str, str]
 """A choice point and one of its options."""

@@ -24,8 +24,6 @@ from ..ir.errors import LoopwrightValueError
 from ..ir.loop.prim import PrimFunc
 from .by_hand import Given, schedules_by_hand
 
-__all__ = ["tune_elsewhere"]
-
 
 def tune_elsewhere(
     runner: Any,

@@ -34,8 +34,6 @@ from .time_plan import FRESH_CALLS, FRESH_ROUNDS, FRESH_SLICE
 if TYPE_CHECKING:
     from ..pipeline import Built
 
-__all__ = ["fresh_calls"]
-
 Array = np.ndarray[Any, Any]
 
 ANSWER_SECONDS = 30.0

@@ -36,8 +36,6 @@ from .kernel_times import KernelTimes
 from .reuse import bytes_between
 from .variants import Taken, Variants, current
 
-__all__ = ["Decided", "GraphTuner"]
-
 Array = np.ndarray[Any, Any]
 
 LEAST_GAIN = 0.01

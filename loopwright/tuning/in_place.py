@@ -29,8 +29,6 @@ from ..ir.dims import typical
 from ..pipeline import Built, rebuilt
 from .interleaved import Rounds, kernel_rounds, least_calls, whole_calls
 
-__all__ = ["Kept", "changed_kernels", "decision_between", "keep_faster"]
-
 Array = np.ndarray[Any, Any]
 
 KERNELS_SHARE = 0.6

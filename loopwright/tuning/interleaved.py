@@ -16,8 +16,6 @@ from ..ir.dataclass import dataclass
 from ..ir.errors import UnsupportedError
 from ..pipeline import Built
 
-__all__ = ["Rounds", "kernel_rounds", "least_calls", "whole_calls"]
-
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
 _Sample: TypeAlias = Mapping[str, tuple[int, float]]

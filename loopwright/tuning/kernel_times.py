@@ -18,8 +18,6 @@ from ..ir.dataclass import dataclass
 from ..ir.loop.prim import PrimFunc
 from .interleaved import Rounds
 
-__all__ = ["KernelTimes"]
-
 HOPE, LOGGED_HOPE = 0.8, 0.95
 """Share of the expected time that a kernel may take if it was never measured, and if it was, but
 alone; see docs/measurements.md."""

@@ -9,8 +9,6 @@ from ..codegen.reuse import bytes_between_uses
 from ..ir.program.analysis import calls
 from ..pipeline import Parts
 
-__all__ = ["bytes_between", "results_in_place"]
-
 
 def bytes_between(parts: Parts) -> dict[str, dict[str, int]]:
     """Returns, for each workload that the program calls and each of its operands by its name in the

@@ -29,8 +29,6 @@ from .in_place import decision_between
 from .interleaved import whole_calls
 from .variants import Taken, current
 
-__all__ = ["GraphChange", "Settled", "settle"]
-
 Array = np.ndarray[Any, Any]
 
 FRESH = ", in processes of their own"

@@ -11,8 +11,6 @@ from ..autotune.log.log_file import LogError
 from ..ir.dataclass import dataclass
 from .time_plan import TimePlan
 
-__all__ = ["Stages"]
-
 _T = TypeVar("_T")
 _MESSAGE = 200
 

@@ -14,8 +14,6 @@ from ..ir.errors import UnsupportedError
 from ..pipeline import Built
 from .interleaved import kernel_rounds
 
-__all__ = ["ListedTask", "list_tasks"]
-
 Array = np.ndarray[Any, Any]
 
 

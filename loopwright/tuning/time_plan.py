@@ -21,8 +21,6 @@ from ..autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from ..ir.dataclass import dataclass
 from .interleaved import least_calls
 
-__all__ = ["TimePlan"]
-
 LEAST_SEARCH = 0.6
 """Share of the budget that the search has, unless the first build and the last comparisons leave
 less."""

@@ -75,8 +75,6 @@ from .stages import Stages
 from .time_plan import TimePlan
 from .variants import Taken, Variants
 
-__all__ = ["Tuned", "limits_of", "tune"]
-
 Array = np.ndarray[Any, Any]
 
 SETTLE_CALLS = 6

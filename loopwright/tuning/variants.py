@@ -17,8 +17,6 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.pass_context import PassContext
 from ..pipeline import KernelMemo, called_kernels
 
-__all__ = ["Taken", "Variant", "Variants", "current"]
-
 Taken: TypeAlias = Mapping[str, str]
 """Options by the key of their choice point."""
 

@@ -16,43 +16,6 @@ from ..tracer import indexing as traced
 from ..tracer.creation import while_tracing
 from .eager import compiled
 
-__all__ = [
-    "arange",
-    "asarray",
-    "astype",
-    "broadcast_arrays",
-    "broadcast_to",
-    "concat",
-    "empty",
-    "empty_like",
-    "expand_dims",
-    "eye",
-    "flip",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "linspace",
-    "matrix_transpose",
-    "meshgrid",
-    "moveaxis",
-    "ones",
-    "ones_like",
-    "permute_dims",
-    "repeat",
-    "reshape",
-    "roll",
-    "squeeze",
-    "stack",
-    "take",
-    "take_along_axis",
-    "tile",
-    "tril",
-    "triu",
-    "unstack",
-    "zeros",
-    "zeros_like",
-]
-
 
 def check_device(device: Any) -> None:
     """Raises LoopwrightValueError unless ``device`` is None or ``"cpu"``, the only one there is."""

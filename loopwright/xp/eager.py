@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from ..compile import CompiledFunction
 from ..tracer.trace import active
 
-__all__ = ["compiled"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPERANDS = {

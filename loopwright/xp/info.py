@@ -10,8 +10,6 @@ from ..ir.dataclass import dataclass
 from ..tracer.trace import active
 from .arrays import check_device
 
-__all__ = ["Info", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
-
 _KINDS = {
     "bool": "bool",
     "signed integer": "int8 int16 int32 int64",

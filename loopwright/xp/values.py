@@ -10,32 +10,6 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..tracer import Proxy
 from .eager import compiled
 
-__all__ = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "argsort",
-    "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "max",
-    "mean",
-    "min",
-    "nonzero",
-    "prod",
-    "searchsorted",
-    "sort",
-    "std",
-    "sum",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "var",
-]
-
 
 @compiled
 def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:

@@ -15,8 +15,6 @@ from . import eager, traced
 from .leaves import Fixed, leaf_type
 from .user import for_users
 
-__all__ = ["cond", "switch"]
-
 
 @for_users
 def cond(

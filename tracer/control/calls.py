@@ -32,8 +32,6 @@ from ..writing import write
 from .leaves import Fixed, LeafType, leaf_type
 from .traced import UnknownResultError, atom_of, new_proxy, running, under
 
-__all__ = ["call"]
-
 MOST_KINDS_NESTED = 24
 """Calls inside of one another, each with other types of arguments, before that is an error."""
 

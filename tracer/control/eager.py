@@ -26,8 +26,6 @@ from .leaves import (
     leaf_type,
 )
 
-__all__ = ["branch", "for_loop", "is_true", "of_no_iterations", "scan", "while_loop"]
-
 
 def is_true(operation: str, value: Any) -> bool:
     """Returns a condition as a bool. LoopwrightTypeError unless it is one number."""
@@ -40,6 +38,7 @@ def is_true(operation: str, value: Any) -> bool:
 
 
 def not_a_condition(operation: str, type_: LeafType | Fixed) -> LoopwrightTypeError:
+    """Returns the error for a condition that is not a single value."""
     hint = "lw.cond(x > 0, ...)" if isinstance(type_, Fixed) else ".any() or .all() of it"
     return LoopwrightTypeError(
         f"{operation}: a condition is one bool or number, and this is {type_}", hint=hint
@@ -179,6 +178,7 @@ class _Stacked:
 
 
 def not_an_array(operation: str, path: str, type_: Fixed) -> LoopwrightTypeError:
+    """Returns the error for a leaf that is neither an array nor a number."""
     return LoopwrightTypeError(f"{operation}: {path} is {type_}, which is neither array nor number")
 
 

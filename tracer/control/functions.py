@@ -11,8 +11,6 @@ from ..trace import active
 from .calls import call
 from .user import for_users
 
-__all__ = ["TracedFunction", "function"]
-
 
 class TracedFunction:
     """A Python function that compiled code calls, instead of having its operations inline."""

@@ -23,18 +23,6 @@ from ..misuse import refuse_subclass, unsupported_dtype
 from ..proxy import Proxy, WeakType
 from ..pytree import Structure, paths
 
-__all__ = [
-    "Fixed",
-    "LeafType",
-    "carried",
-    "check_fixed",
-    "check_structure",
-    "differ",
-    "joined",
-    "leaf_type",
-    "tree_text",
-]
-
 _NUMBERS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(bool),
     int: np.dtype(np.int64),

@@ -19,8 +19,6 @@ from . import eager, traced
 from .leaves import Fixed, leaf_type
 from .user import for_users
 
-__all__ = ["fori_loop", "map", "scan", "while_loop"]
-
 
 @for_users
 def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:

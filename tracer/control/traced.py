@@ -41,8 +41,6 @@ from .leaves import (
     leaf_type,
 )
 
-__all__ = ["UnknownResultError", "branch", "choose", "for_loop", "new_proxy", "scan", "while_loop"]
-
 COUNT = TensorType((), INT64)
 """The type of an index."""
 

@@ -11,8 +11,6 @@ from ..explain import locate
 from ..proxy import complete
 from ..trace import active
 
-__all__ = ["for_users"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -17,8 +17,6 @@ from ..parameters import by_numpy, checked
 from ..proxy import Proxy
 from ..trace import active
 
-__all__ = ["apply", "apply_as_given", "declared"]
-
 
 def apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:
     """Applies the operator ``name`` to operands in their common dtype."""

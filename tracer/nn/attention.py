@@ -14,8 +14,6 @@ from ..parameters import checked
 from ..proxy import Proxy
 from .apply import apply
 
-__all__ = ["Attended", "attend", "rotary_embedding", "scaled_dot_product_attention"]
-
 
 class Attended(NamedTuple):
     """The result of attention, and what it is computed from, (..., heads, queries, keys)."""

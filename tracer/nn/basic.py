@@ -10,8 +10,6 @@ from ..emitting import dtype_argument
 from ..parameters import DTypeLike, Widths, by_numpy, checked
 from .apply import apply
 
-__all__ = ["dense", "one_hot", "pad"]
-
 
 @checked
 def dense(x: Any, weight: Any, bias: Any = None) -> Any:

@@ -12,17 +12,6 @@ from ...ir.ops.window import SPATIAL, layouts
 from ..parameters import Ints, Pair, by_numpy, checked
 from .apply import apply
 
-__all__ = [
-    "conv",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose",
-    "each",
-    "rank_and_layout",
-    "sides_of",
-]
-
 
 @checked
 def conv(

@@ -11,8 +11,6 @@ from ..parameters import checked
 from ..trace import active
 from .apply import apply_as_given
 
-__all__ = ["gather_nd", "scatter_elements", "scatter_nd", "top_k"]
-
 
 @checked
 def gather_nd(x: Any, indices: Any, batch_dims: int = 0) -> Any:

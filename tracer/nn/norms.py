@@ -15,17 +15,6 @@ from ..parameters import Axes, by_numpy, checked
 from ..trace import active
 from .apply import apply
 
-__all__ = [
-    "batch_norm_training",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "local_response_norm",
-    "lp_normalize",
-    "normalised",
-    "rms_norm",
-]
-
 
 @checked
 def layer_norm(

@@ -12,17 +12,6 @@ from ..parameters import Ints, Pair, checked
 from .apply import apply
 from .convolution import each, rank_and_layout, sides_of
 
-__all__ = [
-    "adaptive_avg_pool",
-    "adaptive_max_pool",
-    "avg_pool",
-    "avg_pool2d",
-    "lp_pool",
-    "max_pool",
-    "max_pool2d",
-    "max_pool_with_indices",
-]
-
 
 @checked
 def max_pool(

@@ -20,8 +20,6 @@ from ..parameters import Names, Numbers, checked
 from ..proxy import Proxy
 from .apply import apply_as_given
 
-__all__ = ["gru", "lstm", "rnn"]
-
 
 @checked
 def lstm(

@@ -12,8 +12,6 @@ from ...ir.dtype import Array
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..parameters import Ints, Numbers, checked
 
-__all__ = ["resize"]
-
 _MODES = ("nearest", "linear", "cubic")
 _NEAREST = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),

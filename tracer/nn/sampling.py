@@ -17,8 +17,6 @@ from ..proxy import Proxy
 from .convolution import each
 from .indexing import gather_nd
 
-__all__ = ["affine_grid", "deform_conv2d", "grid_sample", "roi_align"]
-
 _PADDINGS = ("zeros", "border", "reflection")
 _CUBIC_A = -0.75
 

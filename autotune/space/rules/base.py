@@ -16,21 +16,6 @@ from ..analysis import Group
 from ..settings import SKETCHES
 from ..tiling import Choices, Tiling, axis_of
 
-__all__ = [
-    "fused_depth",
-    "least_repeats",
-    "parallel_depth",
-    "pack_steps",
-    "parallel_steps",
-    "shared_and_stored",
-    "shared_trips",
-    "split_step",
-    "non_temporal_choice",
-    "non_temporal_choices",
-    "non_temporal_steps",
-    "up_to",
-]
-
 
 def parallel_depth(tiling: Tiling, choices: Choices) -> int:
     """Returns how many outer loops to fuse so that every thread has a few iterations.

@@ -53,8 +53,6 @@ from ..settings import CHAIN, PRODUCTS, SKETCHES
 from ..tiling import Choices, Tiling, Values
 from .base import parallel_depth, parallel_steps, split_step, up_to
 
-__all__ = ["Chain", "chain_sketches"]
-
 
 @dataclass(frozen=True)
 class _Roles:

@@ -50,8 +50,6 @@ from .base import (
     up_to,
 )
 
-__all__ = ["Dots", "sketches"]
-
 VECTORS, TILES = range(2)  # values of the knob ``tiles``: sums in vector or in matrix registers
 
 

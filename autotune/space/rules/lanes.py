@@ -46,8 +46,6 @@ from .base import (
 )
 from .tile import is_packable
 
-__all__ = ["Lanes", "lane_axis", "sketches"]
-
 
 class Lanes(Tiling):
     """See the module."""

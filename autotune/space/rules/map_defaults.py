@@ -13,8 +13,6 @@ from ..settings import MAPS
 from ..tiling import Choices, Tiling
 from .base import non_temporal_choice, parallel_depth
 
-__all__ = ["map_defaults"]
-
 
 def _guarded(tiling: Tiling) -> bool:
     """True if some reads are made under a condition that differs from lane to lane, or comes from

@@ -27,8 +27,6 @@ from ..tiling import Choices, Pack, Values
 from .base import non_temporal_choice, parallel_depth, up_to
 from .tile import Tile, tile_of
 
-__all__ = ["Mirror", "sketches"]
-
 
 @dataclass(frozen=True)
 class Mirror(Tile):

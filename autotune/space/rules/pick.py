@@ -34,8 +34,6 @@ from .base import (
     up_to,
 )
 
-__all__ = ["Pick", "sketches"]
-
 
 @dataclass(frozen=True)
 class Pick(Tiling):

@@ -22,8 +22,6 @@ from ....ir.schedule.steps import Step, parallel, split, vectorize
 from ..settings import PROCEDURES
 from ..sketch import Sketch
 
-__all__ = ["procedure_sketch"]
-
 Ranges = dict[str, tuple[int, int]]
 
 

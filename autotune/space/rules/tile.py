@@ -55,9 +55,6 @@ from .base import (
 from .map_defaults import map_defaults
 from .tile_defaults import panel_loops, tile_defaults
 
-__all__ = ["Tile", "is_packable", "sketches", "tile_of"]
-
-
 CACHE_ROWS = (*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
 """Register tiles along the rows of a cache tile: enough to divide any number of them evenly."""
 

@@ -15,8 +15,6 @@ from ..settings import PRODUCTS, SKETCHES, SPACE
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
 from .base import least_repeats, non_temporal_choice, parallel_depth, shared_and_stored
 
-__all__ = ["panel_loops", "tile_defaults"]
-
 REGISTER_TILE = "vectors", "rows", "second_rows"
 
 

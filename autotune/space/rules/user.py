@@ -29,8 +29,6 @@ from ....ir.schedule.apply import apply_schedule
 from ..settings import SKETCHES
 from ..sketch import Sketch
 
-__all__ = ["Rule", "forget", "rules", "sketch_rule", "user_sketches"]
-
 Rule: TypeAlias = Callable[[PrimFunc, Target], "Iterable[Sketch] | None"]
 
 _RULES: list[Rule] = []

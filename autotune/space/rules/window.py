@@ -47,8 +47,6 @@ from .base import (
     up_to,
 )
 
-__all__ = ["Window", "is_windowed", "sketches"]
-
 
 class Window(Tiling):
     """See the module."""

@@ -21,8 +21,6 @@ from ..walk import free_sizes, map_operands, with_sizes
 from .graph import Edge, Graph, Groups, Node, is_big_constant, operator_of
 from .rules import MOST_OPERATORS
 
-__all__ = ["GroupTable", "Reading", "SHARED", "emit_block", "readings_of", "segments"]
-
 _NAMED_OPERATORS = 6
 """Operators that a group's name spells out."""
 

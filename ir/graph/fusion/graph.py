@@ -25,20 +25,6 @@ from ..operator import Operator, Pattern
 from ..types import TensorType
 from ..walk import all_bindings, all_uses, nested_blocks, setters, sizes_used
 
-__all__ = [
-    "EXIT",
-    "Edge",
-    "Graph",
-    "Groups",
-    "Node",
-    "build_graph",
-    "is_big_constant",
-    "is_used_once",
-    "operator_of",
-    "post_dominators",
-    "same_but_ones",
-]
-
 _LONGEST_CHAIN = 8
 """Index maps that a reader copies at most; a longer chain is computed once in between."""
 

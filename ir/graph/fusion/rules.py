@@ -29,8 +29,6 @@ from ..types import TensorType
 from ..work import work
 from .graph import EXIT, Edge, Graph, Node, is_used_once, operator_of, same_but_ones
 
-__all__ = ["JOINED", "MOST_OPERATORS", "OpenJoins", "find_chain", "may_fuse"]
-
 MOST_OPERATORS = 64
 """Operators in one group."""
 

@@ -50,8 +50,6 @@ from ..nodes import Atom, Binding, Block, Function, GlobalVar, Module
 from ..requirements import Requirement
 from ..walk import map_functions, map_operands, nested_blocks, with_nested_blocks, with_sizes
 
-__all__ = ["apply_requirements", "solve"]
-
 
 def apply_requirements(module: Module) -> Module:
     """Writes every size as few others, with the narrowest ranges. LoopwrightTypeError if there are

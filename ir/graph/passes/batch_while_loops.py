@@ -82,8 +82,6 @@ from ..operator import Operator, Pattern, get
 from ..types import TensorType
 from ..walk import map_functions, rewrite_function, use_counts
 
-__all__ = ["batch_while_loops"]
-
 LANES = (32, 128)
 """Iterations of a block. With fewer, lanes wait less for the longest-running one of their block;
 with more, kernels are called less often. 32 was faster than 64 for the Mandelbrot set (0.59 and

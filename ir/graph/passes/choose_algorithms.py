@@ -36,8 +36,6 @@ from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..types import TensorType
 from ..walk import map_functions, rewrite_function
 
-__all__ = ["DEFAULT_PREFERENCES", "Preferences", "choose_algorithms"]
-
 MARGIN = 0.85
 """Another algorithm must take less than this share of the direct one's estimated time."""
 

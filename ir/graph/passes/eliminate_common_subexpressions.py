@@ -36,8 +36,6 @@ from ..structural import atom_key
 from ..types import TensorType
 from ..walk import map_functions, nested_blocks, operands, rewrite_function
 
-__all__ = ["eliminate_common_subexpressions"]
-
 
 @optional(level=1)
 def eliminate_common_subexpressions(module: Module) -> Module:

@@ -64,8 +64,6 @@ from ..walk import (
     with_nested_blocks,
 )
 
-__all__ = ["eliminate_dead_code", "without_dead_code"]
-
 
 def eliminate_dead_code(module: Module) -> Module:
     """Keeps what the results need. Functions go only if there is a ``main`` to say what is used."""

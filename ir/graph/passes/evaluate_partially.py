@@ -64,8 +64,6 @@ from ..walk import all_bindings, copy_block, free_variables, global_variables, r
 from ..work import elements
 from .eliminate_dead_code import eliminate_dead_code
 
-__all__ = ["evaluate_partially"]
-
 MOST_STEPS = 4000
 """Bindings that are looked at for one call."""
 

@@ -58,8 +58,6 @@ from ..types import TensorType
 from ..walk import copy_block, free_variables, map_functions, rewrite_function, use_counts
 from ..work import block_work, elements
 
-__all__ = ["fold_branches"]
-
 SELECTED_WORK = 16
 """Instructions of both branches of an ``if`` that becomes a ``where``: a mispredicted branch costs
 about as many cycles."""

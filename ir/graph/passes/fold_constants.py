@@ -57,8 +57,6 @@ from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType, TupleType, Type
 from ..walk import nested_blocks, rewrite_function
 
-__all__ = ["fold_constants"]
-
 GROWTH_LIMIT = 64 * 1024
 """Bytes by which one folded call may be bigger than its operands.
 

@@ -59,8 +59,6 @@ from ..walk import (
 )
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["fold_scales"]
-
 Vector: TypeAlias = npt.NDArray[np.float64]
 """One number, or one per channel."""
 

@@ -42,8 +42,6 @@ from ..nodes import Atom, Binding, Block, Function, Module
 from ..operator import Pattern
 from ..walk import nested_blocks, with_nested_blocks
 
-__all__ = ["fuse_operators"]
-
 
 def fuse_operators(
     module: Module, choices: Choices | None = None, limits: GraphLimits = DEFAULT_LIMITS

@@ -68,8 +68,6 @@ from ..walk import (
 from ..work import block_work, elements, work
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["hoist_invariants"]
-
 UNGUARDED_WORK = 10_000
 """Instructions that may be in vain: a few microseconds, once in a run of a loop."""
 

@@ -61,8 +61,6 @@ from ..operator import Operator, get
 from ..types import TensorType
 from ..walk import map_functions, rewrite_function, with_nested_blocks
 
-__all__ = ["hoist_products"]
-
 BEFORE, INSIDE = "before the loop", "inside"
 
 

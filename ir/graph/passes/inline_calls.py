@@ -34,8 +34,6 @@ from ..types import bind_sizes
 from ..walk import all_bindings, copy_block, count_bindings, global_variables, rewrite_function
 from .eliminate_dead_code import eliminate_dead_code
 
-__all__ = ["emit_body", "inline_calls", "inline_into"]
-
 MOST_BINDINGS = 1000
 """Bindings of a function that is copied to each of its calls. Called once, it may be longer."""
 

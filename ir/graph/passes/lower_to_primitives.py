@@ -25,8 +25,6 @@ from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Tuple, TupleGetItem, Var
 from ..walk import map_functions, map_operands, rewrite_function
 
-__all__ = ["lower_to_primitives"]
-
 
 def lower_to_primitives(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
     """Expands the ``decompose`` of every operator, and of operators in it, until none is left."""

@@ -60,8 +60,6 @@ from ..walk import count_bindings
 from .eliminate_dead_code import eliminate_dead_code
 from .inline_calls import MOST_BINDINGS, inline_into
 
-__all__ = ["merge_mutual_recursion"]
-
 
 @optional(level=1)
 def merge_mutual_recursion(module: Module) -> Module:

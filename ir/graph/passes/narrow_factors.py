@@ -35,8 +35,6 @@ from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks
 
-__all__ = ["narrow_factors"]
-
 FEW = 256
 """Elements of a constant that is not worth it."""
 

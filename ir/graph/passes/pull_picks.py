@@ -36,8 +36,6 @@ from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks
 
-__all__ = ["pull_picks"]
-
 FEWER = 8
 """Least ratio of all elements to those that are picked."""
 

@@ -53,8 +53,6 @@ from ..structural import atom_key, detail
 from ..walk import map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["reduce_carries"]
-
 
 @optional(level=1)
 def reduce_carries(module: Module) -> Module:

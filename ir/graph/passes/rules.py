@@ -35,8 +35,6 @@ from ..operator import OPERATORS
 from ..structural import atom_key
 from ..types import TensorType
 
-__all__ = ["Facts", "Rule", "apply_rules", "parse_rules"]
-
 Bound: TypeAlias = dict[str, Any]
 Helper: TypeAlias = Callable[..., Any]
 

@@ -31,8 +31,6 @@ from ..operator import OPERATORS, Operator
 from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks
 
-__all__ = ["select_few"]
-
 _FOLLOWED = frozenset({"nn.argsort", "reverse"})
 
 

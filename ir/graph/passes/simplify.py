@@ -51,8 +51,6 @@ from ..walk import map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
 
-__all__ = ["simplify"]
-
 RULES = parse_rules(
     """
     # Sums. x + 0 would turn -0 into 0; x + -0 and x - 0 change nothing.

@@ -57,8 +57,6 @@ from ..walk import (
     with_nested_blocks,
 )
 
-__all__ = ["sink_picks"]
-
 FEWER = 8
 """Least ratio of a row's elements to those that are read of it."""
 

@@ -48,8 +48,6 @@ from ..walk import Step, map_functions, rewrite_blocks, use_counts
 from ..work import call_work
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["sink_transposes"]
-
 Axes: TypeAlias = tuple[int, ...]
 Groups: TypeAlias = tuple[Axes, ...]
 Shape: TypeAlias = tuple[IntExpr, ...]

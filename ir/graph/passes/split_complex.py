@@ -59,8 +59,6 @@ from ..operator import Operator
 from ..types import FuncType, TensorType, TupleType, Type
 from ..walk import all_bindings, map_operands, nested_blocks, nested_params, operands
 
-__all__ = ["split_complex"]
-
 _BORDERS = Trait.BYTES | Trait.LIBRARY
 """Traits of operators whose complex operands and results are interleaved in memory."""
 

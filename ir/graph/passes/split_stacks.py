@@ -64,8 +64,6 @@ from ..types import TensorType
 from ..walk import all_bindings, all_uses, copy_block, map_functions, rewrite_function
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["split_stacks"]
-
 ROWS_OF_A_STACK = 8
 """Rows of a stack that are computed one by one: each is code of its own."""
 

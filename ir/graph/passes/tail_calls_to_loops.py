@@ -69,8 +69,6 @@ from ..walk import copy_block, global_variables, rewrite_function, use_counts
 from ..work import block_work
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["tail_calls_to_loops"]
-
 REPEATED_WORK = 64
 """Instructions of a decision that is computed twice rather than carried out of the loop's body."""
 

@@ -51,8 +51,6 @@ from ..operator import OPERATORS, Operator, Pattern
 from ..walk import all_bindings, copy_block, map_functions, rewrite_function
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["unroll_loops"]
-
 UNROLLED_BINDINGS = 16
 """Bindings of all iterations of a loop: compiling them takes less time than a kernel more."""
 

@@ -36,8 +36,6 @@ from ..operator import get
 from ..types import TensorType
 from ..walk import all_bindings, map_functions, rewrite_function
 
-__all__ = ["update_carries"]
-
 SMALL = 4
 """A slice is small if so many of it do not exceed the array."""
 

@@ -59,8 +59,6 @@ from ..walk import (
 from ..work import elements
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["vectorise_loops"]
-
 MOST_STACKED = 1 << 24
 """Elements of a value of all iterations."""
 

@@ -56,9 +56,6 @@ from ..types import TensorType
 from ..walk import copy_block, map_functions, rewrite_function
 from .eliminate_dead_code import without_dead_code
 
-__all__ = ["while_to_for"]
-
-
 _INDEX = TensorType((), INT64)
 
 

@@ -27,8 +27,6 @@ from ..operator import OPERATORS, Operator
 from ..types import TensorType, TupleType, Type
 from ..walk import map_functions, rewrite_function
 
-__all__ = ["widen_halves"]
-
 _MOVES = frozenset(
     (
         "bitcast",

@@ -12,8 +12,6 @@ from ...graph.types import TupleType
 from ..compose import F, Value, call
 from .table import PAIR_RULES, Operand, Pair, PairRule, on_pairs
 
-__all__ = ["divide", "modulus", "multiply"]
-
 # Operators that treat both parts alike: index maps, sums, choices.
 
 _BY_PARTS = (

@@ -10,18 +10,6 @@ from ...graph.types import TensorType
 from ..compose import Value
 from ..rules import shorts
 
-__all__ = [
-    "COMPOSED",
-    "INTERLEAVED_RULES",
-    "PAIR_RULES",
-    "Operand",
-    "Pair",
-    "PairRule",
-    "on_interleaved",
-    "on_pairs",
-    "require_pair_rule",
-]
-
 
 class Pair(NamedTuple):
     """A complex tensor: its real and its imaginary part, of one type."""

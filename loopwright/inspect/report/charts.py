@@ -12,8 +12,6 @@ from html import escape
 
 from .collect import KernelReport, Point, Run
 
-__all__ = ["convergence", "predicted_against_measured", "seconds_bar", "time_text", "worth_bar"]
-
 WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 38
 _CHART_POINTS = 3000

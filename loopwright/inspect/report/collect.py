@@ -36,8 +36,6 @@ from ..explain import Explained, Explanation
 from ..kernel_calls import work_of
 from .worth import Worth, worth_of
 
-__all__ = ["KernelReport", "Point", "Report", "Run", "collect", "explanation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Point:

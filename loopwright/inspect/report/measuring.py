@@ -15,8 +15,6 @@ from ...codegen.target import Target
 from ...ir.errors import LoopwrightError
 from .worth import reverted_schedules
 
-__all__ = ["measure_decisions"]
-
 
 def measure_decisions(log: TuningLog, budget: Budget) -> int:
     """Measures the winners of ``log`` on this machine with each decision reverted, where the log

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from html import escape
 
-__all__ = ["nest_html"]
-
 _TOKEN = re.compile(
     r"(?P<kind>\b(?:parallel|vectorize|unroll)\b)"
     r"|(?P<word>\b(?:prim|for|in|let|if|else|registers|stack|prefetch|stream|packs|const)\b)"

@@ -21,8 +21,6 @@ from .collect import KernelReport, Report, Run, explanation
 from .nests import nest_html
 from .style import CSS, SCRIPT
 
-__all__ = ["page"]
-
 _OPEN = 3
 """Number of kernels that are unfolded when the page is opened: those that take longest."""
 

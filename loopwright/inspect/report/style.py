@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CSS", "SCRIPT"]
-
 _LIGHT = """
   --paper: #fbfbfa; --card: #ffffff; --ink: #1c232b; --quiet: #5b6672; --line: #e4e6e9;
   --soft: #f2f3f5; --accent: #1f5fd6; --good: #11795a; --bad: #b3391f; --warn: #9a5a00;

@@ -23,8 +23,6 @@ from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
 from ...ir.schedule.steps import Schedule
 
-__all__ = ["MEANING", "Worth", "reverted_schedules", "worth_of"]
-
 MEANING = {
     "vectors": "native vectors along the vector axis in a register tile",
     "rows": "steps of the row axis in a register tile",

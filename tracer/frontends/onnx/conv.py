@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from ... import nn
 from .table import Value, converter
 
-__all__ = ["convolution", "span_of", "window_sides"]
-
 Ints = tuple[int, ...]
 
 

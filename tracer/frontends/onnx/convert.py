@@ -32,8 +32,6 @@ from .table import Value
 from .tensors import dtype_name, numpy_dtype
 from .walk import Walk
 
-__all__ = ["Constants", "Shapes", "Source", "convert", "input_names"]
-
 Source: TypeAlias = str | Path | bytes | ModelProto
 """A model: the path of a file, its bytes, or what they hold."""
 

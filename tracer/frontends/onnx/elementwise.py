@@ -14,8 +14,6 @@ from ... import nn
 from .table import Node, Value, converter, is_known, known
 from .tensors import numpy_dtype
 
-__all__ = ["divided", "power"]
-
 _UNARY: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "Abs": (6, np.abs),
     "Acos": (7, np.arccos),

@@ -17,8 +17,6 @@ from onnx import FunctionProto, GraphProto, NodeProto
 
 from ....ir.span import Span
 
-__all__ = ["Places", "label", "plain"]
-
 _LONGEST_NAME = 80
 _numbers = itertools.count(2)
 

@@ -17,8 +17,6 @@ from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, Unsupported
 from .tensors import Folder, mapped
 from .wire import without_weights
 
-__all__ = ["Model", "domain_of", "opsets_of", "read_model"]
-
 
 @dataclass(slots=True)
 class Model:

@@ -19,8 +19,6 @@ from .sizes import array_of_sizes
 from .table import Node, Value, converter, is_sizes, known, known_ints, known_sizes
 from .tensors import numpy_dtype
 
-__all__ = ["checked_shape"]
-
 MOST_MADE_ELEMENTS = 1 << 27
 """Elements of an array that a model describes by its shape alone. More are no model's."""
 

@@ -20,8 +20,6 @@ from ...proxy import Proxy
 from ...sizes import decided
 from .table import Value, is_sizes
 
-__all__ = ["MOVES", "arithmetic", "array_of_sizes", "as_numbers"]
-
 
 def _quotient(left: IntExpr, right: IntExpr) -> IntExpr:
     """Returns a quotient rounded toward zero."""

@@ -12,8 +12,6 @@ from .places import label, plain
 from .reader import Model, domain_of, opsets_of
 from .table import row_of
 
-__all__ = ["check", "schema_body", "schema_of"]
-
 _NODES_NAMED = 5
 """Nodes that are named for one operator or attribute."""
 _MOST_NESTED = 50

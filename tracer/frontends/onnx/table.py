@@ -29,21 +29,6 @@ from ....ir.graph.walk import operands
 from ...proxy import Proxy
 from ...scope import Scope
 
-__all__ = [
-    "Branch",
-    "Node",
-    "Row",
-    "NotKnownError",
-    "Value",
-    "converter",
-    "is_known",
-    "is_sizes",
-    "known",
-    "known_ints",
-    "known_sizes",
-    "row_of",
-]
-
 Value: TypeAlias = Any
 """A Proxy or a NumPy array (perhaps of sizes); None where an optional input or output is absent."""
 

@@ -17,8 +17,6 @@ from ....ir.dtype import Array
 from ....ir.errors import LoopwrightValueError, UnsupportedError
 from .places import plain
 
-__all__ = ["MOST_TENSOR_BYTES", "Folder", "array_of", "dtype_name", "mapped", "numpy_dtype"]
-
 MOST_TENSOR_BYTES = 1 << 40
 """Bytes of a tensor that no model has: a damaged file is refused before memory is asked for."""
 

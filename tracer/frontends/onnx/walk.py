@@ -42,8 +42,6 @@ from .survey import schema_body, schema_of
 from .table import Branch, Node, Row, Value, is_sizes, row_of
 from .tensors import array_of
 
-__all__ = ["Walk"]
-
 _MISTAKES = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, MemoryError)
 """Exceptions of NumPy and Python where a node's inputs and attributes do not fit each other. A
 sequence lacks the attributes of an array."""

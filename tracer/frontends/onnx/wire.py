@@ -17,8 +17,6 @@ from onnx import StringStringEntryProto, TensorProto
 
 from ....ir.errors import LoopwrightValueError
 
-__all__ = ["without_weights"]
-
 BIG_MESSAGE = 1 << 16
 """Bytes of a message that is looked into; smaller ones are parsed as they are."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from ... import control
 from .table import Value
 
-__all__ = ["HIGHER_ORDER"]
-
 Graph: TypeAlias = Callable[..., Sequence[Any]]
 """A graph as a function of its inputs."""
 

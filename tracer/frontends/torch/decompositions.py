@@ -11,8 +11,6 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .table import ROWS
 
-__all__ = ["decompositions"]
-
 
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:

@@ -33,8 +33,6 @@ from .decompositions import decompositions
 from .importer import Computed, Imported, Passed, import_graph, refuse_unsupported
 from .tensors import in_order
 
-__all__ = ["Make", "backend"]
-
 Make: TypeAlias = Callable[[Module, str], Callable[..., Any]]
 """Compiles a module; the result takes arrays, and returns one array or a tuple of them."""
 

@@ -18,8 +18,6 @@ from .decompositions import decompositions
 from .importer import Computed, Imported, Passed, Result, import_graph, refuse_unsupported
 from .tensors import array_of, in_order, tensor_of
 
-__all__ = ["Exported", "export"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exported:

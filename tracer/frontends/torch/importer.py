@@ -47,8 +47,6 @@ from .sizes import size_of
 from .table import ROWS, Fill, Value
 from .tensors import NUMPY_DTYPES, array_of, storage_order
 
-__all__ = ["Argument", "Computed", "Fixed", "Imported", "Passed", "Result", "import_graph"]
-
 
 @dataclass(frozen=True, slots=True)
 class Argument:

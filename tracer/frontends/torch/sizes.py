@@ -9,8 +9,6 @@ import torch
 from ....ir.dims import LARGEST_SIZE, IntExpr, product, size
 from ....ir.errors import UnsupportedError
 
-__all__ = ["size_of"]
-
 
 def size_of(value: int | torch.SymInt) -> IntExpr:
     """Returns a size of a tensor; that of a symbolic one is an expression of sizes with the ranges

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from ....ir.dataclass import dataclass
 
-__all__ = ["ROWS", "Fill", "Row", "Value", "aten"]
-
 Value: TypeAlias = Any
 """A traced array or a NumPy array."""
 

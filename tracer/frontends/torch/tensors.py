@@ -10,8 +10,6 @@ import torch
 
 from ....ir.errors import UnsupportedError
 
-__all__ = ["NUMPY_DTYPES", "array_of", "in_order", "numpy_dtype", "storage_order", "tensor_of"]
-
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     getattr(torch, name): np.dtype(name)
     for name in (

@@ -11,8 +11,6 @@ from .....ir.dims import Dim
 from ....creation import arange, full
 from ..table import Value, aten
 
-__all__ = ["filled"]
-
 
 def filled(sizes: Sequence[Any], value: Any) -> Value:
     """Returns an array filled with ``value``; sizes may be symbolic."""

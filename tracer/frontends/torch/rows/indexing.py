@@ -13,8 +13,6 @@ from ....emitting import lift
 from ....proxy import Proxy
 from ..table import Value, aten
 
-__all__ = ["lift_for"]
-
 
 def lift_for(x: Value, *indices: Value) -> Value:
     """Returns ``x``, traced if one of the ``indices`` is: NumPy's arrays take only arrays."""
