@@ -10,6 +10,23 @@ import numpy as np
 from .arrays import check_device
 from .eager import compiled
 
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]
+
 
 def _along_one(name: str) -> Callable[..., Any]:
     def transform(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
