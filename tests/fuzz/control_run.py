@@ -10,25 +10,20 @@ program's. ``--shard 2/8`` runs a part.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
-import traceback
 import warnings
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from control_ways import GRAPHS, ISAS, Compiler, compilers, failure
+from forked_runs import run
 from random_control import Program, draw_control, smaller
 from random_draw import RandomDraw
 
-SECONDS = 60
 SMALLER_SECONDS = 600
-CHUNK = 50
 
 
 def _kind(text: str) -> str:
@@ -53,49 +48,6 @@ def report(seed: int, ways: dict[str, Compiler]) -> tuple[str, str]:
     return "wrong", f"seed {seed}: {text}\n{cut}\n  # {failure(cut, only)}"
 
 
-def _chunk(seeds: Sequence[int], ways: dict[str, Compiler], pipe: int) -> None:
-    with os.fdopen(pipe, "w") as out:
-        for seed in seeds:
-            signal.alarm(SECONDS)
-            print("begin", seed, file=out, flush=True)
-            try:
-                kind, text = report(seed, ways)
-            except Exception:
-                kind, text = "generator", f"seed {seed}: {traceback.format_exc()}"
-            if text:
-                print(f"{text}\n", flush=True)
-            print(f"end {kind}", file=out, flush=True)
-
-
-def run(seeds: Sequence[int], ways: dict[str, Compiler]) -> Counter[str]:
-    """Returns how many programs came out how; prints those that are wrong."""
-    kinds: Counter[str] = Counter()
-    waiting = list(seeds)
-    while waiting:
-        read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(read)
-            _chunk(waiting[:CHUNK], ways, write)
-            os._exit(0)
-        os.close(write)
-        begun, ended = 0, 0
-        with os.fdopen(read) as stream:
-            for line in stream:
-                if line.startswith("begin"):
-                    begun += 1
-                else:
-                    ended += 1
-                    kinds[line.removeprefix("end ").strip()] += 1
-        os.waitpid(child, 0)
-        if begun > ended:
-            seed = waiting[begun - 1]
-            kinds["crashed or hung"] += 1
-            print(f"seed {seed}: crashed or hung\n{draw_control(RandomDraw(seed))}\n", flush=True)
-        waiting = waiting[max(begun, 1) :]
-    return kinds
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:3000")
@@ -113,7 +65,11 @@ def main() -> int:
     low, high = map(int, given.seeds.split(":"))
     part, parts = map(int, given.shard.split("/"))
     begun = time.perf_counter()
-    kinds = run(range(low + part, high, parts), ways)
+    kinds = run(
+        range(low + part, high, parts),
+        lambda seed: report(seed, ways),
+        lambda seed: str(draw_control(RandomDraw(seed))),
+    )
     for kind, count in kinds.most_common():
         print(f"{count:6d}  {kind}")
     print(f"{sum(kinds.values())} programs, {len(ways)} ways, {time.perf_counter() - begun:.0f} s")

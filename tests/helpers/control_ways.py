@@ -24,7 +24,8 @@ __all__ = ["GRAPHS", "ISAS", "Compiler", "compilers", "failure"]
 ISAS = ("host", "x86-64-v3", "x86-64")
 MOST = 200  # characters of an error
 
-Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
+Compiler = Callable[..., Callable[..., Any]]
+"""Takes a function, and options of ``lw.compile``."""
 
 
 class Interpreted(CompiledFunction):
@@ -80,8 +81,8 @@ def compilers(isas: Sequence[str] = ISAS, threads: Sequence[int] = (1, 2)) -> di
     for isa in isas:
         target = host if isa == "host" else host.with_isa(isa)
         for count in threads:
-            made[f"{isa} on {count}"] = lambda f, t=target, n=count: lw.compile(
-                f, target=t, threads=n
+            made[f"{isa} on {count}"] = lambda f, t=target, n=count, **options: lw.compile(
+                f, target=t, threads=n, **options
             )
     return made
 
