@@ -21,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from control_ways import ISAS, Compiler, compilers
 from forked_runs import run
+from python_program import Program, smaller, verdict
 from random_draw import RandomDraw
-from random_python import Program, draw_python, smaller, verdict
+from random_python import draw_python
 
 SMALLER_SECONDS = 300
 
@@ -80,7 +81,15 @@ def main() -> int:
     for kind, count in refused.most_common():
         print(f"{count:6d}  {kind}")
     kinds["refused"] = refused.total()
-    for kind in ("right", "refused", "raised in both", "generator", "wrong", "crashed or hung"):
+    for kind in (
+        "right",
+        "refused",
+        "raised in both",
+        "exempt",
+        "generator",
+        "wrong",
+        "crashed or hung",
+    ):
         print(f"{kinds[kind]:6d}  {kind}")
     print(f"{time.perf_counter() - begun:.0f} s")
     return int(any(kinds[kind] for kind in ("generator", "wrong", "crashed or hung")))
