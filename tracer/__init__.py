@@ -24,6 +24,7 @@
                  loaded at their first use, linalg, fft, order_statistics, counting
     fits         checks of Python ints and of indices that calls make
     frozen       values that traces read once and calls will not: random numbers, globals, weights
+    snapshot     what functions can reach outside of their arguments: changes, and the way back
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
     parameters   conversion of the arguments of nn
     converting   np.asarray, np.array, np.r_ of traced arrays
@@ -74,6 +75,7 @@ from .explain import cut_traceback, is_ours
 from .frozen import Borrowed, Watch
 from .function import Traced, ValuesNeeded, located, trace
 from .proxy import Proxy
+from .snapshot import Snapshot
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
 from .tree_code import reader
 from .write_back import check, check_bounds, placements, write_back
@@ -123,6 +125,7 @@ __all__ = [
     "Proxy",
     "Request",
     "SPEC_DTYPES",
+    "Snapshot",
     "Spec",
     "Traced",
     "ValuesNeeded",

@@ -271,6 +271,26 @@ def _sample(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     return array.shape, array.dtype, array.flat[at].tobytes()
 
 
+def is_fixed(array: Array) -> bool:
+    """True if nobody can write to the memory of an array: it is read-only, and so is all that it is
+    a view of.
+
+    >>> base = np.zeros((2, 3))
+    >>> base.flags.writeable = False
+    >>> is_fixed(base[0]), is_fixed(np.zeros(3))
+    (True, False)
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    try:
+        return owner is None or memoryview(owner).readonly
+    except TypeError:  # it does not say
+        return False
+
+
 LEAST_BYTES = 1 << 18
 """Smaller arrays are copied: that takes no longer than reading them twice."""
 
