@@ -102,10 +102,14 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	  done
 	@touch $@
 
-# The extra torch, for its tests; without it they are skipped.
-$(VENV)/.torch: pyproject.toml $(VENV)/.dev
+# The extra torch, for its tests; without it they are left out, and CI fails. The default index may
+# have a wheel without GPU code for this platform, too.
+TORCH := torch>=2.6
+$(VENV)/.torch: pyproject.toml .ci/torch_for_cpu.py $(VENV)/.dev
 	timeout 300 $(PIP) install --quiet --timeout 10 --retries 0 --only-binary :all: \
-	  --index-url $(TORCH_CPU) "torch>=2.6" || echo "without torch"
+	  --index-url $(TORCH_CPU) "$(TORCH)" || { \
+	  found=$$($(BIN)/python .ci/torch_for_cpu.py "$(TORCH)") && \
+	  timeout 600 $(PIP) install --quiet --only-binary :all: "$$found"; } || echo "without torch"
 	@touch $@
 
 # One stamp per set of extras: it is older than pyproject.toml when the dependencies have changed.

@@ -5,7 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -35,10 +39,78 @@ for name in ("LOOPWRIGHT_LOG", "LOOPWRIGHT_DEBUG", "LOOPWRIGHT_DUMP", "LOOPWRIGH
     os.environ.pop(name, None)
 
 
+EXTRAS = ("torch", "onnx", "distributed", "sklearn", "threadpoolctl", "scipy", "mpmath")
+"""Packages that only some tests need. Without one the others run, and the end says what did not."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the golden files with what came out"
     )
+    parser.addoption(
+        "--without", action="append", default=[], help="act as if this package were not installed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in config.getoption("--without"):
+        sys.modules[name] = None  # type: ignore[assignment]  # importing it raises
+
+
+def _missing_extra(raised: BaseException | None) -> str:
+    """Returns the package that is not installed if that is what an exception is about, else ""."""
+    while raised is not None and not isinstance(raised, ModuleNotFoundError):
+        raised = raised.__cause__
+    name = (getattr(raised, "name", None) or "").partition(".")[0]
+    return name if name in EXTRAS and find_spec(name) is None else ""
+
+
+def _leave_out(report: Any, path: Path, name: str) -> None:
+    report.outcome = "skipped"
+    report.longrepr = (str(path), 0, f"Skipped: without {name}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report: Any = yield
+    raised = report.call.excinfo and report.call.excinfo.value
+    if report.failed and (name := _missing_extra(raised)):
+        _leave_out(report, collector.path, name)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    report: Any = yield
+    if report.failed and (name := _missing_extra(call.excinfo and call.excinfo.value)):
+        _leave_out(report, item.path, name)
+    return report
+
+
+def _left_out(config: pytest.Config) -> dict[str, list[str]]:
+    """Returns what was skipped for want of each of the extras that are not installed."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    left_out: dict[str, set[str]] = {}
+    for report in skipped:
+        for name in EXTRAS:
+            reason = str(report.longrepr)
+            if f"without {name}" in reason or f"could not import '{name}" in reason:
+                left_out.setdefault(name, set()).add(report.nodeid)
+    return {name: sorted(tests) for name, tests in left_out.items()}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI, tests that are left out for want of a package are a failure."""
+    controls = not hasattr(session.config, "workerinput")
+    if controls and os.environ.get("CI") == "true" and _left_out(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for name, tests in _left_out(config).items():
+        terminalreporter.section(f"left out: {name} is not installed")
+        terminalreporter.write_line("\n".join(tests))
 
 
 def pytest_collection_finish() -> None:
