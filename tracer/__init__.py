@@ -14,6 +14,7 @@
     storage      the memory and strides of arrays, and the views they are of each other
     slices       slices of values read and written in the graph
     places       elements that values choose, read and written in the graph
+    value_numbers  which traced values are certainly equal
     writing      in-place operators, out=, assignment
     updating     np.add.at, np.put and their like; x.at[i].add(v)
     scope        blocks of branches, loops and functions, and what happens to memory in them

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import Dim, IntExpr, as_int, ceildiv, product
+from ..ir.dims import Dim, IntExpr, as_int, ceildiv
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
-from ..ir.graph.requirements import greater, lesser, require
+from ..ir.graph.requirements import Requirement, greater, lesser, require
 from . import misuse
 from .dispatch import METHODS, implementation_of, implements, method, views
 from .emitting import emit, lift, one_array
@@ -37,16 +37,10 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
         if mask.shape != x.shape[: mask.ndim]:
             raise misuse.mask_shape(str(mask.shape), x.type.short)
         return METHODS["getitem.mask"](x, mask)
-    if misuse.is_augmented() and (chosen := masked_part(x, key)) is not None:
-        return METHODS["getitem.mask"](*chosen[:2])
     if mask is not None and isinstance(mask, Proxy):
-        return _masked(x, mask)
-    if isinstance(key, tuple) and not any(map(is_number, key)):
-        part = masked_part(x, key)
-        if part is not None:
-            taken = _masked(*part[:2])
-            first = taken.ndim - 1 - part[2]
-            return transpose(taken, (*range(1, first + 1), 0, *range(first + 1, taken.ndim)))
+        return masked(x, mask)
+    if (chosen := masked_part(x, key)) is not None:
+        return METHODS["getitem.mask"](*chosen) if misuse.is_augmented() else masked(*chosen)
     items = _expanded(x, _listed(key))
     arrays = [i for i, item in enumerate(items) if _is_array(item)]
     if any(map(_is_chosen, items)):
@@ -105,13 +99,15 @@ def _chosen_view(x: Proxy, items: list[Any]) -> Proxy:
     return Proxy(atom, x.owner, alias=View(sliced, "", {}, place=place, strides=strides))
 
 
-def _masked(x: Proxy, mask: Proxy) -> Proxy:
-    """The elements at which a traced mask holds: their number is a size that data decides."""
+def masked(x: Proxy, mask: Proxy, before: int = 0) -> Proxy:
+    """The elements at which a traced mask of leading axes holds, along an axis behind ``before``
+    others: their number is a size that data decides."""
     if mask.shape != x.shape[: mask.ndim]:
         raise misuse.mask_shape(str(mask.shape), x.type.short)
-    places = _late("places.true")(reshape(mask, (product(mask.shape),)))
-    rows = reshape(x, (product(mask.shape), *x.shape[mask.ndim :]))
-    return emit("take", rows, places, axis=0, mode="clip")
+    places = _late("places.true")(mask)
+    rows = reshape(x, (mask.size, *x.shape[mask.ndim :]))
+    taken = emit("take", rows, places, axis=0, mode="clip")
+    return transpose(taken, (*range(1, before + 1), 0, *range(before + 1, taken.ndim)))
 
 
 def _with_data_sizes(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
@@ -163,8 +159,17 @@ def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
         return emit("maximum", number, lift(0, INT64))
 
     ends = (part.start, part.stop)
-    key = (*(as_dim(x.owner, b.atom) if isinstance(b, Proxy) else b for b in ends), step, length)
-    number = _late("size.data")(key, count, ceildiv(length, step))
+    atom = x.owner.values.counted_mask(part.stop.atom) if begin is None and step == 1 else None
+    mask = Proxy(atom, x.owner) if atom is not None else None
+    if mask is not None and Requirement(mask.size, "<=", length).decided:
+        number = _late("size.mask")(mask)
+    else:
+        key = (
+            *(as_dim(x.owner, b.atom) if isinstance(b, Proxy) else b for b in ends),
+            step,
+            length,
+        )
+        number = _late("size.data")(key, count, ceildiv(length, step))
     if begin is not None:
         attrs = {"axes": (axis,), "sizes": (number,), "strides": (step,)}
         return emit("dynamic_slice", x, begin, **attrs)
@@ -283,8 +288,8 @@ def mask_of(key: Any) -> Any:
 
 def masked_part(x: Proxy, key: Any) -> tuple[Proxy, Proxy, int] | None:
     """For a key of a traced mask among ints and slices: the array that the others leave of ``x``,
-    with the axes of the mask in front, the mask, and how many axes were behind those. None for
-    another key."""
+    with the axes of the mask in front, the mask, and how many of the others stand before that of
+    the chosen elements. None for another key."""
     if not isinstance(key, tuple) or len(key) < 2:
         return None
     masks = [n for n, i in enumerate(key) if isinstance(i, Proxy) and i.type.dtype.is_bool]
@@ -302,7 +307,9 @@ def masked_part(x: Proxy, key: Any) -> tuple[Proxy, Proxy, int] | None:
     if tuple(part.shape[axis] for axis in axes) != mask.shape:
         raise misuse.mask_shape(str(mask.shape), x.type.short)
     rest = [axis for axis in range(part.ndim) if axis not in axes]
-    return transpose(part, (*axes, *rest)), mask, part.ndim - first - mask.ndim
+    apart = [n for n, item in enumerate(key) if is_number(item) or n == at]
+    together = apart == list(range(apart[0], apart[-1] + 1))
+    return transpose(part, (*axes, *rest)), mask, first if together else 0
 
 
 def _expanded(x: Proxy, key: tuple[Any, ...]) -> list[Any]:

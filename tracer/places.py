@@ -21,10 +21,11 @@ import numpy as np
 from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr, as_int, symbol
 from ..ir.dtype import INT64
-from ..ir.graph.nodes import Atom, Constant, Var
+from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TensorType
 from ..ir.ops.rules import broadcast_shapes
 from .slices import Region
+from .value_numbers import ValueNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,6 @@ class Window:
 
 
 Item: TypeAlias = "Atom | Window"
-Definition: TypeAlias = "tuple[str, tuple[Atom, ...], Mapping[str, Any]]"
-"""The operator that an atom is the result of, its operands and its attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class Emitter(Protocol):
     """Emits operators into the graph, and records the update of every ``index_update``."""
 
     place_updates: dict[Atom, PlaceUpdate]
-    definitions: dict[Atom, Definition]
+    values: ValueNumbers
 
     def emit(self, name: str, args: tuple[Atom, ...], attrs: Mapping[str, Any], /) -> Atom: ...
     def cast(self, atom: Atom, dtype: Any, /) -> Atom: ...
@@ -223,14 +222,11 @@ def as_dim(trace: Emitter, value: Any) -> IntExpr:
         return value
     if isinstance(value, Constant) and value.value.size == 1:
         return int(value.value.reshape(()))
-    if isinstance(value, Constant):
-        return symbol(f"at{id(value)}")
-    definition = trace.definitions.get(value)
-    if definition is None:
-        assert isinstance(value, Var)
-        return symbol(f"at{id(value)}")
-    name, args, attrs = definition
-    parts = [as_dim(trace, arg) for arg in args]
+    single = value.type.size == 1 and value.type.dtype.is_integer
+    definition = trace.values.definitions.get(value) if single else None
+    name, args, _ = definition or ("", (), {})
+    known = name in ("add", "subtract", "multiply", "cast", "reshape")
+    parts = [as_dim(trace, arg) for arg in args if known]
     match name:
         case "add":
             return parts[0] + parts[1]
@@ -241,4 +237,4 @@ def as_dim(trace: Emitter, value: Any) -> IntExpr:
         case "cast" | "reshape":
             return parts[0]
         case _:  # the same value, as x[0] is of another x[0]
-            return symbol(f"{name}({parts}, {attrs})")
+            return symbol(f"at{trace.values.number(value)}")

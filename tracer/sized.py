@@ -15,41 +15,56 @@ from ..ir.dims import Dim, IntExpr, bounds
 from ..ir.dims import size as symbolic
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..ir.graph.nodes import Constant
 from .arguments import any_traced
 from .dispatch import implements, method
 from .emitting import emit, lift
 from .parameters import checked
+from .proxy import Proxy
+from .scope import Scope
+from .shaping import reshape
 from .trace import active
 
 
 @method("size.data")
 def data_size(key: Hashable, count: Callable[[], Any], most: IntExpr) -> IntExpr:
     """Returns the symbolic size, from 0 to ``most``, that the traced scalar ``count()`` is; it is
-    the same as another one with an equal ``key`` in the scope."""
+    the same as another one with an equal ``key`` in the scope, or around it."""
     trace = active()
     inside = bounds(most, {})
     assert trace is not None and inside is not None
     if most == 0:
         return 0
-    key = trace.scope, key, most
-    symbol = trace.known_sizes.get(key)
-    if symbol is None:
-        name = f"s{len(trace.data_sizes)}.data"
-        symbol = trace.known_sizes[key] = symbolic(name, 0, max(0, inside[1]))
-        value = emit("set_size", lift(count(), INT64), size=symbol, most=most)
-        trace.data_sizes[name] = value.atom
+    scope: Scope | None = trace.scope
+    while scope is not None:
+        if (known := trace.known_sizes.get((scope, key, most))) is not None:
+            return known
+        scope = scope.parent if scope is not scope.function else None
+    name = f"s{len(trace.data_sizes)}.data"
+    symbol = trace.known_sizes[trace.scope, key, most] = symbolic(name, 0, max(0, inside[1]))
+    value = emit("set_size", lift(count(), INT64), size=symbol, most=most)
+    trace.data_sizes[name] = value.atom
     return symbol
+
+
+@method("size.mask")
+def mask_size(mask: Proxy) -> IntExpr:
+    """Returns how many elements of a mask are True: a size that data decides, one for all masks
+    with these elements."""
+    values = mask.owner.values
+    key = "true", values.number(values.unmoved(mask.atom))
+    axes = tuple(range(mask.ndim))
+    return data_size(key, lambda: emit("sum", lift(mask, INT64), axis=axes), mask.size)
 
 
 @method("places.true")
 def _places(mask: Any, size: Any = None, fill: int = 0) -> Any:
-    """The first places of True in a mask of one axis; all of them if ``size`` is None."""
+    """The first places of True in the flattened mask; all of them if ``size`` is None."""
     if size is None:
         held = lift(mask)
-        number = data_size(
-            held.atom, lambda: emit("sum", lift(held, INT64), axis=(0,)), held.shape[0]
-        )
-        return emit("true_places", held, size=number, fill=fill)
+        if isinstance(held.atom, Constant):
+            return lift(np.flatnonzero(held.atom.value))
+        return emit("true_places", reshape(held, (held.size,)), size=mask_size(held), fill=fill)
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
         raise LoopwrightTypeError(f"size is a number that is known when tracing, not {size!r}")
     if size < 0:
@@ -74,7 +89,13 @@ def flatnonzero(a: Any, *, size: int, fill_value: int = 0) -> Any:
 
 @implements(np.flatnonzero)
 def _flatnonzero(a: Any, size: int | None = None, fill_value: int = 0) -> Any:
-    return _places(np.reshape(a, (-1,)) != 0, size, fill_value)
+    return _places(_truth(a), size, fill_value)
+
+
+def _truth(a: Any) -> Any:
+    """Whether each element is other than 0, along one axis."""
+    flat = np.reshape(a, (-1,))
+    return flat if flat.dtype == bool else flat != 0
 
 
 @checked
@@ -95,7 +116,7 @@ def _nonzero(a: Any, size: int | None = None, fill_value: int = 0) -> tuple[Any,
     shape = lift(a).shape if any_traced((a,)) else np.shape(a)
     if not shape:
         raise LoopwrightValueError("nonzero of an array without axes", hint="np.atleast_1d(x)")
-    place = _places(np.reshape(a, (-1,)) != 0, size, -1)
+    place = _places(_truth(a), size, -1)
     indices: list[Any] = []
     step: Any = 1
     for length in reversed(shape):

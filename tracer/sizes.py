@@ -81,9 +81,10 @@ class Size:
 
     def __index__(self) -> int:
         trace = self.owner
-        if active() is trace and size_symbols(self.expr).keys() <= trace.sizes.keys():
-            trace.needs.sizes |= {*size_symbols(self.expr)}
+        if active() is trace:
             trace.indexed_sizes = True
+            if size_symbols(self.expr).keys() <= trace.sizes.keys():
+                trace.needs.sizes |= {*size_symbols(self.expr)}
         raise located(_needs_value(self.expr), trace)
 
     __int__ = __trunc__ = __index__

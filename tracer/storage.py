@@ -28,9 +28,10 @@ from ..ir.dtype import DType, dtype_of
 from ..ir.graph.nodes import Atom
 from ..ir.graph.types import TensorType
 from ..ir.span import Span
-from .places import Definition, Place, PlaceUpdate, read_place
+from .places import Place, PlaceUpdate, read_place
 from .scope import Scope
 from .slices import Recorder, Region, read_region
+from .value_numbers import ValueNumbers
 
 NEW_ARRAY = "a .copy() of it"
 """Hint for writes through a view that NumPy makes read-only."""
@@ -67,7 +68,7 @@ class Owner(Recorder, Protocol):
 
     memory: Memory
     place_updates: dict[Atom, PlaceUpdate]
-    definitions: dict[Atom, Definition]
+    values: ValueNumbers
 
     def cast(self, atom: Atom, dtype: DType, /) -> Atom: ...
 

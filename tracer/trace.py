@@ -23,11 +23,12 @@ from ..ir.span import Span
 from .fits import Bounds, Numbers
 from .frozen import Borrowed
 from .needed import Needs
-from .places import Definition, PlaceUpdate
+from .places import PlaceUpdate
 from .scope import Scope, Storage
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
 from .storage import Memory
+from .value_numbers import ValueNumbers
 
 if TYPE_CHECKING:
     from ..ir.schedule.steps import Schedule
@@ -62,7 +63,7 @@ class Trace:
         self.memory = Memory()
         self.updates: dict[Atom, Update] = {}  # the values that writes of slices gave
         self.place_updates: dict[Atom, PlaceUpdate] = {}  # those that writes at an index gave
-        self.definitions: dict[Atom, Definition] = {}  # of single integers
+        self.values = ValueNumbers()
         self.numbers = Numbers()
         self.needs = Needs()
         self.sizes: dict[str, int] = {}  # the arguments' symbolic sizes: values that decide guards
@@ -181,8 +182,7 @@ class Trace:
         span = self.span if self.span is not None else self.here()
         operands = [self.visible(a) for a in args]
         var = self.builder.emit(get(name), operands, attrs, span=span)
-        if isinstance(var.type, TensorType) and var.type.size == 1 and var.type.dtype.is_integer:
-            self.definitions[var] = name, tuple(operands), attrs
+        self.values.define(var, name, tuple(operands), attrs)
         return var
 
     def cast(self, atom: Atom, dtype: DType) -> Atom:

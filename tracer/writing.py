@@ -27,8 +27,8 @@ from . import misuse
 from .arguments import any_traced
 from .dispatch import METHODS, UFUNCS, implements, method
 from .emitting import emit, lift
-from .indexing import basic_view, expanded, is_element, mask_of, masked_part, place_of
-from .places import Place, PlaceUpdate, shape_of, write_place
+from .indexing import basic_view, expanded, is_element, mask_of, masked, masked_part, place_of
+from .places import Place, PlaceUpdate, Window, shape_of, write_place
 from .proxy import Proxy, is_number, run
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .slices import Region, Update, write_region
@@ -200,13 +200,7 @@ def _store_ufunc(name: str, results: Any, outs: Sequence[Any], casting: str, whe
 def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any) -> Proxy:
     if out is None:
         return value
-    given, wanted = value.dtype, out.dtype
-    if not np.can_cast(given, wanted, casting):  # type: ignore[arg-type]
-        raise LoopwrightTypeError(
-            f"Cannot cast ufunc '{name}' output from {given!r} to {wanted!r} with casting rule "
-            f"'{casting}'",
-            hint=misuse.spelled_out(),
-        )
+    _check_cast(name, value, out, casting)
     shapes = [value.shape] if where is True else [value.shape, lift(where).shape]
     shape = broadcast_shapes(*shapes)
     if not _broadcasts(shape, out.shape):
@@ -220,6 +214,16 @@ def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any)
         result = emit("where", lift(where, BOOL), result, out)
     write(out, result, OUTPUT)
     return out
+
+
+def _check_cast(name: str, value: Proxy, out: Proxy, casting: str) -> None:
+    given, wanted = value.dtype, out.dtype
+    if not np.can_cast(given, wanted, casting):  # type: ignore[arg-type]
+        raise LoopwrightTypeError(
+            f"Cannot cast ufunc '{name}' output from {given!r} to {wanted!r} with casting rule "
+            f"'{casting}'",
+            hint=misuse.spelled_out(),
+        )
 
 
 @method("function.out")
@@ -285,8 +289,7 @@ def _assigned(value: Any, target: Proxy) -> Any:
 
 @method("__setitem__")
 def _setitem(x: Proxy, key: Any, value: Any) -> None:
-    """``x[key] = value``, for a mask in the key if ``value`` does not depend on how many elements
-    it chooses."""
+    """``x[key] = value``."""
     if isinstance(value, Selection):
         return  # x[mask] += y has written it already
     mask = mask_of(key)
@@ -298,10 +301,7 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
         x.owner.memory.changed = True
         raise LoopwrightTypeError("a scalar does not support item assignment")
     if (chosen := masked_part(x, key)) is not None:
-        part, inner, behind = chosen
-        if lift(value).ndim > behind:
-            raise misuse.mask_index()
-        _assign_where(part, inner, value)
+        _assign_where(*chosen[:2], value, chosen[2])
         return
     items = expanded(x, key)
     part = basic_view(x, items)
@@ -359,13 +359,17 @@ def _is_same(value: Any, target: Proxy) -> bool:
     return value.atom is target.atom
 
 
-def _assign_where(x: Proxy, mask: Proxy, value: Any) -> None:
-    """``x[mask] = value``, where the mask has the leading axes of ``x``."""
+def _assign_where(x: Proxy, mask: Proxy, value: Any, before: int = 0) -> None:
+    """``x[mask] = value``, where the mask has the leading axes of ``x``; ``before`` of the others
+    stand before that of the chosen elements in ``value``."""
     if mask.shape != x.shape[: mask.ndim]:
         raise misuse.mask_shape(_text(mask.shape), _text(x.shape))
     if isinstance(value, int) or (isinstance(value, Proxy) and value.weak is int):
         value = lift(value, x.type.dtype)  # which an int has to fit, other than an array
-    wide = broadcast_to(lift(masked(value, mask, x), x.type.dtype), x.shape)
+    if _is_chosen(value, mask, x, before):
+        write(x, _with_chosen(x, mask, value, before), DESTINATION)
+        return
+    wide = broadcast_to(lift(_masked(value, mask, x), x.type.dtype), x.shape)
     write(x, emit("where", wide_mask(mask, x), wide, x), DESTINATION)
 
 
@@ -426,12 +430,13 @@ class Selection:
     are depends on values; what is done to each of them is done to all, and kept where the mask
     holds."""
 
-    __slots__ = ("array", "mask")
+    __slots__ = ("array", "before", "mask")
     __array_ufunc__ = None
 
-    def __init__(self, array: Proxy, mask: Any) -> None:
+    def __init__(self, array: Proxy, mask: Any, before: int = 0) -> None:
         self.array = array
         self.mask = mask
+        self.before = before
 
     def __getattr__(self, name: str) -> NoReturn:
         raise misuse.mask_index()
@@ -440,17 +445,37 @@ class Selection:
 METHODS["getitem.mask"] = Selection
 
 
-def masked(value: Any, mask: Proxy, x: Proxy) -> Proxy:
-    """``value`` as it is assigned to the elements that the mask chooses, in the shape of ``x``."""
+def _masked(value: Any, mask: Proxy, x: Proxy) -> Proxy:
+    """``value`` as it is assigned to all elements that the mask chooses, in the shape of ``x``."""
     given = lift(value)
     rest = x.shape[mask.ndim :]
-    shape = given.shape[1:] if given.ndim > len(rest) and given.shape[0] == 1 else given.shape
-    if len(shape) > len(rest):
+    return reshape(given, given.shape[1:]) if given.ndim > len(rest) else given
+
+
+def _is_chosen(value: Any, mask: Proxy, x: Proxy, before: int) -> bool:
+    """True for values of which each is for one of the elements that the mask chooses."""
+    shape = lift(value).shape
+    behind = x.ndim - mask.ndim - before
+    return len(shape) > behind and (before > 0 or shape[0] != 1)
+
+
+def _with_chosen(x: Proxy, mask: Proxy, value: Any, before: int) -> Proxy:
+    """``x`` with a value for each of the elements that the mask chooses."""
+    places = METHODS["places.true"](mask)
+    rest = x.shape[mask.ndim :]
+    wanted = (*rest[:before], places.shape[0], *rest[before:])
+    given = lift(value, x.type.dtype)
+    if not _broadcasts(given.shape, wanted):
         raise UnsupportedError(
             f"x[mask] = values: how many of {given.type.short} are taken depends on the mask",
-            hint="np.where(mask, values of the shape of x, x)",
+            hint="values[mask], or np.where(mask, values of the shape of x, x)",
         )
-    return given if shape == given.shape else reshape(given, shape)
+    order = (before, *(axis for axis in range(len(wanted)) if axis != before))
+    given = transpose(broadcast_to(given, wanted), order)
+    rows = reshape(x, (mask.size, *rest))
+    place = Place((places.atom, *(Window(0, 1, size) for size in rest)))
+    atom = write_place(x.owner, rows.atom, given.atom, place)
+    return reshape(Proxy(atom, x.owner), x.shape)
 
 
 def wide_mask(mask: Proxy, x: Proxy) -> Proxy:
@@ -459,9 +484,14 @@ def wide_mask(mask: Proxy, x: Proxy) -> Proxy:
     return broadcast_to(column, x.shape)
 
 
-def update_where(x: Proxy, mask: Proxy, ufunc: np.ufunc, value: Any) -> None:
+def update_where(x: Proxy, mask: Proxy, ufunc: np.ufunc, value: Any, before: int = 0) -> None:
     """``x[mask] = ufunc(x[mask], value)``."""
-    result = UFUNCS[ufunc](x, masked(value, mask, x))
+    if _is_chosen(value, mask, x, before):
+        result = UFUNCS[ufunc](masked(x, mask, before), value)
+        _check_cast(ufunc.__name__, result, x, "same_kind")
+        write(x, _with_chosen(x, mask, result, before), OUTPUT)
+        return
+    result = UFUNCS[ufunc](x, _masked(value, mask, x))
     METHODS["ufunc.out"](ufunc.__name__, result, (x,), "same_kind", wide_mask(mask, x))
 
 
@@ -470,7 +500,7 @@ def _add_operators() -> None:
 
         def operator(self: Selection, value: Any, ufunc: np.ufunc = ufunc) -> Selection:
             def into(x: Proxy, value: Any) -> None:
-                update_where(x, lift(self.mask), ufunc, value)
+                update_where(x, lift(self.mask), ufunc, value, self.before)
 
             run(ufunc.__name__, into, (self.array, value))
             return self

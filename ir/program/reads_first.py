@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ..dims import typical
+from ..dims import size_symbols, typical
 from ..pass_context import optional
-from .analysis import accesses, each_scope, is_straight_without_copies, regions, walk
+from .analysis import accesses, each_scope, is_straight_without_copies, regions, set_sizes, walk
 from .in_place import InPlaceRule
 from .lifetimes import place_lifetimes
 from .liveness import Block, Liveness, Roots
@@ -20,7 +20,9 @@ from .nodes import (
     Copy,
     Free,
     Instr,
+    Invoke,
     Program,
+    SetSize,
     Swap,
     with_nested_bodies,
 )
@@ -89,6 +91,8 @@ class _Order:
     def __init__(self, program: Program, safe: InPlaceRule) -> None:
         self.live = Liveness(program)
         self.bytes = {name: region.nbytes for name, region in regions(program).items()}
+        names = set_sizes(program)  # of each, a bit above those of memory
+        self.sizes = {name: 1 << len(self.live.bits) + n for n, name in enumerate(names)}
         self.safe = safe
         self.changed = False
 
@@ -183,10 +187,18 @@ class _Order:
         return needed
 
     def touched(self, instr: Instr) -> tuple[Roots, Roots]:
-        """The roots that an instruction reads and writes, with what is nested in it."""
+        """The roots that an instruction reads and writes, with what is nested in it; and the sizes
+        that data decides."""
         read: Roots = 0
         written: Roots = 0
         for inner in walk([instr]):
+            if isinstance(inner, SetSize):
+                written |= self.sizes[inner.size.name]
+            elif self.sizes:
+                given = inner.sizes if isinstance(inner, Call | Invoke) else ()
+                touched = (self.bytes[name] for name, _ in accesses(inner))
+                for name in size_symbols(*given, *touched):
+                    read |= self.sizes.get(name, 0)
             if isinstance(inner, Swap):
                 both = self.live.bits[inner.one] | self.live.bits[inner.other]
                 read, written = read | both, written | both

@@ -184,3 +184,12 @@ def test_numpys_own_arrays_of_a_size_that_data_decides():
             counted(x, np.int64(t)), np.arange(1, t + 2, dtype=np.float32)
         )
     assert counted.cache_info().misses == 1
+
+
+def test_a_kernel_of_a_size_stays_behind_what_sets_it():
+    def f(x, k):
+        m = x > 0
+        return np.where(m, x, 1), lw.xp.ones(x.shape)[::-1], x[:k].sum(0)
+
+    for got, want in zip(lw.compile(f)(X, 2), f(X, 2), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)

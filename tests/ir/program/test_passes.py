@@ -230,3 +230,20 @@ def test_the_whole_pipeline_settles_at_once():
         "}\n"
     )
     assert optimise(after, _always) is after
+
+
+def test_reads_stay_behind_the_size_that_they_need():
+    text = """program @f(@in %x: float32[99], @in %k: int64[], @out %y: int8[], @out %z: int8[4]) {
+  const %c: int8[4]
+  %n = alloc int64[]
+  call @where_and_limit(@in %x, @in %k, @out %y, @out %n)
+  size s0.data = %n at most 99
+  %s = alloc int8[4]
+  call @sum(@in %x, @out %s) sizes (s0.data)
+  copy @in %c, @out %z
+  call @add(@in %s, @inout %z)
+  free %s
+  free %n
+}
+"""
+    verify(order_reads(verify(parse_program(text)), _always))
