@@ -225,8 +225,8 @@ def as_dim(trace: Emitter, value: Any) -> IntExpr:
     single = value.type.size == 1 and value.type.dtype.is_integer
     definition = trace.values.definitions.get(value) if single else None
     name, args, _ = definition or ("", (), {})
-    known = name in ("add", "subtract", "multiply", "cast", "reshape")
-    parts = [as_dim(trace, arg) for arg in args if known]
+    is_exact = name in ("add", "subtract", "multiply", "cast", "reshape")
+    parts = [as_dim(trace, arg) for arg in args if is_exact]
     match name:
         case "add":
             return parts[0] + parts[1]

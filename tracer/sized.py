@@ -37,8 +37,8 @@ def data_size(key: Hashable, count: Callable[[], Any], most: IntExpr) -> IntExpr
         return 0
     scope: Scope | None = trace.scope
     while scope is not None:
-        if (known := trace.known_sizes.get((scope, key, most))) is not None:
-            return known
+        if (size := trace.known_sizes.get((scope, key, most))) is not None:
+            return size
         scope = scope.parent if scope is not scope.function else None
     name = f"s{len(trace.data_sizes)}.data"
     symbol = trace.known_sizes[trace.scope, key, most] = symbolic(name, 0, max(0, inside[1]))
@@ -93,7 +93,7 @@ def _flatnonzero(a: Any, size: int | None = None, fill_value: int = 0) -> Any:
 
 
 def _truth(a: Any) -> Any:
-    """Whether each element is other than 0, along one axis."""
+    """Returns the mask of the elements other than 0, along one axis."""
     flat = np.reshape(a, (-1,))
     return flat if flat.dtype == bool else flat != 0
 

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 from ..ir.graph.nodes import Atom
 from ..ir.graph.printer import value_text
-from ..ir.graph.structural import atom_key
 from ..ir.graph.types import TensorType
 
 Definition: TypeAlias = "tuple[str, tuple[Atom, ...], Mapping[str, Any]]"
@@ -55,6 +54,8 @@ class ValueNumbers:
         return self._by_atom[atom]
 
     def _numbered(self, atom: Atom, definition: Definition | None) -> int:
+        from ..ir.graph.structural import atom_key  # loaded when it is first needed
+
         key: Hashable = atom_key(atom)
         if definition is not None:
             name, args, attrs = definition
