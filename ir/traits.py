@@ -29,6 +29,9 @@ class Trait(Flag):
     JUMPS = auto()
     """A small change of an operand may change the result by much: rounding, comparing."""
 
+    EXACT = auto()
+    """The result needs no rounding: it is an operand, its opposite, an integer beside it."""
+
     POSITIVE_DOMAIN = auto()
     """Random operands must be positive: elsewhere most results are nan."""
 

@@ -29,6 +29,7 @@ from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from ...ir.loop.nest import At, statements
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure, executions
+from ...ir.loop.rounding import Rounding
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.widen import widened
 from ...ir.schedule.steps import Schedule
@@ -44,6 +45,10 @@ _OPERATIONS = 16
 INTERPRETED = 20_000
 """Stores of a procedure up to which the interpreter runs it. Longer ones run as machine code
 without a schedule, since that is what a schedule must not change."""
+_ROUNDINGS = 8
+"""Pairs of roundings that are tried, until an element with a large error is among their results."""
+_WORST_FIRST = 64
+"""Elements with the largest errors, which are looked at first."""
 _MOST_ELEMENTS = 2000
 """Most elements that are evaluated, so that every row has one: longer axes are covered in part."""
 
@@ -218,7 +223,9 @@ class Reference:
         verdict = Verdict(True, 0.0, 0.0)
         for buffer in self.prim.output_buffers:
             bound = error_bound(self.prim, buffer.dtype)
-            verdict = _compare(values[buffer.name], self._values[buffer.name], bound, buffer.name)
+            name = buffer.name
+            points = self._points[name]
+            verdict = self._judge(name, values[name], self._values[name], bound, points)
             if not verdict.right:
                 break
         return verdict
@@ -228,16 +235,64 @@ class Reference:
             if _unwritten(got):
                 return Verdict(False, 1e300, bound, f"parts of {name} are never written")
             at_points = np.atleast_1d(got[tuple(self._points[name].T)])
-            verdict = _compare(at_points, self._values[name], bound, name)
+            verdict = self._judge(name, at_points, self._values[name], bound, self._points[name])
             if not verdict.right or name not in self._whole:
                 return verdict
         allowed = 2 * bound if self.partial else bound
         if (worst := self._quick_error(name, got)) <= allowed:
             return Verdict(True, worst, allowed)
-        verdict = _compare(got, self._whole[name], allowed, name)
-        if verdict.right or not self.partial:
-            return verdict
-        return self._arbitrate(name, got, bound)
+        if not self.partial:
+            return self._judge(name, got, self._whole[name], allowed)
+        verdict = _verdict(_errors(got, self._whole[name]), allowed, name)
+        return verdict if verdict.right else self._arbitrate(name, got, bound)
+
+    def _judge(
+        self, name: str, got: Array, right: Array, bound: float, points: Array | None = None
+    ) -> Verdict:
+        """Compares elements, those at ``points`` if these are given. What differs by more than
+        ``bound`` is right if another rounding of every step gives it, too (``ir/loop/rounding``).
+        """
+        error = _errors(got, right)
+        failing = np.flatnonzero(error > bound)
+        if failing.size > _WORST_FIRST:
+            failing = failing[np.argpartition(-error.reshape(-1)[failing], _WORST_FIRST)]
+        for part in (
+            failing[:_WORST_FIRST],
+            failing[_WORST_FIRST:],
+        ):  # of a wrong result few are evaluated
+            at = np.array(np.unravel_index(part, got.shape or (1,))).T[:, : got.ndim]
+            at = at if points is None else points[part]
+            given, true = got.reshape(-1)[part], right.reshape(-1)[part]
+            reached = self._is_rounding(name, at, given, true, bound)
+            error.reshape(-1)[part[reached]] = bound
+            if not reached.all():
+                break
+        return _verdict(error, bound, name)
+
+    def _is_rounding(
+        self, name: str, points: Array, got: Array, right: Array, bound: float
+    ) -> Array:
+        """Returns which elements of ``got`` lie among the results of other roundings."""
+        prim = self.prim
+        if not got.size or not any(b.dtype.is_float for b in prim.buffers.values()):
+            return np.zeros(got.shape, np.bool_)
+        if isinstance(prim, Procedure):  # what a schedule must not change is the code without one
+            return _errors(got, _run_plain(prim, self.inputs)[name][tuple(points.T)]) <= bound
+        got, low = _as_float(got.view(np.uint8) if got.dtype == bool else got), _as_float(right)
+        high, reached = low, np.zeros(got.shape, np.bool_)
+        single = any(b.dtype == FLOAT32 for b in prim.buffers.values())
+        for seed in range(_ROUNDINGS):
+            for sign in (1, -1):
+                rounding = Rounding(seed, sign, single)
+                value = evaluate_points(_exact(prim), self.inputs, name, points, rounding)
+                value = np.atleast_1d(_as_float(value))
+                reached |= (got == value) | (np.isnan(got) & np.isnan(value))
+                value[np.isinf(value)] = np.nan
+                low, high = np.fmin(low, value), np.fmax(high, value)
+            reached |= (low <= got) & (got <= high)
+            if reached.all():
+                break
+        return reached
 
     def _quick_error(self, name: str, got: Array) -> float:
         """Returns the greatest relative error of floats, in few passes over them; NaN where
@@ -263,7 +318,7 @@ class Reference:
         worst = np.argsort(-difference, kind="stable")[: len(self._points[name])]
         points = np.stack(np.unravel_index(worst, got.shape), axis=1)
         true = self._evaluated(name, points)
-        verdict = _compare(got.reshape(-1)[worst], true, bound, name)
+        verdict = self._judge(name, got.reshape(-1)[worst], true, bound, points)
         if verdict.right:
             self._whole[name] = got.copy()
             self._measures.pop(name, None)
@@ -312,25 +367,31 @@ def error_bound(prim: PrimFunc, dtype: DType) -> float:
     return bound + sum(tolerance(narrow, n, operations=0).rtol for n in sums)
 
 
-def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
+def _errors(got: Array, right: Array) -> Array:
+    """Returns the error of each element: relative to its size and that of all, or 1 for a wrong
+    integer."""
     got, right = np.atleast_1d(got), np.atleast_1d(right)  # scalars have no item assignment
     if not dtype_of(got.dtype).is_float:
         same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
-        wrong = int(same.size - np.count_nonzero(same))
-        reason = f"{wrong} of {got.size} elements of {name} are wrong" if wrong else ""
-        return Verdict(not wrong, float(bool(wrong)), 0.0, reason)
+        return 1.0 - same
     got, right = _as_float(got), _as_float(right)
     with np.errstate(all="ignore"):
         error = np.abs(got - right) / (np.abs(right) + _typical_size(right))
-        error[got == right] = 0.0  # equal infinities and zeros
-        error[np.isnan(got) & np.isnan(right)] = 0.0
-        error[np.isnan(error)] = np.inf
+    error[got == right] = 0.0  # equal infinities and zeros
+    error[np.isnan(got) & np.isnan(right)] = 0.0
+    error[np.isnan(error)] = np.inf
+    return error
+
+
+def _verdict(error: Array, bound: float, name: str) -> Verdict:
     worst = float(error.max(initial=0.0))
     if worst <= bound:
         return Verdict(True, worst, bound)
     wrong = int(np.count_nonzero(error > bound))
-    first = tuple(int(i) for i in np.argwhere(error > bound)[0])
-    reason = f"{wrong} of {got.size} elements of {name} are wrong, the first at {first}"
+    first = ""
+    if bound:  # floats, whose place may say how far sums have come
+        first = f", the first at {tuple(int(i) for i in np.argwhere(error > bound)[0])}"
+    reason = f"{wrong} of {error.size} elements of {name} are wrong{first}"
     return Verdict(False, min(worst, 1e300), bound, reason)
 
 

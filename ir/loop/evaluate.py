@@ -25,6 +25,7 @@ from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from .interpret import interpret
 from .prim import Axis, PrimFunc, Stage
 from .procedure import Procedure, plain_nest
+from .rounding import Rounding
 from .scalar import COMBINERS, SCALAR_OPS
 from .sum_of_products import sum_of_products
 
@@ -81,7 +82,7 @@ def evaluate_stage(
     for block in _blocks(extents):
         env = _open_grid(axes, block, sizes)
         shape = tuple(stop - start for start, stop in block)
-        value = np.broadcast_to(_values(stage, buffers, env), shape)
+        value = np.broadcast_to(_values(stage, buffers, env, None), shape)
         part = tuple(slice(start, stop) for start, stop in block[:rank])
         if combiner is None:
             result[part] = value
@@ -142,28 +143,35 @@ def _index_symbols(expr: Expr) -> set[str]:
 
 
 def evaluate_points(
-    prim: PrimFunc, inputs: Mapping[str, Array], output: str, points: Array
+    prim: PrimFunc,
+    inputs: Mapping[str, Array],
+    output: str,
+    points: Array,
+    rounding: Rounding | None = None,
 ) -> Array:
     """Some elements of an output: what ``evaluate_prim`` would have at ``points`` int64[n, rank].
 
     Only what those elements depend on is computed, so a few hundred elements of a product of large
     matrices cost milliseconds. Inputs may be whatever has a shape and a dtype and gives elements at
-    arrays of indices. Raises as ``evaluate_prim`` does.
+    arrays of indices. What rounds is moved by ``rounding``, unless the PrimFunc is a procedure.
+    Raises as ``evaluate_prim`` does.
     """
     if isinstance(prim, Procedure):
         return evaluate_prim(prim, inputs)[output][tuple(np.asarray(points, np.int64).T)]
     sizes = _bind_sizes(prim, inputs)
     buffers: dict[str, Any] = {p.name: inputs[p.name] for p in prim.params}
     for stage in prim.stages:
-        buffers[stage.name] = _LazyStage(stage, buffers, sizes)
+        buffers[stage.name] = _LazyStage(stage, buffers, sizes, rounding and rounding.at(stage))
     return buffers[output][tuple(np.asarray(points, np.int64).T)]
 
 
 class _LazyStage:
     """Stands for the buffer of a stage; elements are computed when they are read."""
 
-    def __init__(self, stage: Stage, buffers: dict[str, Any], sizes: dict[str, int]) -> None:
-        self.stage = stage
+    def __init__(
+        self, stage: Stage, buffers: dict[str, Any], sizes: dict[str, int], rounds: Rounding | None
+    ) -> None:
+        self.stage, self.rounding = stage, rounds
         self.dtype = stage.buffer.dtype.numpy
         self.shape = tuple(evaluate(s, sizes) for s in stage.buffer.shape)
         self.size = prod(self.shape)
@@ -194,10 +202,11 @@ class _LazyStage:
         for axis, values in zip(stage.axes, indices, strict=True):
             env[axis.name] = values.reshape(-1, *[1] * rank)
         if stage.combiner is None:
-            return np.broadcast_to(_values(stage, self._buffers, env), (count,))
+            return np.broadcast_to(_values(stage, self._buffers, env, self.rounding), (count,))
         combiner = COMBINERS[stage.combiner]
         over = tuple(range(1, rank + 1))
         total = np.full(count, combiner.identity(stage.buffer.dtype), self.dtype)
+        squares = np.zeros(count)
         for block in _blocks(self._over, max(1, _POINT_ELEMENTS // max(1, count))):
             for position, (axis, (begin, end)) in enumerate(
                 zip(stage.reduce_axes, block, strict=True)
@@ -206,11 +215,15 @@ class _LazyStage:
                 line[position + 1] = end - begin
                 env[axis.name] = np.arange(begin, end, dtype=np.int64).reshape(line)
             grid = (count, *(end - begin for begin, end in block))
-            values = np.broadcast_to(_values(stage, self._buffers, env), grid)
+            values = np.broadcast_to(_values(stage, self._buffers, env, self.rounding), grid)
             with np.errstate(all="ignore"):
+                if self.rounding is not None:
+                    squares += np.square(values, dtype=np.float64).sum(over)
                 part = combiner.numpy.reduce(values, axis=over, dtype=self.dtype)
                 total = combiner.numpy(total, part).astype(self.dtype)
-        return total
+        if self.rounding is None:
+            return total
+        return self.rounding.total(stage, total, squares, prod(self._over), indices)
 
 
 def _bind_sizes(
@@ -259,20 +272,27 @@ def _blocks(
     yield from cartesian(*cuts)
 
 
-def _values(stage: Stage, buffers: Mapping[str, Array], env: Mapping[str, Any]) -> Array:
+def _values(
+    stage: Stage, buffers: Mapping[str, Array], env: Mapping[str, Any], rounds: Rounding | None
+) -> Array:
     """The stage's expression over one block."""
-    value, bad = _evaluated(stage.expr, buffers, env)
+    value, bad = _evaluated(stage.expr, buffers, env, rounds)
     if bad is not None and np.any(bad):
         raise InternalError(f"stage {stage.name} uses an element outside its buffer: {stage}")
     return np.asarray(value, dtype=stage.buffer.dtype.numpy)
 
 
-def _evaluated(expr: Expr, buffers: Mapping[str, Any], env: Mapping[str, Any]) -> tuple[Any, Any]:
+def _evaluated(
+    expr: Expr, buffers: Mapping[str, Any], env: Mapping[str, Any], rounds: Rounding | None = None
+) -> tuple[Any, Any]:
     """The value of an expression, and which elements of it read outside a buffer (or None)."""
     done: dict[int, tuple[Any, Any]] = {}
     with np.errstate(all="ignore"):
-        for node in walk(expr):
-            done[id(node)] = _node_value(node, buffers, env, done)
+        for number, node in enumerate(walk(expr)):
+            value, bad = _node_value(node, buffers, env, done)
+            if rounds is not None and isinstance(node, Op):
+                value = rounds.operation(node, value, number, env.values())
+            done[id(node)] = value, bad
     return done[id(expr)]
 
 

@@ -113,6 +113,7 @@ _NOT_MINUS_0 = Trait.NEVER_NEGATIVE_ZERO
 _JUMPS = Trait.JUMPS
 _CANCELS = Trait.CANCELS
 _POSITIVE = Trait.POSITIVE_DOMAIN
+_EXACT = Trait.EXACT
 
 r = ScalarOp
 # fmt: off
@@ -131,18 +132,18 @@ _ROWS = (
       text="Remainder with the sign of the divisor, Python's %. An integer modulo 0 is 0."),
     r("truncate_mod", 2, np.fmod, _NUM, cost=6, largest=False, traits=_JUMPS,
       text="Remainder with the sign of the dividend, C's fmod; an integer by 0 is 0."),
-    r("negative", 1, np.negative, _NUM,
+    r("negative", 1, np.negative, _NUM, traits=_EXACT,
       text="The opposite; of an unsigned integer, its two's complement."),
-    r("abs", 1, np.abs, _NUM, to_part=True, traits=_BLIND | _NOT_MINUS_0,
+    r("abs", 1, np.abs, _NUM, to_part=True, traits=_EXACT | _BLIND | _NOT_MINUS_0,
       text="Absolute value; of the least signed integer, itself."),
-    r("sign", 1, np.sign, _NUM, "-1, 0 or 1; of nan, nan.", cost=2, traits=_JUMPS),
-    r("maximum", 2, np.maximum, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+    r("sign", 1, np.sign, _NUM, "-1, 0 or 1; of nan, nan.", cost=2, traits=_EXACT | _JUMPS),
+    r("maximum", 2, np.maximum, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
       text="The greater; nan if either is nan."),
-    r("minimum", 2, np.minimum, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+    r("minimum", 2, np.minimum, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
       text="The lesser; nan if either is nan."),
-    r("fmax", 2, np.fmax, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+    r("fmax", 2, np.fmax, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
       text="The greater; of a number and nan, the number."),
-    r("fmin", 2, np.fmin, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+    r("fmin", 2, np.fmin, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
       text="The lesser; of a number and nan, the number."),
     r("power", 2, np.power, _NUM, cost=40, symbol="**", domain=(0.1, 4), traits=_POSITIVE,
       text="The first to the power of the second. Integers wrap around; their exponents must "
@@ -154,12 +155,12 @@ _ROWS = (
       text="1 / sqrt(x); inf at 0.", composition=lambda s, x: s("divide", 1, s("sqrt", x))),
     r("cbrt", 1, np.cbrt, _FLT, cost=20, domain=(-100, 100),
       text="Cube root, of negative numbers too."),
-    r("ceil", 1, np.ceil, _FLT, "The least integer that is not less.", traits=_JUMPS),
-    r("floor", 1, np.floor, _FLT, "The greatest integer that is not greater.", traits=_JUMPS),
-    r("trunc", 1, np.trunc, _FLT, "The integer part.", traits=_JUMPS),
-    r("round", 1, np.rint, _FLT, traits=_JUMPS,
+    r("ceil", 1, np.ceil, _FLT, "The least integer that is not less.", traits=_EXACT | _JUMPS),
+    r("floor", 1, np.floor, _FLT, "The greatest integer not greater.", traits=_EXACT | _JUMPS),
+    r("trunc", 1, np.trunc, _FLT, "The integer part.", traits=_EXACT | _JUMPS),
+    r("round", 1, np.rint, _FLT, traits=_EXACT | _JUMPS,
       text="The nearest integer, halves to the even one."),
-    r("copysign", 2, np.copysign, _FLT,
+    r("copysign", 2, np.copysign, _FLT, traits=_EXACT,
       text="The magnitude of the first with the sign of the second, of -0 and nan too."),
     r("exp", 1, np.exp, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0,
       text="e to the power of x."),
@@ -237,17 +238,17 @@ _ROWS = (
     r("right_shift", 2, np.right_shift, _INT, symbol=">>",
       text="Bits moved down, the sign repeated. It is 0 or -1 where the count is negative or "
            "not less than the number of bits."),
-    r("bits", 1, _bits, _FLT, to_bits=True, traits=_JUMPS,
+    r("bits", 1, _bits, _FLT, to_bits=True, traits=_EXACT | _JUMPS,
       text="The bits of a float as an unsigned integer."),
-    r("from_bits", 1, _from_bits, "u", to_bits=True, traits=_JUMPS,
+    r("from_bits", 1, _from_bits, "u", to_bits=True, traits=_EXACT | _JUMPS,
       text="The float that has the bits of an unsigned integer."),
-    r("max_number", 2, np.fmax, _FLT, traits=_COMMUTATIVE | _EITHER_ZERO, internal=True,
+    r("max_number", 2, np.fmax, _FLT, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO, internal=True,
       text="The greater; of a number and nan, either: see ``ir/schedule/weights.py``."),
     r("exp_weight", 1, np.exp, _FLT, cost=10, domain=(-20, 0), traits=_BLIND | _NOT_MINUS_0,
       internal=True, text="exp of a rounded difference, to the accuracy of that."),
     r("divide_weight", 2, np.divide, _FLT, cost=3, internal=True,
       text="Quotient of a weight in [0, 1] and a sum that is 0, nan, or at least 1."),
-    r("where", 3, np.where, _ALL,
+    r("where", 3, np.where, _ALL, traits=_EXACT,
       text="The second operand where the condition is True, else the third."),
     r("cast", 1, np.asarray, _ALL, "The element converted to another dtype."),
 )

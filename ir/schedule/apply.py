@@ -469,7 +469,11 @@ class _Writer(LoopWriter):
         self, stage: Stage, buffer: str, loop: str, values: Values
     ) -> list[Prefetch]:
         """Returns the prefetches of what the next iteration of an outer loop reads."""
-        node = next(n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer)
+        node = next(
+            (n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer), None
+        )
+        if node is None:  # a later step put the copy into its reader
+            raise ScheduleError(f"prefetch_next: {stage.name} no longer reads {buffer}")
         panels, walked = self.state.packs[buffer].stage.buffer, Walk.of(self.state, stage, loop)
         first = self.instantiate(node, walked.next(values), {})
         last = self.instantiate(node, walked.next_end(values), {})

@@ -87,7 +87,8 @@ def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -
         return [*whole, Run(last, last, 0, 0, 1, short[axis])]
     parts = [(0, limit_around)]
     if axis in state.cuts and loop == state.loops_of_axis(axis)[0]:
-        parts = pieces(state.cuts[axis], limit_around)
+        points = tuple(p for p in state.cuts[axis] if p < limit_around)  # the last panel is short
+        parts = pieces(points, limit_around)
     first, last = state.peels.get(loop, (0, 0))
     result: list[Run] = []
     base = 0

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from loopwright.autotune.measure.reference import (
     Reference,
-    _compare,  # pyright: ignore[reportPrivateUsage]
+    _errors,  # pyright: ignore[reportPrivateUsage]
+    _verdict,  # pyright: ignore[reportPrivateUsage]
     make_inputs,
 )
 from loopwright.autotune.settings import DEFAULT_SETTINGS
@@ -216,6 +217,6 @@ def test_the_quick_check_says_what_the_careful_one_says() -> None:
             got = values.copy()
             got[-1] += np.float32(off)
             quick = reference.check({"y": got})
-            careful = _compare(got, values, quick.bound, "y")
+            careful = _verdict(_errors(got, values), quick.bound, "y")
             assert (quick.right, quick.max_error) == (careful.right, careful.max_error)
             assert quick.reason == careful.reason

@@ -2,10 +2,21 @@
 
 from textwrap import dedent
 
+import numpy as np
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.ir.schedule.steps import Schedule, cut, fuse, parallel, prefetch, split, vectorize
+from loopwright.ir.schedule.steps import (
+    Schedule,
+    cut,
+    fuse,
+    pack,
+    parallel,
+    prefetch,
+    split,
+    vectorize,
+)
+from prims import run_nest
 
 JOINED = """
 prim @f(x: float32[4], y: float32[6]) -> out: float32[10] {
@@ -121,3 +132,14 @@ def test_a_piece_prefetches_what_it_reads():
             out[2 * i.0 + i.1 + 4] = y[2 * i.0 + i.1]
         """,
     )
+
+
+def test_a_short_panel_has_no_piece_behind_its_end():
+    """Its second piece would read x[5, 0] of 5 rows."""
+    text = "prim @f(x: int64[5, 2]) -> out: int64[5, 2] { out[i, j] = x[i, j] }"
+    nest = apply_schedule(
+        parse_prim(text), Schedule((pack("x", "i", 4), cut("x.packed.i", (1, 2))))
+    )
+    verify_nest(nest)
+    x = np.arange(10).reshape(5, 2)
+    assert (run_nest(nest, {"x": x})["out"] == x).all()

@@ -129,6 +129,11 @@ GUARDS = [
         [pack("w", "j", 2), reorder("k", "j", "i"), prefetch_next("out", "w.packed", "k")],
         "prefetch_next: k reads parts of w.packed",
     ),
+    (
+        GRID,
+        [pack("x", "j", 4), prefetch_next("out", "x.packed", "j"), compute_inline("x.packed")],
+        "prefetch_next: out no longer reads x.packed",
+    ),
     (COPY, [peel("j", 1, 1)], "peel: no loop 'j' (the loops are i)"),
     (COPY, [peel("i", 1, 1)] * 2, "peel: i is fused, peeled, or peeled of more than 16"),
     (COPY, [peel("i", 9, 8)], "peel: i is fused, peeled, or peeled of more than 16"),

@@ -1,0 +1,71 @@
+"""The tolerance follows the condition of the problem: what another rounding gives is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loopwright.autotune.measure.probes import make_probes
+from loopwright.autotune.measure.reference import Reference, make_inputs
+from loopwright.ir.loop.parser import parse_prim
+from rule_workloads import prim_of
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Right code in float32, which sums in another order than the reference."""
+    terms = q[:, None, ::-1] * k[None, :, ::-1]
+    logits = np.add.accumulate(terms, axis=-1)[..., -1]
+    e = np.exp(logits - logits.max(1, keepdims=True))
+    return e @ v / e.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize(("seed", "number"), [(0, 8), (360, 7)])
+def test_logits_that_nearly_tie_refuse_no_right_code(seed: int, number: int) -> None:
+    """Rounding the logits alone moves some rows by more than the bound of ordinary ones."""
+    prim = prim_of("attention", 50, 50, 32)
+    inputs = make_inputs(prim, seed)
+    probe = [inputs, *make_probes(prim, inputs, seed)][number]
+    right = attention(**probe)
+    exact = attention(**{n: a.astype(np.float64) for n, a in probe.items()})
+    verdict = Reference(prim, probe).check({"out": right})
+    scale = np.abs(exact) + np.sqrt(np.mean(exact**2))
+    error = np.abs(right - exact) / scale
+    assert error.max() > verdict.bound and verdict.right
+    for row in np.flatnonzero(error.max(1) < verdict.bound)[::7]:
+        wrong = right.copy()
+        wrong[row, 5] += 4 * verdict.bound * scale[row, 5]
+        assert not Reference(prim, probe).check({"out": wrong}).right
+
+
+SIGNS = """
+prim @signs(x: float32[3, 40]) -> out: int32[3] {
+  t[i]: float32[3] = sum(k: 40) x[i, k] * 1.5
+  out[i] = where(0.0 < t[i], 7, 2)
+}"""
+
+
+def test_a_sum_that_vanishes_may_have_either_sign() -> None:
+    x = np.random.default_rng(0).random((3, 40), np.float32) - np.float32(0.5)
+    x[:2, -1] = -x[:2, :-1].sum(1)
+    x[1, -1] += np.float32(1e-3)
+    x[2, -1] = 20
+    prim = parse_prim(SIGNS)
+    for out, right in (
+        ([2, 7, 7], True),
+        ([7, 7, 7], True),
+        ([7, 2, 7], False),
+        ([7, 7, 2], False),
+    ):
+        assert Reference(prim, {"x": x}).check({"out": np.array(out, np.int32)}).right == right
+    assert not Reference(prim, {"x": x}).check({"out": np.array([5, 7, 8], np.int32)}).right
+
+
+def test_what_does_not_round_is_compared_exactly() -> None:
+    """Equal elements tie in every rounding: the first is the greatest."""
+    prim = parse_prim("""
+prim @first(x: float32[6]) -> out: int64[] {
+  m[]: float32[] = max(k: 6) x[k]
+  out[] = min(r: 6) where(x[r] == m[], index(r), 99)
+}""")
+    x = np.array([0.1, 0.7, 0.3, 0.7, 0.7, 0.2], np.float32)
+    assert Reference(prim, {"x": x}).check({"out": np.array(1)}).right
+    assert not Reference(prim, {"x": x}).check({"out": np.array(3)}).right
