@@ -44,11 +44,11 @@ onnx: $(VENV)/.dev
 # links there: installing it would take as long as all the rest.
 floors: $(VENV)-floors/.done
 	$(call links,build/floors)
-	PYTHONPATH=build/floors $(VENV)-floors/bin/python .ci/lowest.py run
+	PYTHONPATH=build/floors $(VENV)-floors/bin/python .ci/dependencies.py run
 
-$(VENV)-floors/.done: pyproject.toml .ci/lowest.py | $(BIN)/python
+$(VENV)-floors/.done: pyproject.toml .ci/dependencies.py | $(BIN)/python
 	rm -rf $(VENV)-floors && $(PYTHON) -m venv $(VENV)-floors
-	$(VENV)-floors/bin/python .ci/lowest.py list > $(VENV)-floors/lowest.txt
+	$(VENV)-floors/bin/python .ci/dependencies.py lowest > $(VENV)-floors/lowest.txt
 	$(VENV)-floors/bin/python -m pip --disable-pip-version-check install --quiet \
 	  --no-compile --only-binary :all: --requirement $(VENV)-floors/lowest.txt
 	@touch $@
@@ -91,8 +91,7 @@ $(BIN)/python:
 # Each peer on its own, since one that cannot be installed is only missing. PyTorch has its wheels
 # without GPU code in a place of its own.
 TORCH_CPU := https://download.pytorch.org/whl/cpu
-$(VENV)/.bench: pyproject.toml | $(BIN)/python
-	$(PIP) install --quiet --editable .
+$(VENV)/.bench: $(VENV)/.demo
 	@$(BIN)/python -c 'import tomllib; \
 	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"], \
 	        sep="\n")' \
@@ -113,6 +112,9 @@ $(VENV)/.torch: pyproject.toml .ci/torch_for_cpu.py $(VENV)/.dev
 	@touch $@
 
 # One stamp per set of extras: it is older than pyproject.toml when the dependencies have changed.
-$(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(PIP) install --quiet --editable ".[$*]"
+# The package comes without its dependencies, since pip would take xgboost with its GPU code.
+$(VENV)/.%: pyproject.toml .ci/dependencies.py | $(BIN)/python
+	$(BIN)/python .ci/dependencies.py with $* > $(VENV)/$*.txt
+	$(PIP) install --quiet --requirement $(VENV)/$*.txt
+	$(PIP) install --quiet --no-deps --editable .
 	@touch $@

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..ir.dataclass import dataclass
-from ..ir.errors import LoopwrightValueError
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 CACHE_LINE = 64  # bytes, on every x86-64
 
@@ -149,6 +149,23 @@ class Target:
         return replace(self, isa=isa, features=frozenset(kept))
 
     @staticmethod
+    def named(target: object) -> Target | None:
+        """Returns a target that a caller gives: None and targets as they are, the name of a level
+        (``"x86-64-v3"``) as this machine with its instructions only.
+
+        Raises LoopwrightTypeError for anything else, LoopwrightValueError for an unknown level
+        and for one above this machine.
+        """
+        if target is None or isinstance(target, Target):
+            return target
+        if not isinstance(target, str):
+            raise LoopwrightTypeError(
+                f"target is the name of a level of instructions, not {target!r}",
+                hint=f"one of {', '.join(ISA_LEVELS)}",
+            )
+        return _lowered(Target.host(), target, f"target={target!r}")
+
+    @staticmethod
     @functools.cache
     def host() -> Target:
         """This machine. ``LOOPWRIGHT_ISA`` lowers the ISA level.
@@ -167,16 +184,20 @@ class Target:
             l3=_cache_size(3, 8 * 1024 * 1024),
             features=_features(flags),
         ).with_isa(best)
-        if not wanted:
-            return target
-        lowered = target.with_isa(wanted)
-        if missing := lowered.level.cpu_flags - flags:
-            raise LoopwrightValueError(
-                f"LOOPWRIGHT_ISA={wanted!r} is above this machine, which lacks "
-                f"{', '.join(sorted(missing))}",
-                hint=f"at most {best}",
-            )
-        return lowered
+        return _lowered(target, wanted, f"LOOPWRIGHT_ISA={wanted!r}") if wanted else target
+
+
+def _lowered(target: Target, isa: str, setting: str) -> Target:
+    """Returns the target with the instructions of ``isa`` only. Raises LoopwrightValueError if this
+    machine lacks some of them; ``setting`` is what asked for the level."""
+    lowered = target.with_isa(isa)
+    flags, _ = _cpuinfo()
+    if missing := lowered.level.cpu_flags - flags:
+        raise LoopwrightValueError(
+            f"{setting} is above this machine, which lacks {', '.join(sorted(missing))}",
+            hint=f"at most {target.isa}",
+        )
+    return lowered
 
 
 def _features(flags: frozenset[str]) -> frozenset[str]:

@@ -13,7 +13,9 @@ half the time so.
 
 from __future__ import annotations
 
+import difflib
 import functools
+import inspect
 import threading
 import time
 import types
@@ -80,7 +82,7 @@ class CompiledFunction(Inspected, Copied):
         log: str | Path | None = None,
         threads: int | None = None,
         precision: Precision | None = None,
-        target: Target | None = None,
+        target: Target | str | None = None,
         tune: str | Background | None = None,
         passes: PassContext | None = None,
         dynamic: Option = "auto",
@@ -94,7 +96,7 @@ class CompiledFunction(Inspected, Copied):
         self.log = Path(log) if log is not None else None
         self.threads = threads
         self.precision = precision
-        self.target = target
+        self.target = Target.named(target)
         self.passes = passes or PassContext()
         self._tune = tune_option(tune)
         self._background: Any = None
@@ -488,6 +490,9 @@ class CompiledFunction(Inspected, Copied):
             self._misses = self._hits = 0
 
 
+_OPTIONS = tuple(inspect.signature(CompiledFunction).parameters)[1:]
+
+
 @overload
 def compile(function: Callable[..., Any], /) -> CompiledFunction: ...
 
@@ -502,7 +507,7 @@ def compile(
     log: str | Path | None = None,
     threads: int | None = None,
     precision: Precision | None = None,
-    target: Target | None = None,
+    target: Target | str | None = None,
     tune: str | Background | None = None,
     passes: PassContext | None = None,
     dynamic: Option = "auto",
@@ -527,7 +532,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     - ``precision``: ``"strict"`` takes every sum term by term, ``"standard"`` allows algorithms
       whose results stay within the same tolerance, such as Winograd's convolution; a number is how
       many times the error of sums taken term by term is welcome. Else ``LOOPWRIGHT_PRECISION``.
-    - ``target``: the machine to make code for; this one unless given.
+    - ``target``: the level of instructions to use, ``"x86-64"``, ``"x86-64-v3"`` or
+      ``"x86-64-v4"``; all that this machine has unless given.
     - ``tune``: ``"quick"`` measures the eight most promising schedules of every kernel before the
       first call, which takes half a second for each that the log does not know. ``"background"``
       tunes in a process of low priority while the program runs, and swaps in what proves faster in
@@ -543,6 +549,12 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     >>> scaled(np.float32([[1, -1]]), np.float32([[2], [1]]))
     array([[1.]], dtype=float32)
     """
+    if unknown := [name for name in options if name not in _OPTIONS]:
+        near = difflib.get_close_matches(unknown[0], _OPTIONS, n=1)
+        raise LoopwrightTypeError(
+            f"lw.compile has no option {unknown[0]}",
+            hint=f"{near[0]}=" if near else f"one of {', '.join(_OPTIONS)}",
+        )
     if function is None:
         return functools.partial(CompiledFunction, **options)
     if not callable(function):

@@ -26,7 +26,7 @@ from .fits import Bounds, Fits
 from .frozen import Borrowed, Draws, Watch
 from .needed import ValuesNeeded
 from .proxy import Proxy
-from .pytree import Items, Structure, flatten, paths, unflatten
+from .pytree import Items, Structure, Yielded, flatten, paths, unflatten
 from .sizes import Size
 from .slices import Piece, pieces_of
 from .spans import caret_lines, definition_of, span_of, user_frame
@@ -309,7 +309,7 @@ def _traced(
     with tracing(run), collecting(demands=True) as required:
         outcome = function(*args, **kwargs)
         if isinstance(outcome, Iterator):  # the body of a generator runs when it is asked
-            outcome = Items.of(outcome)
+            outcome = Yielded(Items.of(outcome).items)
         if ending is not None:
             run.span = definition_of(function)
             outcome = ending(trees, outcome)

@@ -288,11 +288,18 @@ class Items(Iterator[Any]):
         return Items(items)
 
 
+class Yielded(Items):
+    """The items of an iterator that a function returns, which callers get as a generator."""
+
+
 MOST_ITEMS = 10_000
 """Items of a generator: code is made for each by itself."""
 
 _KINDS[Items] = _Kind(
     lambda tree: (tree.items, None), lambda cls, aux, children: Items(children), _bracketed
+)
+_KINDS[Yielded] = _Kind(
+    lambda tree: (tree.items, None), lambda cls, aux, children: (c for c in children), _bracketed
 )
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import inspect
 import itertools
 import linecache
 import os
+import sysconfig
+from pathlib import Path
 from types import CodeType, FrameType
 
 from ..ir.span import Span
@@ -22,16 +25,31 @@ Decoded = tuple[CodeType, str, Positions]
 
 
 def user_frame() -> FrameType | None:
-    """Returns the innermost frame that belongs neither to Loopwright nor to NumPy."""
+    """Returns the innermost frame of the user's: of neither Loopwright nor NumPy, nor of other
+    installed code unless the traced function itself is that."""
     frame = inspect.currentframe()
     while frame is not None and _is_library(frame):
         frame = frame.f_back
-    return frame
+    innermost = frame
+    while frame is not None and (_is_installed(frame.f_code.co_filename) or _is_library(frame)):
+        if frame.f_globals.get("__name__") == "loopwright.tracer.function":
+            return innermost
+        frame = frame.f_back
+    return frame or innermost
 
 
 def _is_library(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")
     return name.startswith(("loopwright.", "numpy.")) or name in ("loopwright", "numpy")
+
+
+@functools.cache
+def _is_installed(file: str) -> bool:
+    """True for the files of packages and of Python's own library."""
+    parts = Path(file).parts
+    if "site-packages" in parts or "dist-packages" in parts:
+        return True
+    return file.startswith((f"{sysconfig.get_paths()['stdlib']}{os.sep}", "<frozen "))
 
 
 def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:

@@ -120,6 +120,11 @@ class ProgramResult:
         return self.stopped in ("budget", "exhausted", "converged")
 
     @property
+    def is_empty(self) -> bool:
+        """True if no kernel was measured, in this run or one before."""
+        return not any(math.isfinite(t.after) for t in self.tasks)
+
+    @property
     def trials(self) -> int:
         return sum(t.trials for t in self.tasks)
 
@@ -139,10 +144,11 @@ class ProgramResult:
         gain = f"  {before / after:.2f}x" if after > 0 else ""
         failed = "".join(f", {count} {word}" for word, count in sorted(self.errors.items()))
         spent = f"{format_seconds(self.seconds)} of {self.budget}"
-        lines.append(
-            f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
-            f"{self.trials} candidates{failed}   {spent}"
-        )
+        kernels = f"kernels {format_time(before)} -> {format_time(after)}{gain}"
+        if self.tasks and self.is_empty:
+            over = "nothing was measured: the budget was over before, give a larger one"
+            kernels = "every candidate failed" if self.trials else over
+        lines.append(f"  {kernels}   {self.trials} candidates{failed}   {spent}")
         lines += [f"  {decision_line(decision)}" for decision in self.decisions]
         lines += [f"  tried {choice}" for choice in self.tried]
         if self.in_program is not None:

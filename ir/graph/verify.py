@@ -31,7 +31,7 @@ from .nodes import (
 )
 from .printer import as_text
 from .requirements import assuming
-from .types import FuncType, TensorType, TupleType, Type, instantiate
+from .types import FuncType, TensorType, TupleType, Type, instantiate, sizes_in
 from .walk import nested_blocks, nested_params, operands
 
 _WINDOW = 12  # lines shown on either side of what is wrong in a long function
@@ -91,6 +91,8 @@ class _Verifier:
     def _bind(self, var: Var, where: object) -> None:
         if var in self.bound:
             self._fail(where, f"%{var.name} is bound twice")
+        if any(isinstance(size, int) and size < 0 for size in sizes_in(var.type)):
+            self._fail(where, f"%{var.name} is {var.type}, and a size cannot be negative")
         self.bound.add(var)
         self.scope.add(var)
 

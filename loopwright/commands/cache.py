@@ -41,7 +41,7 @@ def _list(args: argparse.Namespace) -> int:
     kinds = Counter(entry.label.partition(" ")[0] for entry in entries)
     for kind, count in sorted(kinds.items()):
         size = sum(e.size for e in entries if e.label.partition(" ")[0] == kind)
-        print(f"  {count} {kind}s, {bytes_text(size)}")
+        print(f"  {kind}: {count}, {bytes_text(size)}")
     rows = [
         (
             entry.label,

@@ -135,7 +135,7 @@ def _run(args: argparse.Namespace) -> int:
         **user.kwargs,
     )
     print(report)
-    return 0
+    return int(bool(report.tasks) and report.is_empty)
 
 
 def _weights(text: str) -> dict[int | tuple[int, ...], float]:

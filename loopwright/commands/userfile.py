@@ -75,9 +75,9 @@ def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> No
         action="append",
         default=[],
         metavar="NAME=SPEC",
-        help="shape and dtype of an argument, as in x=f32[64,784], or x=f32[n,784] with n=1..4096 "
-        "(for all such sizes); again for each. "
-        "Without: FUNCTION_inputs or example_inputs in the file",
+        help="shape and dtype of an argument, as in x=f32[64,784]; again for each. All sizes of a "
+        "range: --arg x=f32[n,784] --arg n=1..4096. Without: FUNCTION_inputs or example_inputs in "
+        "the file",
     )
 
 

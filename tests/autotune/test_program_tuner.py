@@ -55,6 +55,7 @@ def test_failures_are_summed_up() -> None:
     )
     assert broken.tasks[0].best is None
     assert "nothing ran (timeout)" in str(broken)
+    assert broken.is_empty and "every candidate failed" in str(broken)
 
 
 def test_a_second_run_goes_on(tmp_path: Path) -> None:
@@ -68,3 +69,9 @@ def test_no_tasks_are_done_at_once() -> None:
     result = tune_program([], SyntheticMeasurer, TuningLog(), TuneRequest("1h"))
     assert result.stopped == "exhausted" and result.after == 0.0
     assert "0 candidates" in str(result)
+
+
+def test_a_budget_that_is_over_at_once_is_said() -> None:
+    result = run(TuningLog(), budget="0.000001s")
+    assert result.is_empty and not result.trials
+    assert "nothing was measured: the budget was over before" in str(result)

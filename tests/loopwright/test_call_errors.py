@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import loopwright as lw
@@ -239,3 +241,22 @@ def test_arrays_of_other_libraries_that_give_no_values() -> None:
     assert caught.value.hint == "its .toarray(), or arrays of its parts"
     with pytest.raises(lw.LoopwrightTypeError, match="gives no NumPy array: ask somebody else"):
         f(Guarded())
+
+
+def test_errors_within_installed_code_show_the_users_line(tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "others.py"
+    package.parent.mkdir()
+    package.write_text("def joined(x, y):\n    return x @ y\n")
+    spec = importlib.util.spec_from_file_location("others", package)
+    others = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(others)
+
+    def f(x):
+        return others.joined(x, x[:2])
+
+    with pytest.raises(lw.LoopwrightError) as caught:
+        lw.compile(f)(np.zeros(3))
+    assert "return others.joined(x, x[:2])" in str(caught.value)
+    with pytest.raises(lw.LoopwrightError) as caught:
+        lw.compile(others.joined)(np.zeros(3), np.zeros(2))
+    assert "return x @ y" in str(caught.value)  # nothing of the user's lies in between

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from pathlib import Path
 
 import pytest
 import repo_sources as sources
@@ -57,3 +60,33 @@ def test_the_version_is_one() -> None:
     import loopwright
 
     assert loopwright.__version__ == PROJECT["project"]["version"]
+
+
+def test_a_wheel_has_what_users_need_and_no_more(tmp_path: Path) -> None:
+    """It is built from a copy without what other builds left behind."""
+    copy = tmp_path / "copy"
+    shutil.copytree(
+        sources.ROOT,
+        copy,
+        ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests", "bench"),
+    )
+    wheels = tmp_path / "wheels"
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(wheels), "."]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    (wheel,) = wheels.iterdir()
+    assert wheel.name.endswith("-py3-none-manylinux2014_x86_64.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "loopwright/py.typed" in names and "loopwright/tuning_logs/model.json" in names
+    assert not [name for name in names if "samples/" in name]
+    assert wheel.stat().st_size < 3e6
+
+
+def test_the_distribution_of_xgboost_without_gpu_code_is_enough() -> None:
+    """The tests run with it: ``make`` installs what this prints."""
+    script = sources.ROOT / ".ci" / "dependencies.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "with", "dev"], capture_output=True, text=True, check=True
+    )
+    names = {re.match(r"[\w-]+", line).group() for line in done.stdout.splitlines()}
+    assert {"numpy", "llvmlite", "tqdm", "xgboost-cpu", "onnx", "pytest"} <= names
+    assert "xgboost" not in names and "loopwright" not in names

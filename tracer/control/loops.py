@@ -107,6 +107,10 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     return _scan("map", lambda carry, x: (carry, f(x)), None, xs, None, False, 1)[1]
 
 
+def _kind_of(result: Any) -> str:
+    return "one array" if isinstance(result, Proxy) else f"a {type(result).__name__}"
+
+
 def _scan(
     operation: str,
     f: Callable[[Any, Any], tuple[Any, Any]],
@@ -122,7 +126,7 @@ def _scan(
         result = f(carry, x)
         if type(result) is not tuple or len(result) != 2:
             raise LoopwrightTypeError(
-                f"{operation}: the body gives {type(result).__name__}, not (carry, output)",
+                f"{operation}: the body gives {_kind_of(result)}, not (carry, output)",
                 hint="return carry, None where there is no output",
             )
         return result
