@@ -11,14 +11,14 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
-import tempfile
 import time
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..ir.dataclass import dataclass
+from ..ir.errors import LoopwrightOSError
+from ..ir.files import read_kept, refused, refusing, write_kept
 from .contention import Contention
 from .llvm.settings import cache_folder
 from .probes import Floats, Probes, aligned_buffer
@@ -27,6 +27,7 @@ from .target import Target
 VERSION = 2  # of the cached file: older ones are measured again
 LEVELS = ("l1", "l2", "l3", "dram")
 
+_MOST_BYTES, _MOST_RATE = 1 << 16, 1e18  # of the cached file, and of a figure in it
 _MOST_MEMORY = 512 * 1024 * 1024  # bytes of one buffer
 _ROUND = 1e-3  # seconds of one round: longer than the clock's error, shorter than a time slice
 _IMPROVING_SECONDS = 0.2  # seconds after which a figure that still improves is taken as it is
@@ -155,12 +156,37 @@ def _file(target: Target) -> Path:
 
 
 def _read(target: Target) -> MachineModel | None:
+    path = _file(target)
     try:
-        values = json.loads(_file(target).read_text())
-        model = MachineModel(**values)
-    except (OSError, ValueError, TypeError):
-        return None
-    return model if model.version == VERSION else None
+        with refusing(path):
+            values = json.loads(read_kept(path, _MOST_BYTES))
+            if isinstance(values, dict) and values.get("version") == VERSION:
+                return _checked(values)
+    except FileNotFoundError:
+        pass
+    except LoopwrightOSError as error:
+        refused(error)
+    return None
+
+
+def _checked(values: dict[str, Any]) -> MachineModel:
+    """Returns the figures of a file. Raises ValueError unless they are what ``_measure`` makes."""
+    model = MachineModel(**values)
+    usual = estimated_machine(Target.host())
+    for name, value in asdict(usual).items():
+        given = getattr(model, name)
+        rates = given.values() if isinstance(value, dict) else ()
+        if (
+            type(given) is not type(value)
+            or (isinstance(value, dict) and given.keys() != value.keys())
+            or not all(type(rate) is float and 0 < rate < _MOST_RATE for rate in rates)
+            or (type(given) in (int, float) and not 0 <= given < _MOST_RATE)
+        ):
+            raise ValueError(f"{name} cannot be {given!r:.40}")
+    rates = (model.peak_flops_1, model.peak_flops_n, model.peak_flops64_1, model.peak_flops64_n)
+    if min(*rates, model.threads) <= 0:
+        raise ValueError("a rate is 0")
+    return model
 
 
 def _measure_and_keep(target: Target) -> MachineModel:
@@ -173,10 +199,7 @@ def _measure_and_keep(target: Target) -> MachineModel:
     path = _file(target)
     # A machine without a writable home measures in every process; nothing else is lost.
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as out:
-            json.dump(asdict(model), out, indent=1)
-        os.replace(out.name, path)
+        write_kept(path, json.dumps(asdict(model), indent=1).encode())
     return model
 
 

@@ -7,9 +7,22 @@ the subclass here that also carries where the mistake stands and a way out. A mi
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .span import Span
+
+
+def printable(text: str) -> str:
+    r"""Returns ``text`` with escapes in the place of what a terminal would obey, as names from
+    files may have it. Ends of lines and tabs stay.
+
+    >>> printable("a\x1b[2J")
+    'a\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 class LoopwrightError(Exception):
@@ -46,7 +59,7 @@ class LoopwrightError(Exception):
         lines += [f"  {note}" for note in self.notes]
         if self.hint:
             lines += _hint_lines(self.hint)
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def _hint_lines(hint: str) -> list[str]:
@@ -96,6 +109,24 @@ class ParseError(LoopwrightError, ValueError):
 
 class ScheduleError(LoopwrightError, ValueError):
     """A schedule step is illegal for this PrimFunc; the search reads it as "not in the space"."""
+
+
+class LoopwrightOSError(LoopwrightError, OSError):
+    """A file cannot be read or written, or is refused: it is not what it has to be, or not the
+    user's. ``reason`` says why, in a few words."""
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None, reason: str, number: int | None = None
+    ) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.reason = self.strerror = reason
+        self.errno = number
+        self.filename = path
+
+
+class RefusedFileWarning(UserWarning):
+    """A file that is kept between processes is done without: it may be another user's, or is no
+    regular file."""
 
 
 class FrozenWarning(UserWarning):

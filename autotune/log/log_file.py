@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...ir.errors import LoopwrightOSError
+from ...ir.files import open_named
 from .line import MAX_LINE
 
 LOCK_SECONDS = 10.0
@@ -18,24 +18,16 @@ LOCK_SECONDS = 10.0
 to read and write the file."""
 _READ_BYTES = 1 << 22
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
 
-
-class LogError(OSError):
+class LogError(LoopwrightOSError):
     """The log cannot be read or written. The records of the call that failed are not in it."""
 
     def __init__(self, path: Path | None, reason: str) -> None:
-        super().__init__(
+        super().__init__(path, reason)
+        self.message = (
             f"tuning log {path}: {reason} (log=, --log and LOOPWRIGHT_LOG say which log is used)"
         )
         self.path = path
-        self.reason = self.strerror = reason
 
 
 @contextmanager
@@ -57,16 +49,10 @@ def opened(path: Path) -> Iterator[int]:
     Opening a FIFO without a writer does not block.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise LogError(path, _reason(error)) from error
-    try:
-        _require_file(path, descriptor)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        with open_named(path) as descriptor:
+            yield descriptor
+    except LoopwrightOSError as error:
+        raise LogError(path, error.reason) from error
 
 
 def problem_of(path: Path) -> str | None:
@@ -92,17 +78,12 @@ def locked_file(path: Path) -> Iterator[int]:
     Raises LogError if another process holds the lock for ``LOCK_SECONDS``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
-        descriptor = os.open(path, flags, 0o644)
-        try:
-            _require_file(path, descriptor)
+        with open_named(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as descriptor:
             _lock(path, descriptor)
             if _is_same_file(descriptor, path):
                 yield descriptor
                 return
-        finally:
-            os.close(descriptor)
 
 
 def _lock(path: Path, descriptor: int) -> None:
@@ -116,18 +97,6 @@ def _lock(path: Path, descriptor: int) -> None:
                 reason = f"another process has held its lock for {LOCK_SECONDS:.3g} seconds"
                 raise LogError(path, reason) from None
         time.sleep(0.002)
-
-
-def _require_file(path: Path, descriptor: int) -> None:
-    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-    if kind != stat.S_IFREG:
-        raise LogError(path, f"{_KINDS.get(kind, 'something else')}, not a file of JSON lines")
-
-
-def _reason(error: OSError) -> str:
-    if error.errno == errno.ENXIO:
-        return "a socket, not a file of JSON lines"
-    return error.strerror or str(error)
 
 
 def _is_same_file(descriptor: int, path: Path) -> bool:

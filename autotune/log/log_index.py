@@ -24,6 +24,8 @@ from typing import Any
 
 from ...codegen.llvm.settings import cache_folder
 from ...ir.dataclass import dataclass
+from ...ir.errors import LoopwrightOSError
+from ...ir.files import read_kept, refused, write_kept
 from .contenders import contenders
 from .decision import Decision
 from .line import MAX_LINE, RecordError, SkippedLines
@@ -295,9 +297,11 @@ class LogIndex:
         if status.st_size < WORTH_SAVING or not self._trusts_saved:
             return
         try:
-            data = json.loads(self._file.read_bytes())
-            saved = _checked(data)
-        except (OSError, ValueError, RecursionError):
+            saved = _checked(json.loads(read_kept(self._file)))
+        except LoopwrightOSError as error:
+            refused(error)
+            return
+        except (FileNotFoundError, ValueError, RecursionError):
             return
         same = (saved.device, saved.inode) == (status.st_dev, status.st_ino)
         if not same or not _goes_on(saved, descriptor, status):
@@ -310,16 +314,9 @@ class LogIndex:
         """Saves the index for the next process; where that fails, it reads the log."""
         self._saved = self._index.offset
         self._index.skipped = asdict(self.skipped)
-        file = self._file
-        new = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+        index = {name: getattr(self._index, name) for name in _Index.__slots__}
         with suppress(OSError):
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                index = {name: getattr(self._index, name) for name in _Index.__slots__}
-                new.write_text(json.dumps({"version": INDEX_VERSION, **index}))
-                new.replace(file)
-            finally:
-                new.unlink(missing_ok=True)
+            write_kept(self._file, json.dumps({"version": INDEX_VERSION, **index}).encode())
 
 
 def _checked(data: Any) -> _Index:

@@ -3,8 +3,9 @@
 
 The key is 64 hexadecimal digits; the hash of the workload and 16 digits of that of the schedule
 connect it to logs. The file lies in the cache folder and is only ever appended to, a whole line
-with one write, so that processes may do so at the same time. Torn and foreign lines are ignored. If
-the folder cannot be written the verdicts last as long as the process.
+with one write, so that processes may do so at the same time. Torn and foreign lines are ignored.
+Verdicts are believed, so folder and file have to be the user's own (``ir/files.py``). If they are
+not, or cannot be written, the verdicts last as long as the process.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import os
 import re
 import threading
 from pathlib import Path
+
+from ...ir.errors import LoopwrightOSError
+from ...ir.files import append, open_kept, refused
 
 _LINE = re.compile(
     rb"(right|wrong) ([0-9a-f]{64}) (\S{1,64}) ([0-9a-f]{16})(?: (.{0,300}))?", re.MULTILINE
@@ -73,31 +77,27 @@ class Verdicts:
         return None if line is None else _reason(line)
 
     def _append(self, line: bytes) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            if self._path.stat().st_size > _FILE_BYTES:
-                self._path.unlink()
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        with open_kept(self._path, flags, 2 * _FILE_BYTES) as descriptor:
+            if os.fstat(descriptor).st_size <= _FILE_BYTES:
+                append(descriptor, line)
+                return
+        self._path.unlink()  # the next verdict begins a new file
 
     def _read_on(self) -> None:
         """Reads the lines that were appended since the last time."""
-        with contextlib.suppress(OSError):
-            # Do not wait for a pipe in its place.
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
-            with open(descriptor, "rb") as file:
+        try:
+            with open_kept(self._path, most_bytes=2 * _FILE_BYTES) as descriptor:
                 state = os.fstat(descriptor)
                 done = len(self._data) - 1
                 if self._read != (state.st_dev, state.st_ino) or state.st_size < done:
                     self._read, self._data, done = (state.st_dev, state.st_ino), b"\n", 0
-                if state.st_size == done:
-                    return
-                file.seek(done)
-                data = file.read(2 * _FILE_BYTES)
+                data = os.pread(descriptor, state.st_size - done, done)
             self._data += data[: data.rfind(b"\n") + 1]  # a partial line is read later
+        except FileNotFoundError:
+            return
+        except LoopwrightOSError as error:
+            refused(error)
 
 
 def _reason(line: re.Match[bytes]) -> str:

@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...ir.dataclass import dataclass
+from ...ir.errors import LoopwrightOSError
+from ...ir.files import all_of, open_kept, read_kept, read_named, refused, require_own, write_kept
 from ..target import Target
 from .engine import compile_object, llvm_version
 from .settings import allowed_bytes, cache_folder
@@ -50,9 +52,9 @@ def code_version() -> str:
     for name in ("autotune", "codegen", "ir"):
         for path in sorted((packages / name).rglob("*.py")):
             digest.update(str(path.relative_to(packages)).encode())
-            digest.update(path.read_bytes())
+            digest.update(read_named(path))
     with contextlib.suppress(OSError):
-        digest.update((packages / "tuning_logs" / "model.json").read_bytes())
+        digest.update(read_named(packages / "tuning_logs" / "model.json"))
     return digest.hexdigest()
 
 
@@ -72,7 +74,6 @@ class Store:
         self._folder = folder
         self._most_bytes = most_bytes
         self._puts = 0
-        self._is_ours: bool | None = None
 
     def key(self, kind: str, *parts: object) -> str:
         """Returns the name of the entry for something that depends on ``parts`` and the compiler;
@@ -87,14 +88,18 @@ class Store:
 
     def get(self, key: str) -> bytes | None:
         """Returns the content of an entry; None if there is none that is whole."""
-        if not key or not self._ready():
+        if not key:
             return None
         path = self._folder / key
         try:
-            data, used = _read(path)
-        except OSError:
+            with open_kept(path, most_bytes=MOST_BYTES + 2000) as descriptor:
+                used = os.fstat(descriptor).st_mtime
+                opened = _opened(key, all_of(descriptor, path))
+        except LoopwrightOSError as error:
+            refused(error)
             return None
-        opened = _opened(key, data)
+        except FileNotFoundError:
+            return None
         with contextlib.suppress(OSError):
             if opened is None:
                 path.unlink()
@@ -107,13 +112,10 @@ class Store:
         if not key or len(content) > MOST_BYTES:
             return
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._is_ours = None
-            if self._ready():
-                self._write(key, _closed(key, label, content))
-                if self._puts % PUTS_BETWEEN_SWEEPS == 0:
-                    self.sweep()
-                self._puts += 1
+            write_kept(self._folder / key, _closed(key, label, content))
+            if self._puts % PUTS_BETWEEN_SWEEPS == 0:
+                self.sweep()
+            self._puts += 1
 
     def sweep(self, most_bytes: int | None = None) -> int:
         """Removes what was not used for the longest time, until the rest is within the limit.
@@ -137,44 +139,19 @@ class Store:
         entries: list[Entry] = []
         for path, size, used in self._files():
             with contextlib.suppress(OSError):
-                opened = _opened(path.name, _read(path)[0])
+                opened = _opened(path.name, read_kept(path, MOST_BYTES + 2000))
                 if opened is not None:
                     entries.append(Entry(opened[0], size, used))
         return sorted(entries, key=lambda entry: -entry.used)
 
     def _files(self) -> Iterator[tuple[Path, int, float]]:
-        if not self._ready():
-            return
         with contextlib.suppress(OSError):
+            require_own(self._folder, os.lstat(self._folder))
             for item in os.scandir(self._folder):
                 with contextlib.suppress(OSError):
                     state = item.stat(follow_symlinks=False)
                     if stat.S_ISREG(state.st_mode):
                         yield Path(item.path), state.st_size, state.st_mtime
-
-    def _ready(self) -> bool:
-        """True if the folder exists, and nobody but the user can have written there."""
-        if self._is_ours is None:
-            try:
-                state = os.lstat(self._folder)
-            except OSError:
-                return False  # perhaps it will be made
-            mine = state.st_uid == os.geteuid() and not state.st_mode & 0o022
-            self._is_ours = stat.S_ISDIR(state.st_mode) and mine
-        return self._is_ours
-
-    def _write(self, key: str, data: bytes) -> None:
-        # No other process has this name: two may write the same entry at the same time.
-        part = self._folder / f"{key}.{os.getpid()}.{time.monotonic_ns()}.part"
-        try:
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "wb") as file:
-                file.write(data)
-            part.replace(self._folder / key)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
 
 
 def store() -> Store:
@@ -213,16 +190,3 @@ def _opened(key: str, data: bytes) -> tuple[str, bytes] | None:
         return None
     (length,) = struct.unpack_from("<H", rest)
     return rest[2 : 2 + length].decode(errors="replace"), rest[2 + length :]
-
-
-def _read(path: Path) -> tuple[bytes, float]:
-    """Returns the bytes of a file of the user's and when it was used; OSError for others."""
-    # Do not wait for a pipe in its place.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
-        state = os.fstat(file.fileno())
-        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
-            raise PermissionError(path)
-        if state.st_size > MOST_BYTES + 2000:
-            raise OSError(f"{path} is too long")
-        return file.read(), state.st_mtime

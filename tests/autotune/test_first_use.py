@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +16,13 @@ from loopwright.codegen.kernel import Kernel, compile_kernel, emit_kernel
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import dtype_of
-from loopwright.ir.errors import InternalError
+from loopwright.ir.errors import InternalError, RefusedFileWarning
 from loopwright.ir.loop.expr import const, op
 from loopwright.ir.loop.nest import If, Loop, Stmt, Store, statements
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.steps import Schedule, pack_grouped, shift_bytes
+from other_peoples_files import attacked
 from planted_kernels import ERRORS, compile_planted, make_prim
 
 from tools.evaluate_model import matmul_prim
@@ -30,6 +30,9 @@ from tools.evaluate_model import matmul_prim
 HOST = Target.host()
 BAD = [kind for kind, word in ERRORS.items() if word in ("wrong_result", "out_of_bounds")]
 BAD += ["segfault", "overflow", "abort", "illegal_instruction", "endless"]
+
+
+KEY, DIGEST = "0" * 64, "1" * 16
 
 
 def planted(kind: str) -> Subject:
@@ -95,8 +98,27 @@ def test_a_folder_that_cannot_be_written_costs_memory_only(
     assert [*refusals(subjects, tmp_path / "file")] == ["wrong"]
     monkeypatch.setattr(sandbox, "Job", None)
     assert [*refusals(subjects, tmp_path / "file")] == ["wrong"]
-    os.mkfifo(tmp_path / "first_use.txt")
-    assert verdicts.Verdicts(tmp_path / "first_use.txt").get("0" * 64) is None
+
+
+ATTACKS = ["fifo", "link", "writable", "foreign", "folder", "open folder", "foreign folder"]
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, "linked folder", "long"])
+@pytest.mark.parametrize("word", ["right", "wrong"])
+def test_verdicts_of_others_are_not_believed(tmp_path: Path, attack: str, word: str) -> None:
+    path = tmp_path / "cache" / "first_use.txt"
+    path.parent.mkdir(mode=0o700)
+    path.write_text(f"{word} {KEY} workload {DIGEST} because\n")
+    assert verdicts.Verdicts(path).get(KEY) == ("" if word == "right" else "because")
+    attacked(path, attack, tmp_path / "elsewhere")
+    store = verdicts.Verdicts(path)
+    with pytest.warns(RefusedFileWarning, match="done without"):
+        assert store.get(KEY) is None
+    assert store.refused() == {}
+    store.put("1" * 64, "workload", "other", "it is mine")
+    assert store.get("1" * 64) == "it is mine"  # for this process
+    if attack in ("link", "linked folder"):
+        assert path.read_text() == f"{word} {KEY} workload {DIGEST} because\n"
 
 
 def test_what_cannot_be_tried_is_not_used_and_not_remembered(

@@ -148,10 +148,10 @@ def test_a_log_that_cannot_be_written_says_so_at_once(
     path.write_text(record(1).to_json() + "\n")
     real = os.open
 
-    def read_only(name: object, flags: int, *rest: int) -> int:
+    def read_only(name: object, flags: int, *rest: int, **more: int | None) -> int:
         if flags & os.O_RDWR:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        return real(name, flags, *rest)  # type: ignore[arg-type]
+        return real(name, flags, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", read_only)
     log = TuningLog(path)

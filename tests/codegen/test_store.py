@@ -10,6 +10,8 @@ import time
 import pytest
 from loopwright.codegen.llvm import store as module
 from loopwright.codegen.llvm.store import Store, cache_folder, store
+from loopwright.ir import files as files_of_ours
+from loopwright.ir.errors import RefusedFileWarning
 
 
 @pytest.fixture
@@ -91,7 +93,8 @@ def test_a_folder_that_others_may_write_is_neither_read_nor_written(kept, mode):
     kept.put(key, "kernel", b"code")
     kept._folder.chmod(mode)
     fresh = Store(kept._folder, 1 << 20)
-    assert fresh.get(key) is None
+    with pytest.warns(RefusedFileWarning, match="code: others may write it"):
+        assert fresh.get(key) is None
     fresh.put(fresh.key("kernel", 2), "kernel", b"code")
     assert len(files(kept)) == 1
 
@@ -102,14 +105,17 @@ def test_links_and_pipes_in_the_place_of_entries_are_missing(kept, tmp_path):
     (kept._folder / key).rename(tmp_path / "elsewhere")
     (kept._folder / key).symlink_to(tmp_path / "elsewhere")
     os.mkfifo(kept._folder / other)
-    assert kept.get(key) is None and kept.get(other) is None
+    for each, kind in (key, "a link"), (other, "a FIFO"):
+        with pytest.warns(RefusedFileWarning, match=kind):
+            assert kept.get(each) is None
+        assert kept.get(each) is None  # and says it once
 
 
 def test_a_full_disk_costs_no_more_than_the_cache(kept, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "open", full)
+    monkeypatch.setattr(files_of_ours.os, "open", full)
     kept.put(kept.key("kernel", 1), "kernel", b"code")
     monkeypatch.undo()
     assert files(kept) == []
