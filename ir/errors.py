@@ -125,8 +125,8 @@ class LoopwrightOSError(LoopwrightError, OSError):
 
 
 class RefusedFileWarning(UserWarning):
-    """A file that is kept between processes is done without: it may be another user's, or is no
-    regular file."""
+    """A file that is kept between processes is done without: others may have written it, or it is
+    not a regular file."""
 
 
 class FrozenWarning(UserWarning):

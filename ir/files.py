@@ -69,7 +69,7 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def refused(error: LoopwrightOSError) -> None:
     """Counts a kept file that is done without; warns at the first time. What the system cannot do
-    at the moment is no reason for a warning."""
+    at the moment is not told."""
     if isinstance(error.__cause__, OSError) and error.errno not in (errno.ELOOP, errno.ENXIO):
         return
     text = str(error)
@@ -127,7 +127,7 @@ def open_named(
 ) -> Iterator[int]:
     """Yields a descriptor of a file that the user has named.
 
-    Raises LoopwrightOSError if it is no regular file, too long or cannot be opened; with ``run``,
+    Raises LoopwrightOSError if it is not a regular file, is too long or cannot be opened; with ``run``,
     if it belongs to another user or others may write it. Raises FileNotFoundError if it is not
     there.
     """
