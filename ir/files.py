@@ -127,9 +127,9 @@ def open_named(
 ) -> Iterator[int]:
     """Yields a descriptor of a file that the user has named.
 
-    Raises LoopwrightOSError if it is not a regular file, is too long or cannot be opened; with ``run``,
-    if it belongs to another user or others may write it. Raises FileNotFoundError if it is not
-    there.
+    Raises LoopwrightOSError if it is not a regular file, is too long or cannot be opened; with
+    ``run``, if it belongs to another user or others may write it. Raises FileNotFoundError if it
+    is not there.
     """
     path = Path(path)
     with refusing(path):
