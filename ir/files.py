@@ -40,7 +40,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 REFUSALS: Counter[str] = Counter()
 """Files that were done without, and how often: their paths and the reasons, in a sentence."""
-MOST_BYTES = 1 << 40
+MOST_FILE_BYTES = 1 << 40
 """Bytes of a file of the user's: more has another meaning than data."""
 MOST_TEXT = 1 << 28
 """Bytes of a text that is read at once: a program, a schedule, a cost model."""
@@ -121,7 +121,7 @@ def write_kept(path: Path, data: bytes) -> None:
 def open_named(
     path: str | os.PathLike[str],
     flags: int = os.O_RDONLY,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int = MOST_FILE_BYTES,
     *,
     run: bool = False,
 ) -> Iterator[int]:
