@@ -304,7 +304,7 @@ class Borrowed:
 
     arrays: list[tuple[str, Array, int]] = field(default_factory=list[tuple[str, Array, int]])
 
-    def borrow(self, array: Array, name: str) -> Array | None:
+    def borrow(self, array: Array, name: str, /) -> Array | None:
         """Returns a read-only view of ``array``, or None if it has to be copied."""
         dense = array.flags.c_contiguous or array.flags.f_contiguous
         if array.nbytes < LEAST_BYTES or not dense or not array.dtype.isnative:

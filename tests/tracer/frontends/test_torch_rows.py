@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import loopwright as lw  # noqa: E402
 from loopwright.torch_model import backend  # noqa: E402
+from loopwright.tracer.frontends.torch.importer import ROWS  # noqa: E402
+from loopwright.tracer.frontends.torch.table import Row, arguments  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
@@ -150,3 +154,55 @@ def test_a_use_that_a_row_refuses_runs_in_pytorch(caplog: pytest.LogCaptureFixtu
         result = torch.compile(search, backend=backend)(s, x)
     torch.testing.assert_close(result, search(s, x))
     assert "PyTorch runs a graph without Loopwright" in caplog.text
+
+
+def test_a_converter_has_parameters_of_its_schema() -> None:
+    """So that what it has no parameter for is seen, and refused unless it does not matter."""
+    wrong: list[str] = []
+    for row in ROWS.values():
+        name = row.name.removeprefix("prims.")
+        home = torch.ops.aten if name == row.name else torch.ops.prims
+        packet, overload = name.split(".")
+        schema = {a.name for a in getattr(getattr(home, packet), overload)._schema.arguments}
+        parameters = list(inspect.signature(row.function).parameters.values())
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            continue
+        for each in parameters[row.draws or row.memory :]:
+            if each.name not in schema and each.default is each.empty:
+                wrong.append(f"{row.name}: {each.name}")
+    assert not wrong
+
+
+def test_an_argument_that_no_row_looks_at_is_refused() -> None:
+    row = Row("relu.default", lambda self: self)
+    target = torch.ops.aten.leaky_relu.default
+    assert arguments(row, target, (1, 0.01), {})[1] == {"self": 1}, "the default"
+    with pytest.raises(lw.UnsupportedError, match=r"with negative_slope=0\.5 is not"):
+        arguments(row, target, (1, 0.5), {})
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "mean"])
+def test_dtype_is_that_of_the_computation(name: str) -> None:
+    x = torch.full((100_000,), 1.0, dtype=torch.float16)
+    whole = name in ("sum", "prod", "mean")
+    arguments = () if whole else (0,)
+
+    def reduced(x: torch.Tensor) -> torch.Tensor:
+        return getattr(torch, name)(x, *arguments, dtype=torch.float32)
+
+    check(reduced, x)
+
+
+def test_as_strided_reads_the_storage() -> None:
+    x = torch.arange(24.0).reshape(4, 6)
+    uses = [
+        lambda x: x.t().as_strided((3, 2), (2, 1)) * 1,
+        lambda x: x[1:, ::2].as_strided((3, 3), (6, 2)) * 1,
+        lambda x: x[:, 3].as_strided((2, 2), (7, 5), 4) * 1,
+        lambda x: (x + 1).t().as_strided((3, 5), (1, 2), 3) * 1,
+        lambda x: x[:, None].expand(4, 2, 6).as_strided((2, 2), (6, 1)) * 1,
+    ]
+    for use in uses:
+        for placed in (x, x.t().contiguous().t()):
+            torch._dynamo.reset()
+            check(use, placed, tolerance=0)

@@ -44,7 +44,7 @@ from ...trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
 from .sizes import size_of
-from .table import ROWS, Fill, Value
+from .table import ROWS, Fill, Stored, Value, arguments
 from .tensors import NUMPY_DTYPES, array_of, storage_order
 
 
@@ -260,7 +260,7 @@ class _InPlace(Borrowed):
     """Reads the memory of tensors in place, however large they are: who hands them over says that
     nobody writes to them."""
 
-    def borrow(self, array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any] | None:
+    def borrow(self, array: np.ndarray[Any, Any], _name: str, /) -> np.ndarray[Any, Any] | None:
         dense = array.flags.c_contiguous or array.flags.f_contiguous
         if not dense or array.flags.owndata:
             return None
@@ -388,14 +388,28 @@ class _Importer:
         if row is not None and row.promote:
             dtype = _computing_dtype(row.promote, node)
             args = fx.node.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
-        if row is not None and row.draws:
-            args = (self._draw, *args)  # pyright: ignore
         if row is None and any(isinstance(arg, Dim) for arg in args):
             function = _OF_SIZES.get(node.target, function)
         elif row is not None and _has_sizes(args):
             args = _lifted(node.target, args)
-        result = function(*args, **kwargs)  # pyright: ignore
-        return result if row is None else _as_declared(result, node.meta.get("val"), node)
+        if row is None:
+            return function(*args, **kwargs)  # pyright: ignore
+        args, kwargs = arguments(row, node.target, args, kwargs)  # pyright: ignore
+        if row.draws:
+            args = (self._draw, *args)
+        elif row.memory:
+            args = (self._memory(node.args[0]), *args)  # pyright: ignore
+        return _as_declared(row.function(*args, **kwargs), node.meta.get("val"), node)
+
+    def _memory(self, node: fx.Node) -> list[Stored]:
+        """Returns the tensor of a node and those that it is a view of."""
+        nodes = [node]
+        while nodes[-1].op == "call_function" and _key(nodes[-1].target) in _VIEWS:
+            nodes.append(nodes[-1].args[0])  # type: ignore[arg-type]
+        tensors = [(self.values[n], n.meta["val"]) for n in nodes]
+        return [
+            Stored(v, tuple(t.shape), tuple(t.stride()), t.storage_offset()) for v, t in tensors
+        ]
 
     def _value(self, node: fx.Node) -> Any:
         return self.values[node]

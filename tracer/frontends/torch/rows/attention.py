@@ -51,7 +51,6 @@ def _attention(
     query: Value,
     key: Value,
     value: Value,
-    dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
     attn_mask: Value | None = None,
@@ -65,7 +64,10 @@ def _attention(
     return np.matmul(nn.softmax(scores, -1), value), total
 
 
-@aten("_scaled_dot_product_flash_attention_for_cpu_backward.default")
+@aten(
+    "_scaled_dot_product_flash_attention_for_cpu_backward.default",
+    ignores=("dropout_p",),  # refused on the way forward
+)
 def _attention_backward(
     grad_out: Value,
     query: Value,
@@ -73,7 +75,6 @@ def _attention_backward(
     value: Value,
     out: Value,
     logsumexp: Value,
-    dropout_p: float,
     is_causal: bool,
     *,
     attn_mask: Value | None = None,

@@ -72,17 +72,18 @@ def _convolution(
     return result if batched else np.squeeze(result, 0)
 
 
-@aten("convolution_backward.default")
+@aten(
+    "convolution_backward.default",
+    ignores=("bias_sizes", "output_padding"),  # the gradients' shapes say both
+)
 def _convolution_backward(
     grad_output: Value,
     input: Value,
     weight: Value,
-    bias_sizes: Sequence[int] | None,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     transposed: bool,
-    output_padding: Sequence[int],
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, Value | None, Value | None]:

@@ -23,14 +23,17 @@ def _counted(start: Any, end: Any, step: Any) -> Value:
     return (arange if symbolic else np.arange)(start, end, step)
 
 
-@aten("full.default", "new_full.default")
-def _full(*args: Any, **kwargs: Any) -> Value:
-    """The last two positions are the sizes and the value."""
-    return filled(args[-2], args[-1])
+_NEW = ("self",)  # gives its dtype, which the result has already
+_PLACED = ("self", "stride", "physical_layout")  # the order of axes in memory is the importer's
+
+
+@aten("full.default", "new_full.default", ignores=_NEW)
+def _full(size: Sequence[int], fill_value: Any) -> Value:
+    return filled(size, fill_value)
 
 
 @aten("full_like.default")
-def _full_like(self: Value, fill_value: Any, **kwargs: Any) -> Value:
+def _full_like(self: Value, fill_value: Any) -> Value:
     return filled(self.shape, fill_value)
 
 
@@ -40,69 +43,61 @@ def _full_like(self: Value, fill_value: Any, **kwargs: Any) -> Value:
     "new_zeros.default",
     "new_empty.default",
     "empty_permuted.default",
+    "empty_strided.default",
+    "new_empty_strided.default",
+    ignores=_PLACED,
 )
-def _zeros(*args: Any, **kwargs: Any) -> Value:
-    sizes = args[1] if isinstance(args[0], np.ndarray | np.generic) else args[0]
-    return filled(sizes, 0.0)
+def _zeros(size: Sequence[int]) -> Value:
+    return filled(size, 0.0)
 
 
-@aten("empty_strided.default", "new_empty_strided.default")
-def _empty_strided(*args: Any, **kwargs: Any) -> Value:
-    return filled(args[-2], 0.0)
-
-
-@aten("ones.default")
-def _ones(size: Sequence[int], **kwargs: Any) -> Value:
-    return filled(size, 1.0)
-
-
-@aten("new_ones.default")
-def _new_ones(self: Value, size: Sequence[int], **kwargs: Any) -> Value:
+@aten("ones.default", "new_ones.default", ignores=_NEW)
+def _ones(size: Sequence[int]) -> Value:
     return filled(size, 1.0)
 
 
 @aten("zeros_like.default", "empty_like.default")
-def _zeros_like(self: Value, **kwargs: Any) -> Value:
+def _zeros_like(self: Value) -> Value:
     return filled(self.shape, 0.0)
 
 
 @aten("ones_like.default")
-def _ones_like(self: Value, **kwargs: Any) -> Value:
+def _ones_like(self: Value) -> Value:
     return filled(self.shape, 1.0)
 
 
 @aten("scalar_tensor.default")
-def _scalar_tensor(s: Any, **kwargs: Any) -> Value:
+def _scalar_tensor(s: Any) -> Value:
     return np.asarray(s)
 
 
 @aten("arange.default")
-def _arange(end: Any, **kwargs: Any) -> Value:
+def _arange(end: Any) -> Value:
     return _counted(0, end, 1)
 
 
 @aten("arange.start")
-def _arange_start(start: Any, end: Any, **kwargs: Any) -> Value:
+def _arange_start(start: Any, end: Any) -> Value:
     return _counted(start, end, 1)
 
 
 @aten("arange.start_step")
-def _arange_step(start: Any, end: Any, step: Any = 1, **kwargs: Any) -> Value:
+def _arange_step(start: Any, end: Any, step: Any = 1) -> Value:
     return _counted(start, end, step)
 
 
-@aten("prims.iota.default")
-def _iota(length: int, *, start: int, step: int, **kwargs: Any) -> Value:
+@aten("prims.iota.default", ignores=("requires_grad",))  # gradients are graphs of their own
+def _iota(length: int, *, start: int, step: int) -> Value:
     return _counted(0, length, 1) * step + start
 
 
 @aten("eye.default")
-def _eye(n: int, **kwargs: Any) -> Value:
+def _eye(n: int) -> Value:
     return np.eye(n)
 
 
 @aten("eye.m")
-def _eye_m(n: int, m: int, **kwargs: Any) -> Value:
+def _eye_m(n: int, m: int) -> Value:
     return np.eye(n, m)
 
 

@@ -19,14 +19,11 @@ def lift_for(x: Value, *indices: Value) -> Value:
     return lift(x) if any(type(i) is Proxy for i in indices) else x
 
 
-@aten("embedding.default")
-def _embedding(
-    weight: Value,
-    indices: Value,
-    padding_idx: int = -1,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Value:
+@aten(
+    "embedding.default",
+    ignores=("padding_idx", "scale_grad_by_freq", "sparse"),  # they are about gradients
+)
+def _embedding(weight: Value, indices: Value) -> Value:
     return np.take(lift_for(weight, indices), indices, axis=0)
 
 
@@ -99,8 +96,8 @@ def _index_put(
     return np.transpose(result, tuple(np.argsort(order).tolist()))
 
 
-@aten("gather.default")
-def _gather(self: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
+@aten("gather.default", ignores=("sparse_grad",))  # is about the gradient
+def _gather(self: Value, dim: int, index: Value) -> Value:
     if not self.ndim:
         return np.broadcast_to(self, index.shape)
     axis = dim % self.ndim

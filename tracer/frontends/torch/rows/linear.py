@@ -9,9 +9,19 @@ from ..table import Value, aten
 __all__: list[str] = []
 
 
-@aten("mm.default", "bmm.default", "mv.default", "dot.default")
+@aten("mm.default", "bmm.default")
 def _matmul(self: Value, mat2: Value) -> Value:
     return np.matmul(self, mat2)
+
+
+@aten("mv.default")
+def _mv(self: Value, vec: Value) -> Value:
+    return np.matmul(self, vec)
+
+
+@aten("dot.default")
+def _dot(self: Value, tensor: Value) -> Value:
+    return np.matmul(self, tensor)
 
 
 def _combined(self: Value, product: Value, beta: float, alpha: float) -> Value:
@@ -22,9 +32,21 @@ def _combined(self: Value, product: Value, beta: float, alpha: float) -> Value:
     return scaled + (self if beta == 1 else self * beta)
 
 
-@aten("addmm.default", "baddbmm.default", "addmv.default")
+@aten("addmm.default")
 def _addmm(self: Value, mat1: Value, mat2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     return _combined(self, np.matmul(mat1, mat2), beta, alpha)
+
+
+@aten("baddbmm.default")
+def _baddbmm(
+    self: Value, batch1: Value, batch2: Value, *, beta: float = 1, alpha: float = 1
+) -> Value:
+    return _combined(self, np.matmul(batch1, batch2), beta, alpha)
+
+
+@aten("addmv.default")
+def _addmv(self: Value, mat: Value, vec: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    return _combined(self, np.matmul(mat, vec), beta, alpha)
 
 
 @aten("linear.default")

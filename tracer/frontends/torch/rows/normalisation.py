@@ -23,14 +23,13 @@ def _scaled(x: Value, weight: Value | None, bias: Value | None) -> Value:
     return x if bias is None else x + bias
 
 
-@aten("_native_batch_norm_legit_no_training.default")
+@aten("_native_batch_norm_legit_no_training.default", ignores=("momentum",))  # nothing is learned
 def _batch_norm_inference(
     input: Value,
     weight: Value | None,
     bias: Value | None,
     running_mean: Value,
     running_var: Value,
-    momentum: float,
     eps: float,
 ) -> tuple[Value, Value, Value]:
     ones, zeros = (
@@ -67,13 +66,14 @@ def _normalised(
     return _scaled(x, _channels(weight, rank), _channels(bias, rank))
 
 
-@aten("_native_batch_norm_legit.no_stats")
+@aten(
+    "_native_batch_norm_legit.no_stats",
+    ignores=("training", "momentum"),  # without moments of before it is always the batch's
+)
 def _batch_norm_no_stats(
     input: Value,
     weight: Value | None,
     bias: Value | None,
-    training: bool,
-    momentum: float,
     eps: float,
 ) -> tuple[Value, Value, Value]:
     mean, _, scale = _batch_moments(input, eps)
@@ -155,7 +155,7 @@ def _layer_norm(
     return nn.layer_norm(input, weight, bias, axes, eps), mean, scale
 
 
-@aten("native_layer_norm_backward.default")
+@aten("native_layer_norm_backward.default", ignores=("bias",))  # its gradient has no use for it
 def _layer_norm_backward(
     grad_out: Value,
     input: Value,
@@ -163,7 +163,6 @@ def _layer_norm_backward(
     mean: Value,
     rstd: Value,
     weight: Value | None,
-    bias: Value | None,
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, Value | None, Value | None]:
     count = len(normalized_shape)
@@ -180,14 +179,15 @@ def _layer_norm_backward(
     return tuple(r if wanted else None for r, wanted in zip(results, output_mask))  # type: ignore[return-value]
 
 
-@aten("native_group_norm.default")
+_SIZES = ("C", "HxW")  # the tensor has them
+
+
+@aten("native_group_norm.default", ignores=_SIZES)
 def _group_norm(
     input: Value,
     weight: Value | None,
     bias: Value | None,
     N: int,
-    C: int,
-    HxW: int,
     group: int,
     eps: float,
 ) -> tuple[Value, Value, Value]:
@@ -200,7 +200,7 @@ def _group_norm(
     return _scaled(x, _channels(weight, rank), _channels(bias, rank)), mean, scale
 
 
-@aten("native_group_norm_backward.default")
+@aten("native_group_norm_backward.default", ignores=_SIZES)
 def _group_norm_backward(
     grad_out: Value,
     input: Value,
@@ -208,8 +208,6 @@ def _group_norm_backward(
     rstd: Value,
     weight: Value | None,
     N: int,
-    C: int,
-    HxW: int,
     group: int,
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, Value | None, Value | None]:

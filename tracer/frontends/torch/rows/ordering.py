@@ -14,10 +14,8 @@ from ..table import Value, aten
 __all__: list[str] = []
 
 
-@aten("topk.default")
-def _topk(
-    self: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> tuple[Value, Value]:
+@aten("topk.default", ignores=("sorted",))  # any order will do if it is False
+def _topk(self: Value, k: int, dim: int = -1, largest: bool = True) -> tuple[Value, Value]:
     if not self.ndim:
         return self, np.zeros((), np.int64)
     return nn.top_k(self, k, dim, largest)
@@ -37,10 +35,8 @@ def _sort(self: Value, dim: int = -1, descending: bool = False) -> tuple[Value, 
     return np.take_along_axis(self, places, axis=dim), places
 
 
-@aten("sort.stable")
-def _stable_sort(
-    self: Value, *, stable: bool | None = None, dim: int = -1, descending: bool = False
-) -> tuple[Value, Value]:
+@aten("sort.stable", ignores=("stable",))  # it always is
+def _stable_sort(self: Value, *, dim: int = -1, descending: bool = False) -> tuple[Value, Value]:
     return _sort(self, dim, descending)
 
 
@@ -75,12 +71,14 @@ def _median_all(self: Value) -> Value:
     return _median(np.reshape(self, (-1,)), 0)[0]
 
 
-@aten("searchsorted.Tensor", "searchsorted.Scalar")
+_INT32 = ("out_int32",)  # the result's dtype says the same
+
+
+@aten("searchsorted.Tensor", "searchsorted.Scalar", ignores=_INT32)
 def _searchsorted(
     sorted_sequence: Value,
     self: Value,
     *,
-    out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
     sorter: Any = None,
@@ -91,8 +89,6 @@ def _searchsorted(
     return np.searchsorted(lift(sorted_sequence), self, at)
 
 
-@aten("bucketize.Tensor", "bucketize.Scalar")
-def _bucketize(
-    self: Value, boundaries: Value, *, out_int32: bool = False, right: bool = False
-) -> Value:
+@aten("bucketize.Tensor", "bucketize.Scalar", ignores=_INT32)
+def _bucketize(self: Value, boundaries: Value, *, right: bool = False) -> Value:
     return _searchsorted(boundaries, self, right=right)

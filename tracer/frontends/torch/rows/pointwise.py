@@ -282,31 +282,22 @@ def _fill(self: Value, value: Any) -> Value:
 
 
 @aten("copy.default")
-def _copy(self: Value, src: Value, non_blocking: bool = False) -> Value:
+def _copy(self: Value, src: Value) -> Value:
     return np.broadcast_to(src, self.shape)
 
 
 @aten("clone.default")
-def _clone(self: Value, *, memory_format: Any = None) -> Value:
+def _clone(self: Value) -> Value:
     return self
 
 
 @aten("_to_copy.default")
-def _to_copy(
-    self: Value,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = None,
-    non_blocking: bool = False,
-    memory_format: Any = None,
-) -> Value:
+def _to_copy(self: Value) -> Value:
     return self
 
 
 @aten("prims.convert_element_type.default")
-def _convert(a: Value, dtype: Any) -> Value:
+def _convert(a: Value) -> Value:
     return a
 
 

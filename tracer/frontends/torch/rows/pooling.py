@@ -100,14 +100,17 @@ def _spread_sums(
     return grad
 
 
-@aten("avg_pool2d_backward.default", "avg_pool3d_backward.default")
+@aten(
+    "avg_pool2d_backward.default",
+    "avg_pool3d_backward.default",
+    ignores=("ceil_mode",),  # the gradient's shape says it
+)
 def _avg_pool_backward(
     grad_output: Value,
     self: Value,
     kernel_size: Any,
     stride: Any,
     padding: Any,
-    ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Value:
@@ -149,15 +152,15 @@ for _rank in (2, 3):
     aten(f"max_pool{_rank}d_with_indices.default")(_max_pool(_rank))
 
 
-@aten("max_pool2d_with_indices_backward.default", "max_pool3d_with_indices_backward.default")
+@aten(
+    "max_pool2d_with_indices_backward.default",
+    "max_pool3d_with_indices_backward.default",
+    ignores=("stride", "padding", "dilation", "ceil_mode"),  # the indices say all of it
+)
 def _max_pool_backward(
     grad_output: Value,
     self: Value,
     kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
     indices: Value,
 ) -> Value:
     return _to_places(grad_output, self, indices, len(kernel_size))

@@ -68,12 +68,12 @@ for _name, _function in {
 
 
 @aten("prims.div.default")
-def _div(a: Value, b: Value) -> Value:
+def _div(self: Value, other: Value) -> Value:
     """Integers are divided towards zero."""
-    if a.dtype.kind == "f":
-        return a / b
-    floor = np.floor_divide(a, b)
-    return np.where((np.remainder(a, b) != 0) & (floor < 0), floor + 1, floor)
+    if self.dtype.kind == "f":
+        return self / other
+    floor = np.floor_divide(self, other)
+    return np.where((np.remainder(self, other) != 0) & (floor < 0), floor + 1, floor)
 
 
 @aten("prims.broadcast_in_dim.default")

@@ -24,37 +24,37 @@ def _numbers(draw: _Draw, shape: Sequence[int], dtype: Any, normal: bool) -> Val
 
 
 @aten("rand.default", draws=True)
-def _rand(draw: _Draw, size: Sequence[int], *, dtype: Any = None, **kwargs: Any) -> Value:
+def _rand(draw: _Draw, size: Sequence[int], *, dtype: Any = None) -> Value:
     return _numbers(draw, size, dtype, normal=False)
 
 
 @aten("randn.default", draws=True)
-def _randn(draw: _Draw, size: Sequence[int], *, dtype: Any = None, **kwargs: Any) -> Value:
+def _randn(draw: _Draw, size: Sequence[int], *, dtype: Any = None) -> Value:
     return _numbers(draw, size, dtype, normal=True)
 
 
 @aten("rand_like.default", draws=True)
-def _rand_like(draw: _Draw, self: Value, *, dtype: Any = None, **kwargs: Any) -> Value:
+def _rand_like(draw: _Draw, self: Value, *, dtype: Any = None) -> Value:
     return _numbers(draw, self.shape, dtype or _torch_dtype(self), normal=False)
 
 
 @aten("randn_like.default", draws=True)
-def _randn_like(draw: _Draw, self: Value, *, dtype: Any = None, **kwargs: Any) -> Value:
+def _randn_like(draw: _Draw, self: Value, *, dtype: Any = None) -> Value:
     return _numbers(draw, self.shape, dtype or _torch_dtype(self), normal=True)
 
 
 @aten("randperm.default", draws=True)
-def _randperm(draw: _Draw, n: int, **kwargs: Any) -> Value:
+def _randperm(draw: _Draw, n: int) -> Value:
     return draw((n,), torch.int64, lambda tensor: torch.randperm(n, out=tensor))
 
 
 @aten("bernoulli.p", draws=True)
-def _bernoulli_p(draw: _Draw, self: Value, p: float = 0.5, **kwargs: Any) -> Value:
+def _bernoulli_p(draw: _Draw, self: Value, p: float = 0.5) -> Value:
     return draw(self.shape, _torch_dtype(self), lambda tensor: tensor.bernoulli_(p))
 
 
 @aten("bernoulli.default", draws=True)
-def _bernoulli(draw: _Draw, self: Value, **kwargs: Any) -> Value:
+def _bernoulli(draw: _Draw, self: Value) -> Value:
     return _numbers(draw, self.shape, _torch_dtype(self), normal=False) < self
 
 

@@ -25,33 +25,33 @@ def _whole(dim: Any, self: Value) -> Any:
     return None if not self.ndim else _axes(dim)
 
 
-@aten("sum.default")
-def _sum_all(self: Value, *, dtype: Any = None) -> Value:
+@aten("sum.default", promote="result")
+def _sum_all(self: Value) -> Value:
     return np.sum(self)
 
 
-@aten("sum.dim_IntList")
-def _sum(self: Value, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Value:
+@aten("sum.dim_IntList", promote="result")
+def _sum(self: Value, dim: Any, keepdim: bool = False) -> Value:
     return np.sum(self, axis=_whole(dim, self), keepdims=keepdim)
 
 
 @aten("mean.default", promote="result")
-def _mean_all(self: Value, *, dtype: Any = None) -> Value:
+def _mean_all(self: Value) -> Value:
     return np.mean(self)
 
 
 @aten("mean.dim", promote="result")
-def _mean(self: Value, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Value:
+def _mean(self: Value, dim: Any, keepdim: bool = False) -> Value:
     return np.mean(self, axis=_whole(dim, self), keepdims=keepdim)
 
 
-@aten("prod.default")
-def _prod_all(self: Value, *, dtype: Any = None) -> Value:
+@aten("prod.default", promote="result")
+def _prod_all(self: Value) -> Value:
     return np.prod(self)
 
 
-@aten("prod.dim_int")
-def _prod(self: Value, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Value:
+@aten("prod.dim_int", promote="result")
+def _prod(self: Value, dim: int, keepdim: bool = False) -> Value:
     return np.prod(self, axis=_whole(dim, self), keepdims=keepdim)
 
 
@@ -144,13 +144,16 @@ def _var_mean(
     return _variance(self, dim, correction, keepdim), mean
 
 
-@aten("_softmax.default", promote="result")
-def _softmax(self: Value, dim: int, half_to_float: bool) -> Value:
+_HALF = ("half_to_float",)  # the result's dtype says the same
+
+
+@aten("_softmax.default", promote="result", ignores=_HALF)
+def _softmax(self: Value, dim: int) -> Value:
     return nn.softmax(self, dim) if self.ndim else np.ones_like(self)
 
 
-@aten("_log_softmax.default", promote="result")
-def _log_softmax(self: Value, dim: int, half_to_float: bool) -> Value:
+@aten("_log_softmax.default", promote="result", ignores=_HALF)
+def _log_softmax(self: Value, dim: int) -> Value:
     return nn.log_softmax(self, dim) if self.ndim else np.zeros_like(self)
 
 
@@ -163,11 +166,11 @@ def _logsumexp(self: Value, dim: Any, keepdim: bool = False) -> Value:
     return total if keepdim else np.squeeze(total, axis=axes)
 
 
-@aten("cumsum.default")
-def _cumsum(self: Value, dim: int, *, dtype: Any = None) -> Value:
+@aten("cumsum.default", promote="result")
+def _cumsum(self: Value, dim: int) -> Value:
     return np.cumsum(self, axis=dim) if self.ndim else self
 
 
-@aten("cumprod.default")
-def _cumprod(self: Value, dim: int, *, dtype: Any = None) -> Value:
+@aten("cumprod.default", promote="result")
+def _cumprod(self: Value, dim: int) -> Value:
     return np.cumprod(self, axis=dim) if self.ndim else self

@@ -10,7 +10,7 @@ import numpy as np
 from .....ir.dims import LARGEST_SIZE, Dim
 from .....ir.errors import UnsupportedError
 from .... import nn
-from ..table import Value, aten
+from ..table import Stored, Value, aten
 
 __all__: list[str] = []
 
@@ -26,9 +26,14 @@ def _same(self: Value) -> Value:
     return self
 
 
-@aten("view.default", "_unsafe_view.default", "reshape.default", "view_copy.default")
+@aten("view.default", "_unsafe_view.default", "view_copy.default")
 def _view(self: Value, size: Sequence[int]) -> Value:
     return np.reshape(self, tuple(size))
+
+
+@aten("reshape.default")
+def _reshape(self: Value, shape: Sequence[int]) -> Value:
+    return np.reshape(self, tuple(shape))
 
 
 @aten("permute.default")
@@ -46,8 +51,8 @@ def _transpose(self: Value, dim0: int, dim1: int) -> Value:
     return np.swapaxes(self, dim0, dim1) if self.ndim else self
 
 
-@aten("expand.default")
-def _expand(self: Value, size: Sequence[int], *, implicit: bool = False) -> Value:
+@aten("expand.default", ignores=("implicit",))  # for tracers
+def _expand(self: Value, size: Sequence[int]) -> Value:
     kept = len(size) - self.ndim
     shape = [self.shape[i - kept] if s == -1 else s for i, s in enumerate(size)]
     return np.broadcast_to(self, tuple(shape))
@@ -252,22 +257,42 @@ def _unfold(self: Value, dimension: int, size: int, step: int) -> Value:
     return np.moveaxis(np.take(self, starts, axis=axis), axis + 1, -1)
 
 
-@aten("as_strided.default")
-def _as_strided(
-    self: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Value:
-    """Elements by their places in the memory of ``self``, which is taken to be contiguous."""
-    place = np.full((), storage_offset or 0)
+def _addresses(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
+    """Returns where each element of a tensor lies in its storage."""
+    address = np.full((), offset)
     for axis, (length, step) in enumerate(zip(size, stride)):
         shape = [-1 if a == axis else 1 for a in range(len(size))]
-        place = place + (np.arange(length) * step).reshape(shape)
-    place = np.broadcast_to(place, tuple(size))
-    total = int(np.prod(self.shape))
-    if place.size and place.max() >= total:
-        raise UnsupportedError("as_strided reads memory outside of the tensor")
-    if place.size == total and np.array_equal(place.reshape(-1), np.arange(total)):
-        return np.reshape(self, tuple(size))
-    return np.take(np.reshape(self, (-1,)), place)
+        address = address + (np.arange(length) * step).reshape(shape)
+    return np.broadcast_to(address, tuple(size))
+
+
+@aten("as_strided.default", memory=True, ignores=("self",))
+def _as_strided(
+    memory: Sequence[Stored],
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Value:
+    """Elements by their places in the storage of ``self``. If that is a view of a part of it,
+    the tensor that it was taken from has the others."""
+    offset = memory[0].offset if storage_offset is None else storage_offset
+    numbers = (*size, *stride, offset)
+    if not all(isinstance(n, int) for m in memory for n in (*numbers, *m.size, *m.stride)):
+        raise UnsupportedError("as_strided with symbolic sizes is not supported")
+    wanted = _addresses(size, stride, offset)
+    for base in memory:
+        held, first = np.unique(_addresses(base.size, base.stride, base.offset), return_index=True)
+        index = np.searchsorted(held, wanted)
+        if wanted.size and (not held.size or index.max() == held.size):
+            continue
+        if wanted.size and not np.array_equal(held[index], wanted):
+            continue
+        place = first[index] if wanted.size else np.zeros(wanted.shape, np.int64)
+        if place.size == base.value.size and np.array_equal(place.ravel(), np.arange(place.size)):
+            return np.reshape(base.value, tuple(size))
+        flat = np.reshape(base.value, (-1,))
+        return np.take(flat, place) if place.size else np.zeros(wanted.shape, flat.dtype)
+    raise UnsupportedError("as_strided reads memory outside of the tensor")
 
 
 @aten(
