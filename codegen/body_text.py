@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr, as_int, size_symbols, substitute, typical
-from ..ir.errors import InternalError
+from ..ir.errors import RAISE_FAILED, InternalError
 from ..ir.program.analysis import Place, regions, swap_groups
 from ..ir.program.nodes import (
     Alias,
@@ -37,6 +37,7 @@ from ..ir.program.nodes import (
 )
 from ..ir.program.updates import begins_as_input
 from .inlining import LIBRARY_NANOSECONDS, Inlined
+from .library_calls import unless_zero
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
 from .size_text import SizeWriter
@@ -268,6 +269,8 @@ class BodyWriter:
         if any(isinstance(size, Dim) for size in axes):
             shapes = self.row(f"{name}.axis", "i64", [self.size(size) for size in axes])
             call = f"@lw_library_sized({site}, ptr {block}, ptr {shapes})"
+        if library.function == RAISE_FAILED:
+            self.lines += unless_zero(name, self.pointer(library.operands[0].name))
         self.lines += [
             f"  %{name} = call i32 {call}",
             f"  %{name}.fine = icmp eq i32 %{name}, 0",

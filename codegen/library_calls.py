@@ -57,6 +57,16 @@ def library_calls(program: Program) -> dict[str, LibraryCall]:
     return calls
 
 
+def unless_zero(name: str, pointer: str) -> list[str]:
+    """The lines that leave out the call ``name`` if the int64 at ``pointer`` is 0."""
+    return [
+        f"  %{name}.found = load i64, ptr {pointer}, align 8",
+        f"  %{name}.well = icmp eq i64 %{name}.found, 0",
+        f"  br i1 %{name}.well, label %{name}.go, label %{name}.call",
+        f"{name}.call:",
+    ]
+
+
 def linked_sites(calls: Mapping[str, LibraryCall]) -> tuple[dict[str, int], Sequence[object]]:
     """Returns the addresses of all that an entry with such calls refers to, and what must live as
     long as its code."""

@@ -12,6 +12,9 @@ from typing import Any
 
 from .span import Span
 
+RAISE_FAILED = "loopwright.raise_failed"
+"""The library function that raises the error of a check that failed in compiled code."""
+
 
 def printable(text: str) -> str:
     r"""Returns ``text`` with escapes in the place of what a terminal would obey, as names from

@@ -43,7 +43,6 @@ class ByMemory:
         self._request = request
         traced = made.traced
         self._fits = traced.fits
-        self._has_bounds = bool(traced.bounds)
         written = [w.operand for w in traced.written]
         self._written = tuple(written)
         self._copies = [(w.operand, piece) for w in traced.written for piece in w.pieces]
@@ -57,7 +56,7 @@ class ByMemory:
         """Returns the call on leaves and the function that makes the user's result of its results
         (a list). The call returns None, having done nothing, for arguments that need the slower
         check."""
-        if self._fits or self._has_bounds:
+        if self._fits:
             return _nothing, None
         if self._update is not None and self._finish is not None:
             return self._update, self._finish
@@ -81,7 +80,7 @@ class ByMemory:
         """Returns the function's result on ``leaves``, some of which it changes."""
         for fits in self._fits:  # of Python ints, which ``direct`` does not see
             fits.check(leaves)
-        if not self._has_bounds and all(isinstance(v, _PLAIN) for v in leaves):
+        if all(isinstance(v, _PLAIN) for v in leaves):
             results = self._quickly([np.asarray(v) for v in leaves])
             if results is not None:
                 return results[0]

@@ -338,11 +338,11 @@ class CompiledFunction(Inspected, Copied):
             self._background = extra("background")()
         return self._background
 
-    def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:
-        bounds = bounds or Config.read().check_index
+    def _trace(self, request: Request, borrowed: Any = None, checks: bool = False) -> Traced:
+        checks = checks or Config.read().check_index
         ending = self._ending
         signature = self._signature.signature
-        return trace(self.function, signature, request, self._name, borrowed, bounds, ending)
+        return trace(self.function, signature, request, self._name, borrowed, checks, ending)
 
     def _trace_call(self, args: Any, kwargs: Any, *options: Any) -> Traced:
         return self._settled(args, kwargs, lambda a: self._trace(a.request, *options))

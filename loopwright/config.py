@@ -127,7 +127,9 @@ class Config:
     check_index: bool = field(
         default=False,
         metadata=_about(
-            _flag, "0|1", "an index out of range is an IndexError, not clipped (read at compile)"
+            _flag,
+            "0|1",
+            "an index out of range is an IndexError (1); 0: it is clipped (read at compile)",
         ),
     )
     log: Path | None = field(

@@ -42,7 +42,7 @@ class Inspected:
     def _specialised(self, request: Request) -> Specialisation:
         raise NotImplementedError
 
-    def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:
+    def _trace(self, request: Request, borrowed: Any = None, checks: bool = False) -> Traced:
         raise NotImplementedError
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -113,7 +113,7 @@ class Inspected:
             built = release.restored(built, traced.module)
         return Lowered(traced, built, self._signature.static), [to_array(v) for v in leaves]
 
-    def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
-        """Returns a trace that returns the bounds of indices, and the arrays it takes, if any."""
+    def traced_with_checks(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
+        """Returns a trace that checks indices, and the arrays it takes, if any."""
         traced = self._trace_call(args, kwargs, None, True)
         return traced, self._signature.arrays(traced, args, kwargs)

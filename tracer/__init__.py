@@ -79,7 +79,7 @@ from .proxy import Proxy
 from .snapshot import Snapshot
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
 from .tree_code import reader
-from .write_back import check, check_bounds, placements, write_back
+from .write_back import check, placements, write_back
 
 
 def _load_linalg() -> None:
@@ -134,7 +134,6 @@ __all__ = [
     "any_traced",
     "composed",
     "bind",
-    "check_bounds",
     "check",
     "creation",
     "cut_traceback",

@@ -1,12 +1,8 @@
-"""Checks that NumPy makes of values, made at each call: Python ints that must fit, and indices.
+"""Checks that are made of Python ints before each call: they must fit dtypes.
 
 A Python int takes the dtype of the array it meets, and NumPy raises OverflowError if it does not
 fit there. The value of an int argument, and of numbers computed from such arguments alone, is known
 when the function is called: ``Numbers`` keeps how Python computes it, and ``Fits`` checks it then.
-
-Compiled code clips an index that is out of range, as it can neither raise nor read outside of an
-array. With ``LOOPWRIGHT_CHECK_INDEX=1``, and always in ``lw.debug``, a trace computes the least and
-the greatest element of every index beside the results, and ``Bounds`` raises NumPy's IndexError.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ import numpy as np
 
 from ..ir.dataclass import dataclass
 from ..ir.dtype import INT64, DType
-from ..ir.errors import LoopwrightIndexError, LoopwrightOverflowError
+from ..ir.errors import LoopwrightOverflowError
 from ..ir.graph.nodes import Atom
 from ..ir.span import Span
 from .spans import caret_lines
@@ -108,26 +104,3 @@ class Numbers:
 
     def _number(self, operand: Any) -> Number | None:
         return self.values.get(operand) if isinstance(operand, Atom) else lambda leaves: operand
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bounds:
-    """That an index lies inside of an axis of ``size``; ``least`` and ``greatest`` are its own."""
-
-    least: Atom
-    greatest: Atom
-    axis: int
-    size: int
-    span: Span | None
-
-    def check(self, ends: Sequence[np.ndarray[Any, Any]]) -> None:
-        """Raises LoopwrightIndexError for the values that ``least`` and ``greatest`` had."""
-        for end in ends:
-            index = int(end)
-            if not -self.size <= index < self.size:
-                source = caret_lines(self.span) if self.span is not None else ()
-                raise LoopwrightIndexError(
-                    f"index {index} is out of bounds for axis {self.axis} with size {self.size}",
-                    span=self.span,
-                    source=source,
-                )

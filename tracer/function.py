@@ -17,12 +17,13 @@ from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.printer import as_text
 from ..ir.graph.requirements import Requirement, collecting
 from ..ir.graph.types import TensorType
+from ..ir.graph.walk import may_fail
 from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
 from .arguments import ArraySpec, Placement, Request, Static
 from .emitting import lift
-from .fits import Bounds, Fits
+from .fits import Fits
 from .frozen import Borrowed, Draws, Watch
 from .needed import ValuesNeeded
 from .proxy import Proxy
@@ -111,9 +112,8 @@ class Traced:
     written back into arguments (``written``). ``outputs`` are the leaves of the result; None stands
     for the next array, ``Integer`` for its element. ``dense`` are the operands that have to be in C
     order (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is
-    what has to be true of Python ints among the arguments, ``bounds`` of indices, whose ends are
-    the last results of ``main``. ``trims`` are the results whose sizes data decides. ``watch`` are
-    the variables from outside that it has read.
+    what has to be true of Python ints among the arguments. ``trims`` are the results whose sizes
+    data decides. ``watch`` are the variables from outside that it has read.
     """
 
     name: str
@@ -127,7 +127,6 @@ class Traced:
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
     fits: tuple[Fits, ...] = ()
-    bounds: tuple[Bounds, ...] = ()
     watch: Watch | None = None
     trims: tuple[Trim, ...] = ()
 
@@ -141,7 +140,7 @@ class Traced:
     @property
     def returns_one_array(self) -> bool:
         """True if the result is an array, not a container."""
-        alone = not (self.written or self.bounds or self.trims)
+        alone = not (self.written or self.trims)
         return self.outputs == (None,) and self.structure == _ONE and alone
 
     @property
@@ -168,8 +167,8 @@ class Traced:
     def updates(self) -> tuple[tuple[int, int, Window | None], ...]:
         """The last results of ``main`` where they are new values of arguments: the number of the
         result, of the operand, and the part of it as (begin, step, size) by axis. There are none if
-        bounds of indices are known only when all is computed: nothing is written before."""
-        if self.bounds or self.trims:
+        data decides sizes of results."""
+        if self.trims:
             return ()
         return tuple((p.output, w.operand, p.window) for w in self.written for p in w.pieces)
 
@@ -179,9 +178,14 @@ class Traced:
             self.watch.tell(self.name)
 
     @property
+    def has_checks(self) -> bool:
+        """True if there are conditions of which the code finds out whether they hold."""
+        return any(may_fail(b.value) for b in self.module.main.body.bindings)
+
+    @property
     def is_checked(self) -> bool:
         """True if calls have to look at their arguments: see ``write_back.check``."""
-        return self.depends_on_memory or bool(self.fits or self.bounds or self.trims)
+        return self.depends_on_memory or bool(self.fits or self.trims)
 
     def result(self, arrays: list[np.ndarray[Any, Any]], leaves: Sequence[Any] = ()) -> Any:
         """Returns the function's result, given the arrays that ``main`` computed and the leaves of
@@ -319,7 +323,10 @@ def _traced(
         paths = [request.paths[p] for p in parameters]
         written = _written(run, arrays, atoms, paths)
         trims = _trims(run, atoms)
-        atoms += [end for b in run.bounds for end in (b.least, b.greatest)]
+        if run.checks:
+            from .checks import raise_failed  # loaded when it is first needed
+
+            raise_failed(run)
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
     if run.data_sizes:
         _check_data_sizes(run, required)
@@ -347,7 +354,6 @@ def _traced(
         dense,
         scalar,
         tuple(run.numbers.fits),
-        tuple(run.bounds),
         Watch(function, run.captures()),
         trims,
     )

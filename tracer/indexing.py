@@ -20,7 +20,6 @@ from ..ir.graph.requirements import Requirement, greater, lesser, require
 from . import misuse
 from .dispatch import METHODS, implementation_of, implements, method, views
 from .emitting import emit, lift, one_array
-from .fits import Bounds
 from .places import Place, Window, as_dim, read_place
 from .proxy import Proxy, is_array, is_number, need_value
 from .reductions import normalise_axis
@@ -249,8 +248,7 @@ def _window(part: slice, length: IntExpr, axis: int) -> Window:
     reach = (size - 1) * step if size else 0
     if isinstance(length, int) and size and reach >= length:
         raise LoopwrightIndexError(f"{count} elements of axis {axis}, which has {length}")
-    if isinstance(length, int):
-        _ask_for_bounds(start, length - reach, axis)
+    _check_inside(start, length, axis, reach)
     return Window(start.atom, step, size)
 
 
@@ -502,18 +500,16 @@ def _checked(index: Any, length: IntExpr, axis: int) -> Any:
             inside = require(worst, "<", length, message)
             if not (inside and require(-worst, "<=", length, message)):
                 raise LoopwrightIndexError(message)
-    if isinstance(index, Proxy) and isinstance(length, int):
-        _ask_for_bounds(index, length, axis)
+    if isinstance(index, Proxy):
+        _check_inside(index, length, axis)
     return index
 
 
-def _ask_for_bounds(index: Proxy, length: int, axis: int) -> None:
-    """Records a check of an index at each call, if the trace asks for it."""
-    trace = index.owner
-    if trace.check_index and index.size != 0 and trace.scope is trace.main:
-        wide = reshape(index, (index.size,))
-        least, greatest = (emit(name, wide, axis=(0,)).atom for name in ("min", "max"))
-        trace.bounds.append(Bounds(least, greatest, axis, length, trace.span))
+def _check_inside(index: Proxy, length: IntExpr, axis: int, reach: IntExpr = 0) -> None:
+    if index.owner.check_index:
+        from .checks import check_index  # loaded when it is first needed
+
+        check_index(index, length, axis, reach)
 
 
 def _from_front(index: Any, length: IntExpr, axis: int) -> Any:
@@ -546,7 +542,7 @@ def _take(x: Proxy, index: Any, axis: int) -> Proxy:
 def take(
     a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
 ) -> Proxy:
-    """``np.take``; a traced index outside of the axis is clipped (see ``bounds``)."""
+    """``np.take``; LoopwrightIndexError in calls with an index outside of the axis."""
     x = lift(a)
     if mode not in ("raise", "clip", "wrap"):
         raise LoopwrightValueError(f"np.take: mode {mode!r} is none of 'raise', 'clip', 'wrap'")

@@ -25,7 +25,7 @@ import numpy as np
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr
 from ..ir.dtype import DType, dtype_of
-from ..ir.graph.nodes import Atom
+from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TensorType
 from ..ir.span import Span
 from .places import Place, PlaceUpdate, read_place
@@ -124,6 +124,10 @@ class View:
         return trace.emit(self.name, (atom,), self.attrs)
 
 
+def _no_failure() -> Storage:
+    return Storage(Constant(np.zeros((), np.int64)))
+
+
 @dataclass(slots=True, eq=False)
 class Memory:
     """The effects of one run of a function on memory.
@@ -131,7 +135,8 @@ class Memory:
     ``changed``: it wrote somewhere. ``by_layout``: what it means depends on how arguments lie in
     memory, as for a reshape of an array; ``written``: by operand, where it is written first;
     ``unsure``: arrays of which nobody knows if they are views; ``scalars`` are the operands of
-    rank 0 that are taken for scalars where an array would behave in another way.
+    rank 0 that are taken for scalars where an array would behave in another way; ``failure`` is
+    what the checks of values have to report.
     """
 
     changed: bool = False
@@ -139,6 +144,7 @@ class Memory:
     by_layout: bool = False
     scalars: set[int] = field(default_factory=set)
     unsure: list[ref[Any]] = field(default_factory=list)
+    failure: Storage = field(default_factory=_no_failure)
 
     @property
     def depends_on_layout(self) -> bool:

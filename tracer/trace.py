@@ -20,7 +20,7 @@ from ..ir.graph.types import TensorType
 from ..ir.loop.prim import PrimFunc
 from ..ir.ops import get
 from ..ir.span import Span
-from .fits import Bounds, Numbers
+from .fits import Numbers
 from .frozen import Borrowed
 from .needed import Needs
 from .places import PlaceUpdate
@@ -69,7 +69,7 @@ class Trace:
         self.sizes: dict[str, int] = {}  # the arguments' symbolic sizes: values that decide guards
         self.indexed_sizes = False  # Python or NumPy needed the value of one
         self.check_index = check_index
-        self.bounds: list[Bounds] = []
+        self.checks: list[tuple[Any, ...]] = []  # error, message, place and source of each
         self.data_sizes: dict[str, Atom] = {}  # that values decide: the scalars they come from
         self.known_sizes: dict[Hashable, Dim] = {}  # by scope, value and most
         self.receives = False  # one of NumPy's arrays was to take a traced argument

@@ -129,19 +129,9 @@ def _located(
     return error
 
 
-def check_bounds(traced: Traced, outputs: Sequence[Array]) -> None:
-    """Raises LoopwrightIndexError for an index that lies outside of its axis."""
-    ends = outputs[len(outputs) - 2 * len(traced.bounds) :]
-    for number, bounds in enumerate(traced.bounds):
-        bounds.check(ends[2 * number : 2 * number + 2])
-
-
 def write_back(traced: Traced, leaves: Sequence[Any], outputs: Sequence[Array]) -> Any:
-    """Puts the values of written arguments into the caller's arrays; returns the function's result.
-
-    Raises LoopwrightIndexError before that for an index that lies outside of its axis.
-    """
-    check_bounds(traced, outputs)
+    """Puts the values of written arguments into the caller's arrays; returns the function's
+    result."""
     for written in traced.written:
         leaf = leaves[written.operand]
         target = leaf if isinstance(leaf, np.ndarray) else foreign_array(leaf)

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, TypeAlias, TypeGuard
 
 from ..dims import IntExpr, Symbol, size_symbols
-from ..errors import InternalError
+from ..errors import RAISE_FAILED, InternalError
 from ..traits import Trait
 from .builder import Builder
 from .nodes import (
@@ -239,6 +239,13 @@ def setters(scope: Function | Block) -> dict[str, Var]:
         if _sets_size(binding.value)
         for name in size_symbols(binding.value.attrs["size"])
     }
+
+
+def may_fail(value: Expr) -> TypeGuard[Call]:
+    """True for what raises the errors of checks, unless they find nothing."""
+    if not isinstance(value, Call) or value.attrs.get("function") != RAISE_FAILED:
+        return False
+    return not isinstance(value.args[0], Constant)
 
 
 def free_variables(scope: Function | Block) -> set[Var]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from ..errors import LoopwrightValueError
+from ..errors import RAISE_FAILED, LoopwrightValueError
 from .registry import TABLE, LibraryFunction
 from .special import PREFIX, declare
 
 
 def library_function(name: str) -> LibraryFunction:
-    """Returns the function of that name; NumPy's and SciPy's are declared when
-    they are asked for.
+    """Returns the function of that name; those that are not the user's own
+    are declared when they are asked for.
 
     Raises LoopwrightValueError if there is none.
     """
     if name not in TABLE and name.startswith("numpy."):
         from . import counting, fft, linalg  # noqa: F401  # pyright: ignore
+    if name not in TABLE and name == RAISE_FAILED:
+        from . import checks  # noqa: F401  # pyright: ignore
     if name not in TABLE and name.startswith(PREFIX):
         declare(name)
     if name not in TABLE:

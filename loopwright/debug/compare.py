@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from ..pipeline import Built, Parts, Source, known_operands
-from ..tracer import Traced, check_bounds
+from ..tracer import Traced
 from ..tracer.spans import caret_lines
 from ..user_errors import for_user
 from .difference import Difference, difference
@@ -150,7 +150,7 @@ def compare(
     """
     compiled, args = as_compiled(function, args, "compare")
     try:
-        _check_indices(*compiled.traced_with_bounds(args, kwargs))
+        _check_indices(*compiled.traced_with_checks(args, kwargs))
         lowered, arrays = compiled.in_use(*args, **kwargs)
     except Exception as error:
         reported = for_user(error)
@@ -161,8 +161,8 @@ def compare(
 
 def _check_indices(traced: Traced, arrays: list[Array] | None) -> None:
     """Raises an error for an index that the compiled code clips and NumPy would refuse."""
-    if traced.bounds and arrays is not None:
-        check_bounds(traced, flat(cast("Any", evaluate(traced.module, *arrays))))
+    if traced.has_checks and arrays is not None:
+        evaluate(traced.module, *arrays)
 
 
 def as_compiled(

@@ -22,6 +22,7 @@ from ...ir.graph.nodes import Atom, Block, Constant, Var
 from ...ir.graph.requirements import undemanded
 from ...ir.graph.types import TensorType
 from ...ir.span import Span
+from ..checks import unfailed
 from ..emitting import emit, lift
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
@@ -386,7 +387,9 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
             with loop.carrying():
                 with trace.block() as inner:
                     going = condition_of(trace, "while_loop", cond_fn(loop.tree()))
-                    _refuse_writes(inner)
+                    _refuse_writes(inner, trace)
+                    checked = trace.memory.failure in inner.entries
+                    going = unfailed(trace, going)
                 condition = inner.builder.block(going)
                 with trace.block() as inner:
                     body = loop.block(inner, loop.end(_unless_unknown(loop, body_fn, loop.tree())))
@@ -395,11 +398,15 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
         bound = trace.builder.while_loop(
             loop.params, loop.initials(), condition, body, span=loop.span
         )
-        return loop.result(bound)
+        last = loop.result(bound)
+        if checked:  # what failed in the condition has ended the loop, and fails again here
+            with under(trace, None):
+                cond_fn(last)
+        return last
 
 
-def _refuse_writes(scope: Scope) -> None:
-    if scope.entries:
+def _refuse_writes(scope: Scope, trace: Trace) -> None:
+    if scope.entries.keys() - {trace.memory.failure}:
         raise LoopwrightTypeError(
             "while_loop: the condition writes to an array", hint="write to it in the body"
         )

@@ -27,7 +27,8 @@ After::
       %2.0
     }
 
-The language is pure, so a value without users has no effect. A loop carries what is used after it,
+The language is pure, so a value without users has no effect, but for what raises the errors of
+checks (``ir/library/checks.py``). A loop carries what is used after it,
 and what the next values of that are computed from: ``%b`` feeds nothing but itself. A branch gives
 only the fields of its tuple that are used.
 """
@@ -57,6 +58,7 @@ from ..walk import (
     all_bindings,
     global_variables,
     map_functions,
+    may_fail,
     nested_blocks,
     operands,
     setters,
@@ -104,6 +106,7 @@ class _Liveness:
             if isinstance(value, While | For):
                 self._carried.update((p, (binding.var, n)) for n, p in enumerate(value.params))
         self._use((function.body.result,))
+        self._use(b.var for b in function.body.bindings if may_fail(b.value))
         while self._work:
             self._mark(*self._work.pop())
 

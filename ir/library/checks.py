@@ -1,0 +1,55 @@
+"""The number that failed checks of a compiled function leave, and the error that it stands for.
+
+The checks of a function (``tracer/checks.py``) join their failures in one int64, 0 if all is well.
+Of several failed checks it tells the one that stands first in the function, with the least of the
+numbers that failed, as far as that is not too large: both fit, so that a maximum joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..dtype import INT64, Array
+from ..errors import RAISE_FAILED, LoopwrightError, LoopwrightIndexError, LoopwrightValueError
+from ..span import Span
+from .registry import ArrayType, LibraryFunction, Typed, Values, register
+
+ERRORS: Mapping[str, type[LoopwrightError]] = {
+    "IndexError": LoopwrightIndexError,
+    "ValueError": LoopwrightValueError,
+}
+"""The errors that a check may raise, by their names."""
+
+MOST_CHECKS = 1 << 20
+"""Checks of one function that are told apart."""
+
+LARGEST = (1 << 42) - 1
+"""The largest number that is told exactly."""
+
+_NUMBERS = 2 * (LARGEST + 1)
+
+
+def failure_code(check: int) -> int:
+    """Returns what a check leaves if it fails for the number 0; for ``n``, it is ``n`` less."""
+    return (MOST_CHECKS - 1 - min(check, MOST_CHECKS - 1)) * _NUMBERS + LARGEST + 1
+
+
+def _rule(operands: Sequence[Typed], options: Mapping[str, Any]) -> Sequence[ArrayType]:
+    return [ArrayType((), INT64)]
+
+
+def _bind(options: Mapping[str, Any], count: int) -> Values:
+    def raise_failed(failure: Array, result: Array) -> None:
+        result[...] = value = int(failure)
+        if not value:
+            return
+        check, number = divmod(value, _NUMBERS)
+        error, message, place, source = options["checks"][MOST_CHECKS - 1 - check]
+        text = message.format(LARGEST + 1 - number)
+        raise ERRORS[error](text, span=Span(*place) if place else None, source=source)
+
+    return raise_failed
+
+
+register(LibraryFunction(RAISE_FAILED, "Raises the error of a check that failed.", _rule, _bind))

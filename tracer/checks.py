@@ -1,0 +1,102 @@
+"""Checks that NumPy makes of values, made by compiled code wherever they stand in a function.
+
+``check(failed, IndexError, "index {} is out of bounds for ...", number)`` raises that error when
+the function runs and ``failed`` holds, anywhere: also in branches (only if they are taken), loops,
+scans and functions. What the checks find is joined in one number that the trace holds in memory of
+its own, which bodies write as they write any array from outside. A library function raises the
+error (``ir/library/checks.py``), as soon as the last check of the function itself is made: native
+code calls it only if there is one. ``ir/graph/passes/prove_checks.py`` removes the checks that
+cannot fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import Dim, IntExpr
+from ..ir.dtype import INT64
+from ..ir.errors import RAISE_FAILED
+from ..ir.graph.nodes import Atom, Constant
+from ..ir.graph.requirements import undemanded
+from ..ir.library.checks import LARGEST, failure_code
+from ..ir.ops import get
+from .emitting import emit, lift
+from .proxy import Proxy
+from .spans import caret_lines
+from .trace import Trace, active
+
+
+def raise_failed(trace: Trace) -> None:
+    """Emits what raises the error of a check that failed, behind the last check of ``main``."""
+    failure = trace.memory.failure.atom
+    if isinstance(failure, Constant):  # all are in code that does not run
+        return
+    bindings = trace.builder.bindings
+    after = next(n for n, b in enumerate(bindings, 1) if b.var is failure)
+    rest, bindings[after:] = bindings[after:], []
+    attrs = {"function": RAISE_FAILED, "options": (("checks", tuple(trace.checks)),)}
+    trace.builder.emit(get("call_library"), (failure,), attrs)
+    bindings += rest
+
+
+def check(
+    failed: Any, error: type[Exception], message: str, number: Any = 0, trace: Trace | None = None
+) -> None:
+    """Raises LoopwrightIndexError or LoopwrightValueError, whichever is an ``error``, in calls in
+    which ``failed``, a traced bool or an array of bools, holds somewhere.
+
+    In the ``message``, ``{}`` is the ``number`` there: a traced integer, or an array of the shape
+    of ``failed``. The error's line is the one that runs in the user's function at the moment.
+
+    ::
+
+        check(np.equal(count, 0), ValueError, "zero-size array to reduction operation maximum")
+    """
+    trace = trace or active()
+    assert trace is not None
+    flags = lift(failed)
+    if flags.size == 0:
+        return
+    span = trace.span or trace.here()
+    place = () if span is None else tuple(getattr(span, name) for name in span.__slots__)
+    source = () if span is None else caret_lines(span)
+    number_part = emit("clip", lift(number, INT64), a_min=-LARGEST, a_max=LARGEST)
+    number_part = emit("subtract", lift(failure_code(len(trace.checks)), INT64), number_part)
+    failure = emit("where", flags, number_part, lift(0, INT64))
+    trace.checks.append((error.__name__, message, place, source))
+    if failure.ndim:
+        with undemanded():
+            failure = emit("max", failure, axis=tuple(range(failure.ndim)))
+    before = trace.visible(trace.memory.failure.atom)
+    trace.assign(trace.memory.failure, trace.emit("maximum", (before, failure.atom), {}))
+
+
+def check_index(index: Proxy, length: IntExpr, axis: int, reach: IntExpr = 0) -> None:
+    """Checks that integers lie inside of an axis of ``length``: from ``-length`` to ``length - 1``;
+    ``reach`` elements behind each do so too."""
+    trace, dtype = index.owner, index.type.dtype
+    limits = np.iinfo(dtype.numpy)
+    conditions: list[Proxy] = []
+    for name, bound in ("less", -length), ("greater_equal", length - reach):
+        if isinstance(bound, Dim):
+            conditions.append(emit(name, lift(index, INT64), lift(bound, INT64)))
+        elif bound > limits.min if name == "less" else bound <= limits.max:
+            conditions.append(emit(name, index, lift(int(bound), dtype)))
+    if not conditions:
+        return
+    failed = conditions[0]
+    for other in conditions[1:]:
+        failed = emit("logical_or", failed, other)
+    message = f"index {{}} is out of bounds for axis {axis} with size {length}"
+    check(failed, IndexError, message, index, trace)
+
+
+def unfailed(trace: Trace, going: Atom) -> Atom:
+    """Returns the condition of a loop that goes on while ``going`` holds and no check fails."""
+    failure = trace.visible(trace.memory.failure.atom)
+    if isinstance(failure, Constant):
+        return going
+    fine = trace.emit("equal", (failure, lift(0, INT64).atom), {})
+    return trace.emit("logical_and", (going, fine), {})
