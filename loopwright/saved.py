@@ -28,7 +28,7 @@ from .sizes import request_sizes, with_shapes
 from .threads import check_threads
 from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
 from .tracer.arguments import LeafSpec, Static
-from .tracer.function import Fixed, Integer
+from .tracer.function import Element, Fixed
 from .tracer.pytree import LEAF, Leaf, Node, Structure
 from .user_errors import for_user
 
@@ -56,7 +56,7 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
             hint="return new arrays, and take arrays in the place of Python numbers",
         )
     main = traced.module.main
-    count = sum(1 for output in traced.outputs if output is None or isinstance(output, Integer))
+    count = sum(1 for output in traced.outputs if output is None or isinstance(output, Element))
     request = traced.request
     parts = built.parts
     extra = {
@@ -229,7 +229,9 @@ def _output(output: Any, name: str) -> list[Any] | None:
     """Returns a leaf of the result as a file has it: None for the next array."""
     if output is None:
         return None
-    return ["size", None] if isinstance(output, Integer) else _value(output, name)
+    if isinstance(output, Element):
+        return ["size" if output.python else "scalar", None]
+    return _value(output, name)
 
 
 def _requirement(wanted: Requirement) -> list[Any]:
@@ -274,10 +276,12 @@ def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Name
     return traced, frozenset(extra["static"]), *names
 
 
-def _output_of(row: Sequence[Any] | None) -> Fixed | Integer | None:
+def _output_of(row: Sequence[Any] | None) -> Fixed | Element | None:
     if row is None:
         return None
-    return Integer() if row[0] == "size" else Fixed(_VALUES[row[0]](row[1]))
+    if row[0] in ("size", "scalar"):
+        return Element(python=row[0] == "size")
+    return Fixed(_VALUES[row[0]](row[1]))
 
 
 def _requirement_of(row: Sequence[Any], sizes: FileSizes) -> Requirement:

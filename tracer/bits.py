@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import as_int
-from ..ir.dtype import DTYPES, INT32, INT64, UINT8, DType
+from ..ir.dtype import DTYPES, FLOAT32, INT32, INT64, UINT8, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .composed import ufunc
 from .dispatch import implements
-from .emitting import common, emit, lift, promoted
+from .emitting import common, emit, kind_of, lift, promoted, ufunc_dtypes
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import flattened, moveaxis, reshape
@@ -36,11 +36,12 @@ class _Format:
 
 
 def _bits(x: Proxy) -> Any:
-    return emit("bits", x)
+    return emit("bitcast", x, dtype="uint16") if x.type.dtype.is_half else emit("bits", x)
 
 
 def _from_bits(bits: Any) -> Any:
-    return emit("from_bits", bits)
+    x = lift(bits)
+    return emit("bitcast", x, dtype="float16") if x.itemsize == 2 else emit("from_bits", x)
 
 
 @implements(np.frexp)
@@ -66,10 +67,10 @@ def _frexp(x: Any) -> Any:
 @with_options
 def _ldexp(x1: Any, x2: Any) -> Any:
     """``x1 * 2**x2`` in steps of which only the last one may round."""
-    x = promoted(np.sqrt, x1)[0][0]
-    count = lift(x2)
-    if not count.type.dtype.is_integer:
-        raise LoopwrightTypeError(f"ldexp is not defined for {x.dtype} and {count.dtype}")
+    number, exponent, _ = ufunc_dtypes(np.ldexp, (kind_of(x1), kind_of(x2)))
+    x, count = lift(x1, number), lift(x2, exponent)
+    if x.type.dtype.is_half:
+        return lift(_ldexp(lift(x, FLOAT32), count), x.type.dtype)
     layout = _Format(x.type.dtype)
     power: Any = np.clip(lift(count, INT64), -(2**14), 2**14)
     high, low = layout.bias, -(layout.bias - 1) + layout.fraction + 1
@@ -104,7 +105,8 @@ def _spacing(x: Proxy) -> Any:
     infinite = lift(math.inf, x.type.dtype)
     size = abs(x)
     gap = np.nextafter(size, infinite) - size
-    return _where(np.isfinite(x), np.copysign(gap, x), math.nan)
+    signed = gap if x.type.dtype.is_half else np.copysign(gap, x)  # as NumPy has it
+    return _where(np.isfinite(x), signed, math.nan)
 
 
 @ufunc(np.logaddexp2)
@@ -121,29 +123,30 @@ def _gcd(x: Proxy, y: Proxy) -> Any:
     from .shaping import broadcast_shapes, broadcast_to
 
     shape = broadcast_shapes(x.shape, y.shape)
-    a, b = (broadcast_to(abs(v), shape) for v in (x, y))
+    size = DTYPES[f"uint{8 * x.itemsize}"]  # which the size of the least number fits
+    a, b = (broadcast_to(lift(abs(v), size), shape) for v in (x, y))
 
     def step(pair: Any) -> Any:
         a, b = pair
         done = b == 0
         return _where(done, a, b), _where(done, b, a % _where(done, 1, b))
 
-    return while_loop(lambda pair: np.any(pair[1] != 0), step, (a, b))[0]
+    return lift(while_loop(lambda pair: np.any(pair[1] != 0), step, (a, b))[0], x.type.dtype)
 
 
 @ufunc(np.lcm)
 def _lcm(x: Proxy, y: Proxy) -> Any:
-    divisor: Any = np.gcd(x, y)
-    return abs(x // _where(divisor == 0, 1, divisor) * y)
+    size = DTYPES[f"uint{8 * x.itemsize}"]
+    a, b = (lift(abs(v), size) for v in (x, y))
+    divisor: Any = np.gcd(a, b)
+    return lift(a // _where(divisor == 0, 1, divisor) * b, x.type.dtype)
 
 
 @implements(np.bitwise_count)
 @with_options
 def _bitwise_count(x: Any) -> Any:
     """The ones of the absolute value, added in parallel (Hacker's Delight, 5-1)."""
-    value: Any = lift(x)
-    if not value.type.dtype.is_integer:
-        raise LoopwrightTypeError(f"bitwise_count is not defined for {value.dtype}")
+    value: Any = promoted(np.bitwise_count, x)[0][0]
     size = 8 * value.type.dtype.bytes
     value = lift(abs(value), DTYPES[f"uint{size}"])
     ones = (1 << size) - 1

@@ -30,7 +30,7 @@ def _column(values: Proxy, axis: int, rank: int) -> Proxy:
 def _gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
     """``np.gradient``: central differences, one-sided ones of ``edge_order`` at the ends."""
     x = lift(f)
-    x = x if x.type.dtype.is_float else lift(x, FLOAT64)
+    x = lift(x, FLOAT64) if x.type.dtype.is_integer else x
     given = axis if isinstance(axis, tuple | list) else None if axis is None else (axis,)
     axes_of(given, x.ndim)  # pyright: ignore[reportArgumentType]
     axes = range(x.ndim) if given is None else [normalise_axis(a, x.ndim) for a in given]
@@ -57,6 +57,7 @@ def _slope(x: Proxy, axis: int, step: Any, edge_order: int) -> Proxy:
         message = "gradient: distances as long as their axis"
         if places.ndim != 1 or not require(places.shape[0], "==", size, message):
             raise LoopwrightValueError("distances must be scalars or 1d, as long as their axis")
+        places = lift(places, FLOAT64) if places.type.dtype.is_integer else places
         return _uneven_slope(x, axis, _column(lift(np.diff(places)), axis, x.ndim), edge_order)
     y = [part(x, axis, n, n + 1) for n in range(edge_order + 1)]
     z = [part(x, axis, size - n - 1, size - n) for n in range(edge_order + 1)]
@@ -143,11 +144,20 @@ def _unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = math.t
     return emit("concatenate", first, lift(rest, wide), axis=axis)
 
 
+_PARTS = (np.real, np.imag)
+
+
 @implements(np.interp)
 def _interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """``np.interp``: a binary search for the interval, then its line."""
+    if lift(fp).type.dtype.is_complex:
+        ends = [[None if e is None else part(lift(e)) for e in (left, right)] for part in _PARTS]
+        parts = [_interp(x, xp, part(lift(fp)), *e, period) for part, e in zip(_PARTS, ends)]
+        return emit("complex", *parts)
+    if any(lift(v).type.dtype.is_complex for v in (x, xp)):
+        raise LoopwrightTypeError("interp: x and xp are real numbers")
     at, places, values = lift(x, FLOAT64), lift(xp, FLOAT64), lift(fp, FLOAT64)
     message = (
         f"interp: xp and fp are vectors of one length, not {places.type.short} and "
@@ -207,6 +217,10 @@ def _correlation(long: Proxy, short: Proxy, mode: Any) -> Proxy:
         "same": (count // 2, (count - 1) // 2),
         "full": (count - 1, count - 1),
     }[mode]
+    if (before or after) and long.type.dtype.is_inexact:  # 0 * inf would be nan
+        ends = [_cut_short(long, short, before, False), _cut_short(long, short, after, True)]
+        inner = _correlation(long, short, "valid")
+        return emit("concatenate", ends[0], inner, ends[1], axis=0)
     wide = emit("nn.pad", long, pad_width=((before, after),), pad_value=0, mode="constant")
     if count == 1:
         return emit("multiply", wide, short)
@@ -215,6 +229,16 @@ def _correlation(long: Proxy, short: Proxy, mode: Any) -> Proxy:
         made = emit("nn.conv1d", image, reshape(short, (1, 1, count)))
         return reshape(made, (made.shape[-1],))
     return emit("nn.matmul", windows(wide, count, 0), short)
+
+
+def _cut_short(long: Proxy, short: Proxy, offsets: int, at_end: bool) -> Proxy:
+    """The sums for the ``offsets`` at an end at which only a part of ``short`` meets ``long``."""
+    rows, count = np.arange(offsets)[:, None], as_int(short.size)
+    columns = np.arange(count)
+    place: Any = rows + columns - (count - 1 - long.size if at_end else offsets)
+    meets = rows + columns < count - 1 if at_end else rows + columns >= offsets
+    terms = emit("multiply", emit("take", long, place, axis=0, mode="clip"), short)
+    return emit("sum", where(meets, terms, lift(0, terms.type.dtype)), axis=(1,), keepdims=False)
 
 
 @implements(np.convolve)
@@ -228,6 +252,7 @@ def _convolve(a: Any, v: Any, mode: Any = "full") -> Proxy:
 @implements(np.correlate)
 def _correlate(a: Any, v: Any, mode: Any = "valid") -> Proxy:
     x, y = _signals(a, v)
+    y = lift(np.conj(y)) if y.type.dtype.is_complex else y
     if _is_longer(y, x):
         return _correlation(y, x, mode)[::-1]
     return _correlation(x, y, mode)

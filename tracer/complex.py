@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.errors import LoopwrightTypeError
 from .dispatch import METHODS, UFUNCS, by_element, implements, method, views
 from .elementwise import full_like
-from .emitting import copied, emit, lift
+from .emitting import copied, emit, lift, promoted
 from .proxy import Proxy
 from .ufuncs import with_options
 
@@ -46,8 +46,10 @@ def _set_imag(x: Proxy, value: Any) -> None:
 
 
 def _conjugate(x: Any) -> Proxy:
-    operand = lift(x)
-    return emit("conj", operand) if operand.type.dtype.is_complex else copied(operand, "K")
+    (operand,), _ = promoted(np.conjugate, x)
+    if operand.type.dtype.is_complex:
+        return emit("conj", operand)
+    return copied(operand, "K") if operand.ndim else Proxy(operand.atom, operand.owner)
 
 
 UFUNCS[np.conjugate] = with_options(_conjugate)
@@ -65,7 +67,7 @@ def _conjugated(a: Any) -> Proxy:
 @by_element
 def _angle(z: Any, deg: bool = False) -> Any:
     x = lift(z)
-    angle = np.arctan2(_imag(x), _real(x))
+    angle = np.arctan2(_imag(x) if x.type.dtype.is_complex else 0, _real(x))
     return angle * (180 / math.pi) if deg else angle
 
 

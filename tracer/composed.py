@@ -22,7 +22,7 @@ import numpy as np
 from ..ir.dtype import BOOL, COMPLEX128, FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
 from .dispatch import UFUNCS, UNSET, by_element, implements
-from .emitting import common, emit, lift, promoted, to_float
+from .emitting import common, emit, lift, promoted
 from .proxy import Proxy
 from .reductions import Axis, axes_of, float_operand
 from .shaping import reshape
@@ -70,7 +70,11 @@ def _square(x: Proxy) -> Any:
 def _reciprocal(x: Proxy) -> Any:
     if x.type.dtype.is_complex:  # of 0 it is nan, which 1 / 0 is not
         return _where(x == 0, complex(math.nan, math.nan), 1 / x)
-    return 1 / x if x.type.dtype.is_float else 1 // x
+    if x.type.dtype.is_float:
+        return 1 / x
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_zero = int(np.reciprocal(np.zeros(1, x.dtype))[0])
+    return _where(x == 0, of_zero, _where(abs(x) == 1, x, 0))
 
 
 @ufunc(np.hypot)
@@ -157,12 +161,17 @@ def _nan_to_num(
 def _isclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
-    x, y = common(to_float(a), to_float(b))
+    x, y = common(lift(a), float_operand(b, None))
     bound = atol + rtol * abs(y)
     near = abs(x - y) <= bound
     finite = np.logical_and(np.isfinite(x), np.isfinite(y))
     close = np.logical_or(np.logical_and(near, finite), x == y)
     return np.logical_or(close, _both_nan(x, y)) if equal_nan else close
+
+
+def python_bool(truth: Any) -> Proxy:
+    """Returns a traced scalar as the Python bool that some functions give."""
+    return Proxy(truth.atom, truth.owner, bool)
 
 
 def _both_nan(x: Proxy, y: Proxy) -> Any:
@@ -173,7 +182,7 @@ def _both_nan(x: Proxy, y: Proxy) -> Any:
 def _allclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
-    return np.all(_isclose(a, b, rtol, atol, equal_nan))
+    return python_bool(np.all(_isclose(a, b, rtol, atol, equal_nan)))
 
 
 @implements(np.array_equal)
@@ -184,27 +193,26 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     same = x == y
     if equal_nan and x.type.dtype.is_inexact:
         same = np.logical_or(same, _both_nan(x, y))
-    return np.all(same)
+    return python_bool(np.all(same))
 
 
 @implements(np.isposinf)
 @by_element
 def _isposinf(x: Any, out: Any = None) -> Any:
-    return to_float(x) == math.inf
+    return promoted(np.signbit, x)[0][0] == math.inf
 
 
 @implements(np.isneginf)
 @by_element
 def _isneginf(x: Any, out: Any = None) -> Any:
-    return to_float(x) == -math.inf
+    return promoted(np.signbit, x)[0][0] == -math.inf
 
 
 @implements(np.sinc)
 @by_element
 def _sinc(x: Any) -> Any:
-    x = to_float(x)
-    angle = x * math.pi
-    zero = x == 0
+    angle = np.multiply(lift(x), math.pi)
+    zero = angle == 0
     safe = _where(zero, 1, angle)
     return _where(zero, 1, np.sin(safe) / safe)
 
@@ -228,7 +236,7 @@ def _average(
         raise UnsupportedError("returned=True is not supported", hint="np.sum(weights)")
     if weights is None:
         return np.mean(lift(a), axis, keepdims=keepdims)
-    x, w = common(to_float(a), to_float(weights))
+    x, w = common(float_operand(a, None), lift(weights))
     if w.shape != x.shape:
         axes = axes_of(axis, x.ndim)
         if axes is None or len(axes) != 1 or w.ndim != 1:
@@ -255,6 +263,8 @@ def _nansum(
 def _nanmean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
 ) -> Any:
+    if not lift(a).type.dtype.is_inexact:
+        return np.mean(lift(a), axis, dtype, keepdims=keepdims)
     x = float_operand(a, dtype)
     valid = np.logical_not(np.isnan(x))
     total = _nansum(x, axis, keepdims=keepdims)
@@ -264,6 +274,9 @@ def _nanmean(
 def _nan_extremum(reduce: Callable[..., Any], least: float) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = UNSET) -> Any:
         x = lift(a)
+        if x.type.dtype.is_complex:
+            kept = keepdims is not UNSET and keepdims
+            return (np.fmin if least > 0 else np.fmax).reduce(x, axis, keepdims=kept)
         if not x.type.dtype.is_float:
             return reduce(x, axis, keepdims=keepdims)
         result = reduce(_where(np.isnan(x), least, x), axis, keepdims=keepdims)

@@ -17,7 +17,17 @@ from ..ir.dtype import FLOAT64, INT64, DType
 from ..ir.errors import UnsupportedError
 from ..ir.graph.requirements import greater
 from .dispatch import METHODS, by_element, implements, views
-from .emitting import common, copied, dtype_argument, emit, kind_of, lift, one_array, read_only_view
+from .emitting import (
+    common,
+    common_dtype,
+    copied,
+    dtype_argument,
+    emit,
+    kind_of,
+    lift,
+    one_array,
+    read_only_view,
+)
 from .proxy import Proxy, is_number, run
 from .shaping import broadcast_shapes, broadcast_to, moveaxis, shape_argument, size
 from .trace import active
@@ -40,7 +50,8 @@ def while_tracing(
 
 def _filled(shape: Any, value: Any, dtype: DType) -> Proxy:
     if isinstance(value, Proxy | np.ndarray):
-        return broadcast_to(lift(value, dtype), shape_argument(shape))
+        made = broadcast_to(lift(value, dtype), shape_argument(shape))
+        return made if made.ndim else one_array(Proxy(made.atom, made.owner))
     if isinstance(value, np.generic):  # which are cast, where a Python number has to fit
         with np.errstate(all="ignore"):
             value = value.astype(dtype.numpy).item()
@@ -240,8 +251,8 @@ def _full_like(
 
 def _inexact(value: Any) -> Any:
     if is_number(value):
-        return float(value)
-    return value if lift(value).type.dtype.is_float else lift(value, FLOAT64)
+        return value * 1.0
+    return value if lift(value).type.dtype.is_inexact else lift(value, FLOAT64)
 
 
 @implements(np.linspace)
@@ -261,7 +272,10 @@ def _linspace_function(
     gaps = num - 1 if endpoint else num
     steps = np.arange(num, dtype=first.dtype).reshape(-1, *[1] * rank)
     step = (last - first) / gaps if gaps else first * math.nan
-    made = first + steps * step if gaps else first + steps * (last - first)
+    along = steps * (last - first)
+    if gaps:  # a step that is rounded to zero is no step
+        along = emit("where", step == 0, along / gaps, steps * step)
+    made = first + along
     if endpoint and num > 1:
         made = np.where(steps == num - 1, last, made)
     if dtype is not None:
@@ -289,9 +303,17 @@ def _logspace(
 def _geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """``np.geomspace`` between traced numbers of one sign."""
-    first, last = (np.log10(np.abs(lift(v, FLOAT64))) for v in (start, stop))
-    made = np.copysign(_logspace(first, last, num, endpoint, axis=axis), lift(start, FLOAT64))
+    """``np.geomspace`` between traced numbers: powers of the quotient, in the direction of the
+    first number."""
+    wide = common_dtype(start, stop, np.float64())
+    first, last = lift(start, wide), lift(stop, wide)
+    direction: Any = np.sign(first)
+    first, last = first / direction, last / direction
+    made = _logspace(np.log10(first), np.log10(last), num, endpoint)
+    place = np.arange(num).reshape(-1, *[1] * (made.ndim - 1))
+    made = np.where(place == 0, first, made)
+    made = np.where(place == num - 1, last, made) if endpoint and num > 1 else made
+    made = moveaxis(lift(made * direction), 0, axis)
     return made if dtype is None else lift(made, dtype_argument(dtype))
 
 

@@ -12,6 +12,7 @@ from ..ir.dtype import BOOL, INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.requirements import require
 from .arguments import any_traced
+from .composed import python_bool
 from .creation import tril_indices, triu_indices
 from .dispatch import FUNCTIONS, implements, method, views
 from .elementwise import where
@@ -426,7 +427,7 @@ def _array_equiv(a1: Any, a2: Any) -> Any:
         broadcast_shapes(x.shape, y.shape)
     except LoopwrightTypeError:
         return False
-    return np.all(x == y)
+    return python_bool(np.all(x == y))
 
 
 @implements(np.isin)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy._core import umath as _umath  # pyright: ignore
 
-from ..ir.dtype import BOOL, INT64, UINT64, DType
-from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.dtype import BOOL, FLOAT64, INT64, UINT64, DType
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .dispatch import by_element, implementation_of, implements, method, views
 from .emitting import (
     common_dtype,
@@ -130,10 +130,14 @@ def _bound(value: Any, wide: DType, target: DType, low: bool = False, high: bool
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Proxy:
     x = lift(a)
     dtype = x.type.dtype
-    if not dtype.is_inexact:
-        if decimals >= 0:
-            return x
-        raise UnsupportedError("rounding integers to tens is not supported")
+    if dtype.is_complex:
+        return emit("complex", _round(x.real, decimals), _round(x.imag, decimals))
+    if dtype.is_bool:
+        if decimals:
+            raise LoopwrightTypeError("bools can be rounded to integers only")
+        return cast(x, "float16")
+    if dtype.is_integer:
+        return x if decimals >= 0 else lift(_round(lift(x, FLOAT64), decimals), dtype)
     if decimals == 0:
         return emit("round", x)
     scale = lift(10.0 ** abs(decimals), dtype)
@@ -150,7 +154,7 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Proxy:
     *choices, result = _chosen(*choicelist, default)
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         result = emit("where", lift(condition, BOOL), choice, result)
-    return result
+    return one_array(result)
 
 
 @views
@@ -223,7 +227,7 @@ def _as_bytes_of(x: Proxy, target: DType) -> Proxy:
 @method("__copy__")
 @views
 def _copy(a: Any, order: str = "K", subok: bool = False) -> Proxy:
-    return copied(lift(a), order)
+    return one_array(copied(lift(a), order))
 
 
 @method("copy")

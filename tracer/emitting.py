@@ -165,7 +165,8 @@ def emit(name: str, *operands: Any, **attrs: Any) -> Proxy:
 
 
 def one_array(x: Proxy) -> Proxy:
-    """Marks a new result as an array even if it has rank 0; by default it is a scalar then."""
+    """Returns a new result as an array even if it has rank 0; by default it is a scalar then."""
+    x = x if x.alias is None else Proxy(x.atom, x.owner)
     x.storage.kind = Kind.FRESH
     return x
 
@@ -302,11 +303,6 @@ def promoted(ufunc: np.ufunc, *values: Any) -> tuple[list[Proxy], tuple[DType, .
         inputs = (_common(tuple(d.numpy for d in inputs)),) * len(values)
     operands = [_strong(lift(v, d)) for v, d in zip(values, inputs, strict=True)]
     return operands, dtypes[len(values) :]
-
-
-def to_float(value: Any) -> Proxy:
-    """``value`` in the float dtype in which NumPy would take its square root."""
-    return promoted(np.sqrt, value)[0][0]
 
 
 def dtype_argument(dtype: Any) -> DType:

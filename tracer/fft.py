@@ -24,8 +24,7 @@ def _call(kind: str, a: Any, sizes: Sequence[int], axes: Sequence[int], norm: st
     """Emits a transform along ``axes``, in their order."""
     x = lift(a)
     if x.type.dtype.is_half:
-        wide = _call(kind, lift(x, DTYPES["float32"]), sizes, axes, norm)
-        return lift(wide, x.type.dtype) if kind == "irfft" else wide
+        return _of_halves(kind, x, sizes, axes, norm)
     if not x.type.dtype.part.is_float:
         x = lift(x, DTYPES["float64"])
     if kind == "rfft" and x.type.dtype.is_complex:
@@ -43,6 +42,19 @@ def _call(kind: str, a: Any, sizes: Sequence[int], axes: Sequence[int], norm: st
         return lift(x, x.type.dtype if kind == "irfft" else x.type.dtype.part.complex)
     places = tuple(normalise_axis(axis, x.ndim) for axis in axes)
     return call_library(f"numpy.fft.{kind}", x, axes=places, sizes=tuple(sizes), norm=norm)[0]
+
+
+def _of_halves(
+    kind: str, x: Proxy, sizes: Sequence[int], axes: Sequence[int], norm: str | None
+) -> Proxy:
+    """Emits a transform in float32, times factors that NumPy rounds to float16."""
+    plain = "forward" if kind in ("ifft", "irfft") else "backward"
+    made: Any = _call(kind, lift(x, DTYPES["float32"]), sizes, axes, plain)
+    for size in sizes if (norm or "backward") != plain else ():
+        whole = np.sqrt(size, dtype=np.float16) if norm == "ortho" else size
+        made = made * np.float32(np.reciprocal(whole, dtype=np.float16))
+    halved = kind == "irfft" and len(axes) == 1  # several axes begin with a complex transform
+    return lift(made, x.type.dtype) if halved else made
 
 
 def _size(a: Any, n: Any, axis: int) -> int:

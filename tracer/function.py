@@ -38,7 +38,7 @@ from .tree_code import writer
 if TYPE_CHECKING:
     from .endings import Ending
 
-__all__ = ["Fixed", "Integer", "Traced", "ValuesNeeded", "located", "trace"]
+__all__ = ["Fixed", "Element", "Traced", "ValuesNeeded", "located", "trace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,20 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
-    """A leaf of a result that is a symbolic size: the next array, as a Python int."""
+class Element:
+    """A leaf of a result that is a number: the element of the next array, as a Python number or
+    as one of NumPy's."""
+
+    python: bool
+
+    @property
+    def text(self) -> str:
+        """What makes the number, behind an array's name."""
+        return ".item()" if self.python else "[()]"
+
+    def of(self, array: np.ndarray[Any, Any]) -> Any:
+        """Returns the number."""
+        return array.item() if self.python else array[()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,7 @@ class Traced:
     ``module.main`` takes the arrays among the leaves of the arguments, in order. Its result is the
     one array that the function returns, or a tuple of all of them, and after them of those that are
     written back into arguments (``written``). ``outputs`` are the leaves of the result; None stands
-    for the next array, ``Integer`` for its element. ``dense`` are the operands that have to be in C
+    for the next array, ``Element`` for its element. ``dense`` are the operands that have to be in C
     order (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is
     what has to be true of Python ints among the arguments. ``trims`` are the results whose sizes
     data decides. ``watch`` are the variables from outside that it has read.
@@ -122,7 +134,7 @@ class Traced:
     request: Request
     parameters: tuple[int, ...]
     structure: Structure
-    outputs: tuple[Fixed | Integer | _Argument | None, ...]
+    outputs: tuple[Fixed | Element | _Argument | None, ...]
     written: tuple[Written, ...] = ()
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
@@ -203,7 +215,7 @@ class Traced:
                 leaves_of_result.append(kind.value)
             else:
                 array = next(rest)
-                leaves_of_result.append(array if kind is None else array.item())
+                leaves_of_result.append(array if kind is None else kind.of(array))
         return unflatten(self.structure, leaves_of_result)
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
@@ -211,8 +223,8 @@ class Traced:
         if self.trims:
             return self.result
         constants = [(k.value,) if isinstance(k, Fixed) else None for k in self.outputs]
-        integers = {n for n, k in enumerate(self.outputs) if isinstance(k, Integer)}
-        return writer(self.structure, constants, integers)
+        numbers = {n: k.text for n, k in enumerate(self.outputs) if isinstance(k, Element)}
+        return writer(self.structure, constants, numbers)
 
 
 _ONE = flatten(0)[1]
@@ -488,9 +500,9 @@ def _call(
 
 def _results(
     run: Trace, outcome: Any, where: Span | None
-) -> tuple[Structure, tuple[Fixed | Integer | _Argument | None, ...], list[Atom]]:
+) -> tuple[Structure, tuple[Fixed | Element | _Argument | None, ...], list[Atom]]:
     leaves, structure = flatten(outcome)
-    outputs: list[Fixed | Integer | _Argument | None] = []
+    outputs: list[Fixed | Element | _Argument | None] = []
     atoms: list[Atom] = []
     for leaf, path in zip(leaves, paths(structure, "result")):
         if isinstance(leaf, Proxy) and leaf.alias is None and _is_written(run, leaf):
@@ -498,10 +510,10 @@ def _results(
             outputs.append(_Argument(leaf.storage.operand))
         elif type(leaf) is Size:
             atoms.append(lift(leaf.expr).atom)
-            outputs.append(None if leaf.strong else Integer())
+            outputs.append(None if leaf.strong else Element(python=True))
         elif isinstance(leaf, Proxy | np.ndarray | np.generic):
             atoms.append(run.visible(lift(leaf).atom))
-            outputs.append(None)
+            outputs.append(_number(leaf))
         elif isinstance(leaf, bool | int | float | complex | str | bytes | np.dtype):
             outputs.append(Fixed(leaf))
         else:
@@ -512,6 +524,15 @@ def _results(
                 hint="arrays in tuples, lists, dicts, dataclasses or namedtuples",
             )
     return structure, tuple(outputs), atoms
+
+
+def _number(leaf: Any) -> Element | None:
+    """Returns how a leaf is a number, where it is one. An operand without axes is what the caller
+    has, which may be an array; it is returned as one."""
+    if isinstance(leaf, Proxy) and leaf.weak is not None:
+        return Element(python=True)
+    of_numpy = type(leaf) is Proxy and leaf.is_scalar and leaf.storage.operand is None
+    return Element(python=False) if of_numpy or isinstance(leaf, np.generic) else None
 
 
 def _is_written(run: Trace, array: Proxy) -> bool:

@@ -38,6 +38,9 @@ def _wide(*values: Any) -> tuple[DType, list[Any]]:
     """Returns the dtype of results, and the operands in the one LAPACK computes in."""
     parts = common_strong(*values)
     dtype = parts[0].type.dtype
+    if dtype.name == "float16":
+        hint = "x.astype(np.float32)"
+        raise LoopwrightTypeError("array type float16 is unsupported in linalg", hint=hint)
     if not dtype.part.is_float:
         dtype = DTYPES["float64"]
     wide = DTYPES["complex128" if dtype.is_complex else "float64"]
@@ -302,7 +305,7 @@ def _cond(x: Any, p: Any = None) -> Any:
         first, last = values[..., 0], values[..., -1]
         result = last / first if p == -2 else first / last
     strange = np.isnan(result) & ~np.any(np.isnan(a), axis=(-2, -1))
-    return lift(np.where(strange, np.inf, result), dtype.part)
+    return lift(emit("where", strange, np.inf, result), dtype.part)
 
 
 @implements(np.linalg.lstsq)

@@ -13,9 +13,17 @@ from ..ir.dims import Dim, product
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .creation import eye
 from .dispatch import METHODS, UFUNCS, implements, method, views
-from .emitting import common_strong, dtype_argument, emit, lift, promoted, read_only_view, to_float
+from .emitting import (
+    common_strong,
+    dtype_argument,
+    emit,
+    lift,
+    one_array,
+    promoted,
+    read_only_view,
+)
 from .proxy import Proxy
-from .reductions import axes_of, normalise_axis
+from .reductions import axes_of, float_operand, normalise_axis
 from .shaping import moveaxis, reshape, transpose
 
 
@@ -103,6 +111,10 @@ def _ufunc_outer(ufunc: np.ufunc, a: Any, b: Any, **options: Any) -> Any:
 
 
 @implements(np.tensordot, np.linalg.tensordot)
+def _tensordot_function(a: Any, b: Any, axes: Any = 2) -> Proxy:
+    return one_array(_tensordot(a, b, axes))
+
+
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Proxy:
     x, y = common_strong(a, b)
     left, right = _contracted(axes, x.ndim, y.ndim)
@@ -254,7 +266,7 @@ def _diag(v: Any, k: int = 0) -> Proxy:
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Proxy:
     """Vector norms of every order; of matrices the Frobenius, 1 and infinity norms (``linalg`` has
     all)."""
-    a = to_float(x)
+    a = float_operand(x, None)
     if axis is None and (ord is None or a.ndim == 1):
         flat = reshape(a, (a.size,)) if ord is None else a
         result = _vector_norm(flat, 2 if ord is None else ord, (0,), False)
@@ -273,7 +285,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> P
 def _linalg_vector_norm(
     x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
 ) -> Proxy:
-    a = to_float(x)
+    a = float_operand(x, None)
     axes = axes_of(axis, a.ndim)
     if axes is None:
         axes = tuple(range(a.ndim))

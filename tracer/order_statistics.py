@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.dims import Dim, product
 from ..ir.dtype import FLOAT64
-from ..ir.errors import LoopwrightValueError, UnsupportedError
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.graph.requirements import require
 from .creation import zeros
 from .dispatch import UNSET, implements
@@ -67,7 +67,7 @@ def _ordered(x: Any, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple
     if not require(1, "<=", size, message) and not may_be_empty:
         raise LoopwrightValueError(message)
     if size == 0:
-        dtype = x.dtype if x.type.dtype.is_float else np.float64
+        dtype = x.dtype if x.type.dtype.is_inexact else np.float64
         return lift(np.full((*kept, 1), np.nan, dtype)), kept
     rows: Any = np.reshape(np.transpose(x, (*others, *axes)), (*kept, size))
     return np.sort(rows, axis=-1), kept
@@ -85,7 +85,7 @@ def _at(ordered: Any, places: Any, kept: tuple[Any, ...]) -> Any:
 
 def _count(ordered: Any, ignores_nan: bool) -> Any:
     """The number of elements of each row that count."""
-    if not ignores_nan or ordered.dtype.kind != "f":
+    if not ignores_nan or ordered.dtype.kind not in "fc":
         count = ordered.type.shape[-1]
         if not isinstance(count, Dim):
             return count
@@ -97,8 +97,9 @@ def _finished(
     result: Any, x: Any, ordered: Any, axis: Axis, keepdims: Any, ignores_nan: bool
 ) -> Any:
     """The result with nan where a row has one, and with the axes that are to be kept."""
-    if ordered.dtype.kind == "f" and not ignores_nan:
-        result = np.where(np.isnan(ordered[..., -1]), lift(np.nan, result.type.dtype), result)
+    if ordered.dtype.kind in "fc" and not ignores_nan:
+        nan = lift(np.nan, result.type.dtype)
+        result = emit("where", np.isnan(ordered[..., -1]), nan, result)
     if keepdims is UNSET or not keepdims:
         return result
     axes = axes_of(axis, x.ndim)
@@ -161,8 +162,9 @@ def _shares(x: Proxy, q: Any, percent: bool, method: str) -> tuple[Any, Any]:
     like = np.zeros(1, q.dtype) if isinstance(q, Proxy) else q
     try:
         dtype = numpys(np.ones(1, x.dtype), like, method=method).dtype
-    except ValueError as error:
-        raise LoopwrightValueError(str(error)) from None
+    except (TypeError, ValueError) as error:
+        family = LoopwrightTypeError if isinstance(error, TypeError) else LoopwrightValueError
+        raise family(str(error)) from None
     share = q.astype(np.float64) if isinstance(q, Proxy) else np.asarray(q, np.float64)
     return share / 100 if percent else share, dtype
 
@@ -190,7 +192,7 @@ def _median(ignores_nan: bool) -> Callable[..., Any]:
         keepdims: Any = UNSET,
     ) -> Any:
         x = lift(a)
-        dtype = x.dtype if x.type.dtype.is_float else np.dtype(np.float64)
+        dtype = x.dtype if x.type.dtype.is_inexact else np.dtype(np.float64)
         ordered, kept = _ordered(x, axis, may_be_empty=True)
         count = _count(ordered, ignores_nan)
         if isinstance(count, Proxy):

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import as_int
-from ..ir.dtype import FLOAT64
+from ..ir.dtype import FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.graph.nodes import Constant
+from .creation import number
 from .dispatch import FUNCTIONS, implementation_of, implements
 from .elementwise import full_like
-from .emitting import common_strong, emit, lift
+from .emitting import common, common_strong, emit, lift
 from .proxy import Proxy
 from .shaping import reshape
 
@@ -63,7 +65,19 @@ def _of_one_length(a1: Any, a2: Any) -> list[Proxy]:
 
 @implements(np.polymul)
 def _polymul(a1: Any, a2: Any) -> Any:
-    return np.convolve(_coefficients(a1), _coefficients(a2))
+    """The product of both without the zeros that they begin with, of which there is no power."""
+    first, second = _coefficients(a1), _coefficients(a2)
+    made: Any = np.convolve(first, second)
+    begin: Any = sum(map(_leading_zeros, (first, second)))
+    return made if isinstance(begin, int) and not begin else made[begin:]
+
+
+def _leading_zeros(x: Proxy) -> Any:
+    """The number of zeros in front, but one of zeros alone; an int where it is known."""
+    if isinstance(x.atom, Constant):
+        return int(np.argmax(np.append(x.atom.value[:-1] != 0, True)))
+    some: Any = x != 0
+    return np.where(np.any(some), np.argmax(some), number(x.size - 1, INT64))
 
 
 @implements(np.polyder)
@@ -94,7 +108,12 @@ def _polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 @implements(np.poly)
 def _poly(seq_of_zeros: Any) -> Any:
     zeros = _coefficients(seq_of_zeros)
-    zeros = zeros if zeros.type.dtype.is_float else lift(zeros, FLOAT64)
+    if zeros.type.dtype.is_complex:
+        raise UnsupportedError(
+            "np.poly of complex zeros is real if they are conjugate to each other",
+            hint="np.convolve of the factors",
+        )
+    zeros = zeros if zeros.itemsize > 2 and zeros.type.dtype.is_float else lift(zeros, FLOAT64)
     made: Any = full_like(zeros[:1], 1, zeros.type.dtype)
     for n in range(as_int(zeros.size)):
         longer = FUNCTIONS[np.concatenate]
@@ -109,15 +128,15 @@ def _polyfit(
     """Least squares of scaled powers, by their pseudo-inverse."""
     if full or cov:
         raise UnsupportedError("np.polyfit: full= and cov= are not supported")
-    at, values = lift(x, FLOAT64), lift(y, FLOAT64)
+    at, values = (common(lift(v), lift(0.0, FLOAT64))[0] for v in (x, y))
     if at.ndim != 1 or values.ndim not in (1, 2) or at.shape[0] != values.shape[0]:
         raise LoopwrightTypeError(f"np.polyfit of {at.type.short} and {values.type.short}")
     powers: Any = FUNCTIONS[np.vander](at, int(deg) + 1)
     if w is not None:
-        weight: Any = lift(w, FLOAT64)
+        weight: Any = common(lift(w), lift(0.0, FLOAT64))[0]
         powers = powers * weight[:, None]
         values = values * (weight if values.ndim == 1 else weight[:, None])
-    scale = np.sqrt(np.sum(powers * powers, 0))
+    scale: Any = np.sqrt(np.sum(powers * powers, 0))
     inverse = implementation_of(np.linalg.pinv)
     assert inverse is not None
     cutoff = as_int(at.shape[0]) * np.finfo(np.float64).eps if rcond is None else rcond

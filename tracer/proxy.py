@@ -231,7 +231,7 @@ class Proxy(_Operators):
         self._need_traced((out,), f"np.{function.__name__}", args)
         result = _run_into(function.__name__, implementation, args, kwargs, out)
         number = isinstance(result, Proxy) and result.weak is not None
-        if number and function not in (np.real, np.imag):  # these give the attributes of numbers
+        if number and function not in _OF_PYTHON:
             return Proxy(result.atom, result.owner)  # NumPy has made an array of the number
         return result
 
@@ -374,6 +374,10 @@ class Proxy(_Operators):
         """Returns the name of the argument this is, if it is one."""
         name, origin = self.owner.origins.get(self.atom, ("", ""))
         return name if origin.startswith("argument ") else None
+
+
+_OF_PYTHON = (np.real, np.imag, np.allclose, np.array_equal, np.array_equiv)
+"""Functions that may give Python's numbers and bools."""
 
 
 def is_array(value: object) -> bool:

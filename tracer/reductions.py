@@ -91,6 +91,10 @@ def _accumulation(name: str, join: str, identity: int) -> Callable[..., Proxy]:
         dtype_of_x = x.type.dtype
         wide = dtype_of_x.accumulator if dtype is None else dtype_argument(dtype)
         x = _masked(lift(x, wide), where, identity)
+        if wide.is_bool:  # a sum of bools is true where one of them is
+            truth = METHODS[("any", "all")[identity]](x, axis, None, keepdims)
+            both = ("logical_or", "logical_and")[identity]
+            return truth if initial is UNSET else emit(both, truth, lift(initial, BOOL))
         total = _reduce(name, x, axis, keepdims, initial, join)
         return lift(total, dtype_of_x) if dtype is None and dtype_of_x.is_inexact else total
 

@@ -12,7 +12,7 @@ from ..ir.dims_parser import parse_dim
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.graph.requirements import require
 from .dispatch import implements, in_c_order, method, views
-from .emitting import copied, emit, lift, read_only_view
+from .emitting import copied, emit, lift, one_array, read_only_view
 from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 from .storage import dense
@@ -247,6 +247,7 @@ def broadcast_to(x: Proxy, shape: tuple[IntExpr, ...]) -> Proxy:
 @views
 def _broadcast_to_function(array: Any, shape: Any, subok: bool = False) -> Proxy:
     x, wide = lift(array), shape_argument(shape)
+    x = one_array(Proxy(x.atom, x.owner)) if x.is_scalar else x
     return read_only_view(x, lambda: broadcast_to(x, wide))
 
 

@@ -15,7 +15,7 @@ from ..ir.graph.requirements import greater, require
 from .creation import number
 from .dispatch import FUNCTIONS, UNSET, implements
 from .elementwise import where
-from .emitting import common, dtype_argument, emit, lift
+from .emitting import common, dtype_argument, emit, lift, one_array
 from .proxy import Proxy
 from .reductions import Axis, float_operand
 from .shaping import atleast_2d
@@ -53,8 +53,11 @@ def _cov(
     if fweights is None and aweights is None:
         product = _products(x, None, np.mean(x, 1, keepdims=True))
         if isinstance(count, Dim):
-            return np.squeeze(product / number(greater(count - ddof, 0), x.type.dtype))
-        return np.squeeze(product / max(count - ddof, 0) if count > ddof else product * math.nan)
+            return one_array(
+                lift(np.squeeze(product / number(greater(count - ddof, 0), x.type.dtype)))
+            )
+        c = product / max(count - ddof, 0) if count > ddof else product * math.nan
+        return one_array(lift(np.squeeze(c)))
     weights = [lift(w, FLOAT64) for w in (fweights, aweights) if w is not None]
     weight = weights[0] if len(weights) == 1 else weights[0] * weights[1]
     total = np.sum(weight)
@@ -63,12 +66,12 @@ def _cov(
         factor = total - ddof
     else:
         factor = total - ddof * np.sum(weight * weights[-1]) / total
-    return np.squeeze(product / np.maximum(factor, 0.0))
+    return one_array(lift(np.squeeze(product / np.maximum(factor, 0.0))))
 
 
 def _products(x: Proxy, weight: Proxy | None, mean: Any) -> Any:
     centred = x - mean
-    return np.matmul(centred, (centred if weight is None else centred * weight).T)
+    return np.matmul(centred, np.conj((centred if weight is None else centred * weight).T))
 
 
 @implements(np.corrcoef)
@@ -76,8 +79,11 @@ def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) 
     c = _cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return c / c
-    deviation = np.sqrt(np.diagonal(c))
-    return np.clip(c / deviation[:, None] / deviation[None, :], -1, 1)
+    deviation = np.sqrt(np.diagonal(c).real)
+    r: Any = c / deviation[:, None] / deviation[None, :]
+    if r.type.dtype.is_complex:
+        return emit("complex", np.clip(r.real, -1, 1), np.clip(r.imag, -1, 1))
+    return np.clip(r, -1, 1)
 
 
 @implements(np.nanprod)
@@ -100,7 +106,7 @@ def _filled(a: Any, value: float) -> Proxy:
 
 
 def _nan_spread(root: bool) -> Callable[..., Any]:
-    def spread(
+    def reduce(
         a: Any,
         axis: Axis = None,
         dtype: Any = None,
@@ -114,19 +120,24 @@ def _nan_spread(root: bool) -> Callable[..., Any]:
     ) -> Any:
         if where is not UNSET and where is not True:
             raise UnsupportedError("where= is not supported here", hint="np.where(mask, x, np.nan)")
-        x = float_operand(a, dtype)
+        x = lift(a)
         ddof = ddof if correction is UNSET else correction
+        if not x.type.dtype.is_inexact:
+            spread = np.std if root else np.var
+            return spread(x, axis, dtype, ddof=ddof, keepdims=keepdims, mean=mean)
+        x = float_operand(x, dtype)
         valid = np.logical_not(np.isnan(x))
         if mean is UNSET:
             mean = FUNCTIONS[np.nanmean](x, axis, keepdims=True)
-        apart = _filled(x - mean, 0)
+        apart: Any = _choice(valid, x - mean, 0)
+        square: Any = (apart * np.conj(apart)).real if x.type.dtype.is_complex else apart * apart
         count = np.sum(valid, axis, keepdims=keepdims)
-        total = np.sum(apart * apart, axis, keepdims=keepdims)
+        total = np.sum(square, axis, keepdims=keepdims)
         free = lift(count - ddof, total.type.dtype)
         variance = _choice(free > 0, total / free, math.nan)
         return np.sqrt(variance) if root else variance
 
-    return spread
+    return reduce
 
 
 def _choice(condition: Any, x: Any, y: Any) -> Any:

@@ -6,7 +6,8 @@ than one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -146,18 +147,18 @@ def _require_same(code: _Code, name: str, value: Any) -> None:
 def writer(
     structure: Structure,
     constants: Sequence[tuple[Any] | None],
-    integers: Collection[int] = (),
+    numbers: Mapping[int, str] = MappingProxyType({}),
 ) -> Callable[..., Any]:
     """Returns a function of arrays that puts them into ``structure``.
 
     A leaf with an entry in ``constants`` is not one of the arrays but always that value; those in
-    ``integers`` become Python's.
+    ``numbers`` become numbers, by the text there.
     """
     code = _Code()
     leaves = [code.variable() if k is None else code.value(k[0]) for k in constants]
     arrays = [leaf for leaf, k in zip(leaves, constants, strict=True) if k is None]
     code.lines.append(f"[{', '.join(arrays)}] = arrays")
-    leaves = [f"{leaf}.item()" if n in integers else leaf for n, leaf in enumerate(leaves)]
+    leaves = [f"{leaf}{numbers.get(n, '')}" for n, leaf in enumerate(leaves)]
     result = _write(code, structure, iter(leaves))
     return code.function(
         "def made(arrays):", [*("    " + x for x in code.lines), f"    return {result}"]

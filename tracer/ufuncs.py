@@ -23,8 +23,8 @@ from .emitting import (
 )
 from .proxy import Proxy, WeakType, is_number, run
 
-_ROUNDING = (np.floor, np.ceil, np.trunc)
-"""Ufuncs that return integers as they are."""
+_KEEPING = {np.floor: "biu", np.ceil: "biu", np.trunc: "biu", np.absolute: "b"}
+"""Ufuncs that return numbers of some kinds as they are."""
 
 
 def _refuse(where: Any, options: dict[str, Any]) -> None:
@@ -129,10 +129,10 @@ def _logic(ufunc: Any, name: str) -> Callable[..., Proxy]:
     return with_options(call)
 
 
-def _rounding(ufunc: Any, name: str) -> Callable[..., Proxy]:
+def _keeping(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(x: Any) -> Proxy:
         (operand,), _ = promoted(ufunc, x)
-        return emit(name, operand) if operand.type.dtype.is_float else operand
+        return operand if operand.dtype.kind in _KEEPING[ufunc] else emit(name, operand)
 
     call.__name__ = ufunc.__name__
     return with_options(call)
@@ -151,8 +151,8 @@ def _float_test(ufunc: Any, name: str) -> Callable[..., Proxy]:
 
 def _implementation(row: ScalarOp) -> Callable[..., Proxy]:
     """Returns the implementation of the ufunc that defines a row of the scalar table."""
-    if row.numpy in _ROUNDING:
-        make = _rounding
+    if row.numpy in _KEEPING:
+        make = _keeping
     elif row.kinds == "b":
         make = _logic
     elif row.to_bool:
@@ -217,13 +217,9 @@ def _power(x: Any, y: Any) -> Proxy:
 @implements(np.signbit)
 @with_options
 def _signbit(x: Any) -> Proxy:
-    operand = lift(x)
+    (operand,), _ = promoted(np.signbit, x)
     dtype = operand.type.dtype
-    if dtype.is_float:
-        operand = emit("copysign", lift(1, dtype), operand)
-    elif dtype.is_bool:
-        return full_like(operand, False, BOOL)
-    return emit("less", operand, lift(0, dtype))
+    return emit("less", emit("copysign", lift(1, dtype), operand), lift(0, dtype))
 
 
 _WEAK_KINDS: dict[str, WeakType] = {"b": bool, "f": float, "c": complex}

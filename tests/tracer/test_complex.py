@@ -25,7 +25,8 @@ def check(function: Function, *args: Any) -> None:
     several = isinstance(expected, tuple)
     pairs = zip(results, expected, strict=True) if several else [(results, expected)]
     for actual, wanted in pairs:
-        wanted = np.asarray(wanted)
+        assert type(actual) is type(wanted)
+        actual, wanted = np.asarray(actual), np.asarray(wanted)
         assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape)
         rtol = 2e-5 if wanted.dtype in (np.complex64, np.float32) else 1e-12
         scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)

@@ -13,7 +13,8 @@ from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.parser import parse_module
 from loopwright.ir.graph.verify import verify
-from numpy_uses import assert_same, interpreted
+
+from tools.numpy_table.uses import assert_same, interpreted
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((8, 5)).astype(np.float32)

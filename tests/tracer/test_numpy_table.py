@@ -8,12 +8,14 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.ir.errors import LoopwrightError
-from numpy_uses import assert_same, drawn, interpreted
 
+from tools.numpy_table.limits import differences, of_ufuncs, of_uses, seeded
 from tools.numpy_table.page import PAGE, is_there, page, rows, without_row
+from tools.numpy_table.uses import assert_same, drawn, interpreted
 
 CASES = 4
 TOGETHER = 24
+PARTS = 12
 ROWS = [(name, row.uses_of(name)) for row in rows() for name in row.names if is_there(name)]
 
 
@@ -69,6 +71,16 @@ def test_rows_compiled(first: int) -> None:
     results = lw.compile(together)([arrays for _, arrays, _ in chosen])
     for got, (_, _, want) in zip(results, chosen, strict=True):
         assert_same(got, want)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [of_ufuncs, of_uses])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_types_and_values_at_the_limits(kind: Any, part: int) -> None:
+    """A sample of ``python -m tools.numpy_table.limits``, always the same."""
+    cases = list(kind(seeded(0, kind.__name__)))[part::PARTS]
+    with np.errstate(all="ignore"):
+        assert differences(cases) == []
 
 
 @pytest.mark.skipif(np.__version__ < "2.4", reason="it lists what that version has")

@@ -26,9 +26,9 @@ from loopwright.ir.loop.verify import verify_prim
 from loopwright.ir.pass_context import PassContext
 from loopwright.pipeline import kernels_of, lower_module
 from loopwright.tracer.specs import Spec
-from numpy_uses import OTHERS, Use, _letter, _values, assert_same, parsed
 
 from tools.numpy_table.page import is_there, rows
+from tools.numpy_table.uses import OTHERS, Use, _values, assert_same, letter_of, parsed
 
 N = size("n", 0, 4096)
 SIZES = (0, 1, 5, 17)
@@ -137,7 +137,7 @@ def arrays_of(use: Use, n: int) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name in use.arrays:
         rng = np.random.default_rng(zlib.crc32((use.text + name).encode()))
-        letter = "" if name in OTHERS else _letter(name)
+        letter = "" if name in OTHERS else letter_of(name)
         if letter:
             made = _values(letter, shape, rng)
         elif name == "sv":

@@ -18,7 +18,7 @@ _BY_PARTS = (
     *("add", "subtract", "negative", "round", "sum", "mean", "cumsum", "where"),
     *("concatenate", "stack", "split", "reshape", "transpose", "broadcast_to", "expand_dims"),
     *("squeeze", "diagonal", "strided_slice", "strided_set", "reverse", "take", "tril", "triu"),
-    *("dynamic_slice", "nn.gather_nd", "nn.pad"),
+    *("dynamic_slice", "nn.gather_nd"),
 )
 _ADDING = ("index_update", "nn.scatter_elements", "scatter_rows")
 """Operators that write elements, or add to them."""
@@ -109,6 +109,12 @@ def _full(b: Builder, *, shape: Any, fill_value: Any, dtype: str) -> Pair:
     part = DTYPES[dtype].part.name
     made = (call(b, "full", shape=shape, fill_value=v, dtype=part) for v in parts)
     return Pair(*(Value(b, atom) for atom in made))
+
+
+@on_pairs("nn.pad")
+def _pad(x: Pair, *, pad_value: complex, **attrs: Any) -> Pair:
+    values = (complex(pad_value).real, complex(pad_value).imag)
+    return Pair(*(F.nn.pad(part, pad_value=v, **attrs) for part, v in zip(x, values, strict=True)))
 
 
 @on_pairs("iota")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,29 @@ def _expm1(z: Pair) -> Pair:
     return Pair(re, F.exp(z.re) * F.sin(z.im))
 
 
+def _square(x: Value) -> tuple[Value, ...]:
+    """Returns the square of ``x`` as terms in float64, of which the last one may be rounded."""
+    wide = F.cast(x, dtype="float64")
+    if x.dtype.bytes < 8:
+        return (wide * wide,)
+    high = F.cast(F.cast(x, dtype="float32"), dtype="float64")
+    low = wide - high
+    return high * high, high * low * 2.0, low * low
+
+
+def _sum(like: Value, *terms: Value | float) -> Value:
+    """Returns the sum of ``terms`` rounded once, to the dtype of ``like``: what each addition loses
+    is added at the end (Ogita, Rump and Oishi, "Accurate Sum and Dot Product", 2005)."""
+    total, *others = terms
+    lost: Value | float = 0.0
+    for term in others:
+        new: Any = total + term
+        added = new - total
+        lost = ((total - (new - added)) + (term - added)) + lost
+        total = new
+    return F.cast(total + lost, dtype=like.dtype.name)
+
+
 @on_pairs("log")
 def _log(z: Pair) -> Pair:
     a, b = abs(z.re), abs(z.im)
@@ -72,7 +96,7 @@ def _log(z: Pair) -> Pair:
     flat = F.logical_or(F.equal(great, 0.0), F.equal(great, math.inf))
     ratio = F.where(flat, great.full((), 0.0), small / great)
     far = F.log(great) + F.log1p(ratio * ratio) * 0.5
-    near = F.log1p((great - 1.0) * (great + 1.0) + small * small) * 0.5
+    near = F.log1p(_sum(great, *_square(great), -1.0, *_square(small))) * 0.5
     close = F.logical_and(F.greater(great, 0.5), F.less(great, 2.0))
     re = F.where(close, near, far)
     infinite = F.logical_or(F.isinf(a), F.isinf(b))
@@ -95,7 +119,7 @@ def _log10(z: Pair) -> Pair:
 def _log1p(z: Pair) -> Pair:
     x, y = z
     far = _log(Pair(x + 1.0, y))
-    near = F.log1p(x * (x + 2.0) + y * y) * 0.5
+    near = F.log1p(_sum(x, *_square(x), *_square(y), F.cast(x, dtype="float64") * 2.0)) * 0.5
     close = F.logical_and(F.less(abs(x), 0.5), F.less(abs(y), 0.5))
     return Pair(F.where(close, near, far.re), far.im)
 
@@ -125,10 +149,30 @@ def _sqrt(z: Pair) -> Pair:
     return Pair(F.where(infinite, edge, re), F.copysign(F.where(infinite, edge, im), z.im))
 
 
+def _whole_power(x: Pair, exponent: Value) -> Pair:
+    """Returns integer powers below 2**7 by repeated squaring, as NumPy has them."""
+    left, square = abs(exponent), x
+    made = Pair(x.re.full((), 1.0), x.re.full((), 0.0))
+    for n in range(7):
+        half = F.floor(left * 0.5)
+        odd = F.not_equal(half * 2.0, left)
+        made = Pair(
+            *(F.where(odd, p, q) for p, q in zip(multiply(made, square), made, strict=True))
+        )
+        left, square = half, (multiply(square, square) if n < 6 else square)
+    inverse = divide(Pair(x.re.full((), 1.0), x.re.full((), 0.0)), made)
+    below = F.less(exponent, 0.0)
+    return Pair(*(F.where(below, p, q) for p, q in zip(inverse, made, strict=True)))
+
+
 @on_pairs("power")
 def _power(x: Pair, y: Pair) -> Pair:
-    """exp(y log x), and 1 for an exponent of 0."""
+    """exp(y log x), products for small integers, and 1 for an exponent of 0."""
     general = _exp(multiply(y, _log(x)))
+    whole = F.logical_and(F.equal(y.im, 0.0), F.equal(F.floor(y.re), y.re))
+    whole = F.logical_and(whole, F.less(abs(y.re), 100.0))
+    product = _whole_power(x, F.where(whole, y.re, y.re.full((), 0.0)))
+    general = Pair(*(F.where(whole, p, q) for p, q in zip(product, general, strict=True)))
     zero = F.logical_and(F.equal(x.re, 0.0), F.equal(x.im, 0.0))
     vanishes = F.greater(y.re, 0.0)
     nothing, nan = x.re.full((), 0.0), _constant(x.re, math.nan)
@@ -242,7 +286,7 @@ def _atanh(z: Pair) -> Pair:
     gap = 1.0 - a
     near = F.log1p(a * 4.0 / (gap * gap + b * b)) * 0.25
     # Next to 1 the square of the imaginary part may vanish.
-    pole = F.logical_and(F.equal(gap, 0.0), F.less(abs(b), math.sqrt(float(info.tiny))))
+    pole = F.logical_and(F.equal(gap, 0.0), F.less(abs(b), 4 * math.sqrt(float(info.tiny))))
     near = F.where(pole, (LN_2 - F.log(abs(b))) * 0.5, near)
     near = F.where(_is_unknown(x, y), x, near)
     angle = F.atan2(b * 2.0, gap * (a + 1.0) - b * b) * 0.5

@@ -1,6 +1,6 @@
 """Uses of NumPy functions on arguments that are drawn, by NumPy and traced.
 
-The names of arguments are those of ``tools.numpy_table.rows.ARGUMENTS``.
+The names of arguments are those of ``rows.ARGUMENTS``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import loopwright as lw
 import numpy as np
 from loopwright.ir.graph.evaluate import evaluate
 
-__all__ = ["Use", "assert_same", "drawn", "interpreted"]
+__all__ = ["Use", "arrays_of", "assert_same", "drawn", "interpreted", "letter_of", "settings_of"]
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -74,11 +74,11 @@ def parsed(text: str) -> Use:
     made = {n.id for n in names if isinstance(n.ctx, ast.Store)}
     made |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
     free = [n for n in dict.fromkeys(n.id for n in names) if n not in made]
-    arrays = tuple(n for n in free if n in OTHERS or _letter(n))
+    arrays = tuple(n for n in free if n in OTHERS or letter_of(n))
     return Use(text, arrays, tuple(n for n in free if n in SETTINGS))
 
 
-def _letter(name: str) -> str:
+def letter_of(name: str) -> str:
     match = _NAME.fullmatch(name)
     return match[1] if match and match[1] in DTYPES else ""
 
@@ -87,22 +87,26 @@ def drawn(text: str, case: int) -> tuple[Callable[..., Any], list[Any]]:
     """Returns a use as a function, and arrays for it: the ``case``-th ones."""
     use = parsed(text)
     rng = np.random.default_rng([zlib.crc32(text.encode()), case])
-    arrays = _arrays(use, rng, case)
-    first = next(iter(arrays.values()), np.zeros(3))
+    arrays = arrays_of(use, rng, case)
+    settings = settings_of(next(iter(arrays.values()), np.zeros(3)), rng)
+    return use.function({n: settings[n] for n in use.settings}), list(arrays.values())
+
+
+def settings_of(first: Any, rng: np.random.Generator) -> dict[str, Any]:
+    """Returns drawn settings that fit the ``first`` argument."""
     rank = first.ndim
     axis = int(rng.integers(-rank, rank)) if rank else 0
     several = tuple(int(n) for n in rng.permutation(rank)[: rng.integers(0, rank + 1)])
-    settings = {
+    return {
         "axis": axis,
         "axes": (None, axis, several)[int(rng.integers(3))],
         "keep": bool(rng.integers(2)),
         "k": int(rng.integers(-2, 3)),
         "dt": np.dtype(str(rng.choice(("float32", "float64", "int32", "int64")))),
     }
-    return use.function({n: settings[n] for n in use.settings}), list(arrays.values())
 
 
-def _arrays(use: Use, rng: np.random.Generator, case: int) -> dict[str, Any]:
+def arrays_of(use: Use, rng: np.random.Generator, case: int) -> dict[str, Any]:
     ranks = [
         int(m[2]) for n in use.arrays if n not in OTHERS and (m := _NAME.fullmatch(n)) and m[2]
     ]
@@ -114,7 +118,7 @@ def _arrays(use: Use, rng: np.random.Generator, case: int) -> dict[str, Any]:
     dtype = str(rng.choice(FLOATS))
     made: dict[str, Any] = {}
     for name in use.arrays:
-        letter = "" if name in OTHERS else _letter(name)
+        letter = "" if name in OTHERS else letter_of(name)
         if letter:
             ours = shape if not made or (len(name) > 1) else _broadcasting(shape, rng)
             made[name] = _values(letter, ours, rng)
