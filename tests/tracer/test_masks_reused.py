@@ -10,7 +10,8 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.ir.errors import LoopwrightError
-from numpy_uses import assert_same, interpreted
+
+from tools.numpy_table.uses import assert_same, interpreted
 
 X = np.array([3.0, -1, 4, -1, 5, -9, 2, 6])
 Y = np.arange(8.0)
