@@ -154,7 +154,10 @@ def _interp(
     """``np.interp``: a binary search for the interval, then its line."""
     if lift(fp).type.dtype.is_complex:
         ends = [[None if e is None else part(lift(e)) for e in (left, right)] for part in _PARTS]
-        parts = [_interp(x, xp, part(lift(fp)), *e, period) for part, e in zip(_PARTS, ends)]
+        parts = [
+            _interp(x, xp, part(lift(fp)), low, high, period)
+            for part, (low, high) in zip(_PARTS, ends, strict=True)
+        ]
         return emit("complex", *parts)
     if any(lift(v).type.dtype.is_complex for v in (x, xp)):
         raise LoopwrightTypeError("interp: x and xp are real numbers")
@@ -235,7 +238,8 @@ def _cut_short(long: Proxy, short: Proxy, offsets: int, at_end: bool) -> Proxy:
     """The sums for the ``offsets`` at an end at which only a part of ``short`` meets ``long``."""
     rows, count = np.arange(offsets)[:, None], as_int(short.size)
     columns = np.arange(count)
-    place: Any = rows + columns - (count - 1 - long.size if at_end else offsets)
+    place: Any = rows + columns - (count - 1 if at_end else offsets)
+    place = place + number(long.size, INT64) if at_end else place
     meets = rows + columns < count - 1 if at_end else rows + columns >= offsets
     terms = emit("multiply", emit("take", long, place, axis=0, mode="clip"), short)
     return emit("sum", where(meets, terms, lift(0, terms.type.dtype)), axis=(1,), keepdims=False)

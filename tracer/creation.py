@@ -273,7 +273,7 @@ def _linspace_function(
     steps = np.arange(num, dtype=first.dtype).reshape(-1, *[1] * rank)
     step = (last - first) / gaps if gaps else first * math.nan
     along = steps * (last - first)
-    if gaps:  # a step that is rounded to zero is no step
+    if gaps:  # the step may be rounded to zero, and the whole is not
         along = emit("where", step == 0, along / gaps, steps * step)
     made = first + along
     if endpoint and num > 1:

@@ -57,7 +57,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """What makes the number, behind an array's name."""
+        """Returns the code that reads the number, to be written behind an array's name."""
         return ".item()" if self.python else "[()]"
 
     def of(self, array: np.ndarray[Any, Any]) -> Any:

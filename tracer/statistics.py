@@ -79,7 +79,8 @@ def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) 
     c = _cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return c / c
-    deviation = np.sqrt(np.diagonal(c).real)
+    diagonal: Any = np.diagonal(c)
+    deviation = np.sqrt(diagonal.real)
     r: Any = c / deviation[:, None] / deviation[None, :]
     if r.type.dtype.is_complex:
         return emit("complex", np.clip(r.real, -1, 1), np.clip(r.imag, -1, 1))

@@ -130,9 +130,9 @@ def _drawn(text: str, rng: np.random.Generator, plain: bool) -> Case:
         made[name] = np.sort(drawn) if name == "sv" else drawn
     settings = settings_of(next(iter(made.values()), np.zeros(3)), rng)
     settings["dt"] = DTYPES[rng.integers(len(DTYPES))]
-    known = {n: settings[n] for n in use.settings}
-    said = f"{text} {known}" if known else text
-    return Case(said, use.function(known), tuple(made.values()))
+    fixed = {n: settings[n] for n in use.settings}
+    title = f"{text} {fixed}" if fixed else text
+    return Case(title, use.function(fixed), tuple(made.values()))
 
 
 def _elements(dtype: np.dtype[Any], shape: Any, rng: np.random.Generator, plain: bool) -> Any:
@@ -188,8 +188,8 @@ def _first(left: Any, right: Any, wrong: Any) -> str:
 
 
 def differences(cases: Sequence[Case]) -> list[str]:
-    """Returns, for each case in which compiled code is not NumPy, a line that says so. A function
-    that is refused is no difference, but must be refused with a message of ours."""
+    """Returns, for each case in which compiled code is not NumPy, a line that says so.
+    Functions may be refused, by an error of ours."""
     wants: list[tuple[Case, Any]] = []
     lines: list[str] = []
     for case in cases:
