@@ -9,7 +9,8 @@ __all__ = ["ROWS"]
 ROWS = [
     row("np.polyval", "{f}([1, 2, 3], f)", "{f}(v, w)", "{f}(v, 2)"),
     row("np.polyadd np.polysub", "{f}(v, [1, 2])", "{f}(iv, v)"),
-    row("np.polymul", "{f}(sv, [1, 2])", "{f}(sv, sv)", limits="the size of the result depends on zeros in front"),
+    row("np.polymul", "{f}(sv, [1, 2])", "{f}(sv, sv)",
+        limits="zeros in front are dropped"),
     row("np.polyder", "{f}(v)", "{f}(iv, 2)"),
     row("np.polyint", "{f}(v)", "{f}(iv, 2, [1, 2])", "{f}(v, k=3)"),
     row("np.poly", "{f}(v)", limits="zeros, no matrices"),
