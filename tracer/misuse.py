@@ -163,6 +163,11 @@ def is_received() -> bool:
     return isinstance(node, ast.Subscript)
 
 
+def is_text(caller: types.FrameType) -> bool:
+    """True if the user's code itself makes text of a traced array, and not ``print``."""
+    return caller is user_frame() and not _line().startswith("print(")
+
+
 _NUMPYS_AT = re.compile(r"\s*\w+\.\w+\.at\(")
 
 

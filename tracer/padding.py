@@ -17,6 +17,7 @@ from .emitting import emit, lift, read_only_view
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import broadcast_to, flattened, listed
+from .storage import dense
 
 _OPTIONS = {
     **dict.fromkeys(("maximum", "mean", "median", "minimum"), "stat_length"),
@@ -178,8 +179,9 @@ def as_strided(
 ) -> Proxy:
     """``as_strided`` with known strides in bytes, on the elements of ``x`` itself."""
     array = lift(x)
-    if array.alias is not None and array.strides is None:
-        raise UnsupportedError("as_strided of a view of unknown strides", hint="its .copy()")
+    if array.strides is None or not dense(array.shape, array.strides):
+        raise UnsupportedError("as_strided of an array that is not in C order", hint="its .copy()")
+    array.owner.memory.by_layout = array.owner.memory.changed = True
     sizes = tuple(as_int(s) for s in (array.shape if shape is None else listed(shape)))
     item = array.itemsize
     if strides is None or any(not isinstance(s, int | np.integer) or s % item for s in strides):

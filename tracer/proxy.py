@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from weakref import ref
 
@@ -93,8 +95,17 @@ class Proxy(_Operators):
 
     @property
     def strides(self) -> Strides:
-        """The strides NumPy's array would have, counted in elements; None if not known."""
-        return self.storage.strides if self.alias is None else self.alias.strides
+        """The strides NumPy's array would have: the user's code gets bytes, and what it makes of
+        them holds for this layout of the arguments. Our own functions get elements, and None if
+        they are not known."""
+        strides = self.storage.strides if self.alias is None else self.alias.strides
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("loopwright."):
+            return strides
+        if strides is None:
+            hint = "its .copy(), which is in C order"
+            _fail(UnsupportedError("strides that are not known while tracing", hint=hint), self)
+        self.owner.memory.by_layout = self.owner.memory.changed = True
+        return tuple(s * self.itemsize for s in strides)
 
     # What is known without values.
 
@@ -170,6 +181,16 @@ class Proxy(_Operators):
         return length
 
     def __repr__(self) -> str:
+        return self._described(sys._getframe(1))
+
+    def __str__(self) -> str:
+        return self._described(sys._getframe(1))
+
+    def _described(self, caller: FrameType) -> str:
+        """What is known of the array, to be printed. In any other text of the user's it would stand
+        for the values."""
+        if active() is self.owner and misuse.is_text(caller):
+            _fail(misuse.number_needed("format", self._name()), self)
         name, origin = self.owner.origins.get(self.atom, ("", ""))
         what = f" {name}" if name else ""
         return f"<traced{what}: {self.type.short}{', ' + origin if origin else ''}>"
@@ -177,7 +198,7 @@ class Proxy(_Operators):
     def __format__(self, spec: str) -> str:
         if spec and spec[-1] not in "s<>^=0123456789":
             _fail(misuse.number_needed("format", self._name()), self)
-        return format(repr(self), spec)
+        return format(self._described(sys._getframe(1)), spec)
 
     # What makes copies.
 

@@ -38,3 +38,33 @@ def test_a_proxy_has_no_name_of_its_own_where_numpy_has_one() -> None:
 def test_the_trace_of_a_matrix(offset: int) -> None:
     f = lw.compile(lambda x: x.trace(offset))
     np.testing.assert_allclose(f(ARRAY), ARRAY.trace(offset))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: f"{x[0]}", lambda x: str(x), lambda x: "%s" % x, lambda x: repr([x]) + "!"],
+)
+def test_text_of_a_traced_array_is_refused(function: Any) -> None:
+    with pytest.raises(lw.LoopwrightTypeError, match="format"):
+        lw.compile(lambda x: (x, len(function(x))))(np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.ones((3, 4)), np.ones((4, 3), np.float32).T, np.ones((6, 8))[::2, ::2], np.ones(5)[::-1]],
+)
+def test_strides_are_bytes_of_the_array_as_placed(array: Any) -> None:
+    assert lw.compile(lambda x: x + x.strides[-1])(array)[0].tolist() == (
+        (array + array.strides[-1])[0].tolist()
+    )
+
+
+def test_windows_by_strides() -> None:
+    def windows(x: Any) -> Any:
+        return np.lib.stride_tricks.as_strided(x, (x.size - 2, 3), (x.strides[0],) * 2) * 2
+
+    x = np.arange(8.0)
+    assert lw.compile(windows)(x).tolist() == windows(x).tolist()
+    matrix = np.arange(6.0).reshape(2, 3)
+    with pytest.raises(lw.LoopwrightError, match="C order"):
+        lw.compile(lambda x: np.lib.stride_tricks.as_strided(x.T, (3, 2), (8, 8)) * 2)(matrix)
