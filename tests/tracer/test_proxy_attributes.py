@@ -42,7 +42,7 @@ def test_the_trace_of_a_matrix(offset: int) -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: f"{x[0]}", lambda x: str(x), lambda x: "%s" % x, lambda x: repr([x]) + "!"],
+    [lambda x: f"{x[0]}", lambda x: str(x), "{}".format, lambda x: repr([x]) + "!"],
 )
 def test_text_of_a_traced_array_is_refused(function: Any) -> None:
     with pytest.raises(lw.LoopwrightTypeError, match="format"):
