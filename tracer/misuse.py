@@ -466,3 +466,10 @@ def misspelt(name: str, word: str) -> bool:
     here, there = name[start:], word[start:]
     swapped = here[1:2] + here[:1] + here[2:]
     return there in (swapped, here[1:]) or here == there[1:] or here[1:] == there[1:]
+
+
+def public_name(function: Any) -> str:
+    """Returns the name of a function of NumPy's behind ``np.``."""
+    module = getattr(function, "__module__", "") or ""
+    inner = module.removeprefix("numpy.") if module.startswith("numpy.") else ""
+    return f"{inner}.{function.__name__}" if inner in ("linalg", "fft") else function.__name__

@@ -183,9 +183,6 @@ class Proxy(_Operators):
     def __repr__(self) -> str:
         return self._described(sys._getframe(1))
 
-    def __str__(self) -> str:
-        return self._described(sys._getframe(1))
-
     def _described(self, caller: FrameType) -> str:
         """What is known of the array, to be printed. In any other text of the user's it would stand
         for the values."""
@@ -247,7 +244,7 @@ class Proxy(_Operators):
     ) -> Any:
         implementation = implementation_of(function)
         if implementation is None:
-            _fail(misuse.unknown_function(_public_name(function)), *args)
+            _fail(misuse.unknown_function(misuse.public_name(function)), *args)
         args, out = _out_of(implementation, args, kwargs)
         self._need_traced((out,), f"np.{function.__name__}", args)
         result = _run_into(function.__name__, implementation, args, kwargs, out)
@@ -414,12 +411,6 @@ def is_number(value: object) -> bool:
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
-
-
-def _public_name(function: Callable[..., Any]) -> str:
-    module = getattr(function, "__module__", "") or ""
-    inner = module.removeprefix("numpy.") if module.startswith("numpy.") else ""
-    return f"{inner}.{function.__name__}" if inner in ("linalg", "fft") else function.__name__
 
 
 def _ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> Callable[..., Any]:
