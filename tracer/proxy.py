@@ -184,8 +184,7 @@ class Proxy(_Operators):
         return self._described(sys._getframe(1))
 
     def _described(self, caller: FrameType) -> str:
-        """Returns what the type and the name say, to be printed. In any other text of the user's it would stand
-        for the values."""
+        """Returns type and name, to be printed. In another text they would stand for the values."""
         if active() is self.owner and misuse.is_text(caller):
             _fail(misuse.number_needed("format", self._name()), self)
         name, origin = self.owner.origins.get(self.atom, ("", ""))
