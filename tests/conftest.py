@@ -39,7 +39,16 @@ for name in ("LOOPWRIGHT_LOG", "LOOPWRIGHT_DEBUG", "LOOPWRIGHT_DUMP", "LOOPWRIGH
     os.environ.pop(name, None)
 
 
-EXTRAS = ("torch", "onnx", "distributed", "sklearn", "threadpoolctl", "scipy", "mpmath")
+EXTRAS = (
+    "torch",
+    "expecttest",
+    "onnx",
+    "distributed",
+    "sklearn",
+    "threadpoolctl",
+    "scipy",
+    "mpmath",
+)
 """Packages that only some tests need. Without one the others run, and the end says what did not."""
 
 
