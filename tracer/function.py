@@ -324,6 +324,8 @@ def _traced(
         del kwargs[name]
     with tracing(run), collecting(demands=True) as required:
         outcome = function(*args, **kwargs)
+        if run.refused is not None:
+            raise run.refused
         if isinstance(outcome, Iterator):  # the body of a generator runs when it is asked
             outcome = Yielded(Items.of(outcome).items)
         if ending is not None:

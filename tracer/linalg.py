@@ -17,6 +17,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedEr
 from ..ir.ops.small_systems import MOST_EQUATIONS
 from .dispatch import UNSET, implements
 from .emitting import call_library, common_strong, emit, lift
+from .handlers import refuse_handlers
 from .linear import largest, norm
 from .reductions import normalise_axis
 
@@ -31,6 +32,8 @@ _EIG: Any = type(np.linalg.eig(np.eye(1)))
 
 def _call(function: str, *operands: Any, **options: Any) -> list[Any]:
     """Emits the call of a library function of ``np.linalg``; returns its results."""
+    if not function.startswith("try_"):
+        refuse_handlers(np.linalg.LinAlgError, f"np.linalg.{function}")
     return call_library(f"numpy.linalg.{function}", *operands, **options)
 
 

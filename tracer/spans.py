@@ -28,17 +28,18 @@ def user_frame() -> FrameType | None:
     """Returns the innermost frame of the user's: of neither Loopwright nor NumPy, nor of other
     installed code unless the traced function itself is that."""
     frame = inspect.currentframe()
-    while frame is not None and _is_library(frame):
+    while frame is not None and is_library(frame):
         frame = frame.f_back
     innermost = frame
-    while frame is not None and (_is_installed(frame.f_code.co_filename) or _is_library(frame)):
+    while frame is not None and (_is_installed(frame.f_code.co_filename) or is_library(frame)):
         if frame.f_globals.get("__name__") == "loopwright.tracer.function":
             return innermost
         frame = frame.f_back
     return frame or innermost
 
 
-def _is_library(frame: FrameType) -> bool:
+def is_library(frame: FrameType) -> bool:
+    """True for what runs in Loopwright and in NumPy."""
     name = frame.f_globals.get("__name__", "")
     return name.startswith(("loopwright.", "numpy.")) or name in ("loopwright", "numpy")
 

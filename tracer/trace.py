@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.dtype import DType, dtype_of
-from ..ir.errors import LoopwrightTypeError
+from ..ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from ..ir.graph.builder import Builder
 from ..ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ..ir.graph.types import TensorType
@@ -76,6 +76,7 @@ class Trace:
         self.writes_numpys = False  # one was to be written, with traced values or indices
         self.makes_arrays = False  # NumPy's functions make traced arrays
         self.converts = False  # one of NumPy's functions asked for the values of a traced array
+        self.refused: LoopwrightError | None = None  # what the user's code may have caught
         self.names: dict[int, tuple[np.ndarray[Any, Any], str]] | None = None
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[Constant, DType], Constant] = {}
@@ -180,6 +181,11 @@ class Trace:
     def emit(self, name: str, args: Sequence[Atom], attrs: Mapping[str, Any]) -> Var:
         """Applies the operator called ``name`` at the user's place."""
         span = self.span if self.span is not None else self.here()
+        if not {"raise", "call"}.isdisjoint(np.geterr().values()):
+            raise UnsupportedError(
+                "np.errstate(...='raise') has no effect on compiled code, whose floats never raise",
+                hint="np.isfinite(result).all() where the function is called",
+            )
         operands = [self.visible(a) for a in args]
         var = self.builder.emit(get(name), operands, attrs, span=span)
         self.values.define(var, name, tuple(operands), attrs)

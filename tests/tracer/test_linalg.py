@@ -162,3 +162,57 @@ def test_it_fails_as_numpy_does(function: Callable[..., Any], argument: Any, mes
         function(argument)
     with pytest.raises(L.LinAlgError, match=message):
         lw.compile(function)(argument)
+
+
+def _or_none(x: Any, *classes: Any) -> Any:
+    try:
+        return np.linalg.inv(x)
+    except classes:
+        return None
+
+
+def _bare(x: Any) -> Any:
+    try:
+        return np.linalg.cholesky(x)
+    except:  # noqa: E722
+        return x
+
+
+def _named(x: Any) -> Any:
+    try:
+        return np.linalg.solve(x, x)
+    except KeyError:
+        raise
+    except np.linalg.LinAlgError:
+        return x
+
+
+def _outer(x: Any) -> Any:
+    try:
+        return _inner(x)
+    except ValueError:
+        return x
+
+
+def _inner(x: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.linalg.inv(x)
+
+
+def _others(x: Any) -> Any:
+    try:
+        x = np.linalg.inv(x)
+    except KeyError:
+        x = x + 1
+    finally:
+        x = x * 2
+    return x
+
+
+@pytest.mark.parametrize("size", [2, 40])
+def test_handlers_that_would_never_run_are_refused(size: int) -> None:
+    singular = np.zeros((size, size))
+    for function in (_bare, _named, _outer, lambda x: _or_none(x, np.linalg.LinAlgError)):
+        with pytest.raises(lw.LoopwrightError, match="would never run"):
+            lw.compile(function)(singular)
+    np.testing.assert_allclose(lw.compile(_others)(np.eye(size)), _others(np.eye(size)))

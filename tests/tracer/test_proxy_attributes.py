@@ -68,3 +68,16 @@ def test_windows_by_strides() -> None:
     matrix = np.arange(6.0).reshape(2, 3)
     with pytest.raises(lw.LoopwrightError, match="C order"):
         lw.compile(lambda x: np.lib.stride_tricks.as_strided(x.T, (3, 2), (8, 8)) * 2)(matrix)
+
+
+def test_errors_of_floats_are_not_promised() -> None:
+    def quotient(x: Any) -> Any:
+        with np.errstate(all="raise"):
+            return 1 / x
+
+    with pytest.raises(lw.LoopwrightError, match="errstate.*\n.*in quotient"):
+        lw.compile(quotient)(np.zeros(2))
+    with np.errstate(divide="raise"), pytest.raises(lw.LoopwrightError, match="errstate"):
+        lw.compile(lambda x: 1 / x)(np.zeros(3))
+    with np.errstate(divide="ignore"):
+        assert lw.compile(lambda x: 1 / x)(np.zeros(2)).tolist() == [np.inf, np.inf]

@@ -1,0 +1,69 @@
+"""``try: ... except ...`` around operations whose errors come when compiled code runs.
+
+While tracing no such error is raised, so the handler would never run: it is refused at the line.
+Python 3.11 keeps a table of the handlers of a function beside its code.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from ..ir.errors import UnsupportedError
+from .spans import is_library
+from .trace import active
+
+
+def refuse_handlers(error: type[Exception], operation: str) -> None:
+    """Raises UnsupportedError if the user's code would catch ``error`` of ``operation``."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") != "loopwright.tracer.function":
+        if not is_library(frame) and _catches(frame, error):
+            refused = UnsupportedError(
+                f"{operation} raises {error.__name__} when the compiled function runs, so the "
+                f"`except` of {frame.f_code.co_name} would never run",
+                hint="catch it where the compiled function is called",
+            )
+            trace = active()
+            if trace is not None:  # the handler may catch this one, too
+                trace.refused = refused
+            raise refused
+        frame = frame.f_back
+
+
+def _catches(frame: FrameType, error: type[Exception]) -> bool:
+    """True if what ``frame`` executes now stands in a ``try`` whose handler may catch ``error``."""
+    code: Any = frame.f_code
+    parse: Any = vars(dis)["_parse_exception_table"]
+    targets = [e.target for e in parse(code) if e.start <= frame.f_lasti < e.end]
+    return any(_may_match(classes, error) for t in targets for classes in _handlers(code, t))
+
+
+def _handlers(code: CodeType, target: int) -> Iterator[list[str]]:
+    """Yields, for each ``except`` of the handler at ``target``, the names that its class is made
+    of; none for a bare one."""
+    steps = [s for s in dis.get_instructions(code) if s.offset >= target and s.opname != "CACHE"]
+    if steps[0].opname != "PUSH_EXC_INFO":
+        return
+    if steps[1].opname == "POP_TOP":
+        yield []
+        return
+    names: list[str] = []
+    for step in steps[1:]:
+        if step.opname == "CHECK_EXC_MATCH":
+            yield names
+            names = []
+        elif step.opname in ("WITH_EXCEPT_START", "RERAISE", "PUSH_EXC_INFO"):
+            return  # of a ``with``, a ``finally``, or behind the last ``except``
+        elif step.opname.startswith("LOAD_") and isinstance(step.argval, str):
+            names.append(step.argval)
+
+
+def _may_match(names: list[str], error: type[Exception]) -> bool:
+    """True unless all names are those of built-in exceptions that ``error`` is none of."""
+    classes = [getattr(builtins, name, None) for name in names]
+    return not names or any(not isinstance(c, type) or issubclass(error, c) for c in classes)
