@@ -75,7 +75,7 @@ def test_errors_of_floats_are_not_promised() -> None:
         with np.errstate(all="raise"):
             return 1 / x
 
-    with pytest.raises(lw.LoopwrightError, match="errstate.*\n.*in quotient"):
+    with pytest.raises(lw.LoopwrightError, match=r"errstate.*\n.*in quotient"):
         lw.compile(quotient)(np.zeros(2))
     with np.errstate(divide="raise"), pytest.raises(lw.LoopwrightError, match="errstate"):
         lw.compile(lambda x: 1 / x)(np.zeros(3))
