@@ -55,7 +55,8 @@ def _visible(
     return seen
 
 
-@converter("Attention", since=23)
+# softmax_precision: a lower bound, which float32 meets.
+@converter("Attention", since=23, ignores=("softmax_precision",))
 def _attention(
     node: Node,
     q: Value,
@@ -74,7 +75,6 @@ def _attention(
     right_window_size: int = -1,
     scale: float | None = None,
     softcap: float = 0.0,
-    softmax_precision: int | None = None,
 ) -> Any:
     flat = q.ndim == 3
     q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)

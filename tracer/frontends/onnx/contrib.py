@@ -86,7 +86,8 @@ def _fused_gemm(
     return _activated(product, activation, tuple(p for p in params if p is not None))
 
 
-@converter("FusedConv", since=1, domain=_DOMAIN)
+# kernel_shape: the weights have it.
+@converter("FusedConv", since=1, domain=_DOMAIN, ignores=("kernel_shape",))
 def _fused_conv(
     x: Value,
     w: Value,
@@ -96,7 +97,6 @@ def _fused_conv(
     auto_pad: str = "NOTSET",
     dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     pads: Ints | None = None,
     strides: Ints | None = None,
     activation: str = "",
@@ -140,10 +140,11 @@ def _bias_softmax(x: Value, bias: Value, *, axis: int = 1, is_inner_broadcast: i
     return np.reshape(nn.softmax(rows), shape)
 
 
-@converter("SimplifiedLayerNormalization", since=1)
-@converter("SimplifiedLayerNormalization", since=1, domain=_DOMAIN)
+# stash_type: a lower bound, which float32 meets.
+@converter("SimplifiedLayerNormalization", since=1, ignores=("stash_type",))
+@converter("SimplifiedLayerNormalization", since=1, domain=_DOMAIN, ignores=("stash_type",))
 def _simplified_layer_norm(
-    x: Value, gamma: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    x: Value, gamma: Value, *, axis: int = -1, epsilon: float = 1e-5
 ) -> Value:
     return nn.rms_norm(x, gamma, tuple(range(axis % x.ndim, x.ndim)), epsilon)
 
@@ -177,7 +178,8 @@ def _with_sum(node: Node, normed: Value, total: Value) -> Value:
     return normed, None, None, total
 
 
-@converter("EmbedLayerNormalization", since=1, domain=_DOMAIN)
+# mask_index_type: the mask's own dtype says it.
+@converter("EmbedLayerNormalization", since=1, domain=_DOMAIN, ignores=("mask_index_type",))
 def _embed_layer_norm(
     node: Node,
     ids: Value,
@@ -191,7 +193,6 @@ def _embed_layer_norm(
     position_ids: Value = None,
     *,
     epsilon: float = 1e-12,
-    mask_index_type: int = 0,
 ) -> Value:
     length = ids.shape[1]
     total = np.take(words, ids, 0)
@@ -209,7 +210,8 @@ def _embed_layer_norm(
 # Attention.
 
 
-@converter("Attention", since=1, domain=_DOMAIN)
+# rotary_embedding_dim: of do_rotary only, which is refused.
+@converter("Attention", since=1, domain=_DOMAIN, ignores=("rotary_embedding_dim",))
 def _attention(
     node: Node,
     x: Value,
@@ -226,7 +228,6 @@ def _attention(
     mask_filter_value: float = -10000.0,
     past_present_share_buffer: int = 0,
     do_rotary: int = 0,
-    rotary_embedding_dim: int = 0,
 ) -> Value:
     if do_rotary or past_present_share_buffer:
         raise UnsupportedError("rotary embeddings and shared buffers inside it are not supported")

@@ -220,8 +220,9 @@ def _sequence_construct(*xs: Value) -> Any:
     return list(xs)
 
 
-@converter("SequenceEmpty", since=11)
-def _sequence_empty(*, dtype: int = 1) -> Any:
+# dtype: the first element has it.
+@converter("SequenceEmpty", since=11, ignores=("dtype",))
+def _sequence_empty() -> Any:
     return []
 
 
@@ -266,8 +267,9 @@ def _split_to_sequence(x: Value, split: Value = None, *, axis: int = 0, keepdims
     return [np.squeeze(part, axis) if drop else part for part in parts]
 
 
-@converter("Optional", since=15)
-def _optional(x: Any = None, *, type: Any = None) -> Any:
+# type: the element has it.
+@converter("Optional", since=15, ignores=("type",))
+def _optional(x: Any = None) -> Any:
     return x
 
 

@@ -34,7 +34,8 @@ def window_sides(
     return (*less, *more) if auto_pad == "SAME_UPPER" else (*more, *less)
 
 
-@converter("Conv", since=1)
+# kernel_shape: the weights have it.
+@converter("Conv", since=1, ignores=("kernel_shape",))
 def convolution(
     x: Value,
     w: Value,
@@ -43,7 +44,6 @@ def convolution(
     auto_pad: str = "NOTSET",
     dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:
@@ -54,7 +54,8 @@ def convolution(
     return nn.conv(x, w, bias, strides=step, padding=sides, dilation=spread, groups=group)
 
 
-@converter("ConvTranspose", since=1)
+# kernel_shape: the weights have it.
+@converter("ConvTranspose", since=1, ignores=("kernel_shape",))
 def _conv_transpose(
     x: Value,
     w: Value,
@@ -63,7 +64,6 @@ def _conv_transpose(
     auto_pad: str = "NOTSET",
     dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     output_padding: Ints | None = None,
     output_shape: Ints | None = None,
     pads: Ints | None = None,

@@ -153,13 +153,15 @@ def _mean(*xs: Value) -> Value:
 # Casts.
 
 
-@converter("Cast", since=6)
-def _cast(x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+# saturate, round_mode: of 8-bit floats only.
+@converter("Cast", since=6, ignores=("saturate", "round_mode"))
+def _cast(x: Value, *, to: int) -> Value:
     return _as_dtype(x, numpy_dtype(to))
 
 
-@converter("CastLike", since=15)
-def _cast_like(x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+# saturate, round_mode: of 8-bit floats only.
+@converter("CastLike", since=15, ignores=("saturate", "round_mode"))
+def _cast_like(x: Value, like: Value) -> Value:
     return _as_dtype(x, like.dtype)
 
 
@@ -255,19 +257,19 @@ def _shrink(x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
     return _as_dtype(shrunk, x.dtype)
 
 
-@converter("Dropout", since=7)
-def _dropout_by_attribute(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
+# ratio: of training only.
+@converter("Dropout", since=7, ignores=("ratio",))
+def _dropout_by_attribute(node: Node, x: Value) -> Value:
     return _kept(node, x)
 
 
-@converter("Dropout", since=12)
+# seed: of training only.
+@converter("Dropout", since=12, ignores=("seed",))
 def _dropout(
     node: Node,
     x: Value,
     ratio: Value = None,
     training_mode: Value = None,
-    *,
-    seed: int | None = None,
 ) -> Value:
     training = training_mode is not None and bool(known(training_mode, "training_mode"))
     if training and (ratio is None or float(known(ratio, "ratio")) != 0):

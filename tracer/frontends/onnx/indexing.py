@@ -88,14 +88,14 @@ def _top_k_by_attribute(x: Value, *, k: int, axis: int = -1) -> Value:
     return nn.top_k(x, k, axis)
 
 
-@converter("TopK", since=10)
+# sorted: where the order is open, that of the values will do.
+@converter("TopK", since=10, ignores=("sorted",))
 def _top_k(
     x: Value,
     k: Value,
     *,
     axis: int = -1,
     largest: int = 1,
-    sorted: int = 1,
 ) -> Value:
     """The elements come in order even where the model does not ask for one."""
     (count,) = known_ints(k, "K")

@@ -44,7 +44,8 @@ for _name, _function in _BINARY.items():
     converter(_name, since=1)(_broadcast(_function))
 
 
-@converter("Gemm", since=1)
+# broadcast: the shapes say it.
+@converter("Gemm", since=1, ignores=("broadcast",))
 def _gemm(
     a: Value,
     b: Value,
@@ -54,18 +55,19 @@ def _gemm(
     beta: float = 1.0,
     transA: int = 0,
     transB: int = 0,
-    broadcast: int = 0,
 ) -> Value:
     product = np.matmul(a.T if transA else a, b.T if transB else b)
     return product * a.dtype.type(alpha) + c * a.dtype.type(beta)
 
 
-@converter("Dropout", since=1)
-def _dropout(node: Node, x: Value, *, ratio: float = 0.5, is_test: int = 0) -> Value:
+# is_test: all models are run as if it were 1, where ratio does nothing.
+@converter("Dropout", since=1, ignores=("ratio", "is_test"))
+def _dropout(node: Node, x: Value) -> Value:
     return (x, np.ones(x.shape, bool)) if node.wants(1) else x
 
 
-@converter("BatchNormalization", since=1)
+# is_test: all models are run as if it were 1; momentum: of training; consumed_inputs: of memory.
+@converter("BatchNormalization", since=1, ignores=("is_test", "momentum", "consumed_inputs"))
 def _batch_normalization(
     x: Value,
     scale: Value,
@@ -74,10 +76,7 @@ def _batch_normalization(
     variance: Value,
     *,
     epsilon: float = 1e-5,
-    is_test: int = 0,
-    momentum: float = 0.9,
     spatial: int = 1,
-    consumed_inputs: tuple[int, ...] = (),
 ) -> Value:
     if not spatial:
         raise UnsupportedError("moments of each element (spatial=0) are not supported")

@@ -17,7 +17,8 @@ def _inference(x: Value, scale: Value, bias: Value, mean: Value, var: Value, eps
     return nn.batch_norm(x, *scales, axis=1 % x.ndim, epsilon=epsilon)
 
 
-@converter("BatchNormalization", since=7)
+# momentum: of training only.
+@converter("BatchNormalization", since=7, ignores=("momentum",))
 def _batch_normalization_7(
     node: Node,
     x: Value,
@@ -27,7 +28,6 @@ def _batch_normalization_7(
     var: Value,
     *,
     epsilon: float = 1e-5,
-    momentum: float = 0.9,
     spatial: int = 1,
 ) -> Value:
     if not spatial:
@@ -71,7 +71,8 @@ def _group_normalization_18(
     return nn.group_norm(x, num_groups, np.repeat(scale, each), np.repeat(bias, each), epsilon)
 
 
-@converter("GroupNormalization", since=21)
+# stash_type: a lower bound, which float32 meets.
+@converter("GroupNormalization", since=21, ignores=("stash_type",))
 def _group_normalization(
     x: Value,
     scale: Value,
@@ -79,12 +80,12 @@ def _group_normalization(
     *,
     num_groups: int,
     epsilon: float = 1e-5,
-    stash_type: int = 1,
 ) -> Value:
     return nn.group_norm(x, num_groups, scale, bias, epsilon)
 
 
-@converter("LayerNormalization", since=17)
+# stash_type: a lower bound, which float32 meets.
+@converter("LayerNormalization", since=17, ignores=("stash_type",))
 def _layer_normalization(
     node: Node,
     x: Value,
@@ -93,7 +94,6 @@ def _layer_normalization(
     *,
     axis: int = -1,
     epsilon: float = 1e-5,
-    stash_type: int = 1,
 ) -> Any:
     axes = tuple(range(axis % x.ndim, x.ndim))
     sizes = x.shape[axes[0] :]
@@ -105,10 +105,9 @@ def _layer_normalization(
     return y if bias is None else y + bias, mean, nn.rsqrt(variance + x.dtype.type(epsilon))
 
 
-@converter("RMSNormalization", since=23)
-def _rms_normalization(
-    x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Value:
+# stash_type: a lower bound, which float32 meets.
+@converter("RMSNormalization", since=23, ignores=("stash_type",))
+def _rms_normalization(x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5) -> Value:
     axes = tuple(range(axis % x.ndim, x.ndim))
     if scale.shape == x.shape[axes[0] :]:
         return nn.rms_norm(x, scale, axis=axes, epsilon=epsilon)

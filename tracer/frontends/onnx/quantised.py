@@ -44,15 +44,15 @@ def _along(scale: Value, x: Value, axis: int, block_size: int) -> Value:
     return np.repeat(scale, block_size, axis)[tuple(slice(0, size) for size in x.shape)]
 
 
-@converter("QuantizeLinear", since=1, domain="com.microsoft")
-@converter("QuantizeLinear", since=10)
+# saturate: of 8-bit floats only.
+@converter("QuantizeLinear", since=1, domain="com.microsoft", ignores=("saturate",))
+@converter("QuantizeLinear", since=10, ignores=("saturate",))
 def _quantize_linear(
     x: Value,
     scale: Value,
     zero: Value = None,
     *,
     axis: int = 1,
-    saturate: int = 1,
     block_size: int = 0,
     output_dtype: int = 0,
     precision: int = 0,
@@ -131,7 +131,8 @@ def _qlinear_matmul(
     return requantised(product, (_of_rows(a_scale), b_scale), _of_rows(y_scale), _of_rows(y_zero))
 
 
-@converter("ConvInteger", since=10)
+# kernel_shape: the weights have it.
+@converter("ConvInteger", since=10, ignores=("kernel_shape",))
 def _conv_integer(
     x: Value,
     w: Value,
@@ -141,7 +142,6 @@ def _conv_integer(
     auto_pad: str = "NOTSET",
     dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:
@@ -149,7 +149,8 @@ def _conv_integer(
     return _sums(x, w, x_zero, w_zero, windows)
 
 
-@converter("QLinearConv", since=10)
+# kernel_shape: the weights have it.
+@converter("QLinearConv", since=10, ignores=("kernel_shape",))
 def _qlinear_conv(
     x: Value,
     x_scale: Value,
@@ -164,7 +165,6 @@ def _qlinear_conv(
     auto_pad: str = "NOTSET",
     dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:

@@ -102,7 +102,8 @@ def _steps_first(x: Value, layout: int) -> Value:
     return np.transpose(x, (1, 0, 2)) if layout else x
 
 
-@converter("LSTM", since=7)
+# hidden_size: the weights have it.
+@converter("LSTM", since=7, ignores=("hidden_size",))
 def _lstm(
     x: Value,
     w: Value,
@@ -118,7 +119,6 @@ def _lstm(
     activations: tuple[str, ...] | None = None,
     clip: float = 0.0,
     direction: str = "forward",
-    hidden_size: int | None = None,
     input_forget: int = 0,
     layout: int = 0,
 ) -> Any:
@@ -148,7 +148,8 @@ def _lstm(
     return _joined(layer, direction, layout, rows)
 
 
-@converter("GRU", since=7)
+# hidden_size: the weights have it.
+@converter("GRU", since=7, ignores=("hidden_size",))
 def _gru(
     x: Value,
     w: Value,
@@ -162,7 +163,6 @@ def _gru(
     activations: tuple[str, ...] | None = None,
     clip: float = 0.0,
     direction: str = "forward",
-    hidden_size: int | None = None,
     layout: int = 0,
     linear_before_reset: int = 0,
 ) -> Any:
@@ -191,7 +191,8 @@ def _gru(
     return _joined(layer, direction, layout, rows)
 
 
-@converter("RNN", since=7)
+# hidden_size: the weights have it.
+@converter("RNN", since=7, ignores=("hidden_size",))
 def _rnn(
     x: Value,
     w: Value,
@@ -205,7 +206,6 @@ def _rnn(
     activations: tuple[str, ...] | None = None,
     clip: float = 0.0,
     direction: str = "forward",
-    hidden_size: int | None = None,
     layout: int = 0,
 ) -> Any:
     count = len(_directions(direction))

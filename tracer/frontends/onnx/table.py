@@ -10,7 +10,7 @@ shapes needs nothing of its own::
 
 Positional parameters are the operator's inputs (None: an optional one that is absent), keyword-only
 ones its attributes. An attribute of a model that the function does not declare is reported as not
-supported.
+supported, unless the row ``ignores`` it by name, above which a line says why it does not matter.
 """
 
 from __future__ import annotations
@@ -71,13 +71,20 @@ class Row:
     required: frozenset[str]
     sizes: tuple[int, ...]
     """Places of the inputs that may be arrays of sizes, of which some are symbolic."""
+    ignores: frozenset[str] = frozenset()
+    """Attributes that the function has no parameter for."""
 
 
 _ROWS: dict[tuple[str, str], list[Row]] = {}
 
 
 def converter(
-    name: str, *, since: int, domain: str = "", sizes: Sequence[str] = ()
+    name: str,
+    *,
+    since: int,
+    domain: str = "",
+    sizes: Sequence[str] = (),
+    ignores: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enters the decorated function into the table for operator ``name`` of ``domain``.
 
@@ -88,14 +95,16 @@ def converter(
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         rows = _ROWS.setdefault((domain, name), [])
         assert all(row.since != since for row in rows), f"{name} has two rows for opset {since}"
-        rows.append(_row(since, function, sizes))
+        rows.append(_row(since, function, sizes, frozenset(ignores)))
         rows.sort(key=lambda row: -row.since)
         return function
 
     return enter
 
 
-def _row(since: int, function: Callable[..., Any], sizes: Sequence[str]) -> Row:
+def _row(
+    since: int, function: Callable[..., Any], sizes: Sequence[str], ignores: frozenset[str]
+) -> Row:
     parameters = list(inspect.signature(function).parameters.values())
     takes_node = bool(parameters) and parameters[0].name == "node"
     parameters = parameters[takes_node:]
@@ -108,9 +117,10 @@ def _row(since: int, function: Callable[..., Any], sizes: Sequence[str]) -> Row:
         takes_node,
         sum(p.default is p.empty for p in inputs),
         None if variadic else len(inputs),
-        frozenset(p.name for p in attributes),
+        frozenset(p.name for p in attributes) | ignores,
         frozenset(p.name for p in attributes if p.default is p.empty),
         tuple(place for place, p in enumerate(inputs) if p.name in sizes),
+        ignores,
     )
 
 

@@ -113,7 +113,8 @@ def _max_roi_pool(
     return np.where(empty, x.dtype.type(0), result)
 
 
-@converter("DeformConv", since=19)
+# kernel_shape: the weights have it.
+@converter("DeformConv", since=19, ignores=("kernel_shape",))
 def _deform_conv(
     x: Value,
     w: Value,
@@ -123,7 +124,6 @@ def _deform_conv(
     *,
     dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     offset_group: int = 1,
     pads: Ints | None = None,
     strides: Ints | None = None,

@@ -186,6 +186,7 @@ class Walk:
             raise LoopwrightValueError(f"it has {len(given)} inputs")
         if any(value is None for value in given[: row.least]):
             raise LoopwrightValueError("an input is missing that it needs")
+        attributes = {name: a for name, a in attributes.items() if name not in row.ignores}
         missing = row.required - attributes.keys()
         if missing:
             raise LoopwrightValueError(f"it needs the attribute {min(missing)}")
