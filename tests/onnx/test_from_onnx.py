@@ -8,7 +8,7 @@ import sys
 import loopwright as lw
 import numpy as np
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 from onnx_models import model, value
 
 W = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
@@ -104,3 +104,16 @@ def test_a_slice_begins_at_the_first_or_last_element_if_it_is_out_of_range(start
     first = min(max(first, 0), 2 if step < 0 else 3)
     places = range(first, -1 if step < 0 else 3, step)
     np.testing.assert_array_equal(f(x), x[list(places)])
+
+
+@pytest.mark.parametrize("operator", ["MatMul", "Gemm", "Celu", "Selu", "HardSigmoid", "HardSwish"])
+def test_bfloat16_stays_bfloat16(operator: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    names = ["a", "b"] if operator in ("MatMul", "Gemm") else ["a"]
+    kind = TensorProto.BFLOAT16
+    given = [helper.make_tensor_value_info(name, kind, [4, 4]) for name in names]
+    result = helper.make_tensor_value_info("y", kind, [4, 4])
+    graph = helper.make_graph([helper.make_node(operator, names, ["y"])], "g", given, [result])
+    opset = [helper.make_opsetid("", 22)]
+    f = lw.from_onnx(helper.make_model(graph, opset_imports=opset, ir_version=10))
+    assert f(*[np.ones((4, 4), ml_dtypes.bfloat16)] * len(names)).dtype == ml_dtypes.bfloat16

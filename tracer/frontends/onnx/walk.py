@@ -107,7 +107,7 @@ class Walk:
         inputs: list[Value] = []
         try:
             inputs += [self._named(n, names, "an input") if n else None for n in node.input]
-            results = self._results(node, inputs, names, opsets)
+            results = _kept_in_bfloat16(node, inputs, self._results(node, inputs, names, opsets))
         except LoopwrightError as error:
             raise self._explained(error, node, inputs) from error.__cause__
         except _MISTAKES as error:
@@ -266,6 +266,29 @@ class Walk:
         # A function of the standard may name only its own domain.
         self.nodes(nodes, inside, {**self.model.opsets, **opsets_of(function)})
         return [inside.get(name) for name in function.output]
+
+
+_CHOOSE_DTYPE = frozenset({"to", "dtype", "output_dtype"})
+"""Attributes that say which dtype the results have."""
+
+
+def _kept_in_bfloat16(
+    node: NodeProto, inputs: Sequence[Value], results: Sequence[Value]
+) -> list[Value]:
+    """Returns results in the dtype of operands in bfloat16: NumPy's promotion, which converters
+    use, knows nothing of it and computes in float32."""
+    arrays = [v for v in inputs if type(v) in (Proxy, np.ndarray)]
+    floats = [v.dtype for v in arrays if v.dtype.kind not in "biuOSU"]
+    chosen = node.op_type == "CastLike" or any(a.name in _CHOOSE_DTYPE for a in node.attribute)
+    if chosen or {dtype.name for dtype in floats} != {"bfloat16"}:
+        return [*results]
+    alone = node.op_type == "LayerNormalization"  # its mean and deviation are float32
+    return [
+        v.astype(floats[0])
+        if type(v) is Proxy and v.dtype == np.float32 and not (alone and n)
+        else v
+        for n, v in enumerate(results)
+    ]
 
 
 def _with_sizes(
