@@ -178,7 +178,7 @@ def _with_sum(node: Node, normed: Value, total: Value) -> Value:
     return normed, None, None, total
 
 
-# mask_index_type: the mask's own dtype says it.
+# mask_index_type: the mask's index is made where the model uses it, as int32.
 @converter("EmbedLayerNormalization", since=1, domain=_DOMAIN, ignores=("mask_index_type",))
 def _embed_layer_norm(
     node: Node,
