@@ -16,6 +16,7 @@ from ..ir.dims import Dim, IntExpr, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
 from ..ir.errors import UnsupportedError
 from ..ir.graph.requirements import greater
+from .checks import check
 from .dispatch import METHODS, by_element, implements, views
 from .emitting import (
     common,
@@ -307,6 +308,8 @@ def _geomspace(
     first number."""
     wide = common_dtype(start, stop, np.float64())
     first, last = lift(start, wide), lift(stop, wide)
+    for end in (first, last):
+        check(end == lift(0, wide), ValueError, "Geometric sequence cannot include zero")
     direction: Any = np.sign(first)
     first, last = first / direction, last / direction
     made = _logspace(np.log10(first), np.log10(last), num, endpoint)

@@ -81,3 +81,14 @@ def test_errors_of_floats_are_not_promised() -> None:
         lw.compile(lambda x: 1 / x)(np.zeros(3))
     with np.errstate(divide="ignore"):
         assert lw.compile(lambda x: 1 / x)(np.zeros(2)).tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_integers_to_negative_powers_raise(dtype: str) -> None:
+    f = lw.compile(lambda x, y: x**y)
+    x = np.arange(1, 5).astype(dtype)
+    assert f(x, x).tolist() == (x**x).tolist()
+    with pytest.raises(ValueError, match="negative integer powers"):
+        f(x, x - 3)
+    with pytest.raises(ValueError, match="cannot include zero"):
+        lw.compile(lambda x: np.geomspace(x, 8, 4))(x - 1)

@@ -41,9 +41,8 @@ ANY_VALUES = ("By element", "Order, search, sets", "Shapes, joining, splitting")
 """Chapters of functions that compute no sums, whose floats may be as large as they come."""
 
 DATA_DECIDES = (
-    *("np.power", "np.pow", "np.float_power", "np.digitize", "np.unravel_index"),
+    *("np.digitize", "np.unravel_index"),
     *("np.ravel_multi_index", "np.histogram", "np.asarray_chkfinite", "np.vectorize", "np.average"),
-    *("np.geomspace",),
 )
 """Functions with errors for some values, which compiled code does not raise."""
 
