@@ -10,7 +10,6 @@ import numpy as np
 from ..ir.dtype import BOOL, INT64, UINT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.loop.scalar import SCALAR_OPS, ScalarOp
-from .checks import check
 from .dispatch import UFUNCS, by_element, implements
 from .elementwise import full_like
 from .emitting import (
@@ -213,6 +212,8 @@ def _power(x: Any, y: Any) -> Proxy:
         if base.type.dtype.is_complex and _is_small_int(y):
             return _product_of_equals(base, int(y))  # type: ignore[call-overload]
     if base.type.dtype.is_signed and base.type.dtype.is_integer and type(y) is Proxy:
+        from .checks import check  # few functions have any
+
         message = "Integers to negative integer powers are not allowed."
         check(emit("less", exponent, lift(0, exponent.type.dtype)), ValueError, message)
     return emit("power", base, exponent)
