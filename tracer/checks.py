@@ -67,6 +67,9 @@ def check(
     failure = emit("where", flags, number_part, lift(0, INT64))
     trace.checks.append((error.__name__, message, place, source))
     if failure.ndim:
+        if isinstance(failure.size, Dim):  # there may be no elements, and so no failure
+            flat = emit("reshape", failure, newshape=(failure.type.size,))
+            failure = emit("concatenate", flat, lift(np.zeros(1, np.int64)), axis=0)
         with undemanded():
             failure = emit("max", failure, axis=tuple(range(failure.ndim)))
     before = trace.visible(trace.memory.failure.atom)

@@ -14,7 +14,7 @@ MISTAKES = {
     "log": "are required: ACTION",
     "log list": "which log? give its path, or set LOOPWRIGHT_LOG",
     "log list nope.jsonl": "no tuning log at nope.jsonl; `loopwright tune ... --log nope.jsonl`",
-    "log best .": ". is not a tuning log: a folder, not a file of JSON lines",
+    "log best .": ". is not a tuning log: a folder, not a file",
     "log prune x --keep 0": "'0' is not a count of 1 or more",
     "log merge a.jsonl --into b.jsonl": "no tuning log at a.jsonl",
     "doctor --isa avx9": "invalid choice: 'avx9'",

@@ -152,7 +152,7 @@ def test_what_is_no_log_is_said_in_one_line(action: str, tmp_path: Path, capsys)
     text.write_text("import numpy as np\n")
     for path, message in (
         (tmp_path / "nothing.jsonl", "no tuning log at"),
-        (tmp_path, "a folder, not a file of JSON lines"),
+        (tmp_path, "a folder, not a file"),
         (picture, "is not a tuning log: none of its lines can be read"),
         (text, "is not a tuning log: none of its lines can be read"),
     ):

@@ -129,7 +129,7 @@ def test_a_log_that_is_not_there_yet_is_empty_and_bad_lines_are_passed_over(tmp_
 
 def test_what_is_no_log_is_said_at_once(tmp_path: Path) -> None:
     for path, error, words in (
-        (tmp_path, lw.LoopwrightValueError, "a folder, not a file of JSON lines"),
+        (tmp_path, lw.LoopwrightValueError, "a folder, not a file"),
         ("", lw.LoopwrightValueError, "'' is not a file"),
         (3, lw.LoopwrightTypeError, "lw.log takes the path of a tuning log, not 3"),
         (None, lw.LoopwrightTypeError, "not None"),

@@ -108,7 +108,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
 
 
 def _kind_of(result: Any) -> str:
-    return "one array" if isinstance(result, Proxy) else f"a {type(result).__name__}"
+    return "one array" if isinstance(result, Proxy) else type(result).__name__
 
 
 def _scan(
