@@ -5,8 +5,7 @@ the function runs and ``failed`` holds, anywhere: also in branches (only if they
 scans and functions. What the checks find is joined in one number that the trace holds in memory of
 its own, which bodies write as they write any array from outside. A library function raises the
 error (``ir/library/checks.py``), as soon as the last check of the function itself is made: native
-code calls it only if there is one. ``ir/graph/passes/prove_checks.py`` removes the checks that
-cannot fail.
+code calls it only if there is one.
 """
 
 from __future__ import annotations
