@@ -17,12 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
-import os
 import struct
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +29,8 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, Symbol, as_int, substitute, symbols
 from ..ir.dims_parser import parse_dim
 from ..ir.dtype import Array, dtype_of
-from ..ir.errors import LoopwrightValueError, ParseError
+from ..ir.errors import LoopwrightValueError
+from ..ir.files import map_named, replace_file
 from ..ir.program.analysis import largest
 from ..ir.program.nodes import Program
 from ..ir.size_table import SizeCheck, SizeTable
@@ -151,19 +149,9 @@ def save_program(
     }
     data = json.dumps(head, separators=(",", ":")).encode()
     data += b" " * (-(START + len(data)) % PAGE)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(MAGIC + struct.pack("<Q", len(data)) + hashlib.sha256(data).digest())
-            file.write(data)
-            for content, zero in zip(contents, zeros, strict=True):
-                file.write(content)
-                file.write(bytes(zero))
-        part.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    start = MAGIC + struct.pack("<Q", len(data)) + hashlib.sha256(data).digest()
+    sections = ((content, bytes(zero)) for content, zero in zip(contents, zeros, strict=True))
+    replace_file(path, (start, data, *chain.from_iterable(sections)))
 
 
 def load_program(path: Path, threads: int | None = None, *, mapped: bool = True) -> SavedProgram:
@@ -171,25 +159,19 @@ def load_program(path: Path, threads: int | None = None, *, mapped: bool = True)
     are copied to memory as those of a program that is compiled.
 
     Raises LoopwrightValueError if the file is damaged, is of another version, or was made for a
-    processor that can do more than this one; OSError if it cannot be read.
+    processor that can do more than this one; OSError if it cannot be read, or others may write it.
     """
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size < START:
-            raise _damaged(path, "it is too short")
-        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    data = memoryview(pages)
+    data = memoryview(map_named(path, run=True))
+    if len(data) < START:
+        raise _damaged(path, "it is too short")
     head, base = _head(path, data)
     try:
         target = _target(path, head["target"])
         sections = _sections(path, head["sections"], data[base:])
         return _linked(head, sections, target, threads, mapped)
-    except (
-        *(KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError),
-        *(struct.error, ParseError),
-    ) as error:
-        if isinstance(error, LoopwrightValueError):
-            raise
+    except LoopwrightValueError:
+        raise
+    except Exception as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 

@@ -193,12 +193,6 @@ def array_bytes(array: Array) -> bytes:
     return content.getvalue()
 
 
-def system_text(path: str | os.PathLike[str]) -> str:
-    """Returns a text of the system's, in /proc or /sys. Raises OSError."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read(MOST_TEXT)
-
-
 def replace_file(
     path: Path,
     parts: Iterable[bytes | memoryview],

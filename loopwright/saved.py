@@ -18,7 +18,12 @@ import numpy as np
 from .codegen.saved_program import FileSizes, load_program, save_program, written_size
 from .ir.dims import Dim
 from .ir.dtype import DTYPES
-from .ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from .ir.errors import (
+    LoopwrightError,
+    LoopwrightTypeError,
+    LoopwrightValueError,
+    UnsupportedError,
+)
 from .ir.graph.nodes import Block, Constant, Function, Module
 from .ir.graph.requirements import RELATIONS, Requirement
 from .ir.graph.types import TensorType
@@ -97,8 +102,10 @@ def load(path: str | Path, *, threads: int | None = None) -> SavedFunction:
     try:
         check_threads(threads)
         return SavedFunction(Path(path), threads)
-    except Exception as error:
+    except (LoopwrightError, OSError) as error:
         reported = for_user(error)
+    except Exception as error:  # whatever the file makes our code do
+        reported = LoopwrightValueError(f"{path} is damaged: {type(error).__name__}: {error}")
     raise reported
 
 
@@ -110,10 +117,7 @@ class SavedFunction:
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
         saved = load_program(path, threads)
-        try:
-            self.traced, self._static, self.inputs, self.outputs = _read(saved.extra)
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            raise LoopwrightValueError(f"{path} is damaged: {error!r}") from error
+        self.traced, self._static, self.inputs, self.outputs = _read(saved.extra)
         self._valued = valued_names(self.traced.request, self._static)
         self.path = path
         self.target = saved.target

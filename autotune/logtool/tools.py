@@ -17,6 +17,7 @@ from ...codegen.limits import check_limits
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
+from ...ir.files import MOST_FILE_BYTES, read_named
 from ..log.decision import Decision
 from ..log.line import FutureRecordError, RecordError, SkippedLines, data_of
 from ..log.log_file import locked_file
@@ -187,7 +188,7 @@ def migrate(path: str | os.PathLike[str], *, write: bool = True) -> MigrateRepor
     rewritten = same = untouched = 0
     lines: list[bytes] = []
     with locked_file(path) as descriptor:
-        for line in filter(bytes.strip, path.read_bytes().split(b"\n")):
+        for line in filter(bytes.strip, read_named(path, MOST_FILE_BYTES).split(b"\n")):
             try:
                 new = _renewed(line)
             except ValueError:
@@ -212,7 +213,7 @@ def _readable_lines(path: Path) -> tuple[list[tuple[bytes, Entry | None]], int]:
     """Returns lines with their entries (None: of a later version), and how many are unreadable."""
     lines: list[tuple[bytes, Entry | None]] = []
     dropped = 0
-    for line in filter(bytes.strip, path.read_bytes().split(b"\n")):
+    for line in filter(bytes.strip, read_named(path, MOST_FILE_BYTES).split(b"\n")):
         try:
             lines.append((line, entry_of(line)))
         except FutureRecordError:
@@ -347,7 +348,7 @@ def verify(
     its workload. Raises FileNotFoundError if there is no such log.
     """
     report = VerifyReport()
-    for number, line in enumerate(Path(path).read_bytes().split(b"\n"), 1):
+    for number, line in enumerate(read_named(path, MOST_FILE_BYTES).split(b"\n"), 1):
         if not line.strip():
             continue
         try:

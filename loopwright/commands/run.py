@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..ir.errors import printable
+from ..ir.files import array_bytes, read_arrays, replace_file, write_arrays
 from ..module import CompiledModule
 from ..onnx_model import input_names
 from ..text import table
@@ -116,10 +117,9 @@ def _named(text: str) -> tuple[str, str]:
 def _read(file: str) -> Any:
     """Returns the array of a file, or its arrays by name. Nothing in it is unpickled."""
     try:
-        loaded = np.load(file, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"--input {file} cannot be read: {error}") from error
+        return read_arrays(file)
+    except OSError as error:
+        raise UsageError(f"--input {file} cannot be read: {error.strerror or error}") from error
 
 
 def _model(
@@ -178,7 +178,7 @@ def _write(results: Mapping[str, Any], given: Sequence[str]) -> None:
         if not path.parent.is_dir():
             raise UsageError(f"--output {file}: there is no folder {path.parent}")
         if path.suffix == ".npz":
-            _write_all(path, results)
+            write_arrays(path, {name: np.asarray(value) for name, value in results.items()})
             continue
         if name and name not in results:
             raise UsageError(f"--output {text}: the results are {', '.join(results)}")
@@ -186,19 +186,11 @@ def _write(results: Mapping[str, Any], given: Sequence[str]) -> None:
             raise UsageError(f"--output {file}: there are no more results than {len(results)}")
         name = name or rest[0]
         rest = [each for each in rest if each != name]
-        np.save(path, np.asarray(results[name]))
-
-
-def _write_all(path: Path, results: Mapping[str, Any]) -> None:
-    """Writes an .npz. (``np.savez`` takes names as keywords, and two are its own.)"""
-    with zipfile.ZipFile(path, "w") as file:
-        for name, value in results.items():
-            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
+        replace_file(path, (array_bytes(np.asarray(results[name])),))
 
 
 def _row(name: str, value: Any) -> tuple[str, ...]:
-    array = np.asarray(value)
+    array, name = np.asarray(value), printable(name)
     kind = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
     if not array.size:
         return name, kind, "", "", ""

@@ -19,6 +19,7 @@ from ..autotune.search.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
+from ..ir.files import read_named
 from ..text import rate_text, seconds_text
 from ..tuning.tasks import list_tasks
 from .log_files import open_log
@@ -195,7 +196,7 @@ def _schedule(given: str) -> tuple[str, Any]:
     if not kernel or not name:
         raise UsageError(f"--schedule {given}: write KERNEL=FILE")
     try:
-        data = json.loads(Path(name).read_text())
+        data = json.loads(read_named(name))
     except (OSError, ValueError) as error:
         raise UsageError(f"--schedule {given}: {error}") from error
     if not isinstance(data, list):

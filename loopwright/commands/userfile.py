@@ -33,6 +33,7 @@ from ..compile import CompiledFunction
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, size_symbols, substitute, typical
 from ..ir.errors import LoopwrightError
+from ..ir.files import read_arrays, read_named
 from ..module import CompiledModule, parse
 from ..onnx_model import imported
 from ..saved import SavedFunction, load
@@ -176,11 +177,13 @@ def _load_module(
     if specs:
         raise UsageError(f"--arg {specs[0]}: {path} says itself what its main takes")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_named(path).decode()
         arrays = path.with_suffix(".npz")
-        constants = dict(np.load(arrays)) if arrays.exists() else None
+        constants = read_arrays(arrays) if arrays.exists() else None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
+    if not (constants is None or isinstance(constants, dict)):
+        raise UsageError(f"{arrays} cannot be read: it is one array, not an archive of them")
     module = parse(text, constants=constants, file=str(path))
     threads = None if threads is None else _checked(threads)
     compiled = CompiledModule(module, path.stem, log=log, threads=threads)

@@ -216,6 +216,45 @@ def test_a_head_with_nonsense_is_an_error(file, what):
         lw.load(file)
 
 
+def places(value, path=()):
+    """Yields the path of everything in JSON data."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(part, (*path, key))
+
+
+def test_odd_values_anywhere_in_a_head_are_read_or_refused(file):
+    whole = file.read_bytes()
+    (length,) = struct.unpack_from("<Q", whole, 8)
+    head = json.loads(whole[START : START + length])
+    rng = np.random.default_rng(0)
+    every = [path for path in places(head) if path]
+    refused = 0
+    for number in rng.permutation(len(every))[:150]:
+        *outer, last = every[number]
+        odd = (None, -1, 1 << 70, 0.5, "x", [], {}, True)[rng.integers(8)]
+
+        def change(head, outer=outer, last=last, odd=odd):
+            for key in outer:
+                head = head[key]
+            head[last] = odd
+
+        file.write_bytes(rewritten(whole, change))
+        try:
+            lw.load(file)
+        except lw.LoopwrightError as error:
+            refused += 1
+            assert not isinstance(error, lw.InternalError), (every[number], odd)
+    assert refused > 50
+
+
+def test_a_file_that_others_may_write_is_not_run(file):
+    file.chmod(0o666)
+    with pytest.raises(lw.LoopwrightError, match="its content is run"):
+        lw.load(file)
+
+
 NET = """
 import numpy as np
 W = np.ones((8, 4), np.float32)
