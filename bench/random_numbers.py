@@ -1,7 +1,7 @@
 """Time ``lw.random`` beside NumPy's generators and PyTorch's.
 
     python -m bench.random_numbers                  every distribution, dtype and size, one thread
-    python -m bench.random_numbers --ops uniform,normal --sizes 1000 --impl threefry --threads 2
+    python -m bench.random_numbers --ops uniform,normal --sizes 1000 --threads 2
 
 Prints nanoseconds per number of untuned compiled functions, of the fastest of NumPy's PCG64, SFC64
 and Philox, and of PyTorch, and the time of the faster of these two over ours: 1 or more is the bar,
@@ -117,7 +117,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.random_numbers", description=__doc__)
     parser.add_argument("--ops", default=_BASIC, help=f"of {', '.join(OPS)}")
     parser.add_argument("--sizes", default="1000,100000,10000000")
-    parser.add_argument("--impl", default="philox", choices=("philox", "threefry"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     options = parser.parse_args(arguments)
@@ -127,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import torch
 
         torch.set_num_threads(options.threads)
-    key, ratios = lw.random.key(1, options.impl), []
+    key, ratios = lw.random.key(1), []
     print(f"{'ns per number':32}{'ours':>8}{'NumPy':>8}{'torch':>8}{'x':>8}")
     with MachineLock() as lock:
         for name in options.ops.split(","):

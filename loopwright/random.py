@@ -5,8 +5,8 @@
 >>> lw.random.uniform(key, 3).round(3)
 array([0.613, 0.988, 0.826])
 
-A key is an ordinary uint32 array, of 4 words for Philox4x32-10 and of 2 for Threefry2x32-20, so
-that loops carry it and files keep it. The same key and arguments give the same numbers: on every
+A key is an ordinary uint32 array of 4 words, for Philox4x32-10, so that loops carry it and files
+keep it. The same key and arguments give the same numbers: on every
 machine, for any number of threads, alone or in a compiled function. A shorter array is the
 beginning of a longer one. So each key is for one call, and ``split`` and ``fold_in`` make new ones
 of it::
@@ -34,7 +34,6 @@ import numpy as np
 
 from .compile import CompiledFunction
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
-from .ir.ops.random import GENERATORS
 from .tracer import Proxy
 from .tracer import random as traced
 from .tracer import random_composed as composed
@@ -67,25 +66,24 @@ def _call(sampler: Callable[..., Any], *operands: Any, **static: Any) -> Any:
 def key(seed: Any, impl: str = "philox") -> Any:
     """Returns the key of ``seed``, an int in [0, 2**64).
 
-    ``impl`` is ``"philox"`` (Philox4x32-10, uint32[4]) or ``"threefry"`` (Threefry2x32-20,
-    uint32[2]). Raises LoopwrightValueError for any other name or a seed out of range.
+    ``impl`` is ``"philox"`` (Philox4x32-10, uint32[4]), the only generator there is. Raises
+    LoopwrightValueError for any other name or a seed out of range.
 
     >>> from loopwright import random
-    >>> random.key(7), random.key(7, "threefry")
-    (array([7, 0, 0, 0], dtype=uint32), array([7, 0], dtype=uint32))
+    >>> random.key(7)
+    array([7, 0, 0, 0], dtype=uint32)
     """
-    if impl not in GENERATORS:
-        raise LoopwrightValueError(f"unknown generator {impl!r}", hint="'philox' or 'threefry'")
-    words = GENERATORS[impl].key_words
+    if impl != "philox":
+        raise LoopwrightValueError(f"there is no generator {impl!r}", hint="impl='philox'")
     if isinstance(seed, Proxy):
-        return run("key", traced.seeded, (seed, words))
+        return run("key", traced.seeded, (seed,))
     try:
         number = int(seed.__index__())
     except (AttributeError, TypeError):
         raise LoopwrightTypeError(f"a seed is an int, not {seed!r}") from None
     if not 0 <= number < 1 << 64:
         raise LoopwrightValueError(f"the seed {number} is not in [0, 2**64)")
-    return np.array([number & 0xFFFFFFFF, number >> 32, *[0] * (words - 2)], np.uint32)
+    return np.array([number & 0xFFFFFFFF, number >> 32, 0, 0], np.uint32)
 
 
 def split(key: Any, num: int = 2) -> Any:

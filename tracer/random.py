@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import BOOL, DTYPES, FLOAT64, INT64, UINT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
-from ..ir.ops.random import DISTRIBUTIONS, GENERATORS, LANES, Arithmetic
+from ..ir.ops.random import DISTRIBUTIONS, LANES, Arithmetic
 from .emitting import dtype_argument, emit, lift
 from .proxy import Proxy
 from .shaping import broadcast_shapes, reshape, shape_argument
@@ -18,20 +18,6 @@ from .shaping import broadcast_shapes, reshape, shape_argument
 UINT32 = DTYPES["uint32"]
 _SAMPLES, _SPLIT, _FOLD = range(3)
 """Streams of a key: what is drawn, keys made by ``split``, keys made by ``fold_in``."""
-
-_BY_WORDS = {g.key_words: name for name, g in GENERATORS.items()}
-
-
-def _checked(key: Any) -> tuple[Proxy, str]:
-    """Returns a key, and the generator that its length says."""
-    words = lift(key)
-    generator = _BY_WORDS.get(words.shape[0]) if words.ndim == 1 else None  # type: ignore[arg-type]
-    if words.type.dtype is not UINT32 or generator is None:
-        raise LoopwrightTypeError(
-            f"a key is uint32[4] (Philox) or uint32[2] (Threefry), not {words.type.short}",
-            hint="lw.random.key(0), and one row of what lw.random.split returns",
-        )
-    return words, generator
 
 
 def _drawn(
@@ -44,7 +30,12 @@ def _drawn(
     start: Any = 0,
 ) -> Proxy:
     """Returns values of ``distribution``; parameters are scalars."""
-    words, generator = _checked(key)
+    words = lift(key)
+    if words.type.short != "uint32[4]":
+        raise LoopwrightTypeError(
+            f"a key is uint32[4], not {words.type.short}",
+            hint="lw.random.key(0), and one row of what lw.random.split returns",
+        )
     if any(isinstance(s, Dim) for s in shape):
         raise LoopwrightTypeError(
             f"random numbers of the symbolic shape ({', '.join(map(str, shape))})",
@@ -58,7 +49,7 @@ def _drawn(
         lift(start, UINT32),
         *params,
         distribution=distribution,
-        generator=generator,
+        generator="philox",
         size=prod(shape),
         dtype=dtype.name,
         stream=stream,
@@ -92,7 +83,7 @@ def split(key: Any, *, num: int) -> Proxy:
     blocks = -(-wanted // LANES)
     words = _drawn(key, "bits", (blocks, 4, LANES), UINT32, stream=_SPLIT)
     keys = reshape(emit("transpose", words, axes=(0, 2, 1)), (blocks * LANES, 4))
-    return keys[:wanted, : lift(key).shape[0]]
+    return keys[:wanted]
 
 
 def fold_in(key: Any, data: Any) -> Proxy:
@@ -101,7 +92,7 @@ def fold_in(key: Any, data: Any) -> Proxy:
     if number.ndim or not number.type.dtype.is_integer:
         raise LoopwrightTypeError(f"fold_in: an int is needed, not {number.type.short}")
     words = _drawn(key, "bits", (4, LANES), UINT32, stream=_FOLD, start=number)
-    return words[: lift(key).shape[0], 0]
+    return words[:, 0]
 
 
 def bits(key: Any, *, shape: Any, dtype: Any) -> Proxy:
@@ -181,12 +172,12 @@ def _strong(value: Any) -> Proxy:
     return x if x.weak is None else Proxy(x.atom, x.owner)
 
 
-def seeded(seed: Any, words: int) -> Proxy:
+def seeded(seed: Any) -> Proxy:
     """The key of a traced seed."""
     number = lift(_strong(seed), UINT64)
     halves = [lift(number, UINT32), lift(number >> np.uint64(32), UINT32)]
     zero = lift(np.uint32(0))
-    return emit("stack", *halves, *[zero] * (words - 2), axis=0)
+    return emit("stack", *halves, zero, zero, axis=0)
 
 
 TRACED = Arithmetic(

@@ -1,14 +1,14 @@
 """Random numbers by counter: each element is a function of a key and of its position.
 
-A generator turns a counter and a key into random words. An array takes 4 words of each of the
+The generator turns a counter and a key into random words. An array takes 4 words of each of the
 counters 0, 1, 2, ...; ``LANES`` counters beside each other make a block, in which one value of each
 of them is contiguous, so that vectors are stored whole. An element depends on nothing but the key
 and its position: not on the number of threads, not on the width of vectors, not on the length of
 the array.
 
-The generators are Philox4x32-10 and Threefry2x32-20 of Salmon, Moraes, Dror and Shaw, "Parallel
-random numbers: as easy as 1, 2, 3" (SC 2011). A key of Philox has four words, of which two are the
-generator's key and two the upper half of its counter; a key of Threefry has two.
+The generator is Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
+as 1, 2, 3" (SC 2011). A key has four words, of which two are the generator's key and two the upper
+half of its counter.
 """
 
 from __future__ import annotations
@@ -103,43 +103,10 @@ def philox(a: Arithmetic, counter: Sequence[Any], key: Sequence[Any]) -> tuple[A
     return c0, c1, c2, c3
 
 
-def threefry(a: Arithmetic, counter: Sequence[Any], key: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns two words of Threefry2x32-20 for a counter of two and a key of two; all uint32."""
-    parity = a.op("bitwise_xor", key[0], key[1])
-    keys = (*key, a.op("bitwise_xor", parity, a.const(0x1BD11BDA, UINT32)))
-    x, y = (a.add(c, k, UINT32) for c, k in zip(counter, key, strict=True))
-    for step in range(5):
-        for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[step % 2]:
-            x = a.add(x, y, UINT32)
-            up, down = a.shifted(y, -rotation, UINT32), a.shifted(y, 32 - rotation, UINT32)
-            y = a.op("bitwise_xor", a.op("bitwise_or", up, down), x)
-        x = a.add(x, keys[(step + 1) % 3], UINT32)
-        y = a.add(y, a.add(keys[(step + 2) % 3], step + 1, UINT32), UINT32)
-    return x, y
-
-
-def _philox_words(a: Arithmetic, place: Any, stream: int, key: Sequence[Any]) -> tuple[Any, ...]:
+def words_of(a: Arithmetic, place: Any, stream: int, key: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns the four words of a counter, in the lower halves of uint64."""
     return philox(a, (place, a.const(stream, UINT32), key[2], key[3]), key[:2])
 
-
-def _threefry_words(a: Arithmetic, place: Any, stream: int, key: Sequence[Any]) -> tuple[Any, ...]:
-    first, second = a.multiply(place, 2, UINT32), a.add(a.multiply(place, 2, UINT32), 1, UINT32)
-    upper = a.const(stream, UINT32)
-    words = (*threefry(a, (first, upper), key), *threefry(a, (second, upper), key))
-    return tuple(a.cast(word, UINT64) for word in words)
-
-
-class Generator(NamedTuple):
-    """``words(arithmetic, place, stream, key)`` are four words, in the lower halves of uint64."""
-
-    key_words: int
-    words: Callable[..., tuple[Any, ...]]
-
-
-GENERATORS = {
-    "philox": Generator(4, _philox_words),
-    "threefry": Generator(2, _threefry_words),
-}
 
 # -- distributions ----------------------------------------------------------------------------
 
@@ -296,15 +263,13 @@ def _rule(
     stream: Any,
 ) -> TensorType:
     result, row = dtype_attr(dtype), DISTRIBUTIONS.get(distribution)
-    if generator not in GENERATORS:
-        raise LoopwrightValueError(f"{generator!r} is none of {', '.join(GENERATORS)}")
+    if generator != "philox":
+        raise LoopwrightValueError(f"there is no generator {generator!r}", hint="'philox'")
     if row is None:
         raise LoopwrightValueError(f"{distribution!r} is none of {', '.join(DISTRIBUTIONS)}")
-    words = GENERATORS[generator].key_words
-    if key.short != f"uint32[{words}]" or start.short != "uint32[]":
+    if key.short != "uint32[4]" or start.short != "uint32[]":
         raise LoopwrightTypeError(
-            f"a key of {generator} is uint32[{words}] and the first counter uint32, not "
-            f"{key.short} and {start.short}"
+            f"a key is uint32[4] and the first counter uint32, not {key.short} and {start.short}"
         )
     if result.name not in row.dtypes:
         raise LoopwrightTypeError(f"{distribution} of {result}", hint=f"dtype={row.dtypes[-1]!r}")
@@ -332,32 +297,29 @@ def _reference(
     row, length = DISTRIBUTIONS[distribution], size
     per_block = row.counts[result.bits] * LANES
     places = np.arange(-(-length // per_block) * LANES, dtype=np.uint32) + start[()]
-    words = GENERATORS[generator].words(NUMPY, places, stream, [np.uint32(word) for word in key])
+    words = words_of(NUMPY, places, stream, [np.uint32(word) for word in key])
     values = row.values(NUMPY, words, result, *(p[()] for p in params))
     blocks = [np.reshape(v, (-1, LANES)) for v in np.broadcast_arrays(*values)]
     return np.stack(blocks, axis=1).reshape(-1)[:length].astype(result.numpy)
 
 
 def _samples(rng: np.random.Generator) -> Sequence[Sample]:
-    def drawn(
-        distribution: str, dtype: str, size: int, *params: Any, generator: str = "philox"
-    ) -> Sample:
-        key = rng.integers(0, 1 << 32, GENERATORS[generator].key_words, np.uint32)
+    def drawn(distribution: str, dtype: str, size: int, *params: Any) -> Sample:
+        key = rng.integers(0, 1 << 32, 4, np.uint32)
         start = np.asarray(rng.integers(0, 1 << 32, dtype=np.uint32))
         kinds = DISTRIBUTIONS[distribution].params[: len(params)]
         scalars = [
             np.asarray(p, (kind or DTYPES[dtype]).numpy)
             for p, kind in zip(params, kinds, strict=True)
         ]
-        attrs = {"distribution": distribution, "generator": generator, "size": size}
+        attrs = {"distribution": distribution, "generator": "philox", "size": size}
         return sample(key, start, *scalars, **attrs, dtype=dtype, stream=0)
 
     return [
         drawn("bits", "uint32", 200),
         drawn("bits", "uint64", 77),
-        drawn("bits", "uint32", 131, generator="threefry"),
         drawn("uniform", "float32", 131),
-        drawn("uniform", "float64", 70, -2.0, 5.0, generator="threefry"),
+        drawn("uniform", "float64", 70, -2.0, 5.0),
         drawn("normal", "float32", 150),
         drawn("normal", "float64", 67, 3.0, 0.5),
         drawn("exponential", "float32", 40),
@@ -384,18 +346,17 @@ def _random(
     start: Tensor,
     *params: Tensor,
     distribution: str = attr("the name of a distribution"),
-    generator: str = attr("philox or threefry"),
+    generator: str = attr("philox, the only one there is"),
     size: Any = attr("number of values"),
     dtype: str = attr("name of the result's dtype", "float32"),
     stream: int = attr("which of the independent streams of the key", 0),
 ) -> Body:
     """Independent random values of a distribution, a function of ``key``.
 
-    ``key`` is uint32[4] for Philox4x32-10 and uint32[2] for Threefry2x32-20, ``start`` the uint32
-    number of the first counter; parameters of the distribution are scalars (uniform: low and high;
-    normal: mean and standard deviation; integers: the lowest, and how many follow it; bernoulli:
-    the probability of True). The result is 1-D. LoopwrightTypeError for a dtype the distribution
-    does not have.
+    ``key`` is uint32[4], of Philox4x32-10, ``start`` the uint32 number of the first counter;
+    parameters of the distribution are scalars (uniform: low and high; normal: mean and standard
+    deviation; integers: the lowest, and how many follow it; bernoulli: the probability of True).
+    The result is 1-D. LoopwrightTypeError for a dtype the distribution does not have.
 
         fn (%key: Tensor[(4), uint32], %start: Tensor[(), uint32]) -> Tensor[(100), float32] {
           random(%key, %start, distribution="uniform", generator="philox", size=100)
@@ -403,14 +364,14 @@ def _random(
     """
     row, a = DISTRIBUTIONS[distribution], EXPRESSIONS
     per_counter = row.counts[out.dtype.bits]
-    words = [key(n) for n in range(GENERATORS[generator].key_words)]
+    words = [key(n) for n in range(4)]
 
     def block(name: str, number: IntExpr, count: int, skipped: IntExpr = 0) -> list[Stmt]:
         """The first ``count`` values of a block, which is stored as if ``skipped`` blocks were not
         in front of it."""
         lane = symbol("r")
         place = a.add(cast(index((number + skipped) * LANES + lane), UINT32), start())
-        drawn = GENERATORS[generator].words(a, place, stream, words)
+        drawn = words_of(a, place, stream, words)
         values = row.values(a, drawn, out.dtype, *(p() for p in params))
         begin = number * (per_counter * LANES)
         return [
