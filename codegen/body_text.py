@@ -16,25 +16,8 @@ from typing import Protocol
 from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr, as_int, size_symbols, substitute, typical
 from ..ir.errors import RAISE_FAILED, InternalError
+from ..ir.program import nodes
 from ..ir.program.analysis import Place, regions, swap_groups
-from ..ir.program.nodes import (
-    Alias,
-    Alloc,
-    Call,
-    Copy,
-    For,
-    Free,
-    If,
-    Instr,
-    Invoke,
-    Library,
-    Program,
-    Region,
-    ScalarRange,
-    SetSize,
-    Swap,
-    While,
-)
 from ..ir.program.updates import begins_as_input
 from .inlining import LIBRARY_NANOSECONDS, Inlined
 from .library_calls import unless_zero
@@ -82,11 +65,11 @@ class Meter(Protocol):
     """Writes text around instructions, to measure them; ``entered`` stands at the begin of each
     body."""
 
-    def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None: ...
+    def entered(self, writer: BodyWriter, body: Sequence[nodes.Instr]) -> None: ...
 
-    def before(self, writer: BodyWriter, instr: Instr) -> None: ...
+    def before(self, writer: BodyWriter, instr: nodes.Instr) -> None: ...
 
-    def after(self, writer: BodyWriter, instr: Instr) -> None: ...
+    def after(self, writer: BodyWriter, instr: nodes.Instr) -> None: ...
 
 
 class BodyWriter:
@@ -100,7 +83,7 @@ class BodyWriter:
 
     def __init__(
         self,
-        program: Program,
+        program: nodes.Program,
         slots: Mapping[str, int],
         symbols: Mapping[str, str],
         inlined: Inlined,
@@ -115,7 +98,7 @@ class BodyWriter:
         self.inlined = inlined
         self.costs = costs
         self.places: dict[str, Place] = {}
-        self.allocs: dict[str, Alloc] = {}
+        self.allocs: dict[str, nodes.Alloc] = {}
         self.swapped = swap_groups(program)
         self.lines: list[str] = []
         # Where addresses are computed: in the entry block if there are others.
@@ -133,7 +116,7 @@ class BodyWriter:
         self.sites: Mapping[int, str] = {}
 
     @cached_property
-    def regions(self) -> dict[str, Region]:
+    def regions(self) -> dict[str, nodes.Region]:
         """The regions of the program by name."""
         return regions(self.program)
 
@@ -156,7 +139,7 @@ class BodyWriter:
         self.failures.add(status)
         return f"failed.{status}"
 
-    def body(self, body: Sequence[Instr]) -> None:
+    def body(self, body: Sequence[nodes.Instr]) -> None:
         """Some instructions in order."""
         if self.meter is not None:
             self.meter.entered(self, body)
@@ -164,40 +147,40 @@ class BodyWriter:
             if self.meter is not None:
                 self.meter.before(self, instr)
             match instr:
-                case Alloc(region):
+                case nodes.Alloc(region):
                     self.places[region.name] = Place(region.name, 0, region.nbytes)
                     self.allocs[region.name] = instr
                     if region.name in self.swapped:
                         place = self.memory_of(region.name)
                         self.lines.append(f"  store ptr {place}, ptr {self.variable(region.name)}")
-                case Alias(region, name, offset):
+                case nodes.Alias(region, name, offset):
                     source = self.places[name]
                     begin = source.begin + offset
                     self.places[region.name] = Place(source.root, begin, begin + region.nbytes)
-                case Call():
+                case nodes.Call():
                     self.call(instr, self.symbol(instr))
-                case Library():
+                case nodes.Library():
                     self.library(instr)
-                case Copy():
+                case nodes.Copy():
                     self.copy(instr)
-                case Swap():
+                case nodes.Swap():
                     self.swap(instr)
-                case SetSize():
+                case nodes.SetSize():
                     self.set_size(instr)
-                case If():
+                case nodes.If():
                     self.branch(instr)
-                case While():
+                case nodes.While():
                     self.while_loop(instr)
-                case For():
+                case nodes.For():
                     self.for_loop(instr)
-                case Free():
+                case nodes.Free():
                     pass
-                case Invoke():
+                case nodes.Invoke():
                     self.invoke(instr)
             if self.meter is not None:
                 self.meter.after(self, instr)
 
-    def symbol(self, call: Call) -> str:
+    def symbol(self, call: nodes.Call) -> str:
         """The native function of a kernel, which is declared unless it is a part of the module."""
         if call.inline:
             return self.inlined.symbols[call.kernel]
@@ -206,7 +189,7 @@ class BodyWriter:
             raise InternalError(f"kernel @{call.kernel} has two operand counts", notes=(str(call),))
         return f'@"{symbol}"'
 
-    def call(self, call: Call, symbol: str) -> None:
+    def call(self, call: nodes.Call, symbol: str) -> None:
         """The call of one kernel."""
         for stated in call.ranges:
             self.assume(stated)
@@ -215,7 +198,7 @@ class BodyWriter:
         given = [f"ptr {p}" for p in pointers] + [f"i64 {self.size(s)}" for s in call.sizes]
         self.lines.append(f"  call void {symbol}({', '.join(given)})")
 
-    def set_size(self, instr: SetSize) -> None:
+    def set_size(self, instr: nodes.SetSize) -> None:
         """Notes a size that data decides. What is not in its range would be an error of whoever
         counts; it is limited, so that no memory is touched that is not there."""
         name, count = self.fresh("set"), self.pointer(instr.count)
@@ -240,7 +223,7 @@ class BodyWriter:
             self.lines.append(f"  {values[name]} = load i64, ptr {self.set_sizes[name]}, align 8")
         return SizeWriter(self.lines, values, prefix).value(expr)
 
-    def assume(self, stated: ScalarRange) -> None:
+    def assume(self, stated: nodes.ScalarRange) -> None:
         """Tells LLVM the range of a scalar."""
         name, pointer = self.fresh("stated"), self.pointer(stated.name)
         dtype = self.regions[stated.name].dtype
@@ -251,7 +234,7 @@ class BodyWriter:
             self.lines.append(f"  %{test} = icmp {relation} {type} %{name}, {bound}")
             self.lines.append(f"  call void @llvm.assume(i1 %{test})")
 
-    def workspace(self, call: Call) -> str:
+    def workspace(self, call: nodes.Call) -> str:
         """The address of a call's scratch memory. That of inlined code lies in the frame of the
         entry, so that LLVM keeps in registers what the code around does not see."""
         assert call.workspace is not None
@@ -260,7 +243,7 @@ class BodyWriter:
             return self.registers(region)
         return self.pointer(call.workspace)
 
-    def library(self, library: Library) -> None:
+    def library(self, library: nodes.Library) -> None:
         """The call of a library function, and a way out if it raises."""
         name, site = self.fresh("library"), f'ptr @"{self.sites[id(library)]}"'
         block = self.row(name, "ptr", [self.pointer(o.name) for o in library.operands])
@@ -288,7 +271,7 @@ class BodyWriter:
             ]
         return block
 
-    def copy(self, copy: Copy) -> None:
+    def copy(self, copy: nodes.Copy) -> None:
         """A copy of one region."""
         place = self.places[copy.target]
         target, source = self.pointer(copy.target), self.pointer(copy.source)
@@ -303,13 +286,13 @@ class BodyWriter:
             f"  call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
         )
 
-    def swap(self, swap: Swap) -> None:
+    def swap(self, swap: nodes.Swap) -> None:
         """Two allocations exchange their addresses."""
         one, other = self.pointer(swap.one), self.pointer(swap.other)
         self.lines.append(f"  store ptr {other}, ptr {self.variable(swap.one)}")
         self.lines.append(f"  store ptr {one}, ptr {self.variable(swap.other)}")
 
-    def invoke(self, invoke: Invoke) -> None:
+    def invoke(self, invoke: nodes.Invoke) -> None:
         """The call of a function, whose scalars are handed over by value."""
         function, name = self.functions[invoke.function], self.fresh("invoke")
         arena, frames = "%frames", "%frames"
@@ -372,7 +355,7 @@ class BodyWriter:
 
     # -- control flow --------------------------------------------------------------------------
 
-    def branch(self, branch: If) -> None:
+    def branch(self, branch: nodes.If) -> None:
         """One of two bodies."""
         name = self.fresh("if")
         orelse = f"{name}.else" if branch.orelse else f"{name}.end"
@@ -388,7 +371,7 @@ class BodyWriter:
             self.jump(f"{name}.end")
         self.lines.append(f"{name}.end:")
 
-    def while_loop(self, loop: While) -> None:
+    def while_loop(self, loop: nodes.While) -> None:
         """The head, the test, the body, and back."""
         name = self.fresh("while")
         self.jump(f"{name}.head")
@@ -403,7 +386,7 @@ class BodyWriter:
         self.jump(f"{name}.head")
         self.lines.append(f"{name}.end:")
 
-    def for_loop(self, loop: For) -> None:
+    def for_loop(self, loop: nodes.For) -> None:
         """The body for each index, which is counted beside the region that the body may read.
 
         A loop that may take long runs some iterations, polls, and goes on::
@@ -416,7 +399,7 @@ class BodyWriter:
         name = self.fresh("for")
         index = loop.index
         self.places[index.name] = Place(index.name, 0, index.nbytes)
-        self.allocs[index.name] = Alloc(index, in_registers=True)
+        self.allocs[index.name] = nodes.Alloc(index, in_registers=True)
         counter = self.alloca(f"{name}.counter", "i64", 8)
         end = str(loop.extent)
         if isinstance(loop.extent, str):
@@ -489,27 +472,27 @@ class BodyWriter:
             return left, self.alloca("clock", "i64", 8, 0)
         return "%state", self.shifted("%state", "%state", 8 * CLOCK)
 
-    def cost(self, body: Sequence[Instr]) -> int:
+    def cost(self, body: Sequence[nodes.Instr]) -> int:
         """The nanoseconds that some instructions are expected to take, without loops that poll."""
         total = 0
         for instr in body:
             match instr:
-                case Call():
+                case nodes.Call():
                     total += self.costs.get(instr.kernel, CALL_NANOSECONDS)
-                case Library():
+                case nodes.Library():
                     total += LIBRARY_NANOSECONDS
-                case Copy(_, target):
+                case nodes.Copy(_, target):
                     place = self.places.get(target)
                     total += 1 + typical(place.end - place.begin) // COPIED_BYTES if place else 1
-                case If():
+                case nodes.If():
                     total += max(self.cost(instr.then), self.cost(instr.orelse))
-                case For(_, int(extent), nested) if self.is_short(instr):
+                case nodes.For(_, int(extent), nested) if self.is_short(instr):
                     total += extent * self.cost(nested)
                 case _:
                     pass
         return total
 
-    def is_short(self, loop: For) -> bool:
+    def is_short(self, loop: nodes.For) -> bool:
         """True if a loop need not poll: one that polls around it counts it."""
         extent = loop.extent
         return isinstance(extent, int) and extent * self.cost(loop.body) <= POLL_NANOSECONDS
@@ -578,7 +561,7 @@ class BodyWriter:
             self.addresses.append(f"  {value} = getelementptr i8, ptr {base}, i64 {nbytes}")
         return value
 
-    def registers(self, region: Region) -> str:
+    def registers(self, region: nodes.Region) -> str:
         """The memory of a few bytes; kernels want more than one element on a cache line."""
         nbytes = as_int(region.nbytes)
         align = region.dtype.bytes if nbytes <= region.dtype.bytes else CACHE_LINE

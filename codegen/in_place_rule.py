@@ -6,19 +6,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
+from ..ir import dims
 from ..ir.dim_proofs import prove
-from ..ir.dims import (
-    Dim,
-    IntExpr,
-    as_int,
-    bounds,
-    int_max,
-    int_min,
-    size_symbols,
-    substitute,
-    symbol,
-    symbols,
-)
 from ..ir.loop.expr import IndexLike, Read, walk
 from ..ir.loop.prim import Buffer, PrimFunc, Stage
 from ..ir.loop.procedure import Procedure
@@ -33,7 +22,7 @@ def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
 
     @functools.cache
     def shares(
-        kernel: str, sizes: tuple[IntExpr, ...], read: int, written: int, begin: IntExpr
+        kernel: str, sizes: tuple[dims.IntExpr, ...], read: int, written: int, begin: dims.IntExpr
     ) -> bool:
         prim = prims.get(kernel)
         if prim is None or isinstance(prim, Procedure) or read >= len(prim.params):
@@ -43,7 +32,7 @@ def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
             return False
         return may_share(_at(prim, sizes), read, output, begin)
 
-    def safe(call: Call, read: int, written: int, begin: IntExpr = 0) -> bool:
+    def safe(call: Call, read: int, written: int, begin: dims.IntExpr = 0) -> bool:
         return shares(call.kernel, call.sizes, read, written, begin)
 
     return safe
@@ -53,7 +42,7 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
     """Returns a function for ``optimise``: the range of elements of a parameter that a kernel
     reads."""
 
-    def reads(call: Call, operand: int) -> tuple[IntExpr, IntExpr] | None:
+    def reads(call: Call, operand: int) -> tuple[dims.IntExpr, dims.IntExpr] | None:
         prim = prims.get(call.kernel)
         if prim is None or isinstance(prim, Procedure) or operand >= len(prim.params):
             return None
@@ -67,17 +56,19 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
         ranges = [span for span in spans if span is not None]
         if not ranges:
             return 0, 0
-        return reduce(int_min, (low for low, _ in ranges)), reduce(int_max, (h for _, h in ranges))
+        return reduce(dims.int_min, (low for low, _ in ranges)), reduce(
+            dims.int_max, (h for _, h in ranges)
+        )
 
     return reads
 
 
-def _at(prim: PrimFunc, sizes: tuple[IntExpr, ...]) -> PrimFunc:
+def _at(prim: PrimFunc, sizes: tuple[dims.IntExpr, ...]) -> PrimFunc:
     """A kernel with the sizes of a call of it."""
     return prim.at({s.name: value for s, value in zip(prim.sizes, sizes, strict=True)})
 
 
-def may_share(prim: PrimFunc, param: int, output: int, begin: IntExpr = 0) -> bool:
+def may_share(prim: PrimFunc, param: int, output: int, begin: dims.IntExpr = 0) -> bool:
     """True if an output may have the memory of a parameter, from element ``begin`` on, under every
     schedule.
 
@@ -121,9 +112,9 @@ def _reads(stage: Stage) -> Iterator[Read]:
     return (node for node in walk(stage.expr) if isinstance(node, Read))
 
 
-def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: IntExpr) -> bool:
+def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: dims.IntExpr) -> bool:
     """True if a stage reads, ``shift`` elements further on, the element that it computes."""
-    axes: tuple[IndexLike, ...] = tuple(symbol(a.name) for a in stage.axes)
+    axes: tuple[IndexLike, ...] = tuple(dims.symbol(a.name) for a in stage.axes)
     buffer = prim.buffers[node.buffer]
     if node.indices == axes and buffer.shape == stage.buffer.shape:
         return shift == 0
@@ -131,7 +122,9 @@ def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: IntExpr) -> bo
     return place is not None and target is not None and place - target == shift
 
 
-def _is_outside(source: Buffer, stage: Stage, node: Read, window: tuple[IntExpr, IntExpr]) -> bool:
+def _is_outside(
+    source: Buffer, stage: Stage, node: Read, window: tuple[dims.IntExpr, dims.IntExpr]
+) -> bool:
     """True if a read of ``source`` touches no element of a window."""
     span = _span(source, stage, node) if _is_of(node, source) else None
     if span is None:
@@ -139,24 +132,26 @@ def _is_outside(source: Buffer, stage: Stage, node: Read, window: tuple[IntExpr,
     return prove(span[1], "<=", window[0]) is True or prove(window[1], "<=", span[0]) is True
 
 
-def _span(buffer: Buffer, stage: Stage, node: Read) -> tuple[IntExpr, IntExpr] | None:
+def _span(buffer: Buffer, stage: Stage, node: Read) -> tuple[dims.IntExpr, dims.IntExpr] | None:
     """Returns the first element that a stage reads there, and the one after the last."""
     flat = _flat(node.indices, buffer)
     axes = (*stage.axes, *stage.reduce_axes)
     if flat is None:
         return None
-    if any(isinstance(axis.extent, Dim) for axis in axes) or size_symbols(flat):
+    if any(isinstance(axis.extent, dims.Dim) for axis in axes) or dims.size_symbols(flat):
         return _linear_span(flat, {axis.name: axis.extent - 1 for axis in axes})
-    inside = bounds(flat, {axis.name: (0, as_int(axis.extent) - 1) for axis in axes})
+    inside = dims.bounds(flat, {axis.name: (0, dims.as_int(axis.extent) - 1) for axis in axes})
     return None if inside is None else (inside[0], inside[1] + 1)
 
 
-def _linear_span(flat: IntExpr, last: Mapping[str, IntExpr]) -> tuple[IntExpr, IntExpr] | None:
+def _linear_span(
+    flat: dims.IntExpr, last: Mapping[str, dims.IntExpr]
+) -> tuple[dims.IntExpr, dims.IntExpr] | None:
     """The span of an index that is linear in its axes, of which the last values are given."""
-    step = {name: substitute(flat, {name: symbol(name) + 1}) - flat for name in last}
-    if any(symbols(coefficient) & last.keys() for coefficient in step.values()):
+    step = {name: dims.substitute(flat, {name: dims.symbol(name) + 1}) - flat for name in last}
+    if any(dims.symbols(coefficient) & last.keys() for coefficient in step.values()):
         return None
-    low = high = substitute(flat, dict.fromkeys(last, 0))
+    low = high = dims.substitute(flat, dict.fromkeys(last, 0))
     for name, coefficient in step.items():
         # Which end is the lower one must not depend on a size.
         if prove(coefficient, ">=", 0) is True:
@@ -168,11 +163,11 @@ def _linear_span(flat: IntExpr, last: Mapping[str, IntExpr]) -> tuple[IntExpr, I
     return low, high + 1
 
 
-def _flat(indices: tuple[IndexLike, ...], buffer: Buffer) -> IntExpr | None:
+def _flat(indices: tuple[IndexLike, ...], buffer: Buffer) -> dims.IntExpr | None:
     """The number of the element at ``indices``; None where they depend on values."""
-    flat: IntExpr = 0
+    flat: dims.IntExpr = 0
     for index, size in zip(indices, buffer.shape, strict=True):
-        if not isinstance(index, int | Dim):
+        if not isinstance(index, int | dims.Dim):
             return None
         flat = flat * size + index
     return flat

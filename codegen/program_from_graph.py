@@ -16,21 +16,7 @@ from ..ir.derived import derived, interned
 from ..ir.dims import IntExpr, Symbol, product, size_symbols, substitute
 from ..ir.dtype import UINT8, Array, DType, dtype_of
 from ..ir.errors import InternalError, UnsupportedError
-from ..ir.graph.nodes import (
-    Atom,
-    Binding,
-    Block,
-    Constant,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
+from ..ir.graph import nodes
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType, TupleType, Type, sizes_in
@@ -120,9 +106,9 @@ class KernelInterface(Protocol):
 def is_view(function: object) -> bool:
     """True if a group only gives its one operand another shape, or reads its bytes as another
     dtype: no kernel is needed for it."""
-    if not isinstance(function, Function) or len(function.params) != 1:
+    if not isinstance(function, nodes.Function) or len(function.params) != 1:
         return False
-    value: Atom = function.params[0]
+    value: nodes.Atom = function.params[0]
     for binding in function.body.bindings:
         call = binding.value
         if not isinstance(call, GraphCall) or len(call.args) != 1 or call.args[0] is not value:
@@ -134,7 +120,7 @@ def is_view(function: object) -> bool:
 
 
 def program_from_module(
-    module: Module,
+    module: nodes.Module,
     kernels: Mapping[str, KernelInterface] | None = None,
     updates: Sequence[NewValue] = (),
 ) -> Program:
@@ -153,16 +139,16 @@ def program_from_module(
 
 
 class _Conversion:
-    def __init__(self, module: Module, kernels: Mapping[str, KernelInterface]) -> None:
+    def __init__(self, module: nodes.Module, kernels: Mapping[str, KernelInterface]) -> None:
         self.module = module
         self.kernels = kernels
         self.taken: set[str] = set()
-        self.values: dict[Var, Names] = {}
+        self.values: dict[nodes.Var, Names] = {}
         self.regions: dict[str, Region] = {}
         self.constants: dict[str, tuple[Array, PackInterface | None]] = {}
         self.constant_names: dict[Hashable, str] = {}
         self.sources: dict[str, str] = {}  # of aliases
-        self.called: dict[str, Function] = {}  # functions that stay functions
+        self.called: dict[str, nodes.Function] = {}  # functions that stay functions
         self.body: list[Instr] = []
 
     def program(self, updates: Sequence[NewValue]) -> Program:
@@ -205,10 +191,10 @@ class _Conversion:
         self.taken.add(name)
         return name
 
-    def value(self, atom: Atom) -> Names:
-        if isinstance(atom, Constant):
+    def value(self, atom: nodes.Atom) -> Names:
+        if isinstance(atom, nodes.Constant):
             return self.constant(atom.value, atom.name or "const")
-        if isinstance(atom, GlobalVar):
+        if isinstance(atom, nodes.GlobalVar):
             raise UnsupportedError(f"@{atom.name} is used as a value", span=atom.span)
         return self.values[atom]
 
@@ -223,13 +209,13 @@ class _Conversion:
             self.constants[region] = value, pack
         return region
 
-    def block(self, block: Block) -> Names:
+    def block(self, block: nodes.Block) -> Names:
         """Converts the bindings of a block; returns its result."""
         for binding in block.bindings:
             self.values[binding.var] = self.convert(binding)
         return self.value(block.result)
 
-    def nested(self, block: Block, into: Names) -> tuple[Instr, ...]:
+    def nested(self, block: nodes.Block, into: Names) -> tuple[Instr, ...]:
         """Returns the instructions of a nested block, whose result they copy to ``into``."""
         around, self.body = self.body, []
         self.assign(_flat(self.block(block)), _flat(into))
@@ -249,35 +235,35 @@ class _Conversion:
                 read[source] = _name(saved)
         self.body.extend(Copy(read.get(s, s), t) for s, t in pairs)
 
-    def convert(self, binding: Binding) -> Names:
+    def convert(self, binding: nodes.Binding) -> Names:
         value = binding.value
-        if isinstance(value, Tuple):
+        if isinstance(value, nodes.Tuple):
             return tuple(self.value(f) for f in value.fields)
-        if isinstance(value, TupleGetItem):
+        if isinstance(value, nodes.TupleGetItem):
             fields = self.value(value.value)
             if isinstance(fields, str):
                 raise InternalError(f"field {value.index} of %{fields}, which is not a tuple")
             return fields[value.index]
         if isinstance(value, GraphCall):
             return self.call(binding.var, value)
-        if isinstance(value, Var | Constant | GlobalVar):
+        if isinstance(value, nodes.Var | nodes.Constant | nodes.GlobalVar):
             return self.value(value)
-        if isinstance(value, If):
+        if isinstance(value, nodes.If):
             return self.branch(binding.var, value)
-        if isinstance(value, While):
+        if isinstance(value, nodes.While):
             return self.while_loop(binding.var, value)
-        if isinstance(value, For):
+        if isinstance(value, nodes.For):
             return self.for_loop(binding.var, value)
         raise UnsupportedError("a function value cannot be compiled yet", span=value.span)
 
-    def branch(self, var: Var, branch: If) -> Names:
+    def branch(self, var: nodes.Var, branch: nodes.If) -> Names:
         condition = _name(self.value(branch.condition))
         results = self.allocated(var.name, var.type)
         then, orelse = self.nested(branch.then, results), self.nested(branch.orelse, results)
         self.body.append(program_nodes.If(condition, then, orelse, branch.span))
         return results
 
-    def while_loop(self, var: Var, loop: While) -> Names:
+    def while_loop(self, var: nodes.Var, loop: nodes.While) -> Names:
         carried = self.carried(loop.params, loop.initial)
         condition = loop.condition
         if any(binding.var is condition.result for binding in condition.bindings):
@@ -290,9 +276,9 @@ class _Conversion:
         self.body.append(program_nodes.While(head, _name(test), body, loop.span))
         return carried
 
-    def for_loop(self, var: Var, loop: For) -> Names:
+    def for_loop(self, var: nodes.Var, loop: nodes.For) -> Names:
         extent: int | str
-        if isinstance(loop.extent, Constant):
+        if isinstance(loop.extent, nodes.Constant):
             extent = max(0, int(loop.extent.value))
         else:
             extent = _name(self.value(loop.extent))
@@ -303,7 +289,9 @@ class _Conversion:
         self.body.append(program_nodes.For(index, extent, body, loop.span))
         return carried
 
-    def carried(self, params: Sequence[Var], initial: Sequence[Atom]) -> tuple[Names, ...]:
+    def carried(
+        self, params: Sequence[nodes.Var], initial: Sequence[nodes.Atom]
+    ) -> tuple[Names, ...]:
         """Returns the regions of what a loop carries, which hold the initial values."""
         # All of them are read before any region is written: none is a target yet.
         sources = [self.value(atom) for atom in initial]
@@ -326,7 +314,7 @@ class _Conversion:
             name = self.sources[name]
         return name
 
-    def call(self, var: Var, call: GraphCall) -> Names:
+    def call(self, var: nodes.Var, call: GraphCall) -> Names:
         args = [name for a in call.args for name in _flat(self.value(a))]
         name = getattr(call.op, "name", "")
         if isinstance(call.op, Operator) and call.op.traits & _FREE:
@@ -338,12 +326,12 @@ class _Conversion:
             return count
         if isinstance(call.op, Operator) and Trait.LIBRARY in call.op.traits:
             return self.library(var, call, args)
-        if not isinstance(call.op, GlobalVar):
+        if not isinstance(call.op, nodes.GlobalVar):
             raise InternalError(f"{name} stands in @main outside of any group")
         if is_view(self.module.functions.get(name)):
             return self.alias(var, args[0])
         callee = self.module.functions.get(name)
-        if isinstance(callee, Function) and not callee.attrs.get("primitive"):
+        if isinstance(callee, nodes.Function) and not callee.attrs.get("primitive"):
             return self.invoke(var, call, callee)
         kernel = self.kernels.get(name)
         made: list[Region] = []
@@ -381,12 +369,12 @@ class _Conversion:
     def inherited(self, call: GraphCall, sizes: Sequence[Symbol]) -> dict[str, IntExpr]:
         """Returns those sizes of a kernel that may be in none of its operands."""
         group = self.module.functions.get(getattr(call.op, "name", ""))
-        if not isinstance(group, Function) or len(group.sizes) != len(sizes):
+        if not isinstance(group, nodes.Function) or len(group.sizes) != len(sizes):
             return {}
         values = sizes_of_call(group, call.args, call.attrs)
         return {size.name: value for size, value in zip(sizes, values, strict=True)}
 
-    def library(self, var: Var, call: GraphCall, args: Sequence[str]) -> Names:
+    def library(self, var: nodes.Var, call: GraphCall, args: Sequence[str]) -> Names:
         """The call of a library function."""
         results = self.allocated(var.name, var.type)
         operands = (
@@ -397,7 +385,7 @@ class _Conversion:
         self.body.append(Library(function, operands, options, call.span))
         return results
 
-    def invoke(self, var: Var, call: GraphCall, callee: Function) -> Names:
+    def invoke(self, var: nodes.Var, call: GraphCall, callee: nodes.Function) -> Names:
         """The call of a function that stays one; it is converted later."""
         name = getattr(call.op, "name", "")
         self.called.setdefault(name, callee)
@@ -412,7 +400,7 @@ class _Conversion:
         )
         return results
 
-    def function(self, name: str, function: Function) -> Program:
+    def function(self, name: str, function: nodes.Function) -> Program:
         """A function of the program; it sees constants, and no other values."""
         self.body, inputs, outputs = [], list[Region](), list[Region]()
         for param in function.params:
@@ -433,7 +421,7 @@ class _Conversion:
             checks=checks,
         )
 
-    def alias(self, var: Var, source: str) -> str:
+    def alias(self, var: nodes.Var, source: str) -> str:
         region = self.region(var.name, var.type)
         self.sources[region.name] = source
         self.body.append(Alias(region, source))
@@ -452,7 +440,7 @@ class _Conversion:
         return self.constant(value, f"{name}.packed", operand.pack)
 
 
-def _sizes_of(function: Function) -> tuple[Symbol, ...]:
+def _sizes_of(function: nodes.Function) -> tuple[Symbol, ...]:
     """The symbolic sizes of a function's parameters; data decides others."""
     sizes = size_symbols(*(size for p in function.params for size in sizes_in(p.type)))
     return tuple(sizes.values())

@@ -21,27 +21,7 @@ from ..ir.dtype import DType
 from ..ir.loop.expr import Const, Expr, Op, Read
 from ..ir.loop.expr import walk as operands_of
 from ..ir.loop.nest import Accumulate, At, Nest, Store, expressions, statements
-from ..ir.program.analysis import (
-    accesses,
-    each_scope,
-    has_control_flow,
-    map_calls,
-    places,
-    regions,
-    walk,
-)
-from ..ir.program.nodes import (
-    Call,
-    Copy,
-    For,
-    If,
-    Instr,
-    Program,
-    ScalarRange,
-    Swap,
-    While,
-    nested_bodies,
-)
+from ..ir.program import analysis, nodes
 from .module_text import KernelText, NestKernel
 
 MOST_NESTED_LOOPS = 4
@@ -56,7 +36,7 @@ Range: TypeAlias = tuple[int, int]
 """The least and the greatest value, both inclusive."""
 
 
-def bound_scalars(program: Program, kernels: Mapping[str, KernelText]) -> Program:
+def bound_scalars(program: nodes.Program, kernels: Mapping[str, KernelText]) -> nodes.Program:
     """Notes on inline calls the ranges of scalars that the kernels compute indices from.
 
     Before::
@@ -71,7 +51,7 @@ def bound_scalars(program: Program, kernels: Mapping[str, KernelText]) -> Progra
           call inline @take(@in %x, @in %i, @out %y) where %i in [0, 8]
         }
     """
-    if not has_control_flow(program):
+    if not analysis.has_control_flow(program):
         return program
     summaries = {
         name: _Summary.of(kernel.nest)
@@ -79,27 +59,27 @@ def bound_scalars(program: Program, kernels: Mapping[str, KernelText]) -> Progra
         if isinstance(kernel, NestKernel)
     }
 
-    def bound(scope: Program) -> Program:
+    def bound(scope: nodes.Program) -> nodes.Program:
         if _depth(scope.body) > MOST_NESTED_LOOPS:
             return scope
         ranges = _Analysis(scope, summaries).calls()
         if not ranges:
             return scope
 
-        def noted(call: Call) -> Call:
+        def noted(call: nodes.Call) -> nodes.Call:
             return replace(call, ranges=ranges.get(id(call), ()))
 
-        return replace(scope, body=map_calls(scope.body, noted))
+        return replace(scope, body=analysis.map_calls(scope.body, noted))
 
-    return each_scope(program, bound)
+    return analysis.each_scope(program, bound)
 
 
-def _depth(body: Iterable[Instr]) -> int:
+def _depth(body: Iterable[nodes.Instr]) -> int:
     return max(
         (
-            isinstance(instr, For | While) + _depth(inner)
+            isinstance(instr, nodes.For | nodes.While) + _depth(inner)
             for instr in body
-            for inner in nested_bodies(instr)
+            for inner in nodes.nested_bodies(instr)
         ),
         default=0,
     )
@@ -207,24 +187,29 @@ def _common(one: Range | None, other: Range) -> Range | None:
 class _Analysis:
     """Executes the instructions of one scope on ranges."""
 
-    def __init__(self, scope: Program, summaries: Mapping[str, _Summary]) -> None:
+    def __init__(self, scope: nodes.Program, summaries: Mapping[str, _Summary]) -> None:
         self.scope = scope
         self.summaries = summaries
-        self.places = places(scope)
+        self.places = analysis.places(scope)
         # Memory with several names, or exchanged, is left out.
         self.scalars = {
             name: region.dtype
-            for name, region in regions(scope).items()
+            for name, region in analysis.regions(scope).items()
             if not region.shape and not region.dtype.is_float
         }
         roots = Counter(place.root for place in self.places.values())
-        swapped = {n for i in walk(scope.body) if isinstance(i, Swap) for n in (i.one, i.other)}
+        swapped = {
+            n
+            for i in analysis.walk(scope.body)
+            if isinstance(i, nodes.Swap)
+            for n in (i.one, i.other)
+        }
         for name in [*self.scalars]:
             if roots[self.places[name].root] > 1 or name in swapped:
                 del self.scalars[name]
-        self.noted: dict[int, tuple[ScalarRange, ...]] = {}
+        self.noted: dict[int, tuple[nodes.ScalarRange, ...]] = {}
 
-    def calls(self) -> dict[int, tuple[ScalarRange, ...]]:
+    def calls(self) -> dict[int, tuple[nodes.ScalarRange, ...]]:
         """The ranges of operands by the identity of their calls."""
         state = _State()
         for constant in self.scope.constants:
@@ -233,29 +218,29 @@ class _Analysis:
                 value = int(constant.value)
                 state.ranges[name] = (value, value)
         self.block(self.scope.body, state)
-        count = Counter(id(i) for i in walk(self.scope.body))
+        count = Counter(id(i) for i in analysis.walk(self.scope.body))
         return {i: ranges for i, ranges in self.noted.items() if ranges and count[i] == 1}
 
-    def block(self, body: Iterable[Instr], state: _State) -> _State:
+    def block(self, body: Iterable[nodes.Instr], state: _State) -> _State:
         """Returns the state behind some instructions; ``state`` is that before, and is used up."""
         for instr in body:
             match instr:
-                case Call():
+                case nodes.Call():
                     self.call(instr, state)
-                case Copy(source, target):
+                case nodes.Copy(source, target):
                     self.copy(source, target, state)
-                case If(condition, then, orelse):
+                case nodes.If(condition, then, orelse):
                     other = self.block(orelse, state.copy())
                     state.assume(state.implied.get(condition, {}))
                     state = self.block(then, state).join(other)
-                case While(head, condition, inner):
+                case nodes.While(head, condition, inner):
                     state = self.loop(state, head, condition, inner)
-                case For(index, extent, inner):
+                case nodes.For(index, extent, inner):
                     most = extent if isinstance(extent, int) else self.range(extent, state)[1]
                     state = self.loop(state, (), "", inner, {index.name: (0, max(0, most - 1))})
                     state.forget(index.name)
                 case _:
-                    for name, access in accesses(instr):
+                    for name, access in analysis.accesses(instr):
                         if access.writes:
                             state.forget(name)
         return state
@@ -263,9 +248,9 @@ class _Analysis:
     def loop(
         self,
         entry: _State,
-        head: tuple[Instr, ...],
+        head: tuple[nodes.Instr, ...],
         condition: str,
-        body: tuple[Instr, ...],
+        body: tuple[nodes.Instr, ...],
         counter: Mapping[str, Range] | None = None,
     ) -> _State:
         """Returns the state behind a loop: at its condition, before the body."""
@@ -289,7 +274,7 @@ class _Analysis:
             state = iterate(state)[1]
         return iterate(state)[0]
 
-    def call(self, call: Call, state: _State) -> None:
+    def call(self, call: nodes.Call, state: _State) -> None:
         """Executes a kernel, and notes what is known of its operands."""
         summary = self.summaries.get(call.kernel)
         names = [o.name for o in call.operands]
@@ -317,14 +302,14 @@ class _Analysis:
             written = results.keys() | implied.keys()
             state.implied[name] = {n: r for n, r in facts.items() if n not in written}
 
-    def stated(self, names: Iterable[str], state: _State) -> Iterator[ScalarRange]:
+    def stated(self, names: Iterable[str], state: _State) -> Iterator[nodes.ScalarRange]:
         """The ranges of those scalars of which more is known than the dtype."""
         for name in names:
             if name in state.ranges and name in self.scalars:
                 full = _full(self.scalars[name])
                 low, high = _common(full, state.ranges[name]) or full
                 if (low, high) != full:
-                    yield ScalarRange(name, low, high)
+                    yield nodes.ScalarRange(name, low, high)
 
     def copy(self, source: str, target: str, state: _State) -> None:
         """Executes a copy."""

@@ -25,22 +25,8 @@ from dataclasses import field
 from typing import Any
 
 from ...ir.dataclass import dataclass
+from . import record
 from .line import FutureRecordError, RecordError, check_version, data_of
-from .record import (
-    TargetKey,
-    Workload,
-    integer_from,
-    list_from,
-    own_version,
-    robust_seconds,
-    rounded,
-    schedule_key,
-    seconds_from,
-    target_from,
-    text_from,
-    timestamp,
-    workload_from,
-)
 
 DECISION_VERSION = 2
 
@@ -69,12 +55,12 @@ class Option:
     @property
     def cost(self) -> float:
         """Seconds per call; inf if it never ran."""
-        return robust_seconds(self.seconds) if self.seconds else float("inf")
+        return record.robust_seconds(self.seconds) if self.seconds else float("inf")
 
     @property
     def key(self) -> str:
         """Identifies the option: the schedule's text if it is one, otherwise its name."""
-        return self.name if self.schedule is None else schedule_key(self.schedule)
+        return self.name if self.schedule is None else record.schedule_key(self.schedule)
 
 
 @dataclass(frozen=True)
@@ -82,13 +68,13 @@ class Decision:
     """``options[taken]`` is used from now on; ``program`` is where it was measured."""
 
     about: str
-    workload: Workload
-    target: TargetKey
+    workload: record.Workload
+    target: record.TargetKey
     options: tuple[Option, ...]
     taken: int
     program: str = ""
-    time: str = field(default_factory=timestamp)
-    version: str = field(default_factory=own_version)
+    time: str = field(default_factory=record.timestamp)
+    version: str = field(default_factory=record.own_version)
 
     @property
     def winner(self) -> Option:
@@ -125,7 +111,7 @@ class Decision:
         return decision_from_data(data_of(line))
 
 
-def taken_options(decisions: Iterable[Decision], target: TargetKey) -> dict[str, str]:
+def taken_options(decisions: Iterable[Decision], target: record.TargetKey) -> dict[str, str]:
     """Returns the options used on a target, by the key of their choice point. The last decision
     counts."""
     graph = (d for d in decisions if d.about in GRAPH_CHOICES and d.target == target)
@@ -134,7 +120,7 @@ def taken_options(decisions: Iterable[Decision], target: TargetKey) -> dict[str,
 
 def _option_data(option: Option) -> dict[str, Any]:
     schedule = {} if option.schedule is None else {"schedule": option.schedule}
-    return {"name": option.name, **schedule, "seconds": rounded(option.seconds)}
+    return {"name": option.name, **schedule, "seconds": record.rounded(option.seconds)}
 
 
 def decision_from_data(data: dict[str, Any]) -> Decision:
@@ -147,22 +133,24 @@ def decision_from_data(data: dict[str, Any]) -> Decision:
         raise RecordError("about is not a word")
     if about not in ABOUT:
         raise FutureRecordError(f"a decision about {about[:40]!r}")
-    options = tuple(_option_from(option) for option in list_from(data, "options"))
+    options = tuple(_option_from(option) for option in record.list_from(data, "options"))
     if not 0 < len(options) <= _MOST_OPTIONS:
         raise RecordError("options is not a list of alternatives")
-    index = integer_from(data, "taken", least=0)
+    index = record.integer_from(data, "taken", least=0)
     if index >= len(options):
         raise RecordError("taken is not the index of an option")
     if any((o.schedule is None) == (about == "schedule") for o in options):
         raise RecordError("a schedule where none belongs, or none where one does")
     if not options[index].seconds:
         raise RecordError("the option that is used was never measured")
-    texts = (text_from(data, name) for name in ("program", "time", "loopwright"))
-    return Decision(about, workload_from(data), target_from(data), options, index, *texts)
+    texts = (record.text_from(data, name) for name in ("program", "time", "loopwright"))
+    return Decision(
+        about, record.workload_from(data), record.target_from(data), options, index, *texts
+    )
 
 
 def _option_from(data: Any) -> Option:
     if not isinstance(data, dict):
         raise RecordError("an option is not an object")
-    steps = None if data.get("schedule") is None else tuple(list_from(data, "schedule"))
-    return Option(text_from(data, "name"), seconds_from(data, "seconds"), steps)
+    steps = None if data.get("schedule") is None else tuple(record.list_from(data, "schedule"))
+    return Option(record.text_from(data, "name"), record.seconds_from(data, "seconds"), steps)

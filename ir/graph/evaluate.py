@@ -19,22 +19,7 @@ from ..dims import evaluate as evaluate_dim
 from ..errors import InternalError, LoopwrightTypeError
 from ..loop.prim import PrimFunc
 from ..traits import Trait
-from .nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
+from . import nodes
 from .operator import Operator
 from .types import TensorType, TupleType, Type, sizes_in
 from .walk import free_sizes, free_variables
@@ -47,8 +32,8 @@ CallPrim: TypeAlias = "Callable[[PrimFunc, Sequence[Value]], Value]"
 class Closure:
     """A function value: the function and the variables it was made among."""
 
-    function: Function
-    env: Mapping[Var, Value]
+    function: nodes.Function
+    env: Mapping[nodes.Var, Value]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,15 +41,15 @@ class _Frame:
     """A block that is being evaluated, among the values of the blocks around it (``env``). Its
     result goes to ``done``."""
 
-    todo: Iterator[Binding]
-    result: Atom
-    env: dict[Var, Value]
+    todo: Iterator[nodes.Binding]
+    result: nodes.Atom
+    env: dict[nodes.Var, Value]
     sizes: dict[str, int]
     done: Callable[[Value], None] | None = None
 
 
 def evaluate(
-    program: Module | Function,
+    program: nodes.Module | nodes.Function,
     *args: Any,
     entry: str = "main",
     call_prim: CallPrim | None = None,
@@ -76,16 +61,16 @@ def evaluate(
     Raises LoopwrightTypeError for arguments that do not fit the parameters, and InternalError if an
     operator's reference does not give what its type rule promised.
     """
-    module = program if isinstance(program, Module) else Module()
-    function = program if isinstance(program, Function) else module.functions[entry]
-    if not isinstance(function, Function):
+    module = program if isinstance(program, nodes.Module) else nodes.Module()
+    function = program if isinstance(program, nodes.Function) else module.functions[entry]
+    if not isinstance(function, nodes.Function):
         raise InternalError(f"@{entry} is not a graph function")
     with np.errstate(all="ignore"):
         return _Interpreter(module, call_prim).run(Closure(function, {}), args)
 
 
 class _Interpreter:
-    def __init__(self, module: Module, call_prim: CallPrim | None) -> None:
+    def __init__(self, module: nodes.Module, call_prim: CallPrim | None) -> None:
         self.module, self.call_prim = module, call_prim
         self.frames: list[_Frame] = []
 
@@ -139,54 +124,54 @@ class _Interpreter:
         body = function.body
         self.frames.append(_Frame(iter(body.bindings), body.result, env, sizes, done))
 
-    def _atom(self, frame: _Frame, atom: Atom) -> Value:
-        if isinstance(atom, Var):
+    def _atom(self, frame: _Frame, atom: nodes.Atom) -> Value:
+        if isinstance(atom, nodes.Var):
             return frame.env[atom]
-        if isinstance(atom, Constant):
+        if isinstance(atom, nodes.Constant):
             return atom.value
         function = self.module.functions[atom.name]
-        if not isinstance(function, Function):
+        if not isinstance(function, nodes.Function):
             raise InternalError(f"@{atom.name} is a kernel and can only be called")
         return Closure(function, {})
 
-    def _bind(self, frame: _Frame, binding: Binding) -> None:
+    def _bind(self, frame: _Frame, binding: nodes.Binding) -> None:
         """Evaluates one binding, or pushes the frame that will."""
         var, value = binding.var, binding.value
-        if isinstance(value, Call):
+        if isinstance(value, nodes.Call):
             args = [self._atom(frame, a) for a in value.args]
-            if isinstance(value.op, GlobalVar | Var):
+            if isinstance(value.op, nodes.GlobalVar | nodes.Var):
                 self._call(frame, value.op, args, value.attrs, var)
             else:
                 if Trait.SETS_SIZE in value.op.traits:
                     (name,) = symbols(value.attrs["size"])
                     frame.sizes[name] = int(np.asarray(args[0]))
                 frame.env[var] = _apply(value.op, args, value.attrs, var, frame.sizes)
-        elif isinstance(value, Tuple):
+        elif isinstance(value, nodes.Tuple):
             frame.env[var] = tuple(self._atom(frame, f) for f in value.fields)
-        elif isinstance(value, TupleGetItem):
+        elif isinstance(value, nodes.TupleGetItem):
             fields = self._atom(frame, value.value)
             assert isinstance(fields, tuple)
             frame.env[var] = fields[value.index]
-        elif isinstance(value, Function):
+        elif isinstance(value, nodes.Function):
             captured = {v: frame.env[v] for v in free_variables(value) if v in frame.env}
             frame.env[var] = Closure(value, captured)
-        elif isinstance(value, If):
+        elif isinstance(value, nodes.If):
             taken = self._atom(frame, value.condition)
             block = value.then if bool(taken) else value.orelse
             self._inside(frame, block, partial(frame.env.__setitem__, var))
-        elif isinstance(value, While):
+        elif isinstance(value, nodes.While):
             self._while(frame, var, value)
-        elif isinstance(value, For):
+        elif isinstance(value, nodes.For):
             self._for(frame, var, value)
         else:
             frame.env[var] = self._atom(frame, value)
 
-    def _inside(self, frame: _Frame, block: Block, done: Callable[[Value], None]) -> None:
+    def _inside(self, frame: _Frame, block: nodes.Block, done: Callable[[Value], None]) -> None:
         """Pushes a block that sees the variables of ``frame``."""
         todo = iter(block.bindings)
         self.frames.append(_Frame(todo, block.result, frame.env, dict(frame.sizes), done))
 
-    def _while(self, frame: _Frame, var: Var, loop: While) -> None:
+    def _while(self, frame: _Frame, var: nodes.Var, loop: nodes.While) -> None:
         def check() -> None:
             self._inside(frame, loop.condition, decide)
 
@@ -203,7 +188,7 @@ class _Interpreter:
 
         iterate(tuple(self._atom(frame, a) for a in loop.initial))
 
-    def _for(self, frame: _Frame, var: Var, loop: For) -> None:
+    def _for(self, frame: _Frame, var: nodes.Var, loop: nodes.For) -> None:
         extent = self._atom(frame, loop.extent)
         assert isinstance(extent, np.ndarray)
         indices = iter(range(int(extent)))
@@ -223,14 +208,14 @@ class _Interpreter:
     def _call(
         self,
         frame: _Frame,
-        op: GlobalVar | Var,
+        op: nodes.GlobalVar | nodes.Var,
         args: list[Value],
         attrs: Mapping[str, Any],
-        var: Var,
+        var: nodes.Var,
     ) -> None:
-        if isinstance(op, GlobalVar):
+        if isinstance(op, nodes.GlobalVar):
             callee = self.module.functions[op.name]
-            if not isinstance(callee, Function):
+            if not isinstance(callee, nodes.Function):
                 if self.call_prim is None:
                     raise InternalError(f"nothing was given to compute the kernel @{op.name}")
                 frame.env[var] = self.call_prim(callee, args)
@@ -249,7 +234,11 @@ class _Interpreter:
 
 
 def _apply(
-    op: Operator, args: list[Value], attrs: Mapping[str, Any], var: Var, sizes: Mapping[str, int]
+    op: Operator,
+    args: list[Value],
+    attrs: Mapping[str, Any],
+    var: nodes.Var,
+    sizes: Mapping[str, int],
 ) -> Value:
     """``op.reference`` on ``args``, its result held against the type of ``var``."""
     attrs = {key: _concrete(value, sizes) for key, value in attrs.items()}

@@ -39,23 +39,7 @@ import numpy as np
 from ..dims import LARGEST_SIZE
 from ..dtype import dtype_of
 from ..span import Span
-from .nodes import (
-    Atom,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-    text_of,
-)
+from . import nodes
 from .operator import Operator
 
 _COMMENT_COLUMN = 48
@@ -63,7 +47,7 @@ _WIDTH = 100
 
 
 def as_text(
-    node: Module | Function | Block | Expr,
+    node: nodes.Module | nodes.Function | nodes.Block | nodes.Expr,
     *,
     spans: bool = True,
     marks: Mapping[object, str] | None = None,
@@ -86,7 +70,9 @@ def as_text(
     return "\n".join(_Printer(spans, marks or {}).lines(node))
 
 
-def constants_of(node: Module | Function | Block) -> dict[str, np.ndarray[Any, Any]]:
+def constants_of(
+    node: nodes.Module | nodes.Function | nodes.Block,
+) -> dict[str, np.ndarray[Any, Any]]:
     """Returns the arrays that print as ``meta[name]`` in ``as_text(node)``, by that name."""
     printer = _Printer(False, {})
     for _ in printer.lines(node):
@@ -130,25 +116,27 @@ class _Printer:
 
     def __init__(self, spans: bool, marks: Mapping[object, str]) -> None:
         self.spans, self.marks = spans, marks
-        self.constants: dict[str, Constant] = {}
+        self.constants: dict[str, nodes.Constant] = {}
         self._constant_names: dict[int, str] = {}
-        self._names: dict[Var, str] = {}
+        self._names: dict[nodes.Var, str] = {}
         self._taken: dict[str, int] = {}
         self._numbered = 0
 
-    def lines(self, node: Module | Function | Block | Expr) -> Iterator[str]:
-        if isinstance(node, Module):
+    def lines(
+        self, node: nodes.Module | nodes.Function | nodes.Block | nodes.Expr
+    ) -> Iterator[str]:
+        if isinstance(node, nodes.Module):
             for count, (name, function) in enumerate(node.functions.items()):
                 if count:
                     yield ""
-                if isinstance(function, Function):
+                if isinstance(function, nodes.Function):
                     yield from self._fresh().function(function, f"def @{name}")
                 else:
                     yield str(function)
                 if name in node.schedules:
                     steps = "".join(f"  {step}\n" for step in node.schedules[name].steps)
                     yield f"schedule @{name} {{\n{steps}}}"
-        elif isinstance(node, Block):
+        elif isinstance(node, nodes.Block):
             yield "{"
             yield from self.block(node, "  ")
             yield "}"
@@ -161,7 +149,7 @@ class _Printer:
         other.constants, other._constant_names = self.constants, self._constant_names
         return other
 
-    def function(self, function: Function, head: str, indent: str = "") -> Iterator[str]:
+    def function(self, function: nodes.Function, head: str, indent: str = "") -> Iterator[str]:
         params = [f"{self.define(p)}: {p.type}" for p in function.params]
         result = function.body.result.type
         mark = self.marks.get(function)
@@ -185,10 +173,12 @@ class _Printer:
         yield from self.block(function.body, indent + "  ")
         yield indent + "}"
 
-    def block(self, block: Block, indent: str) -> Iterator[str]:
+    def block(self, block: nodes.Block, indent: str) -> Iterator[str]:
         bindings, result = block.bindings, block.result
         last_is_result = bool(bindings) and bindings[-1].var is result
-        if last_is_result and isinstance(bindings[-1].value, Var | Constant | GlobalVar):
+        if last_is_result and isinstance(
+            bindings[-1].value, nodes.Var | nodes.Constant | nodes.GlobalVar
+        ):
             last_is_result = False  # written without its name it would be no binding
         for binding in bindings[:-1] if last_is_result else bindings:
             var, value = binding.var, binding.value
@@ -219,30 +209,30 @@ class _Printer:
             lines[-1] = f"{lines[-1]:<{_COMMENT_COLUMN}} /* {'  '.join(remarks)} */"
         yield from lines
 
-    def expr(self, value: Expr, indent: str) -> Iterator[str]:
+    def expr(self, value: nodes.Expr, indent: str) -> Iterator[str]:
         """Returns the lines of ``value``; the first has no indent, the others have it."""
-        if isinstance(value, Call):
+        if isinstance(value, nodes.Call):
             yield self._call(value)
-        elif isinstance(value, Tuple):
+        elif isinstance(value, nodes.Tuple):
             fields = ", ".join(map(self.atom, value.fields))
             yield f"({fields},)" if len(value.fields) == 1 else f"({fields})"
-        elif isinstance(value, TupleGetItem):
+        elif isinstance(value, nodes.TupleGetItem):
             yield f"{self.atom(value.value)}.{value.index}"
-        elif isinstance(value, Function):
+        elif isinstance(value, nodes.Function):
             yield from self.function(value, "fn ", indent)
-        elif isinstance(value, If):
+        elif isinstance(value, nodes.If):
             yield f"if ({self.atom(value.condition)}) {{"
             yield from self.block(value.then, indent + "  ")
             yield indent + "} else {"
             yield from self.block(value.orelse, indent + "  ")
             yield indent + "}"
-        elif isinstance(value, While):
+        elif isinstance(value, nodes.While):
             yield f"while ({self._carry(value)}) {{"
             yield from self.block(value.condition, indent + "  ")
             yield indent + "} do {"
             yield from self.block(value.body, indent + "  ")
             yield indent + "}"
-        elif isinstance(value, For):
+        elif isinstance(value, nodes.For):
             count = f"{self.define(value.index)} < {self.atom(value.extent)}"
             carry = f"; {self._carry(value)}" if value.params else ""
             yield f"for ({count}{carry}) {{"
@@ -251,15 +241,15 @@ class _Printer:
         else:
             yield self.atom(value)
 
-    def _carry(self, loop: While | For) -> str:
+    def _carry(self, loop: nodes.While | nodes.For) -> str:
         initial = [self.atom(a) for a in loop.initial]
         names = [self.define(p) for p in loop.params]
         return ", ".join(f"{n} = {a}" for n, a in zip_longest(names, initial, fillvalue="?"))
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: nodes.Call) -> str:
         operands = [self.atom(a) for a in call.args]
         attrs = call.attrs
-        if isinstance(call.op, GlobalVar | Var):
+        if isinstance(call.op, nodes.GlobalVar | nodes.Var):
             name = self.atom(call.op)
             printed = attrs
         else:
@@ -267,16 +257,16 @@ class _Printer:
         operands += [f"{key}={value_text(value)}" for key, value in printed.items()]
         return f"{name}({', '.join(operands)})"
 
-    def atom(self, atom: Atom) -> str:
-        if isinstance(atom, Var):
+    def atom(self, atom: nodes.Atom) -> str:
+        if isinstance(atom, nodes.Var):
             return self._names.get(atom) or self.define(atom)
-        if isinstance(atom, GlobalVar):
+        if isinstance(atom, nodes.GlobalVar):
             return f"@{atom.name}"
         if atom.value.ndim == 0:
             return scalar_text(atom.value)
         return f"meta[{self._constant_name(atom)}]"
 
-    def define(self, var: Var) -> str:
+    def define(self, var: nodes.Var) -> str:
         """Returns the name of ``var`` in this text: its own, or a number; made unique."""
         if var.name.isdigit() or not var.name:
             while str(self._numbered) in self._taken:
@@ -298,7 +288,7 @@ class _Printer:
             if candidate not in self._taken:
                 return candidate
 
-    def _constant_name(self, constant: Constant) -> str:
+    def _constant_name(self, constant: nodes.Constant) -> str:
         existing = self._constant_names.get(id(constant.value))
         if existing is not None:
             return existing
@@ -312,7 +302,7 @@ class _Printer:
         return name
 
 
-def _ranges(function: Function) -> str:
+def _ranges(function: nodes.Function) -> str:
     """Returns the ranges of a function's symbolic sizes that are not the default."""
     sizes = [s for s in function.sizes.values() if s.range != (0, LARGEST_SIZE)]
     inside = ", ".join(f"{s.name} in {s.low}..{s.high}" for s in sizes)
@@ -338,8 +328,8 @@ def span_text(span: Span) -> str:
     return text.replace("*/", "* /")
 
 
-@text_of.register(Module)
-@text_of.register(Function)
-@text_of.register(Block)
-def _(node: Module | Function | Block) -> str:
+@nodes.text_of.register(nodes.Module)
+@nodes.text_of.register(nodes.Function)
+@nodes.text_of.register(nodes.Block)
+def _(node: nodes.Module | nodes.Function | nodes.Block) -> str:
     return as_text(node)

@@ -11,19 +11,7 @@ import hashlib
 from collections.abc import Hashable
 from dataclasses import replace
 
-from .nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    Module,
-    TupleGetItem,
-    Var,
-)
+from . import nodes
 from .operator import Operator
 from .printer import as_text, value_text
 from .walk import map_operands, nested_blocks, nested_params, operands, with_nested_blocks
@@ -32,7 +20,7 @@ _COMPARED_BYTES = 4096
 """Constants up to this size are compared by content; bigger ones by being the same array."""
 
 
-def structural_hash(program: Module | Function) -> str:
+def structural_hash(program: nodes.Module | nodes.Function) -> str:
     """32 hexadecimal digits that equal programs share, in this process and in every other.
 
     The functions of a module keep their names, since calls refer to them, but not their order.
@@ -40,7 +28,9 @@ def structural_hash(program: Module | Function) -> str:
     return hashlib.blake2b(canonical_text(program).encode(), digest_size=16).hexdigest()
 
 
-def structural_equal(left: Module | Function, right: Module | Function) -> bool:
+def structural_equal(
+    left: nodes.Module | nodes.Function, right: nodes.Module | nodes.Function
+) -> bool:
     """True if the two are the same program but for the names of variables and constants.
 
     >>> from loopwright.ir.graph.parser import parse_function
@@ -52,78 +42,78 @@ def structural_equal(left: Module | Function, right: Module | Function) -> bool:
     return left is right or canonical_text(left) == canonical_text(right)
 
 
-def canonical_text(program: Module | Function) -> str:
+def canonical_text(program: nodes.Module | nodes.Function) -> str:
     """Returns the text that equal programs share."""
-    if isinstance(program, Function):
+    if isinstance(program, nodes.Function):
         return as_text(_anonymous(program, {}), spans=False)
     functions = sorted(program.functions.items())
     return as_text(
-        Module(
-            {n: _anonymous(f, {}) if isinstance(f, Function) else f for n, f in functions},
+        nodes.Module(
+            {n: _anonymous(f, {}) if isinstance(f, nodes.Function) else f for n, f in functions},
         ),
         spans=False,
     )
 
 
-def _anonymous(function: Function, instead: dict[Var, Var]) -> Function:
+def _anonymous(function: nodes.Function, instead: dict[nodes.Var, nodes.Var]) -> nodes.Function:
     """``function`` with new variables that have no names, and constants named by their content."""
     params = tuple(_rename(p, instead) for p in function.params)
     attrs = dict(sorted(function.attrs.items()))
     body = _anonymous_block(function.body, instead)
     plain = tuple(replace(r, message="", span=None) for r in function.requirements)
-    return Function(params, body, attrs, None, plain)
+    return nodes.Function(params, body, attrs, None, plain)
 
 
-def _rename(var: Var, instead: dict[Var, Var]) -> Var:
-    new = instead[var] = Var("", var.type)
+def _rename(var: nodes.Var, instead: dict[nodes.Var, nodes.Var]) -> nodes.Var:
+    new = instead[var] = nodes.Var("", var.type)
     return new
 
 
-def _anonymous_block(block: Block, instead: dict[Var, Var]) -> Block:
-    def atom(a: Atom) -> Atom:
-        if isinstance(a, Constant) and a.value.ndim:
-            return Constant(a.value, _digest(a))
-        return instead.get(a, a) if isinstance(a, Var) else a
+def _anonymous_block(block: nodes.Block, instead: dict[nodes.Var, nodes.Var]) -> nodes.Block:
+    def atom(a: nodes.Atom) -> nodes.Atom:
+        if isinstance(a, nodes.Constant) and a.value.ndim:
+            return nodes.Constant(a.value, _digest(a))
+        return instead.get(a, a) if isinstance(a, nodes.Var) else a
 
-    bindings: list[Binding] = []
+    bindings: list[nodes.Binding] = []
     for binding in block.bindings:
         value = map_operands(binding.value, atom)
-        if isinstance(value, Function):
+        if isinstance(value, nodes.Function):
             value = _anonymous(value, instead)
         elif blocks := nested_blocks(value):
             params = [_rename(p, instead) for p in nested_params(value)]
             inside = [_anonymous_block(b, instead) for b in blocks]
             value = with_nested_blocks(value, inside, params)
-        bindings.append(Binding(_rename(binding.var, instead), value))
-    return Block(tuple(bindings), atom(block.result))
+        bindings.append(nodes.Binding(_rename(binding.var, instead), value))
+    return nodes.Block(tuple(bindings), atom(block.result))
 
 
-def _digest(constant: Constant) -> str:
+def _digest(constant: nodes.Constant) -> str:
     array = constant.value
     content = f"{array.dtype}{array.shape}".encode() + array.tobytes()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def atom_key(atom: Atom) -> Hashable:
+def atom_key(atom: nodes.Atom) -> Hashable:
     """Equal for atoms that are certainly the same value."""
-    if isinstance(atom, Constant):
+    if isinstance(atom, nodes.Constant):
         array = atom.value
         if array.nbytes > _COMPARED_BYTES:
             return id(array)
         return (array.dtype.name, array.shape, array.tobytes())
-    return atom.name if isinstance(atom, GlobalVar) else atom
+    return atom.name if isinstance(atom, nodes.GlobalVar) else atom
 
 
-def equal_blocks(left: Block, right: Block) -> bool:
+def equal_blocks(left: nodes.Block, right: nodes.Block) -> bool:
     """True if two blocks of one function certainly compute the same from the variables around."""
     return _equal_blocks(left, right, {})
 
 
-def _equal_blocks(left: Block, right: Block, pairs: dict[Var, Var]) -> bool:
+def _equal_blocks(left: nodes.Block, right: nodes.Block, pairs: dict[nodes.Var, nodes.Var]) -> bool:
     """``pairs`` has the variable on the right for each that was bound on the left."""
 
-    def equal_atoms(a: Atom, b: Atom) -> bool:
-        return atom_key(pairs.get(a, a) if isinstance(a, Var) else a) == atom_key(b)
+    def equal_atoms(a: nodes.Atom, b: nodes.Atom) -> bool:
+        return atom_key(pairs.get(a, a) if isinstance(a, nodes.Var) else a) == atom_key(b)
 
     if len(left.bindings) != len(right.bindings):
         return False
@@ -144,12 +134,12 @@ def _equal_blocks(left: Block, right: Block, pairs: dict[Var, Var]) -> bool:
     return equal_atoms(left.result, right.result)
 
 
-def detail(value: Expr) -> Hashable:
+def detail(value: nodes.Expr) -> Hashable:
     """Returns what an expression says besides its operands and blocks."""
-    if isinstance(value, TupleGetItem):
+    if isinstance(value, nodes.TupleGetItem):
         return value.index
-    if isinstance(value, Call | Function):
+    if isinstance(value, nodes.Call | nodes.Function):
         attrs = tuple(sorted((k, value_text(v)) for k, v in value.attrs.items()))
-        op = value.op if isinstance(value, Call) else None
+        op = value.op if isinstance(value, nodes.Call) else None
         return attrs, op if isinstance(op, Operator) else None
     return None

@@ -12,30 +12,15 @@ from typing import NoReturn, TypeVar
 from ..dtype import INT64
 from ..errors import InternalError, LoopwrightError, LoopwrightTypeError
 from ..loop.prim import PrimFunc
+from . import nodes
 from .builder import carry_type, is_bool_scalar
-from .nodes import (
-    Atom,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
 from .printer import as_text
 from .requirements import assuming
 from .types import FuncType, TensorType, TupleType, Type, instantiate, sizes_in
 from .walk import nested_blocks, nested_params, operands
 
 _WINDOW = 12  # lines shown on either side of what is wrong in a long function
-_Checked = TypeVar("_Checked", Module, Function)
+_Checked = TypeVar("_Checked", nodes.Module, nodes.Function)
 
 
 def verify(program: _Checked) -> _Checked:
@@ -44,18 +29,18 @@ def verify(program: _Checked) -> _Checked:
     The error shows the function with the node in question marked. A Function on its own may not
     call global functions, since nobody knows their signatures.
     """
-    if isinstance(program, Function):
+    if isinstance(program, nodes.Function):
         _Verifier("fn", program, None).run()
         return program
     for name, function in program.functions.items():
-        if isinstance(function, Function):
+        if isinstance(function, nodes.Function):
             _Verifier(f"@{name}", function, program).run()
     return program
 
 
-def signature_of(function: Function | PrimFunc) -> FuncType:
+def signature_of(function: nodes.Function | PrimFunc) -> FuncType:
     """Returns the type under which a module's function is called."""
-    if isinstance(function, Function):
+    if isinstance(function, nodes.Function):
         return function.type
     params = tuple(TensorType(b.shape, b.dtype) for b in function.params)
     results = tuple(TensorType(b.shape, b.dtype) for b in function.output_buffers)
@@ -63,22 +48,22 @@ def signature_of(function: Function | PrimFunc) -> FuncType:
 
 
 class _Verifier:
-    def __init__(self, name: str, function: Function, module: Module | None) -> None:
+    def __init__(self, name: str, function: nodes.Function, module: nodes.Module | None) -> None:
         self.name, self.function, self.module = name, function, module
-        self.scope: set[Var] = set()  # what may be used here
-        self.bound: set[Var] = set()  # what was bound anywhere in the function
+        self.scope: set[nodes.Var] = set()  # what may be used here
+        self.bound: set[nodes.Var] = set()  # what was bound anywhere in the function
 
     def run(self) -> None:
         with assuming(self.function.requirements):
             self._function(self.function)
 
-    def _function(self, function: Function) -> None:
+    def _function(self, function: nodes.Function) -> None:
         for param in function.params:
             self._bind(param, function)
         self._block(function.body)
         self.scope.difference_update(function.params)
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: nodes.Block) -> None:
         for binding in block.bindings:
             var, value = binding.var, binding.value
             inferred = self._infer(value, var)
@@ -88,7 +73,7 @@ class _Verifier:
         self._use(block.result, block.result)
         self.scope.difference_update(b.var for b in block.bindings)
 
-    def _bind(self, var: Var, where: object) -> None:
+    def _bind(self, var: nodes.Var, where: object) -> None:
         if var in self.bound:
             self._fail(where, f"%{var.name} is bound twice")
         if any(isinstance(size, int) and size < 0 for size in sizes_in(var.type)):
@@ -96,17 +81,17 @@ class _Verifier:
         self.bound.add(var)
         self.scope.add(var)
 
-    def _use(self, atom: Atom, where: object) -> Type:
-        if isinstance(atom, Constant):
+    def _use(self, atom: nodes.Atom, where: object) -> Type:
+        if isinstance(atom, nodes.Constant):
             return atom.type
-        if isinstance(atom, GlobalVar):
+        if isinstance(atom, nodes.GlobalVar):
             self._global(atom, where)
         elif atom not in self.scope:
             reason = "before it is bound or out of its scope" if atom in self.bound else "unbound"
             self._fail(where, f"%{atom.name} is used {reason}")
         return atom.type
 
-    def _global(self, atom: GlobalVar, where: object) -> None:
+    def _global(self, atom: nodes.GlobalVar, where: object) -> None:
         callee = self.module.functions.get(atom.name) if self.module is not None else None
         if callee is None:
             self._fail(where, f"there is no function @{atom.name}")
@@ -114,28 +99,28 @@ class _Verifier:
         if signature != atom.type:
             self._fail(where, f"@{atom.name} is {signature}, not {atom.type}")
 
-    def _infer(self, value: Expr, var: Var) -> Type:
-        if isinstance(value, Call):
+    def _infer(self, value: nodes.Expr, var: nodes.Var) -> Type:
+        if isinstance(value, nodes.Call):
             return self._infer_call(value, var)
-        if isinstance(value, Tuple):
+        if isinstance(value, nodes.Tuple):
             return TupleType(tuple(self._use(f, var) for f in value.fields))
-        if isinstance(value, TupleGetItem):
+        if isinstance(value, nodes.TupleGetItem):
             kind = self._use(value.value, var)
             if not isinstance(kind, TupleType) or not 0 <= value.index < len(kind.fields):
                 self._fail(var, f"{kind} has no field {value.index}")
             return kind.fields[value.index]
-        if isinstance(value, If):
+        if isinstance(value, nodes.If):
             return self._infer_if(value, var)
-        if isinstance(value, While | For):
+        if isinstance(value, nodes.While | nodes.For):
             return self._infer_loop(value, var)
-        if isinstance(value, Function):
+        if isinstance(value, nodes.Function):
             self._function(value)
             return value.type
         return self._use(value, var)
 
-    def _infer_call(self, call: Call, var: Var) -> Type:
+    def _infer_call(self, call: nodes.Call, var: nodes.Var) -> Type:
         types = tuple(self._use(a, var) for a in call.args)
-        if isinstance(call.op, GlobalVar | Var):
+        if isinstance(call.op, nodes.GlobalVar | nodes.Var):
             signature = self._use(call.op, var)
             if not isinstance(signature, FuncType):
                 self._fail(var, f"{call.op.name} is called but has type {signature}")
@@ -152,7 +137,7 @@ class _Verifier:
         except LoopwrightError as error:
             self._fail(var, error.message)
 
-    def _infer_if(self, value: If, var: Var) -> Type:
+    def _infer_if(self, value: nodes.If, var: nodes.Var) -> Type:
         kind = self._use(value.condition, var)
         if not is_bool_scalar(kind):
             self._fail(var, f"a condition is a bool scalar, this is {kind}")
@@ -163,7 +148,7 @@ class _Verifier:
             self._fail(var, f"the branches differ: {then} and {orelse}")
         return then
 
-    def _infer_loop(self, value: While | For, var: Var) -> Type:
+    def _infer_loop(self, value: nodes.While | nodes.For, var: nodes.Var) -> Type:
         for atom in operands(value):
             self._use(atom, var)
         params = nested_params(value)
@@ -172,9 +157,9 @@ class _Verifier:
         for block in nested_blocks(value):
             self._block(block)
         self.scope.difference_update(params)
-        if isinstance(value, While) and not is_bool_scalar(value.condition.result.type):
+        if isinstance(value, nodes.While) and not is_bool_scalar(value.condition.result.type):
             self._fail(var, f"a condition is a bool scalar, not {value.condition.result.type}")
-        for count in (value.index, value.extent) if isinstance(value, For) else ():
+        for count in (value.index, value.extent) if isinstance(value, nodes.For) else ():
             if count.type != TensorType((), INT64):
                 self._fail(var, f"a loop counts in int64, not {count.type}")
         try:

@@ -10,20 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from ..dims import (
-    Atom,
-    Dim,
-    FloorDiv,
-    IntExpr,
-    Max,
-    Min,
-    Mod,
-    Symbol,
-    bounds,
-    evaluate,
-    linear,
-    symbols,
-)
+from .. import dims
 from .decide import COMPARISONS, worked_out
 from .expr import Expr, Index, Op, Read, index_value, walk
 
@@ -72,7 +59,7 @@ def flips(
 
 Case = Callable[[int], object]  # which case holds at an index
 # An axis, expressions that are 0 where a condition on it may flip, and the case.
-Flip = tuple[str, list[IntExpr], Case]
+Flip = tuple[str, list[dims.IntExpr], Case]
 
 
 def _cases(expr: Expr, ranges: Ranges, indices: bool) -> Iterator[Flip]:
@@ -86,60 +73,60 @@ def _cases(expr: Expr, ranges: Ranges, indices: bool) -> Iterator[Flip]:
                 yield from _atom_cases(right, ranges)
         elif isinstance(node, Read) and indices:
             for i in node.indices:
-                if isinstance(i, int | Dim):
+                if isinstance(i, int | dims.Dim):
                     yield from _atom_cases(i, ranges)
 
 
-def _comparison(difference: IntExpr, holds: Callable[[int, int], bool]) -> Iterator[Flip]:
-    used = symbols(difference)
+def _comparison(difference: dims.IntExpr, holds: Callable[[int, int], bool]) -> Iterator[Flip]:
+    used = dims.symbols(difference)
     if len(used) == 1:
         (axis,) = used
 
         def case(at: int) -> object:
-            return holds(evaluate(difference, {axis: at}), 0)
+            return holds(dims.evaluate(difference, {axis: at}), 0)
 
         yield axis, [difference], case
 
 
-def _atom_cases(expr: IntExpr, ranges: Ranges) -> Iterator[Flip]:
-    for mono, _ in expr.terms if isinstance(expr, Dim) else ():
+def _atom_cases(expr: dims.IntExpr, ranges: Ranges) -> Iterator[Flip]:
+    for mono, _ in expr.terms if isinstance(expr, dims.Dim) else ():
         for atom in mono:
-            if isinstance(atom, Symbol):
+            if isinstance(atom, dims.Symbol):
                 continue
             yield from _atom_cases(atom.left, ranges)
             yield from _atom_cases(atom.right, ranges)
-            if isinstance(atom, Min | Max):
+            if isinstance(atom, dims.Min | dims.Max):
                 yield from _comparison(atom.left - atom.right, COMPARISONS["less_equal"])
             else:
                 yield from _quotient(atom.left, atom.right, ranges)
 
 
-def _quotient(left: IntExpr, right: IntExpr, ranges: Ranges) -> Iterator[Flip]:
-    used, quotients = symbols(left), _quotients(left, right, ranges)
+def _quotient(left: dims.IntExpr, right: dims.IntExpr, ranges: Ranges) -> Iterator[Flip]:
+    used, quotients = dims.symbols(left), _quotients(left, right, ranges)
     if len(used) == 1 and isinstance(right, int) and right >= SHORT and quotients:
         (axis,) = used
         yield (
             axis,
             [left - right * n for n in quotients],
-            lambda at: evaluate(left, {axis: at}) // right,
+            lambda at: dims.evaluate(left, {axis: at}) // right,
         )
 
 
-def _quotients(left: IntExpr, right: IntExpr, ranges: Ranges) -> range:
+def _quotients(left: dims.IntExpr, right: dims.IntExpr, ranges: Ranges) -> range:
     """The values of a quotient; none if they are not known, or many."""
-    reached = bounds(left, ranges)
+    reached = dims.bounds(left, ranges)
     if not isinstance(right, int) or right < 1 or reached is None:
         return range(0)
     quotients = range(reached[0] // right, reached[1] // right + 1)
     return quotients if len(quotients) <= MAX_FORMS else range(0)
 
 
-def _points(axis: str, zeros: list[IntExpr], case: Case, ranges: Ranges) -> set[int]:
+def _points(axis: str, zeros: list[dims.IntExpr], case: Case, ranges: Ranges) -> set[int]:
     last = ranges[axis][1]
     points: set[int] = set()
     for zero in zeros:
         for form in _linear_forms(zero, ranges):
-            parts = linear(form)
+            parts = dims.linear(form)
             if parts is None or not parts[0].get(axis):
                 continue
             near = -parts[1] // parts[0][axis]
@@ -147,10 +134,10 @@ def _points(axis: str, zeros: list[IntExpr], case: Case, ranges: Ranges) -> set[
     return {p for p in points if case(p) != case(p - 1)}
 
 
-def _linear_forms(expr: IntExpr, ranges: Ranges) -> list[IntExpr]:
+def _linear_forms(expr: dims.IntExpr, ranges: Ranges) -> list[dims.IntExpr]:
     """Returns an index as a linear expression for each of its cases; none if they are many."""
-    forms: list[IntExpr] = [0]
-    for mono, coefficient in expr.terms if isinstance(expr, Dim) else (((), expr),):
+    forms: list[dims.IntExpr] = [0]
+    for mono, coefficient in expr.terms if isinstance(expr, dims.Dim) else (((), expr),):
         if len(mono) > 1:
             return []
         options = _atom_forms(mono[0], ranges) if mono else [1]
@@ -160,14 +147,14 @@ def _linear_forms(expr: IntExpr, ranges: Ranges) -> list[IntExpr]:
     return forms
 
 
-def _atom_forms(atom: Atom, ranges: Ranges) -> list[IntExpr]:
-    if isinstance(atom, Symbol):
-        return [Dim((((atom,), 1),))]
+def _atom_forms(atom: dims.Atom, ranges: Ranges) -> list[dims.IntExpr]:
+    if isinstance(atom, dims.Symbol):
+        return [dims.Dim((((atom,), 1),))]
     left = _linear_forms(atom.left, ranges)
-    if isinstance(atom, Min | Max):
+    if isinstance(atom, dims.Min | dims.Max):
         return [*left, *_linear_forms(atom.right, ranges)]
     quotients = _quotients(atom.left, atom.right, ranges)
-    if isinstance(atom, Mod):
+    if isinstance(atom, dims.Mod):
         return [form - atom.right * n for form in left for n in quotients]
     return list(quotients)
 
@@ -176,14 +163,16 @@ def divisors(expr: Expr, axis: str) -> set[int]:
     """Returns the constants by which indices of ``expr`` that depend on an axis are divided."""
     constants: set[int] = set()
 
-    def look(value: IntExpr) -> None:
-        for mono, _ in value.terms if isinstance(value, Dim) else ():
+    def look(value: dims.IntExpr) -> None:
+        for mono, _ in value.terms if isinstance(value, dims.Dim) else ():
             for atom in mono:
-                if isinstance(atom, Symbol):
+                if isinstance(atom, dims.Symbol):
                     continue
                 look(atom.left)
                 look(atom.right)
-                divides = isinstance(atom, FloorDiv | Mod) and axis in symbols(atom.left)
+                divides = isinstance(atom, dims.FloorDiv | dims.Mod) and axis in dims.symbols(
+                    atom.left
+                )
                 if divides and isinstance(atom.right, int):
                     constants.add(atom.right)
 
@@ -192,6 +181,6 @@ def divisors(expr: Expr, axis: str) -> set[int]:
             look(node.value)
         elif isinstance(node, Read):
             for i in node.indices:
-                if isinstance(i, int | Dim):
+                if isinstance(i, int | dims.Dim):
                     look(i)
     return constants

@@ -26,22 +26,8 @@ from typing import Any, TypeVar
 
 from ..dataclass import dataclass
 from ..dims import IntExpr, typical
+from . import nest
 from .kinds import Role
-from .nest import (
-    Accumulate,
-    At,
-    If,
-    Loop,
-    Nest,
-    Operand,
-    Sort,
-    Stmt,
-    Store,
-    int_exprs,
-    statement_lines,
-    statements,
-    with_sizes,
-)
 from .prim import Buffer, PrimFunc, sizes_left, sizes_text
 
 P = TypeVar("P", bound="Procedure")
@@ -55,7 +41,7 @@ class Procedure(PrimFunc):
 
     results: tuple[Buffer, ...] = ()
     workspace: tuple[Buffer, ...] = ()
-    body: tuple[Stmt, ...] = ()
+    body: tuple[nest.Stmt, ...] = ()
     begins: tuple[tuple[str, str], ...] = ()
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -81,8 +67,8 @@ class Procedure(PrimFunc):
     def _size_exprs(self) -> Iterator[IntExpr]:
         for buffer in (*self.params, *self.results, *self.workspace):
             yield from buffer.shape
-        for stmt in statements(self.body):
-            yield from int_exprs(stmt)
+        for stmt in nest.statements(self.body):
+            yield from nest.int_exprs(stmt)
 
     def at(self: P, values: Mapping[str, IntExpr]) -> P:
         if not self.sizes:
@@ -91,7 +77,7 @@ class Procedure(PrimFunc):
             tuple([b.at(values) for b in buffers])
             for buffers in (self.params, self.results, self.workspace)
         )
-        body = tuple([with_sizes(stmt, values) for stmt in self.body])
+        body = tuple([nest.with_sizes(stmt, values) for stmt in self.body])
         order = sizes_left(self, values)
         return replace(
             self, params=params, results=results, workspace=workspace, body=body, size_order=order
@@ -109,7 +95,7 @@ class Procedure(PrimFunc):
     def statements_text(self) -> str:
         """The body as it prints, with the workspace above it."""
         lines = [f"  workspace {b}" for b in self.workspace]
-        return "\n".join([*lines, *(line for line, _ in statement_lines(self.body, 1))])
+        return "\n".join([*lines, *(line for line, _ in nest.statement_lines(self.body, 1))])
 
     def __str__(self) -> str:
         params = ", ".join(f"{p}" + (" const" if p.constant else "") for p in self.params)
@@ -122,7 +108,7 @@ def procedure(
     params: tuple[Buffer, ...],
     results: tuple[Buffer, ...],
     workspace: tuple[Buffer, ...],
-    body: tuple[Stmt, ...],
+    body: tuple[nest.Stmt, ...],
     begins: tuple[tuple[str, str], ...] = (),
 ) -> Procedure:
     """Returns the procedure of these parts."""
@@ -130,35 +116,37 @@ def procedure(
     return Procedure(name, params, outputs, (), (), results, workspace, body, begins)
 
 
-def plain_nest(prim: Procedure) -> Nest:
+def plain_nest(prim: Procedure) -> nest.Nest:
     """Returns the nest that a procedure is without a schedule."""
     begins = dict(prim.begins)
     places = {p.name: n for n, p in enumerate(prim.params)}
     operands = [
-        Operand(p, Role.CONST if p.constant else Role.IN)
+        nest.Operand(p, Role.CONST if p.constant else Role.IN)
         for p in prim.params
         if p.name not in begins.values()
     ]
     for result in prim.results:
         start = begins.get(result.name)
         if start is None:
-            operands.append(Operand(result, Role.OUT))
+            operands.append(nest.Operand(result, Role.OUT))
         else:
-            operands.append(Operand(result, Role.INOUT, begins_as=(places[start], start)))
-    return Nest(prim.name, tuple(operands), prim.workspace, prim.body, prim.sizes)
+            operands.append(nest.Operand(result, Role.INOUT, begins_as=(places[start], start)))
+    return nest.Nest(prim.name, tuple(operands), prim.workspace, prim.body, prim.sizes)
 
 
-def executions(body: Sequence[Stmt]) -> int:
+def executions(body: Sequence[nest.Stmt]) -> int:
     """Returns how often the stores of some statements run, all branches taken, at typical sizes."""
     count = 0
     for stmt in body:
-        if isinstance(stmt, Loop):
-            count += (1 if isinstance(stmt, At) else typical(stmt.extent)) * executions(stmt.body)
-        elif isinstance(stmt, If):
+        if isinstance(stmt, nest.Loop):
+            count += (1 if isinstance(stmt, nest.At) else typical(stmt.extent)) * executions(
+                stmt.body
+            )
+        elif isinstance(stmt, nest.If):
             count += executions(stmt.then) + executions(stmt.orelse)
         else:
-            count += isinstance(stmt, Store | Accumulate)
-            if isinstance(stmt, Sort):  # each element moves once for each bit of their number
+            count += isinstance(stmt, nest.Store | nest.Accumulate)
+            if isinstance(stmt, nest.Sort):  # each element moves once for each bit of their number
                 sorted_count = typical(stmt.count)
                 count += sorted_count * sorted_count.bit_length()
     return count

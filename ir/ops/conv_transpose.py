@@ -22,22 +22,11 @@ from ..dims import IntExpr, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
+from . import window
 from .compose import F, Value
 from .conv import GROUPS, check_channels, kernel_size
 from .declare import Ints, attr, composite, in_float64
 from .sampling import floats, sample
-from .window import (
-    SPATIAL,
-    channel_axis,
-    dilation_attr,
-    layouts,
-    padding_attr,
-    padding_of,
-    per_spatial_axis,
-    spatial_axes,
-    stride_attr,
-    window_span,
-)
 
 __all__: list[str] = []
 
@@ -64,23 +53,23 @@ def _rule(
     data_layout: str,
 ) -> TensorType:
     rank = len(data_layout) - 2
-    spatial = spatial_axes(data_layout, x, rank if rank in SPATIAL else 2)
+    spatial = window.spatial_axes(data_layout, x, rank if rank in window.SPATIAL else 2)
     if w.rank != x.rank:
         raise LoopwrightTypeError(f"the kernel needs as many axes as {x.short}, not {w.short}")
-    channel = channel_axis(data_layout)
+    channel = window.channel_axis(data_layout)
     kernel, outputs = kernel_size(w, range(2, rank + 2)), w.shape[1]
     # The kernel's groups divide its first axis, the inputs; its outputs are those of one group.
     if not isinstance(groups, int) or groups < 1:
         raise LoopwrightValueError(f"groups {groups!r} is not a positive int")
     inputs = floordiv(w.shape[0], groups)
     check_channels(x, w, x.shape[channel], inputs, outputs * groups, groups)
-    steps = per_spatial_axis("strides", strides, rank)
-    spread = per_spatial_axis("dilation", dilation, rank)
-    sides, more = padding_of(padding, rank), _output_padding(output_padding, rank)
+    steps = window.per_spatial_axis("strides", strides, rank)
+    spread = window.per_spatial_axis("dilation", dilation, rank)
+    sides, more = window.padding_of(padding, rank), _output_padding(output_padding, rank)
     shape = list(x.shape)
     shape[channel] = outputs * groups
     for n, axis in enumerate(spatial):
-        span = window_span(kernel[n], spread[n])
+        span = window.window_span(kernel[n], spread[n])
         whole = (x.shape[axis] - 1) * steps[n] + span + more[n]
         size = whole - sides[n] - sides[n + rank]
         if isinstance(size, int) and size < 1:
@@ -103,7 +92,7 @@ def _reference(
 ) -> Any:
     """Each input times the whole kernel, added at its place."""
     rank = w.ndim - 2
-    planar = data_layout == layouts(rank)[0]
+    planar = data_layout == window.layouts(rank)[0]
     x = x if planar else np.moveaxis(x, -1, 1)
     steps, spread = np.resize(strides, rank), np.resize(dilation, rank)
     sides, more = np.resize(padding, 2 * rank), np.resize(output_padding, rank)
@@ -244,7 +233,7 @@ def _all_phases(
 
 def _samples(rank: int) -> list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]:
     """Shapes of images and kernels, and attributes."""
-    size, last = (5, 4, 3)[:rank], {"data_layout": layouts(rank)[1]}
+    size, last = (5, 4, 3)[:rank], {"data_layout": window.layouts(rank)[1]}
     three, four = (3,) * rank, (4, 2, 4)[:rank]
     return [
         ((2, 3, *size), (3, 4, *three), {}),
@@ -261,8 +250,8 @@ def _samples(rank: int) -> list[tuple[tuple[int, ...], tuple[int, ...], dict[str
 
 
 def _declare(rank: int) -> None:
-    letters = ", ".join(SPATIAL[rank])
-    windows = ", ".join(f"K{letter}" for letter in SPATIAL[rank])
+    letters = ", ".join(window.SPATIAL[rank])
+    windows = ", ".join(f"K{letter}" for letter in window.SPATIAL[rank])
     image, result = ", ".join(["14"] * rank), ", ".join(["28"] * rank)
     doc = f"""Transposed convolution: the gradient of nn.conv{rank}d.
 
@@ -295,20 +284,25 @@ LoopwrightValueError for a bad attribute.
         x: Value,
         w: Value,
         *,
-        strides: Ints = stride_attr(rank),
-        padding: Ints = padding_attr(rank),
+        strides: Ints = window.stride_attr(rank),
+        padding: Ints = window.padding_attr(rank),
         output_padding: Ints = attr("elements added behind, an int or one per axis", (0,) * rank),
-        dilation: Ints = dilation_attr(rank),
+        dilation: Ints = window.dilation_attr(rank),
         groups: int = GROUPS,
-        data_layout: str = attr(f"layout of x, {' or '.join(layouts(rank))}", layouts(rank)[0]),
+        data_layout: str = attr(
+            f"layout of x, {' or '.join(window.layouts(rank))}", window.layouts(rank)[0]
+        ),
     ) -> Value:
-        planar = data_layout == layouts(rank)[0]
-        steps = per_spatial_axis("strides", strides, rank)
-        spread = per_spatial_axis("dilation", dilation, rank)
-        sides, more = padding_of(padding, rank), _output_padding(output_padding, rank)
+        planar = data_layout == window.layouts(rank)[0]
+        steps = window.per_spatial_axis("strides", strides, rank)
+        spread = window.per_spatial_axis("dilation", dilation, rank)
+        sides, more = window.padding_of(padding, rank), _output_padding(output_padding, rank)
         spatial = tuple(range(1, rank + 1))
         sizes = x.shape[2:] if planar else x.shape[1:-1]
-        spans = [window_span(k, d) for k, d in zip(kernel_size(w.type, range(2, rank + 2)), spread)]
+        spans = [
+            window.window_span(k, d)
+            for k, d in zip(kernel_size(w.type, range(2, rank + 2)), spread)
+        ]
         if planar:
             x = F.transpose(x, axes=(0, *(axis + 1 for axis in spatial), 1))
         wholes = [(s - 1) * t + p for s, t, p in zip(sizes, steps, spans, strict=True)]
@@ -334,5 +328,5 @@ LoopwrightValueError for a bad attribute.
         return F.transpose(y, axes=(0, rank + 1, *spatial)) if planar else y
 
 
-for _rank in SPATIAL:
+for _rank in window.SPATIAL:
     _declare(_rank)

@@ -19,14 +19,8 @@ from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.scalar import SCALAR_OPS, ScalarOp
 from ..loop.tensor import Tensor
 from ..traits import Trait
+from . import rules
 from .declare import Element, attr, elementwise_doc, primitive
-from .rules import (
-    broadcast_read,
-    broadcast_shapes,
-    dtype_attr,
-    require_fits,
-    same_dtype,
-)
 from .sampling import (
     FLOAT_DTYPES,
     elementwise_samples,
@@ -54,10 +48,10 @@ def _declare(row: ScalarOp) -> None:
                 f"the condition is bool, not {operands[0].short}",
                 hint="compare it: condition != 0",
             )
-        dtype = same_dtype(values)
+        dtype = rules.same_dtype(values)
         if row.to_bits and dtype.bits < FLOAT32.bits:
             raise LoopwrightTypeError(f"no float has the bits of {values[0].short}")
-        shape = broadcast_shapes(operands)
+        shape = rules.broadcast_shapes(operands)
         return TensorType(shape, row.of(dtype))
 
     def reference(*arrays: Any) -> Any:
@@ -78,7 +72,7 @@ def _declare(row: ScalarOp) -> None:
     )
     def _row(out: TensorType, *inputs: Tensor) -> Element:
         def element(*i: IndexLike) -> Expr:
-            values = [broadcast_read(x, i) for x in inputs]
+            values = [rules.broadcast_read(x, i) for x in inputs]
             return select(*values) if row.arity == 3 else op(row.name, *values)
 
         return element
@@ -180,7 +174,7 @@ def _cast_reference(x: Any, dtype: str) -> Any:
 @primitive(
     "cast",
     Pattern.ELEMENTWISE,
-    rule=lambda x, dtype: TensorType(x.shape, dtype_attr(dtype)),
+    rule=lambda x, dtype: TensorType(x.shape, rules.dtype_attr(dtype)),
     reference=_cast_reference,
     samples=_samples_cast,
 )
@@ -203,7 +197,7 @@ def _cast(
 def _clip_rule(x: TensorType, **bounds: Any) -> TensorType:
     for name, bound in bounds.items():
         if bound is not None:
-            require_fits(name, bound, x.dtype)
+            rules.require_fits(name, bound, x.dtype)
     return x
 
 

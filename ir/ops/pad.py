@@ -13,15 +13,8 @@ from ..errors import LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.types import TensorType
+from ..loop import tensor
 from ..loop.expr import Expr, IndexLike, const, op, select
-from ..loop.tensor import (
-    Tensor,
-    index_max,
-    index_min,
-    index_mod,
-    index_sub,
-    index_within,
-)
 from .declare import Element, PerAxis, attr, primitive
 from .rules import is_size, require_fits
 from .sampling import floats, ints, sample, truths
@@ -35,7 +28,7 @@ def both(left: Expr, right: Expr) -> Expr:
 
 
 def _nearest(at: IndexLike, size: IntExpr) -> IndexLike:
-    return index_max(0, index_min(at, size - 1))
+    return tensor.index_max(0, tensor.index_min(at, size - 1))
 
 
 def _reflected(at: IndexLike, size: IntExpr) -> IndexLike:
@@ -43,8 +36,8 @@ def _reflected(at: IndexLike, size: IntExpr) -> IndexLike:
     if size == 1:
         return 0
     period = int_max(1, 2 * size - 2)
-    forward = index_mod(at, period)
-    return index_min(forward, index_sub(period, forward))
+    forward = tensor.index_mod(at, period)
+    return tensor.index_min(forward, tensor.index_sub(period, forward))
 
 
 _PAD_INDEX: dict[str, Callable[[IndexLike, IntExpr], IndexLike]] = {
@@ -107,7 +100,7 @@ def _pad_samples(rng: np.random.Generator) -> list[Sample]:
 )
 def _pad(
     out: TensorType,
-    x: Tensor,
+    x: tensor.Tensor,
     *,
     pad_width: PerAxis = attr("per axis, how many elements in front and behind"),
     pad_value: Any = attr("the constant", 0),
@@ -128,7 +121,9 @@ def _pad(
 
     def element(*i: IndexLike) -> Expr:
         padded = [pair != (0, 0) for pair in pad_width]
-        source = [index_sub(at, before) for at, (before, _) in zip(i, pad_width, strict=True)]
+        source = [
+            tensor.index_sub(at, before) for at, (before, _) in zip(i, pad_width, strict=True)
+        ]
         if mode != "constant":
             return x(
                 *(
@@ -139,7 +134,7 @@ def _pad(
         condition: Expr = const(True, BOOL)
         for at, size, pad in zip(source, x.shape, padded, strict=True):
             if pad:
-                condition = both(condition, index_within(at, 0, size))
+                condition = both(condition, tensor.index_within(at, 0, size))
         return select(condition, x(*source), const(pad_value, out.dtype))
 
     return element

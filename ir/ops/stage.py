@@ -17,15 +17,7 @@ from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import require
 from ..graph.types import TensorType
-from ..loop.expr import (
-    Expr,
-    Index,
-    IndexLike,
-    Read,
-    rebuilt_indices,
-    rewrite,
-    substitute_index,
-)
+from ..loop import expr
 from ..loop.prim import PrimFunc
 from ..loop.tensor import Tensor, index_expr
 from .declare import ANY, Element, Reduce, attr, primitive
@@ -98,21 +90,23 @@ def _meaning(out: TensorType, *operands: Tensor, body: str, sizes: Any) -> Eleme
     values = {s.name: value for s, value in zip(prim.sizes, sizes, strict=True)}
     names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
 
-    def element(*indices: IndexLike) -> Expr:
+    def element(*indices: expr.IndexLike) -> expr.Expr:
         # At once: a size of the caller's may have the name of an axis.
-        places: dict[str, IndexLike] = {**dict(zip(names, indices, strict=True)), **values}
+        places: dict[str, expr.IndexLike] = {**dict(zip(names, indices, strict=True)), **values}
         plain = {name: i for name, i in places.items() if isinstance(i, int | Dim)}
         from_data = {name: i for name, i in places.items() if not isinstance(i, int | Dim)}
 
-        def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
-            if isinstance(node, Index):
-                return index_expr(substitute_index(node.value, plain, from_data))
-            if not isinstance(node, Read):
+        def leaf(node: expr.Expr, done: dict[int, expr.Expr]) -> expr.Expr | None:
+            if isinstance(node, expr.Index):
+                return index_expr(expr.substitute_index(node.value, plain, from_data))
+            if not isinstance(node, expr.Read):
                 return None
-            here = rebuilt_indices(node, done, lambda i: substitute_index(i, plain, from_data))
+            here = expr.rebuilt_indices(
+                node, done, lambda i: expr.substitute_index(i, plain, from_data)
+            )
             return given[node.buffer](*here)
 
-        return rewrite(stage.expr, leaf)
+        return expr.rewrite(stage.expr, leaf)
 
     if stage.combiner is None:
         return element

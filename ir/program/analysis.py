@@ -13,31 +13,10 @@ from ..dataclass import dataclass
 from ..dim_proofs import prove
 from ..dims import Dim, IntExpr, Symbol, bounds, size_symbols, substitute, typical
 from ..size_table import SizeCheck, SizeTable
-from .nodes import (
-    Access,
-    Alias,
-    Alloc,
-    Call,
-    Copy,
-    For,
-    Free,
-    If,
-    Instr,
-    Invoke,
-    Library,
-    Operand,
-    Program,
-    Region,
-    SetSize,
-    Swap,
-    Update,
-    While,
-    nested_bodies,
-    with_nested_bodies,
-)
+from . import nodes
 
 
-def walk(body: Iterable[Instr]) -> Iterator[Instr]:
+def walk(body: Iterable[nodes.Instr]) -> Iterator[nodes.Instr]:
     """The instructions of a body, each before those that are nested in it."""
     open_bodies = [iter(body)]
     while open_bodies:
@@ -46,54 +25,58 @@ def walk(body: Iterable[Instr]) -> Iterator[Instr]:
             open_bodies.pop()
             continue
         yield instr
-        open_bodies.extend(map(iter, reversed(nested_bodies(instr))))
+        open_bodies.extend(map(iter, reversed(nodes.nested_bodies(instr))))
 
 
-def instructions(program: Program) -> Iterator[Instr]:
+def instructions(program: nodes.Program) -> Iterator[nodes.Instr]:
     """All instructions of a program, those of its functions included."""
     yield from walk(program.body)
     for function in program.functions:
         yield from walk(function.body)
 
 
-def calls(program: Program) -> Iterator[Call]:
+def calls(program: nodes.Program) -> Iterator[nodes.Call]:
     """The calls of kernels in a program and its functions, loops and branches included."""
-    return (i for i in instructions(program) if isinstance(i, Call))
+    return (i for i in instructions(program) if isinstance(i, nodes.Call))
 
 
-def map_calls(body: Iterable[Instr], change: Callable[[Call], Call]) -> tuple[Instr, ...]:
+def map_calls(
+    body: Iterable[nodes.Instr], change: Callable[[nodes.Call], nodes.Call]
+) -> tuple[nodes.Instr, ...]:
     """A body after ``change`` of each call of a kernel, loops and branches included."""
     return tuple(
         change(i)
-        if isinstance(i, Call)
-        else with_nested_bodies(i, [map_calls(b, change) for b in nested_bodies(i)])
+        if isinstance(i, nodes.Call)
+        else nodes.with_nested_bodies(i, [map_calls(b, change) for b in nodes.nested_bodies(i)])
         for i in body
     )
 
 
-def has_control_flow(program: Program) -> bool:
+def has_control_flow(program: nodes.Program) -> bool:
     """True if a program is more than a straight line of calls: what may raise is."""
     return bool(program.functions) or any(
-        isinstance(i, Library) or nested_bodies(i) for i in program.body
+        isinstance(i, nodes.Library) or nodes.nested_bodies(i) for i in program.body
     )
 
 
-def is_straight_without_copies(program: Program) -> bool:
+def is_straight_without_copies(program: nodes.Program) -> bool:
     """True if a program is a straight line of calls that copies nothing: whose memory is shared
     where one call ends a life and begins another, and nowhere else."""
-    return not has_control_flow(program) and not any(isinstance(i, Copy) for i in program.body)
+    return not has_control_flow(program) and not any(
+        isinstance(i, nodes.Copy) for i in program.body
+    )
 
 
-def scopes(program: Program) -> tuple[Program, ...]:
+def scopes(program: nodes.Program) -> tuple[nodes.Program, ...]:
     """The program and each of its functions, as programs with the constants they may use."""
     functions = (replace(f, constants=program.constants) for f in program.functions)
     return (program, *functions)
 
 
-def recursive_functions(program: Program) -> frozenset[str]:
+def recursive_functions(program: nodes.Program) -> frozenset[str]:
     """The functions that may run while they run, directly or through others."""
     callees = {
-        f.name: {i.function for i in walk(f.body) if isinstance(i, Invoke)}
+        f.name: {i.function for i in walk(f.body) if isinstance(i, nodes.Invoke)}
         for f in program.functions
     }
     reached = callees
@@ -107,7 +90,9 @@ def recursive_functions(program: Program) -> frozenset[str]:
         reached = further
 
 
-def each_scope(program: Program, change: Callable[[Program], Program]) -> Program:
+def each_scope(
+    program: nodes.Program, change: Callable[[nodes.Program], nodes.Program]
+) -> nodes.Program:
     """The program after ``change`` of each of its ``scopes``; itself if nothing changed."""
     main, *functions = scopes(program)
     changed = change(main)
@@ -134,60 +119,60 @@ class Place:
         )
 
 
-def places(program: Program) -> dict[str, Place]:
+def places(program: nodes.Program) -> dict[str, Place]:
     """Returns the place of each name of the program; aliases are resolved to their root."""
     by_name = {r.name: Place(r.name, 0, r.nbytes) for r in fixed_regions(program)}
     for instr in walk(program.body):
-        if isinstance(instr, Alloc | For):
-            region = instr.region if isinstance(instr, Alloc) else instr.index
+        if isinstance(instr, nodes.Alloc | nodes.For):
+            region = instr.region if isinstance(instr, nodes.Alloc) else instr.index
             by_name[region.name] = Place(region.name, 0, region.nbytes)
-        elif isinstance(instr, Alias):
+        elif isinstance(instr, nodes.Alias):
             source = by_name[instr.source]
             begin = source.begin + instr.offset
             by_name[instr.region.name] = Place(source.root, begin, begin + instr.region.nbytes)
     return by_name
 
 
-def fixed_regions(program: Program) -> tuple[Region, ...]:
+def fixed_regions(program: nodes.Program) -> tuple[nodes.Region, ...]:
     """The regions that live as long as the program runs: inputs, outputs, constants."""
     return (*program.inputs, *program.outputs, *(c.region for c in program.constants))
 
 
-def regions(program: Program) -> dict[str, Region]:
+def regions(program: nodes.Program) -> dict[str, nodes.Region]:
     """Every region of the program by name."""
-    declared = [i.region for i in walk(program.body) if isinstance(i, Alloc | Alias)]
-    declared += [i.index for i in walk(program.body) if isinstance(i, For)]
+    declared = [i.region for i in walk(program.body) if isinstance(i, nodes.Alloc | nodes.Alias)]
+    declared += [i.index for i in walk(program.body) if isinstance(i, nodes.For)]
     return {r.name: r for r in (*fixed_regions(program), *declared)}
 
 
-def accesses(instr: Instr) -> Iterator[tuple[str, Access]]:
+def accesses(instr: nodes.Instr) -> Iterator[tuple[str, nodes.Access]]:
     """The names whose memory an instruction itself reads or writes; what is nested in it is left
     out. Alloc, free, alias and swap touch none."""
     match instr:
-        case Call(_, operands, scratch) | Invoke(_, operands, scratch):
+        case nodes.Call(_, operands, scratch) | nodes.Invoke(_, operands, scratch):
             for operand in operands:
                 yield operand.name, operand.access
             if scratch is not None:
-                yield scratch, Access.OUT
-        case Library(_, operands):
+                yield scratch, nodes.Access.OUT
+        case nodes.Library(_, operands):
             for operand in operands:
                 yield operand.name, operand.access
-        case Copy(source, target):
-            yield source, Access.IN
-            yield target, Access.OUT
-        case If(condition) | While(_, condition):
-            yield condition, Access.IN
-        case For(index, extent):
+        case nodes.Copy(source, target):
+            yield source, nodes.Access.IN
+            yield target, nodes.Access.OUT
+        case nodes.If(condition) | nodes.While(_, condition):
+            yield condition, nodes.Access.IN
+        case nodes.For(index, extent):
             if isinstance(extent, str):
-                yield extent, Access.IN
-            yield index.name, Access.OUT
-        case SetSize(_, count):
-            yield count, Access.IN
+                yield extent, nodes.Access.IN
+            yield index.name, nodes.Access.OUT
+        case nodes.SetSize(_, count):
+            yield count, nodes.Access.IN
         case _:
             pass
 
 
-def spans(program: Program) -> dict[str, tuple[int, int]]:
+def spans(program: nodes.Program) -> dict[str, tuple[int, int]]:
     """The indices of the first and the last instruction that touch each root, both inclusive, in
     the order of ``walk``."""
     where = places(program)
@@ -199,18 +184,18 @@ def spans(program: Program) -> dict[str, tuple[int, int]]:
     return by_root
 
 
-def swap_groups(program: Program) -> dict[str, frozenset[str]]:
+def swap_groups(program: nodes.Program) -> dict[str, frozenset[str]]:
     """The allocations that exchange their memory, by each of them: they live equally long."""
     groups: dict[str, frozenset[str]] = {}
     for instr in walk(program.body):
-        if isinstance(instr, Swap):
+        if isinstance(instr, nodes.Swap):
             names = (instr.one, instr.other)
             group = frozenset(names).union(*(groups.get(n, ()) for n in names))
             groups.update(dict.fromkeys(group, group))
     return groups
 
 
-def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
+def rename(instr: nodes.Instr, names: Mapping[str, str]) -> nodes.Instr:
     """``instr`` with the names it uses (not the one it declares) replaced, but for what is nested
     in it."""
 
@@ -218,36 +203,38 @@ def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
         return names.get(name, name)
 
     match instr:
-        case Call(_, operands, workspace):
+        case nodes.Call(_, operands, workspace):
             if workspace not in names and names.keys().isdisjoint(o.name for o in operands):
                 return instr
-            changed = tuple(Operand(o.access, new(o.name)) for o in operands)
+            changed = tuple(nodes.Operand(o.access, new(o.name)) for o in operands)
             space = None if workspace is None else new(workspace)
             return replace(instr, operands=changed, workspace=space)
-        case Invoke(_, operands, frame):
-            changed = tuple(Operand(o.access, new(o.name)) for o in operands)
+        case nodes.Invoke(_, operands, frame):
+            changed = tuple(nodes.Operand(o.access, new(o.name)) for o in operands)
             return replace(instr, operands=changed, frame=None if frame is None else new(frame))
-        case Library(_, operands):
-            return replace(instr, operands=tuple(Operand(o.access, new(o.name)) for o in operands))
-        case Copy(source, target):
-            return Copy(new(source), new(target))
-        case Alias(region, source, offset):
-            return Alias(region, new(source), offset)
-        case Free(name):
-            return Free(new(name))
-        case SetSize(_, count):
+        case nodes.Library(_, operands):
+            return replace(
+                instr, operands=tuple(nodes.Operand(o.access, new(o.name)) for o in operands)
+            )
+        case nodes.Copy(source, target):
+            return nodes.Copy(new(source), new(target))
+        case nodes.Alias(region, source, offset):
+            return nodes.Alias(region, new(source), offset)
+        case nodes.Free(name):
+            return nodes.Free(new(name))
+        case nodes.SetSize(_, count):
             return replace(instr, count=new(count))
-        case Swap(one, other):
-            return Swap(new(one), new(other))
-        case If(condition) | While(_, condition):
+        case nodes.Swap(one, other):
+            return nodes.Swap(new(one), new(other))
+        case nodes.If(condition) | nodes.While(_, condition):
             return replace(instr, condition=new(condition))
-        case For(_, extent):
+        case nodes.For(_, extent):
             return instr if isinstance(extent, int) else replace(instr, extent=new(extent))
-        case Alloc():
+        case nodes.Alloc():
             return instr
 
 
-def merge(program: Program, into: Mapping[str, str]) -> Program:
+def merge(program: nodes.Program, into: Mapping[str, str]) -> nodes.Program:
     """The program with each allocation named in ``into`` moved to the memory of another root.
 
     Both have equally many bytes. Where shape and dtype agree the name is replaced as well, else it
@@ -260,45 +247,45 @@ def merge(program: Program, into: Mapping[str, str]) -> Program:
         if (by_name[gone].shape, by_name[gone].dtype) == (by_name[root].shape, by_name[root].dtype)
     }
 
-    def merged(body: Iterable[Instr]) -> Iterator[Instr]:
+    def merged(body: Iterable[nodes.Instr]) -> Iterator[nodes.Instr]:
         for instr in body:
-            if isinstance(instr, Alloc) and instr.region.name in into:
+            if isinstance(instr, nodes.Alloc) and instr.region.name in into:
                 name = instr.region.name
                 if name not in names:
-                    yield Alias(instr.region, into[name])
-            elif not (isinstance(instr, Free) and instr.name in into):
+                    yield nodes.Alias(instr.region, into[name])
+            elif not (isinstance(instr, nodes.Free) and instr.name in into):
                 instr = rename(instr, names)
-                inside = [tuple(merged(b)) for b in nested_bodies(instr)]
-                yield with_nested_bodies(instr, inside) if inside else instr
+                inside = [tuple(merged(b)) for b in nodes.nested_bodies(instr)]
+                yield nodes.with_nested_bodies(instr, inside) if inside else instr
 
     return replace(program, body=tuple(merged(program.body)))
 
 
-def live_bytes(program: Program, alignment: int = 1) -> list[int]:
+def live_bytes(program: nodes.Program, alignment: int = 1) -> list[int]:
     """Returns the bytes that are allocated after each instruction, in the order of ``walk``; a
     buffer counts as a multiple of ``alignment``. Sizes have typical values."""
     sizes: dict[str, int] = {}
     live = 0
     after: list[int] = []
     for instr in walk(program.body):
-        if isinstance(instr, Alloc):
+        if isinstance(instr, nodes.Alloc):
             nbytes = 0 if instr.in_registers else typical(instr.region.nbytes)
             size = -(-nbytes // alignment) * alignment
             sizes[instr.region.name] = size
             live += size
-        elif isinstance(instr, Free):
+        elif isinstance(instr, nodes.Free):
             live -= sizes[instr.name]
         after.append(live)
     return after
 
 
-def max_live_bytes(program: Program, alignment: int = 1) -> int:
+def max_live_bytes(program: nodes.Program, alignment: int = 1) -> int:
     """Returns the most bytes that are allocated at one time, a lower bound of every plan. Sizes
     have typical values."""
     return max(live_bytes(program, alignment), default=0)
 
 
-def size_table(program: Program, arena: IntExpr | None = None) -> SizeTable | None:
+def size_table(program: nodes.Program, arena: IntExpr | None = None) -> SizeTable | None:
     """Returns how arguments determine the sizes of a program; None if it has none. Its memory is
     ``arena`` bytes, or what the program states."""
     if not program.sizes:
@@ -315,9 +302,9 @@ def size_table(program: Program, arena: IntExpr | None = None) -> SizeTable | No
     )
 
 
-def set_sizes(program: Program) -> dict[str, IntExpr]:
+def set_sizes(program: nodes.Program) -> dict[str, IntExpr]:
     """The sizes whose values data decides, at any depth, with what they are at most."""
-    return {i.size.name: i.most for i in walk(program.body) if isinstance(i, SetSize)}
+    return {i.size.name: i.most for i in walk(program.body) if isinstance(i, nodes.SetSize)}
 
 
 def at_most(expr: IntExpr, most: Mapping[str, IntExpr]) -> IntExpr:
@@ -335,7 +322,7 @@ def at_most(expr: IntExpr, most: Mapping[str, IntExpr]) -> IntExpr:
     return expr
 
 
-def largest(program: Program, declared: Iterable[Region]) -> list[Region]:
+def largest(program: nodes.Program, declared: Iterable[nodes.Region]) -> list[nodes.Region]:
     """Regions as large as they may be: what memory for them is allocated."""
     most = set_sizes(program)
     if not most:
@@ -343,7 +330,7 @@ def largest(program: Program, declared: Iterable[Region]) -> list[Region]:
     return [replace(r, shape=tuple(at_most(s, most) for s in r.shape)) for r in declared]
 
 
-def at_sizes(program: Program, values: Mapping[str, IntExpr]) -> Program:
+def at_sizes(program: nodes.Program, values: Mapping[str, IntExpr]) -> nodes.Program:
     """Returns a program, or a function of one, with values in place of its sizes. Functions of the
     program keep theirs, whose values stand where they are invoked."""
     if not values:
@@ -352,27 +339,29 @@ def at_sizes(program: Program, values: Mapping[str, IntExpr]) -> Program:
     def at(expr: IntExpr) -> IntExpr:
         return substitute(expr, values)
 
-    def region(old: Region) -> Region:
+    def region(old: nodes.Region) -> nodes.Region:
         return replace(old, shape=tuple(map(at, old.shape)))
 
-    def body(instrs: Iterable[Instr]) -> tuple[Instr, ...]:
+    def body(instrs: Iterable[nodes.Instr]) -> tuple[nodes.Instr, ...]:
         return tuple(map(instruction, instrs))
 
-    def instruction(instr: Instr) -> Instr:
+    def instruction(instr: nodes.Instr) -> nodes.Instr:
         match instr:
-            case Alloc(declared, offset):
+            case nodes.Alloc(declared, offset):
                 offset = None if offset is None else at(offset)
                 return replace(instr, region=region(declared), offset=offset)
-            case Alias(declared, _, offset):
+            case nodes.Alias(declared, _, offset):
                 return replace(instr, region=region(declared), offset=at(offset))
-            case Call() | Invoke():
+            case nodes.Call() | nodes.Invoke():
                 return replace(instr, sizes=tuple(map(at, instr.sizes)))
-            case SetSize(_, _, most):
+            case nodes.SetSize(_, _, most):
                 return replace(instr, most=at(most))
             case _:
-                return with_nested_bodies(instr, [body(b) for b in nested_bodies(instr)])
+                return nodes.with_nested_bodies(
+                    instr, [body(b) for b in nodes.nested_bodies(instr)]
+                )
 
-    def update(old: Update) -> Update:
+    def update(old: nodes.Update) -> nodes.Update:
         window = old.window and tuple((at(b), step, at(n)) for b, step, n in old.window)
         return replace(old, window=window)
 
@@ -391,12 +380,12 @@ def at_sizes(program: Program, values: Mapping[str, IntExpr]) -> Program:
     )
 
 
-def at_numbers(program: Program, values: Mapping[str, int] | None = None) -> Program:
+def at_numbers(program: nodes.Program, values: Mapping[str, int] | None = None) -> nodes.Program:
     """Returns a program for values of its sizes, typical ones if there are none, and its functions
     for typical ones: for reports."""
 
-    def fixed(scope: Program, given: Mapping[str, int]) -> Program:
-        by_data = [i.size for i in walk(scope.body) if isinstance(i, SetSize)]
+    def fixed(scope: nodes.Program, given: Mapping[str, int]) -> nodes.Program:
+        by_data = [i.size for i in walk(scope.body) if isinstance(i, nodes.SetSize)]
         sizes = (*scope.sizes, *by_data)
         return at_sizes(scope, {s.name: given.get(s.name, typical(s.expr)) for s in sizes})
 

@@ -9,34 +9,10 @@ from functools import partial
 from ..dataclass import dataclass
 from ..dims import IntExpr, typical
 from ..pass_context import optional
-from .analysis import (
-    Place,
-    accesses,
-    each_scope,
-    is_straight_without_copies,
-    merge,
-    places,
-    regions,
-    swap_groups,
-    walk,
-)
+from . import analysis, nodes
 from .in_place import InPlaceRule
 from .lifetimes import place_lifetimes
 from .liveness import Block, Liveness, Roots
-from .nodes import (
-    Access,
-    Alloc,
-    Call,
-    Copy,
-    Instr,
-    Invoke,
-    Library,
-    Operand,
-    Program,
-    Swap,
-    nested_bodies,
-    with_nested_bodies,
-)
 from .verify import MOST_REGISTER_BYTES
 
 SWAP_LEAST = 256
@@ -45,7 +21,7 @@ are loads for the kernels, which a copy of a few cache lines does not cost."""
 
 
 @optional(level=1)
-def coalesce(program: Program, safe: InPlaceRule) -> Program:
+def coalesce(program: nodes.Program, safe: InPlaceRule) -> nodes.Program:
     """Merge memory in programs with control flow or copies, so that few copies remain.
 
     Before::
@@ -79,15 +55,15 @@ def coalesce(program: Program, safe: InPlaceRule) -> Program:
     the others, and then pairs of operands. A copy that remains in a loop, is large, and whose
     source ends there, becomes a ``swap``.
     """
-    if is_straight_without_copies(program):
+    if analysis.is_straight_without_copies(program):
         return program
-    return each_scope(program, partial(_coalesced, safe=safe))
+    return analysis.each_scope(program, partial(_coalesced, safe=safe))
 
 
-def _coalesced(program: Program, safe: InPlaceRule) -> Program:
+def _coalesced(program: nodes.Program, safe: InPlaceRule) -> nodes.Program:
     while True:
         into = _Merging(program, safe).into()
-        changed = _shared(merge(program, into)) if into else _with_swaps(program)
+        changed = _shared(analysis.merge(program, into)) if into else _with_swaps(program)
         if changed is program:
             return program
         program = place_lifetimes(changed)
@@ -122,10 +98,10 @@ class _Wish:
 class _Merging:
     """The classes of the roots of a program, and what is better merged."""
 
-    def __init__(self, program: Program, safe: InPlaceRule) -> None:
+    def __init__(self, program: nodes.Program, safe: InPlaceRule) -> None:
         self.safe = safe
         self.live = Liveness(program)
-        self.bytes = {name: region.nbytes for name, region in regions(program).items()}
+        self.bytes = {name: region.nbytes for name, region in analysis.regions(program).items()}
         self.conflicts = dict.fromkeys(self.live.bits, 0)
         self.wishes: list[_Wish] = []
         for block in self.live.top.all():
@@ -144,15 +120,15 @@ class _Merging:
                 output.roots |= old
         self.swappable: Roots = 0  # operands of copies that become swaps
 
-    def visit(self, instr: Instr, position: int, block: Block) -> None:
+    def visit(self, instr: nodes.Instr, position: int, block: Block) -> None:
         """Notes the roots that an instruction keeps apart, and those that it would rather join."""
         match instr:
-            case Copy(source, target):
+            case nodes.Copy(source, target):
                 kept = self.copy(source, target, position, block)
                 self.conflict(target, self.live.after[position] & ~kept)
-            case Call() | Invoke() | Library():
+            case nodes.Call() | nodes.Invoke() | nodes.Library():
                 self.call(instr, position, block)
-            case Swap(one, other):
+            case nodes.Swap(one, other):
                 both = self.live.bits[one] | self.live.bits[other]
                 for name in (one, other):
                     self.conflict(name, self.live.after[position] | both)
@@ -174,26 +150,28 @@ class _Merging:
         self.wish(False, source, target, position, block, dies and large)
         return live.bit(source)
 
-    def call(self, call: Call | Invoke | Library, position: int, block: Block) -> None:
-        live, touched = self.live, list(accesses(call))
+    def call(
+        self, call: nodes.Call | nodes.Invoke | nodes.Library, position: int, block: Block
+    ) -> None:
+        live, touched = self.live, list(analysis.accesses(call))
         for o, (written, access) in enumerate(touched):
             if not access.writes:
                 continue
             self.conflict(written, live.after[position])
             for i, (read, _) in enumerate(touched):
-                if isinstance(call, Call) and self.in_place(call, i, o):
+                if isinstance(call, nodes.Call) and self.in_place(call, i, o):
                     self.wish(True, read, written, position, block, False)
                 else:
                     self.conflict(written, live.bit(read))
 
-    def in_place(self, call: Call, i: int, o: int) -> bool:
+    def in_place(self, call: nodes.Call, i: int, o: int) -> bool:
         """True if operand ``o`` may be written over the memory of operand ``i``."""
         if max(i, o) >= len(call.operands):
             return False
         read, written = call.operands[i], call.operands[o]
         return (
-            read.access is Access.IN
-            and written.access is Access.OUT
+            read.access is nodes.Access.IN
+            and written.access is nodes.Access.OUT
             and self.live.is_whole(read.name)
             and self.live.is_whole(written.name)
             and self.bytes[read.name] == self.bytes[written.name]
@@ -246,56 +224,62 @@ class _Merging:
                 self.classes[root] = one
 
 
-def _movable(program: Program) -> list[str]:
+def _movable(program: nodes.Program) -> list[str]:
     """The allocations whose memory may be that of others."""
-    swapped = swap_groups(program)
-    allocated = (i for i in walk(program.body) if isinstance(i, Alloc) and not i.in_registers)
+    swapped = analysis.swap_groups(program)
+    allocated = (
+        i for i in analysis.walk(program.body) if isinstance(i, nodes.Alloc) and not i.in_registers
+    )
     return [i.region.name for i in allocated if i.region.name not in swapped]
 
 
-def _shared(program: Program) -> Program:
+def _shared(program: nodes.Program) -> nodes.Program:
     """The program without copies to the same place, and with operands that share marked so."""
-    where = places(program)
+    where = analysis.places(program)
 
-    def shared(body: Sequence[Instr]) -> Iterator[Instr]:
+    def shared(body: Sequence[nodes.Instr]) -> Iterator[nodes.Instr]:
         for instr in body:
-            if isinstance(instr, Copy) and where[instr.source] == where[instr.target]:
+            if isinstance(instr, nodes.Copy) and where[instr.source] == where[instr.target]:
                 continue
-            if isinstance(instr, Call | Invoke | Library):
+            if isinstance(instr, nodes.Call | nodes.Invoke | nodes.Library):
                 yield replace(instr, operands=_marked(instr.operands, where))
             else:
-                nested = [tuple(shared(b)) for b in nested_bodies(instr)]
-                yield with_nested_bodies(instr, nested)
+                nested = [tuple(shared(b)) for b in nodes.nested_bodies(instr)]
+                yield nodes.with_nested_bodies(instr, nested)
 
     return replace(program, body=tuple(shared(program.body)))
 
 
-def _marked(operands: Sequence[Operand], where: Mapping[str, Place]) -> tuple[Operand, ...]:
+def _marked(
+    operands: Sequence[nodes.Operand], where: Mapping[str, analysis.Place]
+) -> tuple[nodes.Operand, ...]:
     roots = [where[o.name].root for o in operands]
     written = {root for root, o in zip(roots, operands, strict=True) if o.access.writes}
     return tuple(
-        Operand(Access.INOUT, o.name) if root in written and roots.count(root) > 1 else o
+        nodes.Operand(nodes.Access.INOUT, o.name)
+        if root in written and roots.count(root) > 1
+        else o
         for root, o in zip(roots, operands, strict=True)
     )
 
 
-def _with_swaps(program: Program) -> Program:
+def _with_swaps(program: nodes.Program) -> nodes.Program:
     live = Liveness(program)
-    by_name = regions(program)
-    movable = set(_movable(program)) | swap_groups(program).keys()
+    by_name = analysis.regions(program)
+    movable = set(_movable(program)) | analysis.swap_groups(program).keys()
 
-    def swapped(block: Block) -> Iterator[Instr]:
+    def swapped(block: Block) -> Iterator[nodes.Instr]:
         for n, instr in enumerate(block.instrs):
             nested = [tuple(swapped(b)) for b in block.nested.get(n, ())]
-            if not (isinstance(instr, Copy) and block.loops):
-                yield with_nested_bodies(instr, nested)
+            if not (isinstance(instr, nodes.Copy) and block.loops):
+                yield nodes.with_nested_bodies(instr, nested)
                 continue
             names = (instr.source, instr.target)
             roots = [live.places[name].root for name in names]
             whole = all(map(live.is_whole, names)) and movable.issuperset(roots)
             dies = not live.after[block.positions[n]] & live.bit(instr.source)
             large = typical(by_name[instr.source].nbytes) >= SWAP_LEAST
-            yield Swap(*roots) if whole and dies and large and roots[0] != roots[1] else instr
+            yield nodes.Swap(*roots) if whole and dies and large and roots[0] != roots[1] else instr
 
     body = tuple(swapped(live.top))
     return program if body == program.body else replace(program, body=body)

@@ -15,25 +15,8 @@ from ..errors import InternalError, LoopwrightValueError
 from ..library.lookup import library_function
 from ..size_table import Misfit
 from ..window import dense_offset
+from . import nodes
 from .analysis import at_sizes, largest, places, regions, scopes, size_table
-from .nodes import (
-    Access,
-    Alias,
-    Alloc,
-    Call,
-    Copy,
-    For,
-    Free,
-    If,
-    Instr,
-    Invoke,
-    Library,
-    Program,
-    Region,
-    SetSize,
-    Swap,
-    While,
-)
 
 Kernel: TypeAlias = Callable[..., None]
 """Called with one array per operand, then the workspace (uint8) if there is one, then its sizes;
@@ -46,7 +29,7 @@ _POISON = 0xA5
 
 
 def interpret(
-    program: Program,
+    program: nodes.Program,
     inputs: Sequence[Array],
     kernels: Mapping[str, Kernel],
     constants: Mapping[str, Array] | None = None,
@@ -110,49 +93,59 @@ class _Jump:
 
     target: int
     unless: str | None = None
-    ended: For | None = None
-    counted: For | None = None
+    ended: nodes.For | None = None
+    counted: nodes.For | None = None
 
 
 _Step: TypeAlias = (
-    Alloc | Free | Alias | SetSize | Call | Library | Copy | Swap | Invoke | For | _Jump
+    nodes.Alloc
+    | nodes.Free
+    | nodes.Alias
+    | nodes.SetSize
+    | nodes.Call
+    | nodes.Library
+    | nodes.Copy
+    | nodes.Swap
+    | nodes.Invoke
+    | nodes.For
+    | _Jump
 )
 
 
 class _Code:
     """A program as steps and jumps. A ``For`` among the steps begins that loop."""
 
-    def __init__(self, scope: Program) -> None:
+    def __init__(self, scope: nodes.Program) -> None:
         self.scope = scope
         self.places = places(scope)
         self.regions = regions(scope)
         self.steps: list[_Step] = []
         self.body(scope.body)
 
-    def body(self, body: Sequence[Instr]) -> None:
+    def body(self, body: Sequence[nodes.Instr]) -> None:
         for instr in body:
-            if isinstance(instr, If | While | For):
+            if isinstance(instr, nodes.If | nodes.While | nodes.For):
                 self.nested(instr)
             else:
                 self.steps.append(instr)
 
-    def nested(self, instr: If | While | For) -> None:
+    def nested(self, instr: nodes.If | nodes.While | nodes.For) -> None:
         match instr:
-            case If(condition, then, orelse):
+            case nodes.If(condition, then, orelse):
                 test = self.jump()
                 self.body(then)
                 end = self.jump()
                 self.steps[test] = _Jump(len(self.steps), unless=condition)
                 self.body(orelse)
                 self.steps[end] = _Jump(len(self.steps))
-            case While(head, condition, body):
+            case nodes.While(head, condition, body):
                 begin = len(self.steps)
                 self.body(head)
                 test = self.jump()
                 self.body(body)
                 self.steps.append(_Jump(begin))
                 self.steps[test] = _Jump(len(self.steps), unless=condition)
-            case For(_, _, body):
+            case nodes.For(_, _, body):
                 self.steps.append(instr)
                 test = self.jump()
                 self.body(body)
@@ -168,11 +161,11 @@ class _Code:
 class _Functions:
     """The functions of a program, each for the sizes it is invoked with."""
 
-    def __init__(self, scopes: Sequence[Program]) -> None:
+    def __init__(self, scopes: Sequence[nodes.Program]) -> None:
         self.scopes = {scope.name: scope for scope in scopes}
         self.codes: dict[tuple[str, tuple[IntExpr, ...]], _Code] = {}
 
-    def code(self, invoke: Invoke) -> _Code:
+    def code(self, invoke: nodes.Invoke) -> _Code:
         code = self.codes.get((invoke.function, invoke.sizes))
         if code is None:
             scope = self.scopes[invoke.function]
@@ -197,7 +190,7 @@ class _Frame:
         """The value of an expression over the sizes that have been set."""
         return evaluate(expr, self.sizes)
 
-    def nbytes(self, region: Region) -> int:
+    def nbytes(self, region: nodes.Region) -> int:
         return self.at(region.nbytes)
 
     def bytes(self, name: str) -> Array:
@@ -240,7 +233,7 @@ def _run(
             case _Jump(target):
                 if frame.jumps(step):
                     frame.next = target
-            case Alloc(region, offset):
+            case nodes.Alloc(region, offset):
                 nbytes = frame.nbytes(region)
                 if offset is None:
                     frame.memory[region.name] = _poisoned(nbytes)
@@ -248,27 +241,27 @@ def _run(
                     begin = as_int(offset)
                     frame.memory[region.name] = frame.arena[begin : begin + nbytes]
                     frame.memory[region.name][...] = _POISON
-            case Free(name):
+            case nodes.Free(name):
                 frame.memory.pop(name)[...] = _POISON
-            case Alias():
+            case nodes.Alias():
                 pass
-            case SetSize(size, count, most):
+            case nodes.SetSize(size, count, most):
                 value = int(frame.array(count))
                 if not 0 <= value <= frame.at(most):
                     raise LoopwrightValueError(
                         f"{size} is {value}, and at most {frame.at(most)}", span=step.span
                     )
                 frame.sizes[size.name] = value
-            case Copy(source, target):
+            case nodes.Copy(source, target):
                 frame.bytes(target)[...] = frame.bytes(source)
-            case Swap(one, other):
+            case nodes.Swap(one, other):
                 memory = frame.memory
                 memory[one], memory[other] = memory[other], memory[one]
-            case For(index, extent):
+            case nodes.For(index, extent):
                 frame.memory[index.name] = np.zeros(_nbytes(index), np.uint8)
                 count = extent if isinstance(extent, int) else int(frame.array(extent))
                 frame.extents[index.name] = count
-            case Call(kernel, operands, workspace):
+            case nodes.Call(kernel, operands, workspace):
                 for stated in step.ranges:
                     value = frame.array(stated.name)
                     if not stated.low <= value <= stated.high:
@@ -276,24 +269,26 @@ def _run(
                 arrays = [frame.array(o.name) for o in operands]
                 extra = [] if workspace is None else [frame.array(workspace)]
                 kernels[kernel](*arrays, *extra, *map(frame.at, step.sizes))
-            case Library(function, operands, options):
+            case nodes.Library(function, operands, options):
                 arrays = [frame.array(o.name) for o in operands]
-                count = sum(o.access is Access.IN for o in operands)
+                count = sum(o.access is nodes.Access.IN for o in operands)
                 library_function(function).bind(dict(options), count)(*arrays)
-            case Invoke(function):
+            case nodes.Invoke(function):
                 if len(frames) > deepest:
                     raise RecursionError(f"@{function} runs {deepest} times inside of itself")
                 step = replace(step, sizes=tuple(map(frame.at, step.sizes)))
                 frames.append(_invoked(frame, step, functions.code(step), constants))
 
 
-def _invoked(frame: _Frame, invoke: Invoke, code: _Code, constants: Mapping[str, Array]) -> _Frame:
+def _invoked(
+    frame: _Frame, invoke: nodes.Invoke, code: _Code, constants: Mapping[str, Array]
+) -> _Frame:
     """The frame of a function: its arena is a region of the caller, or new."""
     memory = dict(constants)
     params = (*code.scope.inputs, *code.scope.outputs)
     for param, operand in zip(params, invoke.operands, strict=True):
         memory[param.name] = frame.bytes(operand.name)
-        if operand.access is Access.OUT:
+        if operand.access is nodes.Access.OUT:
             memory[param.name][...] = _POISON
     if invoke.frame is None:
         return _Frame(code, memory, _poisoned(as_int(code.scope.scratch)))
@@ -302,7 +297,7 @@ def _invoked(frame: _Frame, invoke: Invoke, code: _Code, constants: Mapping[str,
     return _Frame(code, memory, arena)
 
 
-def _nbytes(region: Region) -> int:
+def _nbytes(region: nodes.Region) -> int:
     return as_int(region.nbytes)
 
 

@@ -13,28 +13,7 @@ from ..dtype import DTYPES, DType
 from ..errors import ParseError
 from ..size_table import SizeCheck
 from ..window import Window
-from .nodes import (
-    Access,
-    Alias,
-    Alloc,
-    Call,
-    Constant,
-    Copy,
-    For,
-    Free,
-    If,
-    Instr,
-    Invoke,
-    Library,
-    Operand,
-    Program,
-    Region,
-    ScalarRange,
-    SetSize,
-    Swap,
-    Update,
-    While,
-)
+from . import nodes
 
 _TOKEN = re.compile(
     r"[ \t\r]*(?:(?P<comment>#[^\n]*)"
@@ -44,7 +23,7 @@ _TOKEN = re.compile(
 _KEYWORDS = {"free", "call", "library", "invoke", "copy", "swap", "size", "if", "while", "for"}
 
 
-def parse_program(text: str) -> Program:
+def parse_program(text: str) -> nodes.Program:
     """A program from its text. Constants come back without values.
 
     Raises ParseError with the number of the line where the text leaves the grammar.
@@ -159,16 +138,16 @@ class _Parser:
     def global_name(self) -> str:
         return self.word(r"@[\w.]+", "an @name")[1:]
 
-    def program(self) -> Program:
+    def program(self) -> nodes.Program:
         self.expect("program")
         one = self.unit()
-        functions: list[Program] = []
+        functions: list[nodes.Program] = []
         while self.take("function"):
             self.expect("program")
             functions.append(self.unit())
         return replace(one, functions=tuple(functions))
 
-    def unit(self) -> Program:
+    def unit(self) -> nodes.Program:
         name = self.global_name()
         # The parameters stand before the ranges of the sizes in their shapes.
         first = self.position
@@ -186,18 +165,18 @@ class _Parser:
             arena = self.int_expr("bytes")
             self.expect("bytes")
         self.expect("{")
-        constants: list[Constant] = []
+        constants: list[nodes.Constant] = []
         if self.take("const"):
-            constants.append(Constant(self.region()))
+            constants.append(nodes.Constant(self.region()))
             while self.take(","):
-                constants.append(Constant(self.region()))
+                constants.append(nodes.Constant(self.region()))
         checks: list[SizeCheck] = []
         while self.take("requires"):
             left = self.int_expr("==", "!=", "<", "<=")
             relation = self.word("==|!=|<|<=", "a relation")
             checks.append(SizeCheck(left, relation, self.int_expr()))
-        body: list[Instr] = []
-        updates: list[Update] = []
+        body: list[nodes.Instr] = []
+        updates: list[nodes.Update] = []
         while not self.take("}"):
             if self.take("update"):
                 updates.append(self.update())
@@ -205,7 +184,7 @@ class _Parser:
                 raise self.wrong("an update, or the end of the program")
             else:
                 body.append(self.instr())
-        return Program(
+        return nodes.Program(
             name,
             inputs,
             outputs,
@@ -225,7 +204,7 @@ class _Parser:
             else:
                 self.position += 1
 
-    def set_size(self) -> SetSize:
+    def set_size(self) -> nodes.SetSize:
         name = self.word(r"[A-Za-z_][\w.]*", "the name of a size")
         self.expect("=")
         count = self.name()
@@ -236,9 +215,9 @@ class _Parser:
         assert inside is not None
         size = Symbol(name, 0, max(0, inside[1]))
         self.sizes[name] = size.expr
-        return SetSize(size, count, most)
+        return nodes.SetSize(size, count, most)
 
-    def update(self) -> Update:
+    def update(self) -> nodes.Update:
         target = self.name()
         window = self.window() if self.take("[") else None
         self.expect("with")
@@ -246,7 +225,7 @@ class _Parser:
         in_place = self.take("in")
         if in_place:
             self.expect("place")
-        return Update(target, source, window, in_place)
+        return nodes.Update(target, source, window, in_place)
 
     def window(self) -> Window:
         axes: list[tuple[IntExpr, int, IntExpr]] = []
@@ -263,9 +242,9 @@ class _Parser:
             axes.append((begin, step, ceildiv(length, step)))
         return tuple(axes)
 
-    def params(self) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
-        inputs: list[Region] = []
-        outputs: list[Region] = []
+    def params(self) -> tuple[tuple[nodes.Region, ...], tuple[nodes.Region, ...]]:
+        inputs: list[nodes.Region] = []
+        outputs: list[nodes.Region] = []
         self.expect("(")
         while not self.take(")"):
             if inputs or outputs:
@@ -276,10 +255,10 @@ class _Parser:
             (inputs if access == "@in" else outputs).append(self.region())
         return tuple(inputs), tuple(outputs)
 
-    def region(self) -> Region:
+    def region(self) -> nodes.Region:
         name = self.name()
         self.expect(":")
-        return Region(name, *self.array_type())
+        return nodes.Region(name, *self.array_type())
 
     def array_type(self) -> tuple[tuple[IntExpr, ...], DType]:
         dtype = DTYPES[self.word("|".join(DTYPES), "a dtype")]
@@ -291,14 +270,14 @@ class _Parser:
             shape.append(self.int_expr(",", "]"))
         return tuple(shape), dtype
 
-    def block(self) -> tuple[Instr, ...]:
+    def block(self) -> tuple[nodes.Instr, ...]:
         self.expect("{")
-        body: list[Instr] = []
+        body: list[nodes.Instr] = []
         while not self.take("}"):
             body.append(self.instr())
         return tuple(body)
 
-    def instr(self) -> Instr:
+    def instr(self) -> nodes.Instr:
         keyword = self.peek()
         if keyword.startswith("%"):
             return self.declaration()
@@ -307,7 +286,7 @@ class _Parser:
         self.position += 1
         match keyword:
             case "free":
-                return Free(self.name())
+                return nodes.Free(self.name())
             case "call":
                 return self.call()
             case "library":
@@ -322,64 +301,66 @@ class _Parser:
                 return self.set_size()
             case "if":
                 condition, then = self.name(), self.block()
-                return If(condition, then, self.block() if self.take("else") else ())
+                return nodes.If(condition, then, self.block() if self.take("else") else ())
             case "while":
                 head, condition = self.block(), self.name()
                 self.expect("do")
-                return While(head, condition, self.block())
+                return nodes.While(head, condition, self.block())
             case _:
                 index = self.region()
                 self.expect("<")
                 extent = self.name() if self.peek().startswith("%") else self.number()
-                return For(index, extent, self.block())
+                return nodes.For(index, extent, self.block())
 
-    def copy(self) -> Copy:
+    def copy(self) -> nodes.Copy:
         self.expect("@in")
         source = self.name()
         self.expect(",")
         self.expect("@out")
-        return Copy(source, self.name())
+        return nodes.Copy(source, self.name())
 
-    def swap(self) -> Swap:
+    def swap(self) -> nodes.Swap:
         one = self.name()
         self.expect(",")
-        return Swap(one, self.name())
+        return nodes.Swap(one, self.name())
 
-    def declaration(self) -> Alloc | Alias:
+    def declaration(self) -> nodes.Alloc | nodes.Alias:
         name = self.name()
         self.expect("=")
         if self.take("alloc"):
-            region = Region(name, *self.array_type())
+            region = nodes.Region(name, *self.array_type())
             if self.take("in"):
                 self.expect("registers")
-                return Alloc(region, in_registers=True)
-            return Alloc(region, self.int_expr("}") if self.take("at") else None)
+                return nodes.Alloc(region, in_registers=True)
+            return nodes.Alloc(region, self.int_expr("}") if self.take("at") else None)
         self.expect("alias")
         source = self.name()
         self.expect("as")
-        region = Region(name, *self.array_type())
-        return Alias(region, source, self.int_expr("}") if self.take("+") else 0)
+        region = nodes.Region(name, *self.array_type())
+        return nodes.Alias(region, source, self.int_expr("}") if self.take("+") else 0)
 
-    def call(self) -> Call:
+    def call(self) -> nodes.Call:
         inline = self.take("inline")
         kernel, operands = self.global_name(), self.operands()
         sizes = self.int_exprs() if self.take("sizes") else ()
         workspace = self.name() if self.take("workspace") else None
-        ranges: list[ScalarRange] = []
+        ranges: list[nodes.ScalarRange] = []
         while self.take("," if ranges else "where"):
             name = self.name()
             self.expect("in")
             self.expect("[")
             low = self.signed()
             self.expect(",")
-            ranges.append(ScalarRange(name, low, self.signed()))
+            ranges.append(nodes.ScalarRange(name, low, self.signed()))
             self.expect("]")
-        return Call(kernel, operands, workspace, inline=inline, ranges=tuple(ranges), sizes=sizes)
+        return nodes.Call(
+            kernel, operands, workspace, inline=inline, ranges=tuple(ranges), sizes=sizes
+        )
 
-    def library(self) -> Library:
+    def library(self) -> nodes.Library:
         function, operands = self.string(), self.operands()
         options = self.json() if self.take("with") else ()
-        return Library(function, operands, options)
+        return nodes.Library(function, operands, options)
 
     def string(self) -> str:
         return json.loads(self.word(r'".*"', "a string"))
@@ -404,21 +385,21 @@ class _Parser:
         except ValueError:
             raise ParseError(f"line {self.line()}: {text} is not a value of JSON") from None
 
-    def invoke(self) -> Invoke:
+    def invoke(self) -> nodes.Invoke:
         function, operands = self.global_name(), self.operands()
         sizes = self.int_exprs() if self.take("sizes") else ()
         if self.take("frame"):
-            return Invoke(function, operands, self.name(), sizes=sizes)
+            return nodes.Invoke(function, operands, self.name(), sizes=sizes)
         self.expect("on")
         self.expect("stack")
-        return Invoke(function, operands, sizes=sizes)
+        return nodes.Invoke(function, operands, sizes=sizes)
 
-    def operands(self) -> tuple[Operand, ...]:
-        operands: list[Operand] = []
+    def operands(self) -> tuple[nodes.Operand, ...]:
+        operands: list[nodes.Operand] = []
         self.expect("(")
         while not self.take(")"):
             if operands:
                 self.expect(",")
             access = self.word("@in|@out|@inout", "@in, @out or @inout")
-            operands.append(Operand(Access(access[1:]), self.name()))
+            operands.append(nodes.Operand(nodes.Access(access[1:]), self.name()))
         return tuple(operands)

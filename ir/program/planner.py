@@ -11,14 +11,7 @@ from ..dataclass import dataclass
 from ..dim_proofs import prove
 from ..dims import IntExpr, as_int, bounds, ceildiv, int_max, substitute, typical
 from ..dtype import UINT8
-from .analysis import (
-    largest,
-    max_live_bytes,
-    recursive_functions,
-    regions,
-    set_sizes,
-    walk,
-)
+from . import analysis
 from .lifetimes import place_lifetimes
 from .nodes import (
     Alloc,
@@ -70,7 +63,7 @@ class _Slot:
 
 def lower_bound(program: Program) -> int:
     """The most aligned bytes that are alive at one time: no arena can be smaller."""
-    return max_live_bytes(program, ARENA_ALIGNMENT)
+    return analysis.max_live_bytes(program, ARENA_ALIGNMENT)
 
 
 def plan_memory(program: Program) -> Program:
@@ -93,7 +86,7 @@ def plan_memory(program: Program) -> Program:
     """
     arenas: dict[str, Program] = {}
     planned: dict[str, Program] = {}
-    recursive = recursive_functions(program)
+    recursive = analysis.recursive_functions(program)
     for function in _callees_first(program):
         scope = _planned(_with_frames(replace(function, constants=program.constants), arenas))
         planned[function.name] = replace(scope, constants=())
@@ -117,14 +110,14 @@ def _callees_first(program: Program) -> list[Program]:
         elif function.name not in seen:
             seen.add(function.name)
             waiting.append((function, True))
-            callees = [i.function for i in walk(function.body) if isinstance(i, Invoke)]
+            callees = [i.function for i in analysis.walk(function.body) if isinstance(i, Invoke)]
             waiting.extend((functions[name], False) for name in callees)
     return list(ordered.values())
 
 
 def _with_frames(program: Program, planned: Mapping[str, Program]) -> Program:
     """The program with frames for the functions in ``planned``, as large as their arenas."""
-    taken = regions(program)
+    taken = analysis.regions(program)
 
     def arena(invoke: Invoke) -> IntExpr | None:
         function = planned.get(invoke.function)
@@ -135,7 +128,7 @@ def _with_frames(program: Program, planned: Mapping[str, Program]) -> Program:
 
     frames = {
         i.frame: arena(i)
-        for i in walk(program.body)
+        for i in analysis.walk(program.body)
         if isinstance(i, Invoke) and i.frame is not None
     }
 
@@ -246,13 +239,15 @@ def _with_offsets(body: Sequence[Instr], offsets: Mapping[str, IntExpr]) -> tupl
 def _blocks(program: Program) -> list[_Block]:
     began: dict[str, tuple[int, Alloc]] = {}
     blocks: list[_Block] = []
-    data = bool(set_sizes(program))
-    for i, instr in enumerate(walk(program.body)):
+    data = bool(analysis.set_sizes(program))
+    for i, instr in enumerate(analysis.walk(program.body)):
         if isinstance(instr, Alloc) and not instr.in_registers:
             began[instr.region.name] = i, instr
         elif isinstance(instr, Free) and instr.name in began:
             begin, alloc = began[instr.name]
-            size = largest(program, [alloc.region])[0].nbytes if data else alloc.region.nbytes
+            size = (
+                analysis.largest(program, [alloc.region])[0].nbytes if data else alloc.region.nbytes
+            )
             if isinstance(size, int):
                 size = ceildiv(size, ARENA_ALIGNMENT) * ARENA_ALIGNMENT
             blocks.append(_Block(instr.name, size, begin, i))

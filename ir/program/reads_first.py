@@ -8,24 +8,11 @@ from functools import partial
 
 from ..dims import size_symbols, typical
 from ..pass_context import optional
+from . import nodes
 from .analysis import accesses, each_scope, is_straight_without_copies, regions, set_sizes, walk
 from .in_place import InPlaceRule
 from .lifetimes import place_lifetimes
 from .liveness import Block, Liveness, Roots
-from .nodes import (
-    Access,
-    Alias,
-    Alloc,
-    Call,
-    Copy,
-    Free,
-    Instr,
-    Invoke,
-    Program,
-    SetSize,
-    Swap,
-    with_nested_bodies,
-)
 from .verify import MOST_REGISTER_BYTES
 
 LONGEST_BLOCK = 500
@@ -33,7 +20,7 @@ LONGEST_BLOCK = 500
 
 
 @optional(level=2)
-def order_reads(program: Program, safe: InPlaceRule) -> Program:
+def order_reads(program: nodes.Program, safe: InPlaceRule) -> nodes.Program:
     """Move the readers of a value before the instruction that makes a changed copy of it, or that
     may write over it, in programs with control flow or copies.
 
@@ -81,14 +68,14 @@ def order_reads(program: Program, safe: InPlaceRule) -> Program:
     return each_scope(program, partial(_ordered, safe=safe))
 
 
-def _ordered(program: Program, safe: InPlaceRule) -> Program:
+def _ordered(program: nodes.Program, safe: InPlaceRule) -> nodes.Program:
     order = _Order(program, safe)
     body = order.block(order.live.top)
     return place_lifetimes(replace(program, body=body)) if order.changed else program
 
 
 class _Order:
-    def __init__(self, program: Program, safe: InPlaceRule) -> None:
+    def __init__(self, program: nodes.Program, safe: InPlaceRule) -> None:
         self.live = Liveness(program)
         self.bytes = {name: region.nbytes for name, region in regions(program).items()}
         names = set_sizes(program)  # of each, a bit above those of memory
@@ -96,22 +83,22 @@ class _Order:
         self.safe = safe
         self.changed = False
 
-    def block(self, block: Block) -> tuple[Instr, ...]:
+    def block(self, block: Block) -> tuple[nodes.Instr, ...]:
         """The instructions of a block in a better order. Declarations come first:
         ``place_lifetimes`` says where they stand."""
         steps: list[int] = []
-        declared: list[Instr] = []
+        declared: list[nodes.Instr] = []
         for n, instr in enumerate(block.instrs):
-            if isinstance(instr, Alloc | Alias):
+            if isinstance(instr, nodes.Alloc | nodes.Alias):
                 declared.append(instr)
-            elif not isinstance(instr, Free):
+            elif not isinstance(instr, nodes.Free):
                 steps.append(n)
         order = list(steps)
         if len(steps) <= LONGEST_BLOCK:
             self.reorder(block, order)
         self.changed = self.changed or order != steps
         nested = (
-            with_nested_bodies(
+            nodes.with_nested_bodies(
                 block.instrs[n], [self.block(inner) for inner in block.nested.get(n, ())]
             )
             for n in order
@@ -131,18 +118,18 @@ class _Order:
         for root, n in last.items():
             self.move_readers(block, order, n, root, read, written)
 
-    def changed_by(self, instr: Instr, copies: bool) -> Iterator[Roots]:
+    def changed_by(self, instr: nodes.Instr, copies: bool) -> Iterator[Roots]:
         """The roots that an instruction may write over if it is the last to read them."""
         live = self.live
         if copies:
-            if isinstance(instr, Copy) and self.is_large(instr.source):
+            if isinstance(instr, nodes.Copy) and self.is_large(instr.source):
                 yield live.bit(instr.source)
             return
-        if not isinstance(instr, Call):
+        if not isinstance(instr, nodes.Call):
             return
         for i, one in enumerate(instr.operands):
             for o, other in enumerate(instr.operands):
-                if (one.access, other.access) == (Access.IN, Access.OUT):
+                if (one.access, other.access) == (nodes.Access.IN, nodes.Access.OUT):
                     same = self.bytes[one.name] == self.bytes[other.name]
                     if same and self.is_large(one.name) and self.safe(instr, i, o):
                         yield live.bit(one.name)
@@ -186,20 +173,20 @@ class _Order:
                 reads, writes = reads | read[m], writes | written[m]
         return needed
 
-    def touched(self, instr: Instr) -> tuple[Roots, Roots]:
+    def touched(self, instr: nodes.Instr) -> tuple[Roots, Roots]:
         """The roots that an instruction reads and writes, with what is nested in it; and the sizes
         that data decides."""
         read: Roots = 0
         written: Roots = 0
         for inner in walk([instr]):
-            if isinstance(inner, SetSize):
+            if isinstance(inner, nodes.SetSize):
                 written |= self.sizes[inner.size.name]
             elif self.sizes:
-                given = inner.sizes if isinstance(inner, Call | Invoke) else ()
+                given = inner.sizes if isinstance(inner, nodes.Call | nodes.Invoke) else ()
                 touched = (self.bytes[name] for name, _ in accesses(inner))
                 for name in size_symbols(*given, *touched):
                     read |= self.sizes.get(name, 0)
-            if isinstance(inner, Swap):
+            if isinstance(inner, nodes.Swap):
                 both = self.live.bits[inner.one] | self.live.bits[inner.other]
                 read, written = read | both, written | both
             for name, access in accesses(inner):

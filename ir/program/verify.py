@@ -25,6 +25,7 @@ from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError, LoopwrightError
 from ..library.lookup import library_function
 from ..window import dense_offset
+from . import nodes
 from .analysis import (
     Place,
     accesses,
@@ -37,25 +38,6 @@ from .analysis import (
     swap_groups,
     walk,
 )
-from .nodes import (
-    Access,
-    Alias,
-    Alloc,
-    Call,
-    Copy,
-    For,
-    Free,
-    If,
-    Instr,
-    Invoke,
-    Library,
-    Program,
-    Region,
-    SetSize,
-    Swap,
-    Update,
-    While,
-)
 
 ARENA_ALIGNMENT = 64
 """Bytes: every planned allocation starts on a multiple of this."""
@@ -64,7 +46,7 @@ MOST_REGISTER_BYTES = 64
 """Most bytes of an allocation in registers."""
 
 
-def verify(program: Program) -> Program:
+def verify(program: nodes.Program) -> nodes.Program:
     """The program itself if it is right; else InternalError with the instruction at fault.
 
     Checked, of the program and of its functions: names are declared once and before use, and not
@@ -104,19 +86,22 @@ class _Verifier:
     one that is checked, and ``loop`` the first of the innermost loop."""
 
     def __init__(
-        self, program: Program, functions: Mapping[str, Program], recursive: frozenset[str]
+        self,
+        program: nodes.Program,
+        functions: Mapping[str, nodes.Program],
+        recursive: frozenset[str],
     ) -> None:
         self.program = program
         self.functions = functions
         self.recursive = recursive
-        self.instr: Instr | None = None
+        self.instr: nodes.Instr | None = None
         self.index = -1
         self.places: dict[str, Place] = {}
-        self.regions: dict[str, Region] = {}
+        self.regions: dict[str, nodes.Region] = {}
         self.written: _Written = {}
         self.read_only: set[str] = set()
         self.freed: set[str] = set()
-        self.live: dict[str, Alloc] = {}
+        self.live: dict[str, nodes.Alloc] = {}
         self.blocks = 0
         self.block = 0
         self.loop = 0
@@ -136,7 +121,7 @@ class _Verifier:
         program = self.program
         self.check_sizes(*(check.left - check.right for check in program.checks))
         # Outputs may have sizes that are set later.
-        self.declared |= {i.size for i in program.body if isinstance(i, SetSize)}
+        self.declared |= {i.size for i in program.body if isinstance(i, nodes.SetSize)}
         for region in fixed_regions(program):
             self.declare(region, Place(region.name, 0, region.nbytes))
         self.declared = set(program.sizes)
@@ -162,15 +147,15 @@ class _Verifier:
         """Names are unique, whichever blocks declare them."""
         declared = set(self.places)
         for index, instr in enumerate(walk(self.program.body)):
-            if not isinstance(instr, Alloc | Alias | For):
+            if not isinstance(instr, nodes.Alloc | nodes.Alias | nodes.For):
                 continue
-            name = instr.index.name if isinstance(instr, For) else instr.region.name
+            name = instr.index.name if isinstance(instr, nodes.For) else instr.region.name
             if name in declared:
                 self.index, self.instr = index, instr
                 raise self.wrong(f"%{name} is declared twice")
             declared.add(name)
 
-    def check_update(self, update: Update) -> None:
+    def check_update(self, update: nodes.Update) -> None:
         program = self.program
         target = {r.name: r for r in program.inputs}.get(update.target)
         source = {r.name: r for r in program.outputs}.get(update.source)
@@ -190,7 +175,7 @@ class _Verifier:
         if update.in_place and dense_offset(target.shape, update.window) is None:
             raise self.wrong(f"{update}: the elements are apart from one another")
 
-    def check_constant(self, region: Region, value: object) -> None:
+    def check_constant(self, region: nodes.Region, value: object) -> None:
         shape = getattr(value, "shape", region.shape)
         dtype = getattr(value, "dtype", region.dtype.numpy)
         if shape != region.shape or dtype != region.dtype.numpy:
@@ -202,7 +187,7 @@ class _Verifier:
             if size not in self.declared:
                 raise self.wrong(f"the size {name} is not declared")
 
-    def declare(self, region: Region, place: Place) -> None:
+    def declare(self, region: nodes.Region, place: Place) -> None:
         self.check_sizes(*region.shape)
         if any(not _known(size, ">=", 0) for size in region.shape):
             raise self.wrong(f"{region} has a negative size")
@@ -217,7 +202,7 @@ class _Verifier:
             raise self.wrong(f"%{name} is used after free")
         return place
 
-    def body(self, instrs: Sequence[Instr]) -> None:
+    def body(self, instrs: Sequence[nodes.Instr]) -> None:
         """Checks the instructions of a block. What it declares is unknown after it."""
         places, block, around = dict(self.places), self.block, self.declared
         self.declared = set(around)
@@ -232,41 +217,41 @@ class _Verifier:
             raise self.wrong(f"%{min(left)} is never freed")
         self.places, self.block, self.declared = places, block, around
 
-    def step(self, instr: Instr) -> None:
+    def step(self, instr: nodes.Instr) -> None:
         # What is swapped has to be freed at once: any of it may be in the memory of the other.
-        for group in self.swapped.values() if not isinstance(instr, Free) else ():
+        for group in self.swapped.values() if not isinstance(instr, nodes.Free) else ():
             ended, live = group & self.freed, group & self.live.keys()
             if ended and live:
                 raise self.wrong(f"%{min(live)} may be in the memory of %{min(ended)}, which ended")
         match instr:
-            case Alloc():
+            case nodes.Alloc():
                 self.alloc(instr)
-            case Free():
+            case nodes.Free():
                 self.free(instr)
-            case Alias():
+            case nodes.Alias():
                 self.alias(instr)
-            case Swap():
+            case nodes.Swap():
                 self.swap(instr)
-            case SetSize():
+            case nodes.SetSize():
                 self.set_size(instr)
-            case If():
+            case nodes.If():
                 self.branches(instr)
-            case While() | For():
+            case nodes.While() | nodes.For():
                 self.iterations(instr)
-            case Call() | Copy() | Invoke() | Library():
-                if isinstance(instr, Copy):
+            case nodes.Call() | nodes.Copy() | nodes.Invoke() | nodes.Library():
+                if isinstance(instr, nodes.Copy):
                     self.check_copy(instr)
-                if isinstance(instr, Call):
+                if isinstance(instr, nodes.Call):
                     self.check_sizes(*instr.sizes)
                     self.check_ranges(instr)
-                if isinstance(instr, Invoke):
+                if isinstance(instr, nodes.Invoke):
                     self.check_invoke(instr)
-                if isinstance(instr, Library):
+                if isinstance(instr, nodes.Library):
                     self.check_library(instr)
                 self.check_races(instr)
                 self.access(instr)
 
-    def alloc(self, instr: Alloc) -> None:
+    def alloc(self, instr: nodes.Alloc) -> None:
         region, offset, arena = instr.region, instr.offset, self.program.arena
         self.declare(region, Place(region.name, 0, region.nbytes))
         if instr.in_registers:
@@ -294,11 +279,11 @@ class _Verifier:
         self.freed.discard(region.name)
         self.written[region.name] = ()
 
-    def largest(self, region: Region) -> Region:
+    def largest(self, region: nodes.Region) -> nodes.Region:
         """A region with the memory that is allocated for it."""
         return largest(self.program, [region])[0] if self.has_set_sizes else region
 
-    def set_size(self, instr: SetSize) -> None:
+    def set_size(self, instr: nodes.SetSize) -> None:
         self.check_scalar(instr.count, INT64, "size")
         self.check_sizes(instr.most)
         size, inside = instr.size, bounds(instr.most, {})
@@ -308,7 +293,7 @@ class _Verifier:
             raise self.wrong(f"{instr.most} may be beyond the range of {size.name}")
         self.declared.add(size)
 
-    def free(self, instr: Free) -> None:
+    def free(self, instr: nodes.Free) -> None:
         self.find(instr.name)
         if instr.name not in self.live:
             raise self.wrong(f"%{instr.name} is not an allocation")
@@ -317,7 +302,7 @@ class _Verifier:
         del self.live[instr.name]
         self.freed.add(instr.name)
 
-    def alias(self, instr: Alias) -> None:
+    def alias(self, instr: nodes.Alias) -> None:
         source = self.find(instr.source)
         begin = source.begin + instr.offset
         place = Place(source.root, begin, begin + instr.region.nbytes)
@@ -328,7 +313,7 @@ class _Verifier:
             raise self.wrong(f"%{instr.region.name} is not aligned to its elements")
         self.declare(instr.region, place)
 
-    def swap(self, instr: Swap) -> None:
+    def swap(self, instr: nodes.Swap) -> None:
         names = (instr.one, instr.other)
         for name in names:
             self.find(name)
@@ -345,7 +330,7 @@ class _Verifier:
         written = self.written
         written[instr.one], written[instr.other] = written[instr.other], written[instr.one]
 
-    def branches(self, instr: If) -> None:
+    def branches(self, instr: nodes.If) -> None:
         self.check_scalar(instr.condition, BOOL, "condition")
         before = dict(self.written)
         self.body(instr.then)
@@ -353,11 +338,11 @@ class _Verifier:
         self.body(instr.orelse)
         self.written = _intersected(after, self.written)
 
-    def iterations(self, instr: While | For) -> None:
+    def iterations(self, instr: nodes.While | nodes.For) -> None:
         """Checks a loop. An iteration begins with what is written before the loop and at the end
         of any other iteration, which is found by going through the loop until it stays."""
         places, loop, index = dict(self.places), self.loop, self.index
-        if isinstance(instr, For):
+        if isinstance(instr, nodes.For):
             if isinstance(instr.extent, str):
                 self.check_scalar(instr.extent, INT64, "extent")
             name = instr.index.name
@@ -369,7 +354,7 @@ class _Verifier:
         self.loop = self.blocks + 1
         while True:
             begin, self.index = dict(self.written), index
-            if isinstance(instr, While):
+            if isinstance(instr, nodes.While):
                 self.body(instr.head)
                 self.instr = instr
                 self.check_scalar(instr.condition, BOOL, "condition")
@@ -379,7 +364,7 @@ class _Verifier:
             if self.written == begin:
                 break
         self.places, self.loop = places, loop
-        runs = isinstance(instr, For) and isinstance(instr.extent, int) and instr.extent > 0
+        runs = isinstance(instr, nodes.For) and isinstance(instr.extent, int) and instr.extent > 0
         self.written = ended if runs else tested
 
     def check_scalar(self, name: str, dtype: DType, what: str) -> None:
@@ -390,7 +375,7 @@ class _Verifier:
         if not _cover(self.written.get(place.root, ()), place.begin, place.end):
             raise self.wrong(f"%{name} is read before it is written")
 
-    def check_ranges(self, call: Call) -> None:
+    def check_ranges(self, call: nodes.Call) -> None:
         operands = {o.name for o in call.operands}
         for stated in call.ranges:
             region = self.regions.get(stated.name)
@@ -399,12 +384,12 @@ class _Verifier:
             if not region.dtype.is_integer or stated.low > stated.high:
                 raise self.wrong(f"{stated} is not the range of an integer")
 
-    def check_copy(self, instr: Copy) -> None:
+    def check_copy(self, instr: nodes.Copy) -> None:
         source, target = self.find(instr.source), self.find(instr.target)
         if not _known(source.end - source.begin, "==", target.end - target.begin):
             raise self.wrong("the sizes of a copy differ")
 
-    def check_invoke(self, instr: Invoke) -> None:
+    def check_invoke(self, instr: nodes.Invoke) -> None:
         function = self.functions.get(instr.function)
         if function is None:
             raise self.wrong(f"there is no function @{instr.function}")
@@ -427,8 +412,8 @@ class _Verifier:
         for number, (param, operand) in enumerate(zip(params, instr.operands, strict=True)):
             self.find(operand.name)
             region = self.regions[operand.name]
-            allowed = Access.IN if number < len(function.inputs) else Access.OUT
-            if operand.access not in (allowed, Access.INOUT):
+            allowed = nodes.Access.IN if number < len(function.inputs) else nodes.Access.OUT
+            if operand.access not in (allowed, nodes.Access.INOUT):
                 raise self.wrong(f"%{operand.name} is given to @{allowed} %{param.name}")
             if (region.shape, region.dtype) != (param.shape, param.dtype):
                 raise self.wrong(f"{region} is given to {param}")
@@ -444,11 +429,11 @@ class _Verifier:
         if frame.dtype != UINT8 or not fits:
             raise self.wrong(f"{frame} is not an arena of @{function.name}")
 
-    def check_library(self, instr: Library) -> None:
+    def check_library(self, instr: nodes.Library) -> None:
         for operand in instr.operands:
             self.find(operand.name)
-        read = [self.regions[o.name] for o in instr.operands if o.access is Access.IN]
-        written = [self.regions[o.name] for o in instr.operands if o.access is Access.OUT]
+        read = [self.regions[o.name] for o in instr.operands if o.access is nodes.Access.IN]
+        written = [self.regions[o.name] for o in instr.operands if o.access is nodes.Access.OUT]
         try:
             types = library_function(instr.function).rule(read, dict(instr.options))
         except LoopwrightError as error:
@@ -458,17 +443,17 @@ class _Verifier:
         ):
             raise self.wrong(f"{instr.function} has other results")
 
-    def check_races(self, instr: Call | Copy | Invoke | Library) -> None:
+    def check_races(self, instr: nodes.Call | nodes.Copy | nodes.Invoke | nodes.Library) -> None:
         touched = [(self.find(name), name, access) for name, access in accesses(instr)]
         for i, (place, name, access) in enumerate(touched):
             for other, other_name, other_access in touched[:i]:
                 if not place.overlaps(other) or not (access.writes or other_access.writes):
                     continue
-                both = access is Access.INOUT and other_access is Access.INOUT
+                both = access is nodes.Access.INOUT and other_access is nodes.Access.INOUT
                 if not both or place != other:
                     raise self.wrong(f"%{other_name} and %{name} share bytes that are written")
 
-    def access(self, instr: Call | Copy | Invoke | Library) -> None:
+    def access(self, instr: nodes.Call | nodes.Copy | nodes.Invoke | nodes.Library) -> None:
         for name, access in accesses(instr):
             place = self.places[name]
             if access.reads and not _cover(

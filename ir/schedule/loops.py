@@ -27,23 +27,8 @@ from dataclasses import field
 from itertools import pairwise
 from math import prod
 
+from .. import dims
 from ..dataclass import dataclass
-from ..dims import (
-    Dim,
-    IntExpr,
-    Max,
-    Min,
-    as_int,
-    bounds,
-    ceildiv,
-    floordiv,
-    int_max,
-    int_min,
-    mod,
-    product,
-    resolve,
-    symbol,
-)
 from ..errors import ScheduleError
 from ..loop.cases import pieces
 from ..loop.expr import index, op
@@ -57,7 +42,7 @@ LEAST_CLAMPED = 5  # rows of tiles that may lack some; rests of shorter tiles ru
 MOST_ADDRESSES = 8  # of rows, in registers at once
 MASKED_LANES = 16  # of the vectors of a rest: those of float32 in 64 bytes
 
-Limits = Mapping[str, IntExpr]  # how much of an axis is left inside the loops so far
+Limits = Mapping[str, dims.IntExpr]  # how much of an axis is left inside the loops so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +55,7 @@ class Run:
     base: int
     start: int
     limit: int
-    others: Limits = field(default_factory=dict[str, IntExpr])  # limits of other axes in it
+    others: Limits = field(default_factory=dict[str, dims.IntExpr])  # limits of other axes in it
 
     @property
     def count(self) -> int:
@@ -80,7 +65,7 @@ class Run:
 def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -> list[Run]:
     """Returns the runs of a plain loop; ``short``: sizes of axes in its last iteration."""
     axis, block = state.axis_of(loop), state.block(loop)
-    limit_around = as_int(limits[axis])
+    limit_around = dims.as_int(limits[axis])
     if axis in short:
         last = limit_around - 1
         whole = [Run(0, last - 1, 0, 0, 1)] if last else []
@@ -104,7 +89,7 @@ def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -
     return result
 
 
-Values = Mapping[str, IntExpr]  # a loop's value: its symbol, or a constant where it runs once
+Values = Mapping[str, dims.IntExpr]  # a loop's value: its symbol, or a constant where it runs once
 Body = Callable[[Values, Limits], list[Stmt]]
 
 
@@ -128,7 +113,7 @@ def _short_panels(state: State) -> dict[str, Limits]:
     rests: dict[str, Limits] = {}
     for stage in state.prim.stages:
         pack = state.packs.get(stage.name)
-        if pack is None or pack.group or isinstance(pack.rest, Dim) or not pack.rest:
+        if pack is None or pack.group or isinstance(pack.rest, dims.Dim) or not pack.rest:
             continue
         panels, lanes = pack.stage.axes[0].name, pack.stage.axes[-1].name  # before any ``layout``
         places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]
@@ -138,12 +123,12 @@ def _short_panels(state: State) -> dict[str, Limits]:
     return rests
 
 
-def _divides(block: int, limit: IntExpr) -> bool:
+def _divides(block: int, limit: dims.IntExpr) -> bool:
     """True if a limit is known to be a multiple of ``block``."""
-    if mod(limit, block) == 0:
+    if dims.mod(limit, block) == 0:
         return True
-    match limit.terms if isinstance(limit, Dim) else ():
-        case (((Min() | Max() as atom,), 1),):
+    match limit.terms if isinstance(limit, dims.Dim) else ():
+        case (((dims.Min() | dims.Max() as atom,), 1),):
             return _divides(block, atom.left) and _divides(block, atom.right)
         case _:
             return False
@@ -177,7 +162,7 @@ class LoopWriter:
         self.count += 1
         if self.count > LIMITS.loops:
             raise ScheduleError(f"the nest has more than {LIMITS.loops} loops")
-        if isinstance(limits[self.state.axis_of(name)], Dim):
+        if isinstance(limits[self.state.axis_of(name)], dims.Dim):
             return self.symbolic_loop(name, kind, values, limits, body)
         loop_runs = runs(self.state, name, limits, self.short)
         if kind == LoopKind.PARALLEL and len(loop_runs) > 1:
@@ -189,13 +174,13 @@ class LoopWriter:
         for run in loop_runs:
             self.ranges[name] = (0, run.count - 1)
             skipped = run.first - run.base
-            value = symbol(name) + skipped if run.count > 1 else skipped
+            value = dims.symbol(name) + skipped if run.count > 1 else skipped
             inner = tuple(body(*self.enter(name, run, value, values, limits)))
             written += [Loop(kind, name, run.count, inner)] if run.count > 1 else inner
         return written
 
     def enter(
-        self, name: str, run: Run, value: IntExpr, values: Values, limits: Limits
+        self, name: str, run: Run, value: dims.IntExpr, values: Values, limits: Limits
     ) -> tuple[Values, Limits]:
         """Returns values and limits in a run; ``value`` counts from the first of its piece."""
         axis = self.state.axis_of(name)
@@ -214,11 +199,11 @@ class LoopWriter:
         """Returns the body of any iteration, with conditions that select its run."""
         run, *others = loop_runs
         self.ranges[name] = (run.first, run.last)
-        value = symbol(name) - run.base if run.count > 1 else run.first - run.base
+        value = dims.symbol(name) - run.base if run.count > 1 else run.first - run.base
         mine = body(*self.enter(name, run, value, values, limits))
         if not others:
             return mine
-        inside = op("less", index(symbol(name)), index(run.last + 1))
+        inside = op("less", index(dims.symbol(name)), index(run.last + 1))
         rest = self.branches(name, others, values, limits, body)
         return [If(inside, tuple(mine), tuple(rest))]
 
@@ -230,7 +215,7 @@ class LoopWriter:
         body: Body,
     ) -> list[Stmt]:
         parts = self.state.fused[name]
-        if any(isinstance(limits[self.state.axis_of(part)], Dim) for part in parts):
+        if any(isinstance(limits[self.state.axis_of(part)], dims.Dim) for part in parts):
             return self.symbolic_fused_loop(name, values, limits, body)
         part_runs = [runs(self.state, part, limits, self.short) for part in parts]
         counts = [each[-1].last + 1 if each else 0 for each in part_runs]
@@ -238,13 +223,13 @@ class LoopWriter:
         if total == 0:
             return []
         lets: list[Stmt] = []
-        left: IntExpr = symbol(name)
+        left: dims.IntExpr = dims.symbol(name)
         stride = total
         for part, count in zip(parts, counts):
             stride //= count
-            value = resolve(left // stride, {name: (0, total - 1)}) if total > 1 else 0
+            value = dims.resolve(left // stride, {name: (0, total - 1)}) if total > 1 else 0
             left = left % stride if total > 1 else 0
-            if isinstance(value, Dim):
+            if isinstance(value, dims.Dim):
                 lets.append(Let(part, value))
         stmts = self.fused_parts(list(zip(parts, part_runs)), values, limits, body)
         if total == 1:
@@ -284,7 +269,7 @@ class LoopWriter:
             raise ScheduleError(f"vectorize: {name} has {limit} iterations, which are not constant")
         kind = LoopKind.FOR if kind == LoopKind.UNROLL else kind
         split = kind == LoopKind.FOR and name in self.firm and not _divides(block, limit)
-        count = self.wholes(name, limit) if split else ceildiv(limit, block)
+        count = self.wholes(name, limit) if split else dims.ceildiv(limit, block)
         written: list[Stmt] = []
         if self.may_run(name, count):
             if split:
@@ -304,25 +289,25 @@ class LoopWriter:
         if kind != LoopKind.VECTORIZE:
             return body({**values, name: 0}, limits)
         self.may_run(name, limits[axis])
-        inner = body({**values, name: symbol(name)}, {**limits, axis: 1})
+        inner = body({**values, name: dims.symbol(name)}, {**limits, axis: 1})
         return [Loop(kind, name, limits[axis], tuple(inner))]
 
-    def may_run(self, name: str, count: IntExpr) -> bool:
+    def may_run(self, name: str, count: dims.IntExpr) -> bool:
         """Notes the range of a loop; False if it never runs."""
-        ends = bounds(count, self.ranges)
+        ends = dims.bounds(count, self.ranges)
         assert ends is not None
         self.ranges[name] = (0, max(0, ends[1] - 1))
         return ends[1] > 0
 
     def iteration(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
         """Returns the body of any iteration, the last of which may cover less than the others."""
-        axis, block, number = self.state.axis_of(name), self.state.block(name), symbol(name)
+        axis, block, number = self.state.axis_of(name), self.state.block(name), dims.symbol(name)
         limit, inside = limits[axis], {**values, name: number}
         if is_masked(axis) in values:
             return body({**values, name: 0}, limits)
         even = block == 1 or _divides(block, limit)
         if not even and name not in self.firm:
-            left = resolve(int_min(block, limit - number * block), self.ranges)
+            left = dims.resolve(dims.int_min(block, limit - number * block), self.ranges)
             return body(inside, {**limits, axis: left})
         if even:
             return body(inside, {**limits, axis: block})
@@ -354,10 +339,12 @@ class LoopWriter:
     def lanes_of(self, loop: str) -> bool:
         return self.state.kinds.get(loop) == LoopKind.VECTORIZE
 
-    def wholes(self, name: str, limit: IntExpr) -> IntExpr:
+    def wholes(self, name: str, limit: dims.IntExpr) -> dims.IntExpr:
         """Returns the iterations of a firm loop that are not rests; the last may lack rows."""
         block, tile = self.state.block(name), self.row_tile(name)
-        return floordiv(limit + max(0, block - tile - 1 if self.lacks_rows(name) else 0), block)
+        return dims.floordiv(
+            limit + max(0, block - tile - 1 if self.lacks_rows(name) else 0), block
+        )
 
     def lacks_rows(self, name: str) -> bool:
         """True if the last whole tile may have rows that do not exist: each row has an address of
@@ -367,10 +354,10 @@ class LoopWriter:
     def whole(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
         """Returns the body of an iteration that is not a rest."""
         axis, block = self.state.axis_of(name), self.state.block(name)
-        inner = body({**values, name: symbol(name)}, {**limits, axis: block})
+        inner = body({**values, name: dims.symbol(name)}, {**limits, axis: block})
         if not self.lacks_rows(name):
             return inner
-        left = limits[axis] - symbol(name) * block
+        left = limits[axis] - dims.symbol(name) * block
         return clamped(inner, self.state.loops_of_axis(axis)[-1], left)
 
     def short_tiles(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
@@ -378,18 +365,18 @@ class LoopWriter:
         axis, block, var = self.state.axis_of(name), self.state.block(name), f"{name}.rest"
         limit, start = limits[axis], values.get(_start_of(axis), 0)
         number, tile = self.wholes(name, limit), self.row_tile(name)
-        left = int_max(0, limit - number * block)
-        count = floordiv(left + tile - 2, tile)
-        tiles = [(tile, count, 0), (1, int_max(0, left - count * tile), count * tile)]
+        left = dims.int_max(0, limit - number * block)
+        count = dims.floordiv(left + tile - 2, tile)
+        tiles = [(tile, count, 0), (1, dims.int_max(0, left - count * tile), count * tile)]
         written: list[Stmt] = []
         for rows, times, done in tiles:
             if not self.may_run(var, times):
                 continue
-            place = start + done + symbol(var) * rows
+            place = start + done + dims.symbol(var) * rows
             inside = {**values, name: number, _start_of(axis): place}
             inner = body(inside, {**limits, axis: rows})
             if rows > 1:
-                valid = left - symbol(var) * rows
+                valid = left - dims.symbol(var) * rows
                 inner = clamped(inner, self.state.loops_of_axis(axis)[-1], valid)
             written.append(Loop(LoopKind.FOR, var, times, tuple(inner)))
         return written
@@ -398,14 +385,16 @@ class LoopWriter:
         """Returns the loops over what is left of an axis behind whole blocks."""
         axis, block, var = self.state.axis_of(name), self.state.block(name), f"{name}.rest"
         limit, start = limits[axis], values.get(_start_of(axis), 0)
-        number, left = floordiv(limit, block), mod(limit, block)
+        number, left = dims.floordiv(limit, block), dims.mod(limit, block)
         if self.state.kinds.get(self.state.loops_of_axis(axis)[-1]) == LoopKind.VECTORIZE:
-            count = ceildiv(left, MASKED_LANES)
+            count = dims.ceildiv(left, MASKED_LANES)
             if not self.may_run(var, count):
                 return []
-            place = start + symbol(var) * MASKED_LANES
+            place = start + dims.symbol(var) * MASKED_LANES
             inside = {**values, name: number, _start_of(axis): place, is_masked(axis): 1}
-            lanes = resolve(int_min(MASKED_LANES, left - symbol(var) * MASKED_LANES), self.ranges)
+            lanes = dims.resolve(
+                dims.int_min(MASKED_LANES, left - dims.symbol(var) * MASKED_LANES), self.ranges
+            )
             inner = body(inside, {**limits, axis: lanes})
             return [Loop(LoopKind.FOR, var, count, tuple(inner))]
         if self.row_tile(name):
@@ -413,16 +402,16 @@ class LoopWriter:
         done, tile = number * block, 1 << 2 * (((block - 1).bit_length() - 1) // 2)
         written: list[Stmt] = []
         while tile:
-            count = resolve(floordiv(left, tile), self.ranges)
+            count = dims.resolve(dims.floordiv(left, tile), self.ranges)
             if self.may_run(var, count):
-                place = start + (done - number * block) + symbol(var) * tile
+                place = start + (done - number * block) + dims.symbol(var) * tile
                 inside = {**values, name: number, _start_of(axis): place}
                 inner = body(inside, {**limits, axis: tile})
                 written.append(Loop(LoopKind.FOR, var, count, tuple(inner)))
             if block % tile == 0:
-                done, left = floordiv(limit, tile) * tile, mod(limit, tile)
+                done, left = dims.floordiv(limit, tile) * tile, dims.mod(limit, tile)
             else:
-                done, left = done + count * tile, mod(left, tile)
+                done, left = done + count * tile, dims.mod(left, tile)
             tile //= 4
         return written
 
@@ -432,28 +421,28 @@ class LoopWriter:
         """Returns a fused loop some of whose parts have a symbolic limit."""
         parts = self.state.fused[name]
         part_runs: list[tuple[str, Sequence[Run] | None]] = []
-        counts: list[IntExpr] = []
+        counts: list[dims.IntExpr] = []
         for part in parts:
             limit = limits[self.state.axis_of(part)]
-            if isinstance(limit, Dim):
+            if isinstance(limit, dims.Dim):
                 part_runs.append((part, None))
                 one = is_masked(self.state.axis_of(part)) in values
-                counts.append(1 if one else ceildiv(limit, self.state.block(part)))
+                counts.append(1 if one else dims.ceildiv(limit, self.state.block(part)))
             else:
                 each = runs(self.state, part, limits, self.short)
                 part_runs.append((part, each))
                 counts.append(each[-1].last + 1 if each else 0)
-        total = product(counts)
+        total = dims.product(counts)
         if not self.may_run(name, total):
             return []
         lets: list[Stmt] = []
-        left: IntExpr = symbol(name)
+        left: dims.IntExpr = dims.symbol(name)
         for n, (part, count) in enumerate(zip(parts, counts)):
-            stride = product(counts[n + 1 :])
+            stride = dims.product(counts[n + 1 :])
             if count != 1:
                 self.may_run(part, count)
-                lets.append(Let(part, floordiv(left, stride), count))
-                left = mod(left, stride)
+                lets.append(Let(part, dims.floordiv(left, stride), count))
+                left = dims.mod(left, stride)
         stmts = self.fused_parts(part_runs, values, limits, body)
         kind = self.state.kinds.get(name, LoopKind.FOR)
         return [Loop(kind, name, total, (*lets, *stmts))]
@@ -469,7 +458,7 @@ class LoopWriter:
             return leaf(values, limits)
         return self.loop(loops[0], values, limits, lambda v, l: self.nest(loops[1:], v, l, leaf))
 
-    def axis_value(self, axis: str, values: Values) -> IntExpr:
+    def axis_value(self, axis: str, values: Values) -> dims.IntExpr:
         total = values.get(_start_of(axis), 0)
         for loop, step in self.steps[axis]:
             if loop in values:

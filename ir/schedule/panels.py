@@ -11,20 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from .. import dims
 from ..dataclass import dataclass
 from ..dim_proofs import prove
-from ..dims import (
-    LARGEST_SIZE,
-    Dim,
-    IntExpr,
-    bounds,
-    floordiv,
-    int_min,
-    linear,
-    mod,
-    resolve,
-    symbol,
-)
 from ..errors import ScheduleError
 from ..loop.expr import Read, map_reads, read, walk
 from ..loop.kinds import LoopKind, Scope
@@ -72,20 +61,22 @@ class _Piece:
     """The part that is copied: its start per dimension, fixed by the loops around, and extents."""
 
     panels: Panels
-    start: tuple[IntExpr, ...]
-    extents: tuple[IntExpr, ...]
+    start: tuple[dims.IntExpr, ...]
+    extents: tuple[dims.IntExpr, ...]
     buffer: Buffer
 
-    def place(self, indices: Sequence[IntExpr], ranges: Ranges) -> tuple[IntExpr, ...]:
+    def place(self, indices: Sequence[dims.IntExpr], ranges: Ranges) -> tuple[dims.IntExpr, ...]:
         """Returns the indices in the copy of an element of the source."""
         panels = self.panels
         inside = [index - start for index, start in zip(indices, self.start, strict=True)]
         along = inside.pop(panels.dim)
-        packed = (floordiv(along, panels.tile), *inside, mod(along, panels.tile))
-        return tuple(resolve(i, ranges) for i in packed)
+        packed = (dims.floordiv(along, panels.tile), *inside, dims.mod(along, panels.tile))
+        return tuple(dims.resolve(i, ranges) for i in packed)
 
 
-Blocks = Mapping[str, tuple[IntExpr, IntExpr]]  # where an iteration begins on each axis, its size
+Blocks = Mapping[
+    str, tuple[dims.IntExpr, dims.IntExpr]
+]  # where an iteration begins on each axis, its size
 
 
 def packed_inside(
@@ -125,8 +116,8 @@ def _reads(name: str, body: Sequence[Stmt], ranges: Ranges) -> Iterator[tuple[Re
 
 def _range(loop: Loop, around: Ranges) -> tuple[int, int]:
     """Returns the range of a loop's variable in numbers."""
-    ends = bounds(loop.extent, around)
-    return 0, ends[1] - 1 if ends is not None else LARGEST_SIZE
+    ends = dims.bounds(loop.extent, around)
+    return 0, ends[1] - 1 if ends is not None else dims.LARGEST_SIZE
 
 
 def _symbolic_piece(
@@ -145,20 +136,20 @@ def _symbolic_piece(
     }
     if len(nodes) != 1:
         raise ScheduleError(f"pack_at: what is read of {source.name} begins at several places")
-    starts: list[IntExpr] = []
-    sizes: list[IntExpr] = []
+    starts: list[dims.IntExpr] = []
+    sizes: list[dims.IntExpr] = []
     for index, size in zip(nodes.pop().indices, source.shape, strict=True):
-        parts = linear(index) if isinstance(index, int | Dim) else None
+        parts = dims.linear(index) if isinstance(index, int | dims.Dim) else None
         if (
             parts is None
-            or not isinstance(index, int | Dim)
+            or not isinstance(index, int | dims.Dim)
             or not parts[0].keys() <= blocks.keys()
         ):
             raise ScheduleError("pack_at: an index is not linear in the loops")
         if not (prove(index, ">=", 0, ranges) and prove(index, "<", size, ranges)):
             raise ScheduleError(f"pack_at: the piece of {source.name} may reach outside of it")
-        start: IntExpr = parts[1]
-        extent: IntExpr = 1
+        start: dims.IntExpr = parts[1]
+        extent: dims.IntExpr = 1
         for axis, factor in parts[0].items():
             begin, block = blocks[axis]
             start = start + begin * factor + (min(0, factor) * (block - 1))
@@ -169,7 +160,7 @@ def _symbolic_piece(
         return None
     most: list[int] = []
     for extent in sizes:
-        ends = bounds(extent, around)
+        ends = dims.bounds(extent, around)
         if ends is None or ends[1] > LIMITS.stack_bytes:
             raise ScheduleError(f"pack_at: the piece of {source.name} is not of bounded size")
         most.append(max(1, ends[1]))
@@ -183,10 +174,10 @@ def _symbolic_piece(
 
 def _piece(panels: Panels, reads: Sequence[tuple[Read, Ranges]], around: Ranges) -> _Piece:
     source = panels.source
-    starts: list[IntExpr] = []
+    starts: list[dims.IntExpr] = []
     extents: list[int] = []
     for dim, size in enumerate(source.shape):
-        fixed: set[IntExpr] = set()
+        fixed: set[dims.IntExpr] = set()
         lows, highs = [], []
         for node, ranges in reads:
             outer, low, high = _parts(node.indices[dim], ranges)
@@ -196,7 +187,7 @@ def _piece(panels: Panels, reads: Sequence[tuple[Read, Ranges]], around: Ranges)
         if len(fixed) != 1:
             raise ScheduleError(f"pack_at: what is read of {source.name} begins at several places")
         start = fixed.pop() + min(lows)
-        reached = bounds(start, around) if isinstance(start, Dim) else (start, start)
+        reached = dims.bounds(start, around) if isinstance(start, dims.Dim) else (start, start)
         extent = max(highs) - min(lows) + 1
         if reached is None or reached[0] < 0 or not _at_most(reached[1] + extent, size):
             raise ScheduleError(f"pack_at: the piece of {source.name} may reach outside of it")
@@ -208,20 +199,20 @@ def _piece(panels: Panels, reads: Sequence[tuple[Read, Ranges]], around: Ranges)
     return _Piece(panels, tuple(starts), tuple(extents), buffer)
 
 
-def _at_most(value: int, size: IntExpr) -> bool:
+def _at_most(value: int, size: dims.IntExpr) -> bool:
     return isinstance(size, int) and value <= size
 
 
-def _parts(index: object, ranges: Ranges) -> tuple[IntExpr, int, int]:
+def _parts(index: object, ranges: Ranges) -> tuple[dims.IntExpr, int, int]:
     """Returns the part of an index that the loops around fix, and the bounds of the rest."""
-    parts = linear(index) if isinstance(index, int | Dim) else None
+    parts = dims.linear(index) if isinstance(index, int | dims.Dim) else None
     if parts is None:
         raise ScheduleError("pack_at: an index is not linear in the loops")
-    outer: IntExpr = 0
+    outer: dims.IntExpr = 0
     low = high = parts[1]
     for name, factor in parts[0].items():
         if name not in ranges:
-            outer = outer + symbol(name) * factor
+            outer = outer + dims.symbol(name) * factor
             continue
         ends = [factor * end for end in ranges[name]]
         low, high = low + min(ends), high + max(ends)
@@ -263,23 +254,23 @@ def _copy(piece: _Piece) -> list[Stmt]:
     others = [d for d in range(len(piece.extents)) if d != panels.dim]
     strided = panels.dim != len(piece.extents) - 1
     along = piece.extents[panels.dim]
-    whole, rest = floordiv(along, panels.tile), mod(along, panels.tile)
+    whole, rest = dims.floordiv(along, panels.tile), dims.mod(along, panels.tile)
 
-    def stored(at: IntExpr, width: IntExpr, steps: Mapping[int, IntExpr]) -> Stmt:
-        along = piece.start[panels.dim] + at * panels.tile + symbol(lane)
+    def stored(at: dims.IntExpr, width: dims.IntExpr, steps: Mapping[int, dims.IntExpr]) -> Stmt:
+        along = piece.start[panels.dim] + at * panels.tile + dims.symbol(lane)
         indices = [start + steps.get(d, 0) for d, start in enumerate(piece.start)]
         indices[panels.dim] = along
         value = read(panels.source.name, indices, panels.source.dtype)
-        target = (at, *(steps[d] for d in others), symbol(lane))
+        target = (at, *(steps[d] for d in others), dims.symbol(lane))
         return _loop(LoopKind.VECTORIZE, lane, width, (Store(buffer.name, target, value),))
 
     def each_panel(
-        steps: Mapping[int, IntExpr], wrap: Sequence[tuple[LoopKind, str, IntExpr]]
+        steps: Mapping[int, dims.IntExpr], wrap: Sequence[tuple[LoopKind, str, dims.IntExpr]]
     ) -> list[Stmt]:
         """Returns the vectors of all panels, with the loops of ``wrap`` around each vector."""
         made: list[Stmt] = []
-        many: IntExpr = 0 if whole in (0, 1) else symbol(panel)
-        for at, width, count in ((many, panels.tile, whole), (whole, rest, int_min(1, rest))):
+        many: dims.IntExpr = 0 if whole in (0, 1) else dims.symbol(panel)
+        for at, width, count in ((many, panels.tile, whole), (whole, rest, dims.int_min(1, rest))):
             if count == 0:
                 continue
             stmt = stored(at, width, steps)
@@ -288,7 +279,7 @@ def _copy(piece: _Piece) -> list[Stmt]:
             made.append(stmt if count == 1 else Loop(LoopKind.FOR, panel, count, (stmt,)))
         return made
 
-    steps: dict[int, IntExpr] = {d: symbol(names[d]) for d in others}
+    steps: dict[int, dims.IntExpr] = {d: dims.symbol(names[d]) for d in others}
     loops = [(LoopKind.FOR, names[d], piece.extents[d]) for d in others]
     # Contiguous panels are copied line by line. Strided ones need blocks of rows, unrolled, that
     # the emitter transposes in registers; the rows left over are a smaller block.
@@ -299,20 +290,20 @@ def _copy(piece: _Piece) -> list[Stmt]:
         loops.pop()
         body: list[Stmt] = []
         rows = piece.extents[last]
-        blocks, left = floordiv(rows, TRANSPOSED_ROWS), mod(rows, TRANSPOSED_ROWS)
+        blocks, left = dims.floordiv(rows, TRANSPOSED_ROWS), dims.mod(rows, TRANSPOSED_ROWS)
         inner = f"{names[last]}.1"
         if blocks != 0:
-            at = symbol(names[last]) * TRANSPOSED_ROWS + symbol(inner)
+            at = dims.symbol(names[last]) * TRANSPOSED_ROWS + dims.symbol(inner)
             wrap = ((LoopKind.FOR, names[last], blocks), (LoopKind.UNROLL, inner, TRANSPOSED_ROWS))
             body += each_panel({**steps, last: at}, wrap)
         if left != 0:
-            at = symbol(inner) + blocks * TRANSPOSED_ROWS
+            at = dims.symbol(inner) + blocks * TRANSPOSED_ROWS
             body += each_panel({**steps, last: at}, ((LoopKind.UNROLL, inner, left),))
     for kind, name, extent in reversed(loops):
         body = [Loop(kind, name, extent, tuple(body))]
     return body
 
 
-def _loop(kind: LoopKind, name: str, extent: IntExpr, body: tuple[Stmt, ...]) -> Loop:
+def _loop(kind: LoopKind, name: str, extent: dims.IntExpr, body: tuple[Stmt, ...]) -> Loop:
     """A loop of a kind, or a plain one if its extent is not constant."""
     return Loop(kind if isinstance(extent, int) else LoopKind.FOR, name, extent, body)

@@ -12,16 +12,7 @@ from math import prod
 
 from ..dims import Dim, IntExpr, ceildiv, symbol
 from ..errors import ScheduleError
-from ..loop.expr import (
-    Expr,
-    Read,
-    const,
-    map_reads,
-    read,
-    select,
-    substitute_indices,
-    within,
-)
+from ..loop import expr
 from ..loop.kinds import LoopKind, Scope
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
@@ -145,13 +136,15 @@ def compute_inline(state: State, name: str) -> State:
         raise ScheduleError(f"compute_inline: {name} is a reduction or an output")
     names = [a.name for a in stage.axes]
 
-    def inlined(node: Read) -> Expr | None:
+    def inlined(node: expr.Read) -> expr.Expr | None:
         if node.buffer != name:
             return None
-        return substitute_indices(stage.expr, dict(zip(names, node.indices, strict=True)))
+        return expr.substitute_indices(stage.expr, dict(zip(names, node.indices, strict=True)))
 
     stages = tuple(
-        replace(s, expr=map_reads(s.expr, inlined)) for s in state.prim.stages if s is not stage
+        replace(s, expr=expr.map_reads(s.expr, inlined))
+        for s in state.prim.stages
+        if s is not stage
     )
     new = replace(state, prim=replace(state.prim, stages=stages))
     axes = new.extents
@@ -234,28 +227,30 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     outer, inner = f"{name}.{axis}o", f"{name}.{axis}i"
     joined = f"{name}.{axis}j"
     index: IntExpr = symbol(outer) * chunk + symbol(inner)
-    piece = substitute_indices(stage.expr, {axis: index})
-    identity = const(COMBINERS[stage.combiner].identity(stage.buffer.dtype), stage.buffer.dtype)
+    piece = expr.substitute_indices(stage.expr, {axis: index})
+    identity = expr.const(
+        COMBINERS[stage.combiner].identity(stage.buffer.dtype), stage.buffer.dtype
+    )
     if parts * chunk != extent:
-        piece = select(within(index, 0, extent), piece, identity)
+        piece = expr.select(expr.within(index, 0, extent), piece, identity)
     buffer = Buffer(f"{name}.part", (parts, *stage.buffer.shape), stage.buffer.dtype)
     # Its axes get names of their own: it runs before the other stages and shares no loop.
     rest = tuple(a for a in stage.reduce_axes if a.name != axis)
     renamed = tuple(Axis(f"{name}.{a.name}", a.extent) for a in stage.axes)
-    names: dict[str, IntExpr | Expr] = {
+    names: dict[str, IntExpr | expr.Expr] = {
         a.name: symbol(r.name) for a, r in zip(stage.axes, renamed, strict=True)
     }
     first = Stage(
         buffer,
         (Axis(outer, parts), *renamed),
-        substitute_indices(piece, names),
+        expr.substitute_indices(piece, names),
         (*rest, Axis(inner, chunk)),
         stage.combiner,
     )
     indices = (symbol(joined), *(symbol(a.name) for a in stage.axes))
     second = replace(
         stage,
-        expr=read(buffer.name, indices, buffer.dtype),
+        expr=expr.read(buffer.name, indices, buffer.dtype),
         reduce_axes=(Axis(joined, parts),),
     )
     stages: list[Stage] = []

@@ -25,18 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from ..dims import (
-    LARGEST_SIZE,
-    Dim,
-    IntExpr,
-    bounds,
-    floordiv,
-    linear,
-    mod,
-    substitute,
-    symbol,
-    symbols,
-)
+from .. import dims
 from ..errors import ScheduleError
 from ..loop.expr import Expr, IndexLike, Read, map_reads, read, walk
 from ..loop.kinds import LoopKind
@@ -96,7 +85,7 @@ def _rewritten(
     ranges, result = dict(ranges), []
     for stmt in body:
         if isinstance(stmt, Let):
-            inside = bounds(stmt.value, ranges)
+            inside = dims.bounds(stmt.value, ranges)
             if inside is not None:
                 ranges[stmt.var] = inside
         if isinstance(stmt, Loop) and not isinstance(stmt, At) and stmt.var == args[0]:
@@ -105,7 +94,7 @@ def _rewritten(
             done.append(stmt.var)
             result += rewrite(stmt, ranges, args)
         elif isinstance(stmt, Loop):
-            most = (bounds(stmt.extent, ranges) or (0, LARGEST_SIZE))[1]
+            most = (dims.bounds(stmt.extent, ranges) or (0, dims.LARGEST_SIZE))[1]
             inner = {**ranges, stmt.var: (0, most - 1)}
             result.append(replace(stmt, body=_rewritten(stmt.body, inner, args, rewrite, done)))
         elif isinstance(stmt, If):
@@ -131,13 +120,13 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
     written = {s.buffer for s in inside if isinstance(s, Store | Accumulate | Sort)} - private
     places: dict[str, list[Sequence[IndexLike]]] = {name: [] for name in written}
     inner: Ranges = {}
-    lets: dict[str, IntExpr] = {}
+    lets: dict[str, dims.IntExpr] = {}
     for stmt in inside:
         if isinstance(stmt, Loop):
-            most = (bounds(stmt.extent, {**ranges, **inner}) or (0, LARGEST_SIZE))[1]
+            most = (dims.bounds(stmt.extent, {**ranges, **inner}) or (0, dims.LARGEST_SIZE))[1]
             inner[stmt.var] = (0, max(most - 1, inner.get(stmt.var, (0, 0))[1]))
         if isinstance(stmt, Let):
-            lets[stmt.var] = substitute(stmt.value, lets)
+            lets[stmt.var] = dims.substitute(stmt.value, lets)
         if isinstance(stmt, Store | Accumulate) and stmt.buffer in places:
             places[stmt.buffer].append(stmt.indices)
         if isinstance(stmt, Sort) and stmt.buffer in places:
@@ -156,7 +145,7 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
 
 
 def _apart(
-    indices: Sequence[IndexLike], var: str, lets: Mapping[str, IntExpr], inner: Ranges
+    indices: Sequence[IndexLike], var: str, lets: Mapping[str, dims.IntExpr], inner: Ranges
 ) -> bool:
     """True if no two iterations of ``var`` have an element of these indices in common.
 
@@ -167,8 +156,8 @@ def _apart(
     around: set[tuple[tuple[str, int], ...]] = set()
     low, high = inf, -inf
     for index in indices:
-        plain = substitute(index, lets) if isinstance(index, Dim) else index
-        parts = linear(plain) if isinstance(plain, Dim) else None
+        plain = dims.substitute(index, lets) if isinstance(index, dims.Dim) else index
+        parts = dims.linear(plain) if isinstance(plain, dims.Dim) else None
         if parts is None:
             return False
         factors, rest = dict(parts[0]), (parts[1], parts[1])
@@ -191,7 +180,7 @@ def _parallel(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt
 
 
 def _unroll(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
-    if isinstance(loop.extent, Dim) or loop.extent > MAX_UNROLLED:
+    if isinstance(loop.extent, dims.Dim) or loop.extent > MAX_UNROLLED:
         raise ScheduleError(f"unroll: {loop.var} has {loop.extent} iterations")
     return [replace(loop, kind=LoopKind.UNROLL)]
 
@@ -203,16 +192,16 @@ def _split(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
     width, extent = factors[1], loop.extent
     if isinstance(extent, int):
         width = min(width, extent)
-    count, rest = (floordiv(extent, width), mod(extent, width)) if width else (0, 0)
+    count, rest = (dims.floordiv(extent, width), dims.mod(extent, width)) if width else (0, 0)
     outer, inner = f"{loop.var}.0", f"{loop.var}.1"
 
-    def part(extent: IntExpr, begin: IntExpr) -> Loop:
-        place = {loop.var: begin + symbol(inner)}
+    def part(extent: dims.IntExpr, begin: dims.IntExpr) -> Loop:
+        place = {loop.var: begin + dims.symbol(inner)}
         return Loop(loop.kind, inner, extent, tuple(substituted(s, place) for s in loop.body))
 
     parts: list[Stmt] = []
     if count != 0:
-        parts.append(Loop(loop.kind, outer, count, (part(width, symbol(outer) * width),)))
+        parts.append(Loop(loop.kind, outer, count, (part(width, dims.symbol(outer) * width),)))
     if isinstance(rest, int):
         return [*parts, part(rest, count * width)] if rest else parts
     # The loop over the rest has a name of its own, so that no step asks for lanes in it.
@@ -221,7 +210,7 @@ def _split(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
 
 
 def _vectorize(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
-    if isinstance(loop.extent, Dim) or loop.extent > MAX_LANES:
+    if isinstance(loop.extent, dims.Dim) or loop.extent > MAX_LANES:
         raise ScheduleError(f"vectorize: {loop.var} has {loop.extent} iterations")
     if not independent(loop, ranges):
         raise ScheduleError(f"vectorize: the iterations of {loop.var} depend on one another")
@@ -238,7 +227,7 @@ def _in_lanes(stmt: Stmt, loop: Loop, private: set[str]) -> Stmt:
     if isinstance(stmt, Loop) and not isinstance(stmt, At) and stmt.kind != LoopKind.VECTORIZE:
         return map_bodies(stmt, lambda s: _in_lanes(s, loop, private))
     if isinstance(stmt, Store | Accumulate):
-        lane = symbol(loop.var)
+        lane = dims.symbol(loop.var)
 
         def mine(node: Read) -> Expr | None:
             if node.buffer not in private:
@@ -249,7 +238,7 @@ def _in_lanes(stmt: Stmt, loop: Loop, private: set[str]) -> Stmt:
         if stmt.buffer in private:
             changed = replace(changed, indices=(*stmt.indices, lane))
         return Loop(LoopKind.VECTORIZE, loop.var, loop.extent, (changed,))
-    if isinstance(stmt, Let) and loop.var not in symbols(stmt.value):
+    if isinstance(stmt, Let) and loop.var not in dims.symbols(stmt.value):
         return stmt
     if isinstance(stmt, Prefetch):
         return stmt

@@ -40,15 +40,7 @@ from ..analysis import Access, Group
 from ..estimate import fastest, offers
 from ..settings import DOTS, SKETCHES
 from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes
-from .base import (
-    non_temporal_choices,
-    non_temporal_steps,
-    pack_steps,
-    parallel_steps,
-    shared_and_stored,
-    split_step,
-    up_to,
-)
+from . import base
 
 VECTORS, TILES = range(2)  # values of the knob ``tiles``: sums in vector or in matrix registers
 
@@ -64,7 +56,7 @@ class Dots(Tiling):
         width = choices["vectors"] * self.lanes
         groups = choices["k_unroll"]
         packs = [pack_grouped(name, v, width, k, SKETCHES.group) for name, _ in self.packable]
-        first = [s for step in packs for s in pack_steps(group, step)]
+        first = [s for step in packs for s in base.pack_steps(group, step)]
         main, after = group.main.name, [s.name for s in group.stages[1:]]
         sums: list[Step] = []
         if self.shifts and choices["tiles"] == VECTORS:
@@ -77,12 +69,12 @@ class Dots(Tiling):
             main = f"{main}.raw"
         iterations = -(-self.extent(k) // (SKETCHES.group * groups))
         steps = [
-            split_step(v, self.extent(v), choices["cache_vectors"], width),
+            base.split_step(v, self.extent(v), choices["cache_vectors"], width),
             split(k, (iterations, groups, SKETCHES.group)),
         ]
         rows, mid, tile = [], [f"{v}.1"], [f"{v}.2"]
         if r is not None:
-            steps.append(split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
+            steps.append(base.split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
             rows = [f"{r}.0"]
             mid.insert(choices["cache_vectors_outer"], f"{r}.1")
             tile = [f"{r}.2", f"{v}.2"]
@@ -103,8 +95,8 @@ class Dots(Tiling):
             steps.append(tensorize(f"{k}.2", "vnni"))
         steps.append(vectorize(f"{v}.2"))
         steps += [tensorize(f"{v}.2", "amx")] if choices["tiles"] == TILES else []
-        steps += parallel_steps(outer, choices["parallel"])
-        return [*first, *sums, *steps, *non_temporal_steps(group, choices["non_temporal"])]
+        steps += base.parallel_steps(outer, choices["parallel"])
+        return [*first, *sums, *steps, *base.non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
     def shifts(self) -> bool:
@@ -115,7 +107,7 @@ class Dots(Tiling):
         """The sums that are taken off, in vectors along the reduced axis."""
         axis = f"{self.group.main.name}.shift.{self.k_axis}"
         width = min(DOTS.shift_vectors * self.lanes, self.extent(self.k_axis))
-        steps = [split_step(axis, self.extent(self.k_axis), width)]
+        steps = [base.split_step(axis, self.extent(self.k_axis), width)]
         steps += [rfactor(f"{self.group.main.name}.shift", f"{axis}.1"), vectorize(f"{axis}.1")]
         if choices["parallel"] and self.row_axis is not None:
             steps.append(parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
@@ -133,7 +125,7 @@ class Dots(Tiling):
             if where == VECTORS and held.any():
                 values = {name: column[held] for name, column in values.items()}
             chosen = fastest(self, values, DOTS.most)
-            candidates += [shared_and_stored(self, c) for c in chosen]
+            candidates += [base.shared_and_stored(self, c) for c in chosen]
         return candidates
 
     def _groups(self, where: int) -> int:
@@ -223,22 +215,22 @@ def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> It
     places = [VECTORS] if target.has_dots else []
     places += [TILES] if target.has_tiles and row is not None else []
     constant = next(p.constant for p in group.prim.params if p.name == packed.buffer)
-    heights = up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
+    heights = base.up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
     tables: dict[str, tuple[int, ...]] = {
-        "vectors": up_to(wide, (1, 2, 3, 4, 6)),
+        "vectors": base.up_to(wide, (1, 2, 3, 4, 6)),
         "rows": tuple(sorted({*heights, min(tall, DOTS.tile_side)})),
-        "cache_vectors": up_to(
+        "cache_vectors": base.up_to(
             wide, tuple(sorted({1, 2, 4, 8, 16, 32, *(-(-wide // v) for v in (1, 2))}))
         ),
-        "cache_rows": up_to(tall, (1, 2, 4, 8, 16)),
-        "k_unroll": up_to(
+        "cache_rows": base.up_to(tall, (1, 2, 4, 8, 16)),
+        "k_unroll": base.up_to(
             group.extents[k] // SKETCHES.group, tuple(range(1, core_of(target).matrix_rows + 1))
         ),
         "vectors_outer": (0, 1) if row else (0,),
         "cache_vectors_outer": (0, 1) if row else (0,),
         "tiles": tuple(places),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
-        "non_temporal": non_temporal_choices(group, target),
+        "non_temporal": base.non_temporal_choices(group, target),
     }
     if places:
         yield Dots(group, target, v, row, None, k, ((packed.buffer, constant),), tables)

@@ -35,15 +35,7 @@ from ...protocols import BoolArray
 from ..analysis import Access, Group, expression_cost, stage_points
 from ..settings import LANES, SKETCHES
 from ..tiling import Choices, Tiling, Values, axis_of
-from .base import (
-    non_temporal_choices,
-    non_temporal_steps,
-    pack_steps,
-    parallel_steps,
-    shared_and_stored,
-    split_step,
-    up_to,
-)
+from . import base
 from .tile import is_packable
 
 
@@ -61,7 +53,7 @@ class Lanes(Tiling):
         outer = list(self.outer_axes)
         rows: list[str] = []
         if r is not None:
-            steps.append(split_step(r, self.extent(r), choices["rows"]))
+            steps.append(base.split_step(r, self.extent(r), choices["rows"]))
             outer.append(f"{r}.0")
             rows = [f"{r}.1"]
         # Each stage runs its own lanes axis as vectors; a reduction has an accumulator per lane.
@@ -79,7 +71,7 @@ class Lanes(Tiling):
                 continue
             extent = self.extent(axis)
             width = least(choices["vectors"] * self.lanes, extent)
-            steps.append(split_step(axis, extent, width))
+            steps.append(base.split_step(axis, extent, width))
             inner.append(f"{axis}.0")
             vectors.append(f"{axis}.1")
         # Rows are unrolled inside of the loops over vectors, so that they share what is loaded.
@@ -92,11 +84,11 @@ class Lanes(Tiling):
         steps += [vectorize(loop) for loop in vectors]
         for stage, name in self.waited_for:
             steps += when(choices["prefetch"], prefetch(stage, name, f"{r}.0"))
-        steps += parallel_steps(outer, choices["parallel"])
+        steps += base.parallel_steps(outer, choices["parallel"])
         # Operands that the lanes would read with a stride are packed first.
         packs = [pack(name, axis, 1) for name, axis in _transposed_operands(group).items()]
-        transposed = [s for step in packs for s in pack_steps(group, step)]
-        return [*transposed, *steps, *non_temporal_steps(group, choices["non_temporal"])]
+        transposed = [s for step in packs for s in base.pack_steps(group, step)]
+        return [*transposed, *steps, *base.non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
     def waited_for(self) -> tuple[tuple[str, str], ...]:
@@ -135,7 +127,7 @@ class Lanes(Tiling):
             c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
             c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
             c["prefetch"] = min(c["prefetch"], int(self._next_rows_pay(c["rows"])))
-            candidates.append(shared_and_stored(self, c))
+            candidates.append(base.shared_and_stored(self, c))
         return candidates
 
     def _rows_at_once(self) -> int:
@@ -274,10 +266,10 @@ def _lanes_of(group: Group, target: Target) -> Lanes:
     )
     lanes = target.lanes(group.element_bytes)
     tables: dict[str, tuple[int, ...]] = {
-        "vectors": up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
-        "rows": up_to(tall, (1, 2, 3, 4, 6, 8)),
+        "vectors": base.up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
+        "rows": base.up_to(tall, (1, 2, 3, 4, 6, 8)),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(shared)) + 1)),
-        "non_temporal": non_temporal_choices(group, target),
+        "non_temporal": base.non_temporal_choices(group, target),
     }
     tiling = Lanes(group, target, None, row, None, None, (), tables)
     return replace(tiling, knobs={**tables, "prefetch": (1, 0) if tiling.waited_for else (0,)})

@@ -25,14 +25,7 @@ from ...protocols import BoolArray
 from ..analysis import Group
 from ..settings import PICK, SKETCHES
 from ..tiling import Choices, Tiling, Values
-from .base import (
-    non_temporal_choices,
-    non_temporal_steps,
-    parallel_steps,
-    shared_and_stored,
-    split_step,
-    up_to,
-)
+from . import base
 
 
 @dataclass(frozen=True)
@@ -45,21 +38,21 @@ class Pick(Tiling):
         v = self.vector_axis
         assert v is not None
         width = least(choices["vectors"] * self.lanes, self.extent(v))
-        steps = [split_step(v, self.extent(v), width)]
+        steps = [base.split_step(v, self.extent(v), width)]
         outer = list(self.outer_axes)
         unrolled: list[str] = []
         for axis, period in self.periods.items():
             if period == self.extent(axis):
                 unrolled.append(axis)
                 continue
-            steps.append(split_step(axis, self.extent(axis), period))
+            steps.append(base.split_step(axis, self.extent(axis), period))
             outer.append(f"{axis}.0")
             unrolled.append(f"{axis}.1")
         outer.append(f"{v}.0")
         steps.append(reorder(*outer, *unrolled, f"{v}.1"))
         steps += [*(unroll(loop) for loop in unrolled), vectorize(f"{v}.1")]
-        steps += parallel_steps(outer, choices["parallel"])
-        return [*steps, *non_temporal_steps(self.group, choices["non_temporal"])]
+        steps += base.parallel_steps(outer, choices["parallel"])
+        return [*steps, *base.non_temporal_steps(self.group, choices["non_temporal"])]
 
     @cached_property
     def row_loops(self) -> frozenset[str | None]:
@@ -67,7 +60,7 @@ class Pick(Tiling):
 
     @cached_property
     def defaults(self) -> list[Choices]:
-        return [shared_and_stored(self, self.base_choices())]
+        return [base.shared_and_stored(self, self.base_choices())]
 
     def fits(self, values: Values) -> BoolArray:
         return np.ones(len(values["vectors"]), np.bool_)
@@ -85,9 +78,9 @@ def sketches(group: Group, target: Target) -> Iterator[Pick]:
     vector = max(free, key=lambda a: (sum(r.stride(a) == 1 for r in reads), free.index(a)))
     lanes = target.lanes(group.element_bytes)
     tables: dict[str, tuple[int, ...]] = {
-        "vectors": up_to(-(-group.extents[vector] // lanes), (1, 2)),
+        "vectors": base.up_to(-(-group.extents[vector] // lanes), (1, 2)),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
-        "non_temporal": non_temporal_choices(group, target),
+        "non_temporal": base.non_temporal_choices(group, target),
     }
     rows = [*reversed(periods.items()), (None, 1), (None, 1)]
     (row, high), (row2, high2) = rows[:2]

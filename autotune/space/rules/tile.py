@@ -32,26 +32,10 @@ from ....ir.schedule.steps import (
 )
 from ....ir.schedule.storage import walked_dimension
 from ...protocols import BoolArray
+from .. import tiling
 from ..analysis import Access, Group, expression_cost, vector_work
 from ..settings import SKETCHES, SPACE, TILE
-from ..tiling import (
-    PACKS_ROWS,
-    PACKS_VECTORS,
-    Choices,
-    Pack,
-    Tiling,
-    Values,
-    own_axes,
-    reduced_axes,
-)
-from .base import (
-    non_temporal_choices,
-    non_temporal_steps,
-    pack_steps,
-    parallel_steps,
-    split_step,
-    up_to,
-)
+from . import base
 from .map_defaults import map_defaults
 from .tile_defaults import panel_loops, tile_defaults
 
@@ -59,7 +43,7 @@ CACHE_ROWS = (*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112
 """Register tiles along the rows of a cache tile: enough to divide any number of them evenly."""
 
 
-class Tile(Tiling):
+class Tile(tiling.Tiling):
     """See the module."""
 
     level: ClassVar[int] = 2
@@ -70,21 +54,21 @@ class Tile(Tiling):
         # Every axis is split into loops over cache tiles (.0), over register tiles in one of them
         # (.1) and in a register tile (.2).
         width = least(choices["vectors"] * self.lanes, self.extent(v))
-        steps = [split_step(v, self.extent(v), choices["cache_vectors"], width)]
+        steps = [base.split_step(v, self.extent(v), choices["cache_vectors"], width)]
         rows, cache, tile = list[str](), [f"{v}.1"], list[str]()
         if r2 is not None:
-            steps.append(split_step(r2, self.extent(r2), choices["second_rows"]))
+            steps.append(base.split_step(r2, self.extent(r2), choices["second_rows"]))
             rows.append(f"{r2}.0")
             tile.append(f"{r2}.1")
         if r is not None:
-            steps.append(split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
+            steps.append(base.split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
             rows.append(f"{r}.0")
             cache.insert(choices["cache_vectors_outer"], f"{r}.1")
             tile.append(f"{r}.2")
         outer = [f"{v}.0", *rows] if choices["vectors_outer"] else [*rows, f"{v}.0"]
         outer = [*self.outer_axes, *outer]
-        reduced = reduced_axes(group)
-        private = [a for a in own_axes(group) if a not in reduced]
+        reduced = tiling.reduced_axes(group)
+        private = [a for a in tiling.own_axes(group) if a not in reduced]
         blocks, unrolled = list[str](), [unroll(loop) for loop in tile]
         if self.k_axis is not None:
             k = self.k_axis
@@ -100,9 +84,11 @@ class Tile(Tiling):
         steps += [compute_at(s.name, join) for s in group.stages[1:]]
         steps += unrolled
         steps += self._prefetches(choices)
-        steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
+        steps += [vectorize(f"{v}.2"), *base.parallel_steps(outer, choices["parallel"])]
         steps += [cut(axis, points) for axis, points in group.cuts.items()]
-        inside = choices["pack"] == Pack.INSIDE  # by the core that uses the panels, before it does
+        inside = (
+            choices["pack"] == tiling.Pack.INSIDE
+        )  # by the core that uses the panels, before it does
         made = [name for name, fixed in self.packable if not fixed]
         last = panel_loops(self)
         fused = [d for d in range(last, len(outer) + 1) if not blocks]
@@ -113,10 +99,10 @@ class Tile(Tiling):
         alone = blocks[0] if blocks else outer[last - 1]
         rest = inside if blocks else inside & (choices["parallel"] < last)
         steps += when(rest, *(pack_at(name, v, width, alone) for name in made))
-        stores = non_temporal_steps(group, choices["non_temporal"])
+        stores = base.non_temporal_steps(group, choices["non_temporal"])
         return [*self._pack_steps(choices, width), *steps, *stores]
 
-    def _split_of_k(self, choices: Choices) -> Step:
+    def _split_of_k(self, choices: tiling.Choices) -> Step:
         """Returns the split of the longest reduced axis into blocks, iterations, and unrolled ones.
 
         The last block may be shorter, so there may be fewer blocks than chosen.
@@ -124,22 +110,22 @@ class Tile(Tiling):
         extent, unrolled = self.extent(self.k_axis), choices["k_unroll"]
         block = -(-extent // choices["k_blocks"])
         iterations = -(-block // unrolled)
-        return split_step(self.k_axis or "", extent, iterations, unrolled)
+        return base.split_step(self.k_axis or "", extent, iterations, unrolled)
 
-    def _is_packed(self, choices: Choices, fixed: bool) -> bool:
+    def _is_packed(self, choices: tiling.Choices, fixed: bool) -> bool:
         """Returns whether an operand is packed for the vectors before any loop."""
-        packed = among(choices["pack"], PACKS_VECTORS)
-        return packed if fixed else packed & (choices["pack"] != Pack.INSIDE)
+        packed = among(choices["pack"], tiling.PACKS_VECTORS)
+        return packed if fixed else packed & (choices["pack"] != tiling.Pack.INSIDE)
 
-    def _pack_steps(self, choices: Choices, width: int) -> list[Step]:
+    def _pack_steps(self, choices: tiling.Choices, width: int) -> list[Step]:
         steps: list[Step] = []
         for name, fixed in self.packable:
             panel = self.whole.get(name, width)
-            copy = pack_steps(self.group, pack(name, self.vector_axis or "", panel))
+            copy = base.pack_steps(self.group, pack(name, self.vector_axis or "", panel))
             steps += when(self._is_packed(choices, fixed), *copy)
         for name, _ in self.packable_rows:
-            copy = pack_steps(self.group, pack(name, self.row_axis or "", choices["rows"]))
-            steps += when(among(choices["pack"], PACKS_ROWS), *copy)
+            copy = base.pack_steps(self.group, pack(name, self.row_axis or "", choices["rows"]))
+            steps += when(among(choices["pack"], tiling.PACKS_ROWS), *copy)
         return steps
 
     @cached_property
@@ -175,7 +161,7 @@ class Tile(Tiling):
         ]
         return max(private, default=1)
 
-    def _prefetches(self, choices: Choices) -> list[Step]:
+    def _prefetches(self, choices: tiling.Choices) -> list[Step]:
         """Returns the steps that prefetch what vectors read."""
         steps = self._next_panels(choices)
         constant = dict(self.packable)
@@ -193,7 +179,7 @@ class Tile(Tiling):
                 steps += when((ahead > 1) & is_read, prefetch(stage, copy, f"{k}.1", ahead))
         return steps
 
-    def _next_panels(self, choices: Choices) -> list[Step]:
+    def _next_panels(self, choices: tiling.Choices) -> list[Step]:
         """Returns the steps that prefetch the panels of constants that come next: those of the next
         block of the reduced axis, or of the next vectors."""
         blocks = (choices["k_blocks"] > 1) & (len(self.group.main.reduce_axes) == 1)
@@ -205,17 +191,17 @@ class Tile(Tiling):
             steps += when(among(wanted, (1,)) & among(blocks, (0,)), by_vectors)
         return steps
 
-    def transposes_for_few(self, choices: Choices) -> bool:
+    def transposes_for_few(self, choices: tiling.Choices) -> bool:
         rows = self.extent(self.row_axis) * self.extent(self.second_row_axis)
         names = {name for name, fixed in self.packable if not fixed}
-        return choices["pack"] in PACKS_VECTORS and any(
+        return choices["pack"] in tiling.PACKS_VECTORS and any(
             rows
             < (TILE.few_rows_far if a.size * a.element_bytes > self.target.l2 else TILE.few_rows_l2)
             for a in self.group.accesses[self.group.main.name]
             if a.buffer in names and _is_strided(self.group, a, self.vector_axis or "")
         )
 
-    def untold(self, values: Values) -> float:
+    def untold(self, values: tiling.Values) -> float:
         """A factor for conditions on places, which are free where loops are cut or peeled, and for
         operands that are not packed and so gathered in every step."""
         main, v = self.group.main, self.vector_axis or ""
@@ -230,12 +216,12 @@ class Tile(Tiling):
         return max(1.0, tests) * (SPACE.gathering if gathered and self.k_axis else 1.0)
 
     @cached_property
-    def defaults(self) -> list[Choices]:
+    def defaults(self) -> list[tiling.Choices]:
         if self.group.main.combiner is None:
             return map_defaults(self)
         return tile_defaults(self)
 
-    def fits(self, values: Values) -> BoolArray:
+    def fits(self, values: tiling.Values) -> BoolArray:
         v, main = values, self.group.main
         tile = v["vectors"] * v["rows"] * v["second_rows"]
         limit = self.target.vector_registers * (1 if main.combiner else 2)
@@ -257,16 +243,16 @@ class Tile(Tiling):
         if len(self.group.stages) > 1:  # the sums of a cache tile are kept between blocks
             kept = width * v["cache_rows"] * v["rows"] * v["second_rows"]
             good &= whole | (kept <= TILE.max_kept)
-        passed = np.isin(v["pack"], PACKS_VECTORS)
+        passed = np.isin(v["pack"], tiling.PACKS_VECTORS)
         passed &= (v["vectors_outer"] == 1) | (v["cache_vectors"] == 1)
         # Blocks of the reduced axis, and other matrices, lie between the panels of a cache tile.
         narrow = (v["cache_vectors"] == 1) | (whole & (not self.outer_axes))
         good &= (v["next_panels"] == 0) | (passed & narrow)
-        if Pack.INSIDE in self.knobs["pack"]:
+        if tiling.Pack.INSIDE in self.knobs["pack"]:
             panels = width * block * v["second_rows"]  # each of which may have panels of its own
             alone = (v["vectors_outer"] == 1) & (v["parallel"] <= panel_loops(self))
             inside = (panels <= TILE.max_panels) & (~whole | alone)
-            good &= (v["pack"] != Pack.INSIDE) | inside
+            good &= (v["pack"] != tiling.Pack.INSIDE) | inside
         return np.asarray(good)
 
 
@@ -361,11 +347,13 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     single = len(group.reductions) == 1
     ahead = (0, 8, 16, 32, 64) if k is None else (0, 1, 8, 32)
     tables: dict[str, tuple[int, ...]] = {
-        "vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
-        "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
-        "second_rows": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
-        "cache_vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)),
-        "cache_rows": up_to(tall, CACHE_ROWS) if row else (1,),
+        "vectors": base.up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
+        "rows": base.up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
+        "second_rows": base.up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
+        "cache_vectors": base.up_to(
+            wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)
+        ),
+        "cache_rows": base.up_to(tall, CACHE_ROWS) if row else (1,),
         "k_blocks": tuple(
             b
             for b in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024)
@@ -376,7 +364,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
         "cache_vectors_outer": (0, 1) if row else (0,),
         "pack": _packs(group, v, row, packable, packable_rows),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
-        "non_temporal": non_temporal_choices(group, target),
+        "non_temporal": base.non_temporal_choices(group, target),
         "next_panels": (0, 1) if row and k and any(fixed for _, fixed in packable) else (0,),
         "prefetch": ahead if prefetched else (0,),
     }
@@ -401,9 +389,9 @@ def _packs(
     return tuple(
         n
         for n in range(5)
-        if (packable or n not in PACKS_VECTORS)
-        and (packable_rows or n not in PACKS_ROWS or n == Pack.INSIDE)
-        and (inside or n != Pack.INSIDE)
+        if (packable or n not in tiling.PACKS_VECTORS)
+        and (packable_rows or n not in tiling.PACKS_ROWS or n == tiling.Pack.INSIDE)
+        and (inside or n != tiling.Pack.INSIDE)
     )
 
 

@@ -38,14 +38,7 @@ from ..analysis import Access, Group, vector_work
 from ..estimate import cycles_of, offers, rows_of
 from ..settings import PRODUCTS, SKETCHES, WINDOW
 from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes
-from .base import (
-    non_temporal_choices,
-    non_temporal_steps,
-    parallel_steps,
-    shared_and_stored,
-    split_step,
-    up_to,
-)
+from . import base
 
 
 class Window(Tiling):
@@ -67,7 +60,7 @@ class Window(Tiling):
     def build(self, **choices: int) -> list[Step]:
         group, v = self.group, self.vector_axis
         blocks = self.blocks(choices)
-        steps = [split_step(axis, self.extent(axis), size) for axis, size in blocks]
+        steps = [base.split_step(axis, self.extent(axis), size) for axis, size in blocks]
         outer = [*self.outer_axes, *(f"{axis}.0" for axis, _ in blocks)]
         rows = [f"{axis}.1" for axis, _ in blocks if axis != v]
         # The taps along the vectors come first: between two of them the rows stay in registers.
@@ -84,8 +77,8 @@ class Window(Tiling):
             if not border.free and axis not in self.masked:
                 first, last = border.iterations(self.extent(axis), size)
                 steps += when((first + last) > 0, peel(f"{axis}.0", first, last))
-        steps += parallel_steps(outer, choices["parallel"])
-        return [*steps, *non_temporal_steps(group, choices["non_temporal"])]
+        steps += base.parallel_steps(outer, choices["parallel"])
+        return [*steps, *base.non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
     def borders(self) -> dict[str, Border]:
@@ -131,7 +124,7 @@ class Window(Tiling):
         for c in rows_of({name: column[order[: PRODUCTS.most]] for name, column in values.items()}):
             first = self.walks_rows_first and self.keeps_rows(c["second_rows"])
             c["vectors_outer"] = self.knobs["vectors_outer"][-1] if first else 0
-            candidates.append(shared_and_stored(self, c))
+            candidates.append(base.shared_and_stored(self, c))
         return candidates
 
     @cached_property
@@ -328,11 +321,11 @@ def _window_of(group: Group, target: Target, v: str) -> Window:
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tables: dict[str, tuple[int, ...]] = {
-        "vectors": up_to(wide, (1, 2, 3, 4)),
-        "rows": up_to(group.extents[row], (1, 2, 3, 4, 5, 6, 7, 8, 10, 14)) if row else (1,),
-        "second_rows": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
+        "vectors": base.up_to(wide, (1, 2, 3, 4)),
+        "rows": base.up_to(group.extents[row], (1, 2, 3, 4, 5, 6, 7, 8, 10, 14)) if row else (1,),
+        "second_rows": base.up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
         "vectors_outer": (0, 1) if row else (0,),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
-        "non_temporal": non_temporal_choices(group, target),
+        "non_temporal": base.non_temporal_choices(group, target),
     }
     return Window(group, target, v, row, row2, None, (), tables)

@@ -26,24 +26,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ... import dims
 from ...dims import (
     Atom as SizeAtom,
-)
-from ...dims import (
-    Dim,
-    FloorDiv,
-    IntExpr,
-    Max,
-    Min,
-    Mod,
-    Symbol,
-    bounds,
-    of_atom,
-    product,
-    size,
-    size_symbols,
-    substitute,
-    symbols,
 )
 from ...errors import LoopwrightTypeError
 from ..nodes import Atom, Binding, Block, Function, GlobalVar, Module
@@ -94,12 +79,12 @@ def _with_signatures(module: Module) -> Module:
 
 def solve(
     requirements: tuple[Requirement, ...],
-) -> tuple[dict[str, IntExpr], tuple[Requirement, ...]]:
+) -> tuple[dict[str, dims.IntExpr], tuple[Requirement, ...]]:
     """Returns what the sizes are in terms of others, and the requirements that are left.
 
     LoopwrightTypeError if one of them is known to be false.
     """
-    values: dict[str, IntExpr] = {}
+    values: dict[str, dims.IntExpr] = {}
     left = list(requirements)
     position = 0
     while position < len(left):
@@ -112,104 +97,104 @@ def solve(
         if step is None:
             position += 1
             continue
-        values = {name: substitute(value, step) for name, value in values.items()}
+        values = {name: dims.substitute(value, step) for name, value in values.items()}
         values.update({name: value for name, value in step.items() if name not in values})
         left = [r.substitute(step) for r in left]
         position = 0
     return values, tuple(r for r in left if not r.decided)
 
 
-def _step(wanted: Requirement) -> dict[str, IntExpr] | None:
+def _step(wanted: Requirement) -> dict[str, dims.IntExpr] | None:
     """Returns sizes in terms of others that a requirement gives; None if it says no more."""
     difference = wanted.right - wanted.left
-    if not isinstance(difference, Dim):
+    if not isinstance(difference, dims.Dim):
         return None
     if wanted.relation == "==":
-        return _equal(difference, size_symbols(wanted.right, wanted.left))
+        return _equal(difference, dims.size_symbols(wanted.right, wanted.left))
     if wanted.relation == "!=":
         return _excluded(difference)
     return _narrowed(difference - (wanted.relation == "<"))
 
 
-def _equal(zero: Dim, sizes: dict[str, Symbol]) -> dict[str, IntExpr] | None:
+def _equal(zero: dims.Dim, sizes: dict[str, dims.Symbol]) -> dict[str, dims.IntExpr] | None:
     """Solves ``zero == 0`` for one of the sizes, or for a multiple that a remainder of 0 says it
     is."""
     for name, unknown in sizes.items():
         coefficient, rest = _linear(zero, unknown)
-        if abs(coefficient) != 1 or name in symbols(rest):
+        if abs(coefficient) != 1 or name in dims.symbols(rest):
             continue
         value = -rest * coefficient
         narrower = _within(value, unknown)
-        return {**narrower, name: substitute(value, narrower)}
+        return {**narrower, name: dims.substitute(value, narrower)}
     for atoms, coefficient in zero.terms:
         atom = atoms[-1] if atoms else None
-        if isinstance(atom, FloorDiv) and _is_remainder(zero, atoms, coefficient):
+        if isinstance(atom, dims.FloorDiv) and _is_remainder(zero, atoms, coefficient):
             assert isinstance(atom.right, int)
             return _multiple(atom.left, atom.right, 0)
         if len(atoms) != 1 or abs(coefficient) != 1:
             continue
-        value = (coefficient * of_atom(atoms[0]) - zero) * coefficient  # of the atom
-        step: dict[str, IntExpr] | None = None
-        if isinstance(atom, Mod) and isinstance(atom.right, int) and isinstance(value, int):
+        value = (coefficient * dims.of_atom(atoms[0]) - zero) * coefficient  # of the atom
+        step: dict[str, dims.IntExpr] | None = None
+        if isinstance(atom, dims.Mod) and isinstance(atom.right, int) and isinstance(value, int):
             step = _multiple(atom.left, atom.right, value)
-        elif isinstance(atom, Min | Max) and value in (atom.left, atom.right):
+        elif isinstance(atom, dims.Min | dims.Max) and value in (atom.left, atom.right):
             other = atom.right if value == atom.left else atom.left
-            step = _narrowed(other - value if isinstance(atom, Min) else value - other)
+            step = _narrowed(other - value if isinstance(atom, dims.Min) else value - other)
         if step is not None:
             return step
     return None
 
 
-def _is_remainder(zero: Dim, atoms: tuple[SizeAtom, ...], coefficient: int) -> bool:
+def _is_remainder(zero: dims.Dim, atoms: tuple[SizeAtom, ...], coefficient: int) -> bool:
     """True if ``zero`` is ``factor * (left - right * (left // right))`` for the quotient that is
     the last of the atoms of one of its terms."""
     *others, quotient = atoms
-    assert isinstance(quotient, FloorDiv)
+    assert isinstance(quotient, dims.FloorDiv)
     if not isinstance(quotient.right, int) or coefficient % quotient.right:
         return False
-    factor = product(of_atom(atom) for atom in others) * -(coefficient // quotient.right)
-    return zero == factor * (quotient.left - quotient.right * of_atom(quotient))
+    factor = dims.product(dims.of_atom(atom) for atom in others) * -(coefficient // quotient.right)
+    return zero == factor * (quotient.left - quotient.right * dims.of_atom(quotient))
 
 
-def _multiple(value: IntExpr, divisor: int, remainder: int) -> dict[str, IntExpr] | None:
+def _multiple(value: dims.IntExpr, divisor: int, remainder: int) -> dict[str, dims.IntExpr] | None:
     """Solves ``value % divisor == remainder`` where the value is linear in one size."""
-    sizes = size_symbols(value)
-    if len(sizes) != 1 or not isinstance(value, Dim):
+    sizes = dims.size_symbols(value)
+    if len(sizes) != 1 or not isinstance(value, dims.Dim):
         return None
     ((name, unknown),) = sizes.items()
     factor, more = _linear(value, unknown)
     common = math.gcd(factor, divisor)
-    if isinstance(more, Dim) or (remainder - more) % common or unknown.low is None:
+    if isinstance(more, dims.Dim) or (remainder - more) % common or unknown.low is None:
         return None
     assert unknown.high is not None
     step = divisor // common
     shift = (remainder - more) // common * pow(factor // common, -1, step) % step
     low, high = -(-(unknown.low - shift) // step), (unknown.high - shift) // step
-    return {name: step * size(name, low, high) + shift} if low <= high else None
+    return {name: step * dims.size(name, low, high) + shift} if low <= high else None
 
 
-def _linear(value: Dim, unknown: Symbol) -> tuple[int, IntExpr]:
+def _linear(value: dims.Dim, unknown: dims.Symbol) -> tuple[int, dims.IntExpr]:
     """Returns the coefficient of a size, and the other terms."""
     coefficient = next((c for atoms, c in value.terms if atoms == (unknown,)), 0)
     return coefficient, value - coefficient * unknown.expr
 
 
-def _within(value: IntExpr, unknown: Symbol) -> dict[str, IntExpr]:
+def _within(value: dims.IntExpr, unknown: dims.Symbol) -> dict[str, dims.IntExpr]:
     """Narrows the size in ``value``, if it is one alone, so that the value is in a range."""
-    if not isinstance(value, Dim) or unknown.low is None or unknown.high is None:
+    if not isinstance(value, dims.Dim) or unknown.low is None or unknown.high is None:
         return {}
     lower = _narrowed(value - unknown.low) or {}
-    return lower | (_narrowed(unknown.high - substitute(value, lower)) or {})
+    return lower | (_narrowed(unknown.high - dims.substitute(value, lower)) or {})
 
 
-def _narrowed(positive: IntExpr) -> dict[str, IntExpr] | None:
+def _narrowed(positive: dims.IntExpr) -> dict[str, dims.IntExpr] | None:
     """Narrows the range of a size so that ``positive`` is not negative, if it is linear in one."""
-    sizes = size_symbols(positive)
-    if len(sizes) != 1 or not isinstance(positive, Dim):
+    sizes = dims.size_symbols(positive)
+    if len(sizes) != 1 or not isinstance(positive, dims.Dim):
         return None
     ((name, unknown),) = sizes.items()
     coefficient, rest = _linear(positive, unknown)
-    if not coefficient or isinstance(rest, Dim) or unknown.low is None or unknown.high is None:
+    if not coefficient or isinstance(rest, dims.Dim) or unknown.low is None or unknown.high is None:
         return None
     low, high = unknown.low, unknown.high
     if coefficient > 0:
@@ -218,12 +203,12 @@ def _narrowed(positive: IntExpr) -> dict[str, IntExpr] | None:
         high = min(high, rest // -coefficient)
     if low > high or (low, high) == unknown.range:
         return None
-    return {name: size(name, low, high) if low < high else low}
+    return {name: dims.size(name, low, high) if low < high else low}
 
 
-def _excluded(nonzero: Dim) -> dict[str, IntExpr] | None:
+def _excluded(nonzero: dims.Dim) -> dict[str, dims.IntExpr] | None:
     """Narrows a range whose end is not a value of the size."""
-    inside = bounds(nonzero, {})
+    inside = dims.bounds(nonzero, {})
     if inside is None or 0 not in inside:
         return None
     return _narrowed(nonzero - 1 if inside[0] == 0 else -nonzero - 1)

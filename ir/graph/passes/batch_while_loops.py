@@ -59,25 +59,12 @@ from collections.abc import Iterable
 from math import ceil
 
 from ...pass_context import optional
+from .. import nodes
 from ..batching import Batch, batched_call
 from ..builder import Builder
 from ..choices import Choices
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..loops import int64, next_values, writes_row
-from ..nodes import (
-    Atom,
-    Binding,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
 from ..operator import Operator, Pattern, get
 from ..types import TensorType
 from ..walk import map_functions, rewrite_function, use_counts
@@ -95,19 +82,21 @@ _DIVISIONS = frozenset(("divide", "floor_divide", "floor_mod", "truncate_mod", "
 
 @optional(level=2)
 def batch_while_loops(
-    module: Module, choices: Choices | None = None, limits: GraphLimits = DEFAULT_LIMITS
-) -> Module:
+    module: nodes.Module, choices: Choices | None = None, limits: GraphLimits = DEFAULT_LIMITS
+) -> nodes.Module:
     """Runs loops inside of independent iterations in blocks, where ``choices`` do not say
     otherwise."""
-    return map_functions(module, lambda function: _batch(function, choices, limits), (While,))
+    return map_functions(module, lambda function: _batch(function, choices, limits), (nodes.While,))
 
 
-def _batch(function: Function, choices: Choices | None, limits: GraphLimits) -> Function:
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, For) or not isinstance(value.extent, Constant):
+def _batch(
+    function: nodes.Function, choices: Choices | None, limits: GraphLimits
+) -> nodes.Function:
+    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if not isinstance(value, nodes.For) or not isinstance(value.extent, nodes.Constant):
             return None
         count = int(value.extent.value)
-        loops = [b.value for b in value.body.bindings if isinstance(b.value, While)]
+        loops = [b.value for b in value.body.bindings if isinstance(b.value, nodes.While)]
         blocks = [block for n in LANES if (block := _in_blocks(value, count, n))]
         if not loops or not blocks:
             return None
@@ -119,7 +108,7 @@ def _batch(function: Function, choices: Choices | None, limits: GraphLimits) -> 
 
 
 def _lanes(
-    loop: For, loops: list[While], limits: GraphLimits, choices: Choices | None
+    loop: nodes.For, loops: list[nodes.While], limits: GraphLimits, choices: Choices | None
 ) -> int | None:
     """Returns the iterations of a block; None for one by one."""
     widest = max(_kind(p).dtype.bytes for each in loops for p in each.params)
@@ -136,23 +125,23 @@ def _lanes(
     return dict(zip(in_blocks, LANES, strict=True)).get(option)
 
 
-def _text(loop: While) -> str:
+def _text(loop: nodes.While) -> str:
     bindings = [*loop.condition.bindings, *loop.body.bindings]
-    names = [b.value.op.name for b in bindings if isinstance(b.value, Call)]
+    names = [b.value.op.name for b in bindings if isinstance(b.value, nodes.Call)]
     return f"while ({', '.join(str(p.type) for p in loop.params)}) {' '.join(names)}"
 
 
-def _extent(loop: For) -> int:
-    assert isinstance(loop.extent, Constant)
+def _extent(loop: nodes.For) -> int:
+    assert isinstance(loop.extent, nodes.Constant)
     return int(loop.extent.value)
 
 
-def _kind(atom: Atom) -> TensorType:
+def _kind(atom: nodes.Atom) -> TensorType:
     assert isinstance(atom.type, TensorType)
     return atom.type
 
 
-def _in_blocks(loop: For, count: int, lanes: int) -> For | None:
+def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
     """Returns ``loop`` over blocks; None if it has too few iterations, they depend on each other,
     or an operator has no cheap form for many lanes."""
     following = next_values(loop.body)
@@ -160,10 +149,10 @@ def _in_blocks(loop: For, count: int, lanes: int) -> For | None:
         return None
     made = {b.var: b.value for b in loop.body.bindings}
     uses = use_counts(loop.body)
-    updates: list[Call] = []
+    updates: list[nodes.Call] = []
     for param, end in zip(loop.params, following, strict=True):
-        update = made.get(end) if isinstance(end, Var) else None
-        if not isinstance(end, Var) or not isinstance(update, Call):
+        update = made.get(end) if isinstance(end, nodes.Var) else None
+        if not isinstance(end, nodes.Var) or not isinstance(update, nodes.Call):
             return None
         if not writes_row(update, param, loop.index, count) or (uses[param], uses[end]) != (1, 1):
             return None
@@ -171,9 +160,9 @@ def _in_blocks(loop: For, count: int, lanes: int) -> For | None:
             return None
         updates.append(update)
     builder = Builder(span=loop.span)
-    index = Var(loop.index.name, loop.index.type, loop.index.span)
-    params = [Var(p.name, p.type, p.span) for p in loop.params]
-    start: Var = builder.emit(get("multiply"), (index, int64(lanes)))
+    index = nodes.Var(loop.index.name, loop.index.type, loop.index.span)
+    params = [nodes.Var(p.name, p.type, p.span) for p in loop.params]
+    start: nodes.Var = builder.emit(get("multiply"), (index, int64(lanes)))
     if count % lanes:
         start = builder.emit(get("minimum"), (start, int64(count - lanes)))
     rows = _Lanes(lanes, loop.index, start, count, builder)
@@ -187,43 +176,45 @@ def _in_blocks(loop: For, count: int, lanes: int) -> For | None:
     ]
     body = builder.block(builder.make_tuple(ends))
     blocks = int64(ceil(count / lanes))
-    return For(index, blocks, tuple(params), loop.initial, body, loop.span)
+    return nodes.For(index, blocks, tuple(params), loop.initial, body, loop.span)
 
 
 class _Lanes:
     """The scalars of a body for all lanes: ``many`` has arrays by variable, ``same`` scalars that
     all lanes share. ``index`` is ``start`` in the first lane, one more in each of the others."""
 
-    def __init__(self, lanes: int, index: Var, start: Var, count: int, builder: Builder) -> None:
+    def __init__(
+        self, lanes: int, index: nodes.Var, start: nodes.Var, count: int, builder: Builder
+    ) -> None:
         self.lanes, self.index, self.start, self.count = lanes, index, start, count
         self.builder = builder
-        self.many: dict[Var, Atom] = {}
-        self.same: dict[Var, Atom] = {}
-        self.loops: dict[Atom, Var] = {}
+        self.many: dict[nodes.Var, nodes.Atom] = {}
+        self.same: dict[nodes.Var, nodes.Atom] = {}
+        self.loops: dict[nodes.Atom, nodes.Var] = {}
 
-    def inside(self, params: dict[Var, Atom]) -> _Lanes:
+    def inside(self, params: dict[nodes.Var, nodes.Atom]) -> _Lanes:
         """Returns the lanes of a block inside of this one."""
         inside = _Lanes(self.lanes, self.index, self.start, self.count, Builder())
         inside.many = {**self.many, **params}
         inside.same = dict(self.same)
         return inside
 
-    def emit(self, bindings: Iterable[Binding]) -> bool:
+    def emit(self, bindings: Iterable[nodes.Binding]) -> bool:
         """Emits ``bindings`` for all lanes, but for their tuples; False if one has no form for
         them."""
         return all(self._emit(b.var, b.value) for b in bindings)
 
-    def _emit(self, var: Var, value: Expr) -> bool:
-        if isinstance(value, Call):
+    def _emit(self, var: nodes.Var, value: nodes.Expr) -> bool:
+        if isinstance(value, nodes.Call):
             return self._call(var, value)
-        if isinstance(value, While):
+        if isinstance(value, nodes.While):
             return self._while(var, value)
-        if isinstance(value, TupleGetItem) and value.value in self.loops:
+        if isinstance(value, nodes.TupleGetItem) and value.value in self.loops:
             self.many[var] = self.builder.get_item(self.loops[value.value], value.index)
             return True
-        return isinstance(value, Tuple)
+        return isinstance(value, nodes.Tuple)
 
-    def _call(self, var: Var, call: Call) -> bool:
+    def _call(self, var: nodes.Var, call: nodes.Call) -> bool:
         if not isinstance(var.type, TensorType) or var.type.rank or not _is_cheap(call):
             return False
         assert isinstance(call.op, Operator)
@@ -245,7 +236,7 @@ class _Lanes:
             self.many[var] = result
         return result is not None
 
-    def _takes_row(self, call: Call) -> bool:
+    def _takes_row(self, call: nodes.Call) -> bool:
         if call.op is not get("take") or call.args[1] is not self.index:
             return False
         source = call.args[0]
@@ -257,13 +248,13 @@ class _Lanes:
         lane = self.builder.emit(get("arange"), (), attrs)
         self.many[self.index] = self.builder.emit(get("add"), (lane, self.start))
 
-    def get(self, atom: Atom) -> Atom:
+    def get(self, atom: nodes.Atom) -> nodes.Atom:
         """Returns what stands for an atom in all lanes."""
-        if not isinstance(atom, Var):
+        if not isinstance(atom, nodes.Var):
             return atom
         return self.many.get(atom) or self.same.get(atom, atom)
 
-    def spread(self, atom: Atom) -> Atom:
+    def spread(self, atom: nodes.Atom) -> nodes.Atom:
         """Returns an array with a scalar of each lane."""
         if atom is self.index and atom not in self.many:
             self._count()
@@ -272,14 +263,16 @@ class _Lanes:
         shape = {"shape": (self.lanes,)}
         return self.builder.emit(get("broadcast_to"), (self.get(atom),), shape)
 
-    def _while(self, var: Var, loop: While) -> bool:
+    def _while(self, var: nodes.Var, loop: nodes.While) -> bool:
         following = next_values(loop.body)
         types = [p.type for p in loop.params]
         if following is None or not all(isinstance(t, TensorType) and not t.rank for t in types):
             return False
         initial = [self.spread(a) for a in loop.initial]
-        params = [Var(p.name, a.type, p.span) for p, a in zip(loop.params, initial, strict=True)]
-        carried: dict[Var, Atom] = dict(zip(loop.params, params, strict=True))
+        params = [
+            nodes.Var(p.name, a.type, p.span) for p, a in zip(loop.params, initial, strict=True)
+        ]
+        carried: dict[nodes.Var, nodes.Atom] = dict(zip(loop.params, params, strict=True))
         condition, body = self.inside(carried), self.inside(carried)
         if not condition.emit(loop.condition.bindings) or not body.emit(loop.condition.bindings):
             return False
@@ -288,7 +281,7 @@ class _Lanes:
             return False
         any_lane = condition.builder.emit(get("any"), (condition.get(goes_on),))
         active = body.get(goes_on)
-        ends: list[Atom] = []
+        ends: list[nodes.Atom] = []
         for old, end in zip(params, following, strict=True):
             new = body.get(end) if end is not self.index else body.spread(end)
             same = new is old
@@ -299,7 +292,7 @@ class _Lanes:
         return True
 
 
-def _is_cheap(call: Call) -> bool:
+def _is_cheap(call: nodes.Call) -> bool:
     """True for an elementwise operator or a gather that vectors have instructions for."""
     op = call.op
     if not isinstance(op, Operator) or op.compute is None:
@@ -311,7 +304,7 @@ def _is_cheap(call: Call) -> bool:
     if op.name not in _DIVISIONS or _kind(call.args[0]).dtype.is_float:
         return True
     by = call.args[-1]
-    if op.name == "power" or not isinstance(by, Constant) or by.value.ndim:
+    if op.name == "power" or not isinstance(by, nodes.Constant) or by.value.ndim:
         return False
     number = int(by.value)
     return number > 0 and not number & (number - 1)

@@ -38,46 +38,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from .. import nodes, walk
 from ..builder import Builder
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Expr,
-    For,
-    Function,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
 from ..types import TupleType
-from ..walk import (
-    all_bindings,
-    global_variables,
-    map_functions,
-    may_fail,
-    nested_blocks,
-    operands,
-    setters,
-    sizes_used,
-    with_nested_blocks,
-)
 
 
-def eliminate_dead_code(module: Module) -> Module:
+def eliminate_dead_code(module: nodes.Module) -> nodes.Module:
     """Keeps what the results need. Functions go only if there is a ``main`` to say what is used."""
-    module = map_functions(module, without_dead_code)
+    module = walk.map_functions(module, without_dead_code)
     if "main" not in module.functions:
         return module
     reached = {"main"}
     work = ["main"]
     while work:
         function = module.functions.get(work.pop())
-        if isinstance(function, Function):
-            new = global_variables(function).keys() - reached
+        if isinstance(function, nodes.Function):
+            new = walk.global_variables(function).keys() - reached
             reached |= new
             work += new
     if reached >= module.functions.keys():
@@ -85,7 +61,7 @@ def eliminate_dead_code(module: Module) -> Module:
     return module.with_functions({n: f for n, f in module.functions.items() if n in reached})
 
 
-def without_dead_code(function: Function) -> Function:
+def without_dead_code(function: nodes.Function) -> nodes.Function:
     """``function`` with only the bindings its result needs."""
     return function.with_body(_Remover(_Liveness(function)).block(function.body))
 
@@ -94,36 +70,36 @@ class _Liveness:
     """Variables that the result of a function depends on: those used as a ``whole``, and ``fields``
     of the others (results of loops and branches, and other names of them)."""
 
-    def __init__(self, function: Function) -> None:
-        self.values: dict[Var, Expr] = {}
-        self.whole: set[Var] = set()
-        self.fields: dict[Var, set[int]] = {}
-        self._carried: dict[Var, tuple[Var, int]] = {}  # to its loop and place
-        self._work: list[tuple[Var, int | None]] = []
-        self._setters = setters(function)
-        for binding in all_bindings(function):
+    def __init__(self, function: nodes.Function) -> None:
+        self.values: dict[nodes.Var, nodes.Expr] = {}
+        self.whole: set[nodes.Var] = set()
+        self.fields: dict[nodes.Var, set[int]] = {}
+        self._carried: dict[nodes.Var, tuple[nodes.Var, int]] = {}  # to its loop and place
+        self._work: list[tuple[nodes.Var, int | None]] = []
+        self._setters = walk.setters(function)
+        for binding in walk.all_bindings(function):
             value = self.values[binding.var] = binding.value
-            if isinstance(value, While | For):
+            if isinstance(value, nodes.While | nodes.For):
                 self._carried.update((p, (binding.var, n)) for n, p in enumerate(value.params))
         self._use((function.body.result,))
-        self._use(b.var for b in function.body.bindings if may_fail(b.value))
+        self._use(b.var for b in function.body.bindings if walk.may_fail(b.value))
         while self._work:
             self._mark(*self._work.pop())
 
-    def is_live(self, var: Var) -> bool:
+    def is_live(self, var: nodes.Var) -> bool:
         return var in self.whole or var in self.fields
 
-    def used_fields(self, var: Var) -> list[int] | None:
+    def used_fields(self, var: nodes.Var) -> list[int] | None:
         """Returns the fields of a tuple that are used, in order; None for all."""
         if var in self.whole or not isinstance(var.type, TupleType):
             return None
         fields = sorted(self.fields[var])
         return fields if len(fields) < len(var.type.fields) else None
 
-    def _use(self, atoms: Iterable[Atom]) -> None:
-        self._work += [(a, None) for a in atoms if isinstance(a, Var)]
+    def _use(self, atoms: Iterable[nodes.Atom]) -> None:
+        self._work += [(a, None) for a in atoms if isinstance(a, nodes.Var)]
 
-    def _mark(self, var: Var, part: int | None) -> None:
+    def _mark(self, var: nodes.Var, part: int | None) -> None:
         """Enters a use of ``var``, or of one of its fields, and what that depends on."""
         if var in self.whole or part in self.fields.get(var, ()):
             return
@@ -134,36 +110,36 @@ class _Liveness:
         value = self.values.get(var)
         is_new = not self.is_live(var)
         if is_new and self._setters and value is not None:
-            self._use(self._setters[n] for n in sizes_used(var, value) if n in self._setters)
-        if part is None or not isinstance(value, Var | If | While | For):
+            self._use(self._setters[n] for n in walk.sizes_used(var, value) if n in self._setters)
+        if part is None or not isinstance(value, nodes.Var | nodes.If | nodes.While | nodes.For):
             self.whole.add(var)
         else:
             self.fields.setdefault(var, set()).add(part)
-        if isinstance(value, TupleGetItem):
-            if isinstance(value.value, Var):
+        if isinstance(value, nodes.TupleGetItem):
+            if isinstance(value.value, nodes.Var):
                 self._work.append((value.value, value.index))
-        elif isinstance(value, Var):
+        elif isinstance(value, nodes.Var):
             self._work.append((value, part))
-        elif isinstance(value, While | For):
+        elif isinstance(value, nodes.While | nodes.For):
             self._mark_loop(value, part, is_new)
         elif value is not None:
-            self._use(operands(value))
-            for block in nested_blocks(value):
+            self._use(walk.operands(value))
+            for block in walk.nested_blocks(value):
                 self._use_result(block, part)
 
-    def _mark_loop(self, loop: While | For, part: int | None, is_new: bool) -> None:
+    def _mark_loop(self, loop: nodes.While | nodes.For, part: int | None, is_new: bool) -> None:
         if is_new:
-            self._use((loop.condition.result if isinstance(loop, While) else loop.extent,))
+            self._use((loop.condition.result if isinstance(loop, nodes.While) else loop.extent,))
         for place in range(len(loop.params)) if part is None else (part,):
             self._use((loop.initial[place],))
             self._use_result(loop.body, place)
 
-    def _use_result(self, block: Block, part: int | None) -> None:
+    def _use_result(self, block: nodes.Block, part: int | None) -> None:
         result = block.result
-        value = self.values.get(result) if isinstance(result, Var) else None
-        if part is not None and isinstance(value, Tuple):
+        value = self.values.get(result) if isinstance(result, nodes.Var) else None
+        if part is not None and isinstance(value, nodes.Tuple):
             self._use((value.fields[part],))
-        elif isinstance(result, Var):
+        elif isinstance(result, nodes.Var):
             self._work.append((result, part))
 
 
@@ -173,9 +149,9 @@ class _Remover:
 
     def __init__(self, liveness: _Liveness) -> None:
         self.liveness = liveness
-        self.smaller: dict[Var, tuple[Var, list[int]]] = {}
+        self.smaller: dict[nodes.Var, tuple[nodes.Var, list[int]]] = {}
 
-    def block(self, block: Block, fields: Sequence[int] | None = None) -> Block:
+    def block(self, block: nodes.Block, fields: Sequence[int] | None = None) -> nodes.Block:
         """``block`` without dead bindings, and with only these fields of its result."""
         builder = Builder()
         kept = builder.bindings
@@ -188,60 +164,62 @@ class _Remover:
             return builder.block(self._result(block.result, fields, builder))
         if len(kept) == len(block.bindings) and all(a is b for a, b in zip(kept, block.bindings)):
             return block
-        return Block(tuple(kept), block.result)
+        return nodes.Block(tuple(kept), block.result)
 
-    def _binding(self, binding: Binding, builder: Builder) -> None:
+    def _binding(self, binding: nodes.Binding, builder: Builder) -> None:
         var, value = binding.var, binding.value
-        if isinstance(value, TupleGetItem) and value.value in self.smaller:
+        if isinstance(value, nodes.TupleGetItem) and value.value in self.smaller:
             value = self._field(value.value, value.index, value)
-        elif isinstance(value, Var) and value in self.smaller:
+        elif isinstance(value, nodes.Var) and value in self.smaller:
             self.smaller[var] = self.smaller[value]
             return
-        elif isinstance(value, If | While | For):
+        elif isinstance(value, nodes.If | nodes.While | nodes.For):
             fields = self.liveness.used_fields(var)
             value = self._nested(value, fields)
             if fields is not None:
                 assert isinstance(var.type, TupleType)
                 type = TupleType(tuple(var.type.fields[n] for n in fields))
-                old, var = var, Var(var.name, type, var.span)
+                old, var = var, nodes.Var(var.name, type, var.span)
                 self.smaller[old] = var, fields
-        elif blocks := nested_blocks(value):
-            value = with_nested_blocks(value, [self.block(b) for b in blocks])
+        elif blocks := walk.nested_blocks(value):
+            value = walk.with_nested_blocks(value, [self.block(b) for b in blocks])
         same = value is binding.value and var is binding.var
-        builder.bindings.append(binding if same else Binding(var, value))
+        builder.bindings.append(binding if same else nodes.Binding(var, value))
 
-    def _nested(self, value: If | While | For, fields: Sequence[int] | None) -> Expr:
+    def _nested(
+        self, value: nodes.If | nodes.While | nodes.For, fields: Sequence[int] | None
+    ) -> nodes.Expr:
         """A branch or a loop with only these fields of its result; None for all."""
-        if isinstance(value, If):
-            return with_nested_blocks(
+        if isinstance(value, nodes.If):
+            return walk.with_nested_blocks(
                 value, [self.block(value.then, fields), self.block(value.orelse, fields)]
             )
-        blocks = [self.block(b) for b in nested_blocks(value)[:-1]]
-        value_of_all = with_nested_blocks(value, [*blocks, self.block(value.body, fields)])
+        blocks = [self.block(b) for b in walk.nested_blocks(value)[:-1]]
+        value_of_all = walk.with_nested_blocks(value, [*blocks, self.block(value.body, fields)])
         if fields is None:
             return value_of_all
-        assert isinstance(value_of_all, While | For)
+        assert isinstance(value_of_all, nodes.While | nodes.For)
         return replace(
             value_of_all,
             params=tuple(value.params[n] for n in fields),
             initial=tuple(value.initial[n] for n in fields),
         )
 
-    def _result(self, result: Atom, fields: Sequence[int], builder: Builder) -> Atom:
+    def _result(self, result: nodes.Atom, fields: Sequence[int], builder: Builder) -> nodes.Atom:
         """Emits the tuple of these fields of a block's result."""
-        assert isinstance(result, Var)
+        assert isinstance(result, nodes.Var)
         value = self.liveness.values.get(result)
-        if isinstance(value, Tuple):
+        if isinstance(value, nodes.Tuple):
             return builder.make_tuple([value.fields[n] for n in fields], span=value.span)
-        items: list[Atom] = []
+        items: list[nodes.Atom] = []
         for n in fields:
-            item = self._field(result, n, TupleGetItem(result, n))
+            item = self._field(result, n, nodes.TupleGetItem(result, n))
             items.append(builder.get_item(item.value, item.index))
         return builder.make_tuple(items)
 
-    def _field(self, value: Atom, index: int, item: TupleGetItem) -> TupleGetItem:
+    def _field(self, value: nodes.Atom, index: int, item: nodes.TupleGetItem) -> nodes.TupleGetItem:
         """``item``, the field ``index`` of ``value``, read from what stands for ``value`` now."""
-        if not isinstance(value, Var) or value not in self.smaller:
+        if not isinstance(value, nodes.Var) or value not in self.smaller:
             return item
         var, fields = self.smaller[value]
-        return TupleGetItem(var, fields.index(index), item.span)
+        return nodes.TupleGetItem(var, fields.index(index), item.span)

@@ -45,18 +45,11 @@ import numpy.typing as npt
 from ...dataclass import dataclass
 from ...pass_context import optional
 from ...traits import Trait
+from .. import walk
 from ..builder import Builder
 from ..nodes import Atom, Block, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import (
-    Step,
-    map_functions,
-    nested_blocks,
-    rewrite_blocks,
-    rewrite_function,
-    use_counts,
-)
 from .eliminate_dead_code import without_dead_code
 
 Vector: TypeAlias = npt.NDArray[np.float64]
@@ -70,7 +63,7 @@ _BILINEAR = (*_CONVOLUTIONS, "nn.matmul", "nn.dense", "contract")
 @optional(level=2)
 def fold_scales(module: Module) -> Module:
     """Folds constant factors and summands around contractions into their constant operands."""
-    return map_functions(module, _fold)
+    return walk.map_functions(module, _fold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +194,9 @@ def _vector(atom: Atom, rank: int, axis: int, channels: int) -> Vector | None:
 
 def _fold_in_front(function: Function) -> Function:
     """Moves factors of operands into constant weights, or behind the contraction."""
-    uses = use_counts(function)
+    uses = walk.use_counts(function)
 
-    def new_step() -> Step:
+    def new_step() -> walk.Step:
         calls = _Calls(uses)
 
         def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
@@ -221,7 +214,7 @@ def _fold_in_front(function: Function) -> Function:
 
         return step
 
-    changed = rewrite_blocks(function, new_step)
+    changed = walk.rewrite_blocks(function, new_step)
     return function if changed is function else without_dead_code(changed)
 
 
@@ -303,7 +296,7 @@ def _without_numbers(operand: Atom, calls: _Calls) -> tuple[Atom, list[Call], fl
 def _fold_behind(function: Function) -> Function:
     """Moves factors of results into constant weights, and adds their summands at once."""
     ends: dict[Var, _Chain] = {}
-    _find_chains(function.body, use_counts(function), ends)
+    _find_chains(function.body, walk.use_counts(function), ends)
     roots = {chain.root for chain in ends.values()}
     calls: dict[Var, Call] = {}
     scaled: dict[tuple[int, bytes], Constant] = {}  # weights that several contractions share
@@ -315,7 +308,7 @@ def _fold_behind(function: Function) -> Function:
         chain = ends.get(var)
         return None if chain is None else _emit_chain(chain, calls[chain.root], scaled, builder)
 
-    changed = rewrite_function(function, step)
+    changed = walk.rewrite_function(function, step)
     return function if changed is function else without_dead_code(changed)
 
 
@@ -326,7 +319,7 @@ def _find_chains(block: Block, uses: Counter[Var], ends: dict[Var, _Chain]) -> N
     last: dict[Var, Var] = {}  # by the contraction
     for binding in block.bindings:
         value, var = binding.value, binding.var
-        for inside in nested_blocks(value):
+        for inside in walk.nested_blocks(value):
             _find_chains(inside, uses, ends)
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
             continue

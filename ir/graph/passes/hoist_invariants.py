@@ -36,6 +36,7 @@ import numpy as np
 
 from ...pass_context import optional
 from ...traits import Trait
+from .. import walk
 from ..builder import Builder
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..loops import filled
@@ -56,15 +57,6 @@ from ..nodes import (
 )
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import (
-    copy_block,
-    map_functions,
-    operands,
-    rewrite_function,
-    setters,
-    sizes_used,
-    with_nested_blocks,
-)
 from ..work import block_work, elements, work
 from .eliminate_dead_code import without_dead_code
 
@@ -85,10 +77,10 @@ def hoist_invariants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Mo
                 return None
             return _hoisted(var, value, limits, builder)
 
-        result = rewrite_function(function, step)
+        result = walk.rewrite_function(function, step)
         return function if result is function else without_dead_code(result)
 
-    return map_functions(module, change, (While, For))
+    return walk.map_functions(module, change, (While, For))
 
 
 def _hoisted(var: Var, loop: While | For, limits: GraphLimits, builder: Builder) -> Atom | None:
@@ -106,7 +98,7 @@ def _hoisted(var: Var, loop: While | For, limits: GraphLimits, builder: Builder)
     if not instead:
         return None
     blocks = [_without(block, instead) for block in _blocks(loop)]
-    return builder.bind(with_nested_blocks(loop, blocks), var.type)
+    return builder.bind(walk.with_nested_blocks(loop, blocks), var.type)
 
 
 def _blocks(loop: While | For) -> tuple[Block, ...]:
@@ -116,15 +108,15 @@ def _blocks(loop: While | For) -> tuple[Block, ...]:
 def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Binding], list[Var]]:
     """Returns the bindings to move, in order, and those of their variables that are worth it; the
     others are computed in both places, if the loop needs them."""
-    set_inside = setters(block)
+    set_inside = walk.setters(block)
     cost: dict[Var, float] = {}  # of the variables that do not change: instructions per element
     worth: list[Var] = []
     for binding in block.bindings:
         value, var = binding.value, binding.var
-        used = [a for a in operands(value) if isinstance(a, Var)]
+        used = [a for a in walk.operands(value) if isinstance(a, Var)]
         if any(a in inside and a not in cost for a in used) or not _can_move(value):
             continue
-        if set_inside and not set_inside.keys().isdisjoint(sizes_used(var, value)):
+        if set_inside and not set_inside.keys().isdisjoint(walk.sizes_used(var, value)):
             continue
         before = sum(cost.get(a, 0.0) for a in used)
         cost[var] = before
@@ -143,7 +135,7 @@ def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Bind
     for binding in reversed(block.bindings):
         if binding.var in needed:
             moved.append(binding)
-            needed.update(operands(binding.value))
+            needed.update(walk.operands(binding.value))
     return moved[::-1], worth
 
 
@@ -178,7 +170,7 @@ def _move(moved: tuple[list[Binding], list[Var]], builder: Builder) -> dict[Var,
     if not worth:
         return {}
     copies: dict[Var, Atom] = {}
-    builder.bindings += copy_block(Block(tuple(bindings), worth[-1]), copies).bindings
+    builder.bindings += walk.copy_block(Block(tuple(bindings), worth[-1]), copies).bindings
     return {var: copies[var] for var in worth}
 
 
@@ -195,7 +187,7 @@ def _guard(
         runs: Atom = builder.emit(OPERATORS["greater"], (loop.extent, zero))
     elif block_work(loop.condition) <= UNGUARDED_WORK:
         begin: dict[Var, Atom] = dict(zip(loop.params, loop.initial, strict=True))
-        condition = copy_block(loop.condition, begin)
+        condition = walk.copy_block(loop.condition, begin)
         builder.bindings += condition.bindings
         runs = condition.result
     else:
@@ -211,4 +203,4 @@ def _guard(
 def _without(block: Block, instead: dict[Var, Atom]) -> Block:
     """``block`` with what moved out of it replaced."""
     left = tuple(b for b in block.bindings if b.var not in instead)
-    return copy_block(Block(left, block.result), dict(instead))
+    return walk.copy_block(Block(left, block.result), dict(instead))

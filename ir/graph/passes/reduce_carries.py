@@ -34,42 +34,30 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from ...pass_context import optional
+from .. import nodes
 from ..builder import Builder
 from ..loops import next_values, with_carries
-from ..nodes import (
-    Atom,
-    Block,
-    Call,
-    Expr,
-    For,
-    Function,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
 from ..structural import atom_key, detail
 from ..walk import map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 
 
 @optional(level=1)
-def reduce_carries(module: Module) -> Module:
+def reduce_carries(module: nodes.Module) -> nodes.Module:
     """Replaces carried values that never change, or are others' equals."""
-    return map_functions(module, _reduce, (While, For))
+    return map_functions(module, _reduce, (nodes.While, nodes.For))
 
 
-def _reduce(function: Function) -> Function:
-    tuples: dict[Atom, tuple[Atom, ...]] = {}
+def _reduce(function: nodes.Function) -> nodes.Function:
+    tuples: dict[nodes.Atom, tuple[nodes.Atom, ...]] = {}
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, Tuple):
+    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.Tuple):
             tuples[var] = value.fields
-        if isinstance(value, TupleGetItem):
+        if isinstance(value, nodes.TupleGetItem):
             fields = tuples.get(value.value)
             return fields[value.index] if fields is not None else None
-        if not isinstance(value, While | For):
+        if not isinstance(value, nodes.While | nodes.For):
             return None
         instead = _replaced(value)
         if not instead:
@@ -83,19 +71,19 @@ def _reduce(function: Function) -> Function:
     return function if result is function else without_dead_code(result)
 
 
-def _replaced(loop: While | For) -> dict[Var, Atom]:
+def _replaced(loop: nodes.While | nodes.For) -> dict[nodes.Var, nodes.Atom]:
     """Returns the atoms that carried values are: their initial values, or others of them."""
     following = next_values(loop.body)
     if following is None:
         return {}
-    instead: dict[Var, Atom] = {}
+    instead: dict[nodes.Var, nodes.Atom] = {}
     changed = True
     while changed:
         changed = False
         for param, begin, end in zip(loop.params, loop.initial, following, strict=True):
             if param in instead:
                 continue
-            now = instead.get(end, end) if isinstance(end, Var) else end
+            now = instead.get(end, end) if isinstance(end, nodes.Var) else end
             if now is param or atom_key(now) == atom_key(begin):
                 instead[param], changed = begin, True
     left = [n for n, p in enumerate(loop.params) if p not in instead]
@@ -110,12 +98,14 @@ def _replaced(loop: While | For) -> dict[Var, Atom]:
 
 
 def _equal_params(
-    loop: While | For, following: Sequence[Atom], classes: Mapping[Var, Hashable]
-) -> dict[Var, Var]:
+    loop: nodes.While | nodes.For,
+    following: Sequence[nodes.Atom],
+    classes: Mapping[nodes.Var, Hashable],
+) -> dict[nodes.Var, nodes.Var]:
     """Returns the first of each class of params that stay equal, for each of its members."""
     nexts = dict(zip(loop.params, following, strict=True))
     while True:
-        first: dict[Hashable, Var] = {}
+        first: dict[Hashable, nodes.Var] = {}
         leaders = {p: first.setdefault(key, p) for p, key in classes.items()}
         if len(first) == len(classes):
             return leaders
@@ -130,15 +120,17 @@ def _equal_params(
         classes = refined
 
 
-def _value_numbers(body: Block, leaders: Mapping[Var, Var]) -> dict[Atom, Hashable]:
+def _value_numbers(
+    body: nodes.Block, leaders: Mapping[nodes.Var, nodes.Var]
+) -> dict[nodes.Atom, Hashable]:
     """Returns, for each variable of the top of ``body``, what is equal for equal values."""
-    numbers: dict[Atom, Hashable] = {p: ("param", leader) for p, leader in leaders.items()}
+    numbers: dict[nodes.Atom, Hashable] = {p: ("param", leader) for p, leader in leaders.items()}
     seen: dict[Hashable, int] = {}
     for binding in body.bindings:
         value = binding.value
         if nested_blocks(value):
             continue
-        op = value.op if isinstance(value, Call) else None
+        op = value.op if isinstance(value, nodes.Call) else None
         atoms = tuple(numbers.get(a, atom_key(a)) for a in operands(value))
         key = (type(value), detail(value), op if op is None else id(op), atoms)
         numbers[binding.var] = ("value", seen.setdefault(key, len(seen)))

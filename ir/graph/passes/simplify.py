@@ -32,19 +32,8 @@ from ...dtype import DTYPES
 from ...ops.causal_mask import causal_offset
 from ...pass_context import optional
 from ...traits import Trait
+from .. import nodes
 from ..builder import Builder
-from ..nodes import (
-    Atom,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from ..operator import Operator
 from ..types import TensorType
 from ..walk import map_functions, nested_blocks, operands, rewrite_function
@@ -182,28 +171,28 @@ RULES = parse_rules(
 
 
 @optional(level=1)
-def simplify(module: Module) -> Module:
+def simplify(module: nodes.Module) -> nodes.Module:
     """Applies ``RULES`` until none matches, and removes bindings without users."""
     return map_functions(module, _simplify_function)
 
 
-def _simplify_function(function: Function) -> Function:
+def _simplify_function(function: nodes.Function) -> nodes.Function:
     before = function
     while (after := _simplify_once(function)) is not function:
         function = after
     return function if function is before else without_dead_code(function)
 
 
-def _simplify_once(function: Function) -> Function:
+def _simplify_once(function: nodes.Function) -> nodes.Function:
     facts = Facts(unseen_zero_sign=_unseen_zero_signs(function))
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, Var | Constant | GlobalVar):
+    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.Var | nodes.Constant | nodes.GlobalVar):
             return value
-        if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
+        if isinstance(value, nodes.TupleGetItem) and isinstance(value.value, nodes.Var):
             fields = facts.values.get(value.value)
-            return fields.fields[value.index] if isinstance(fields, Tuple) else None
-        if isinstance(value, Call) and not isinstance(value.op, GlobalVar | Var):
+            return fields.fields[value.index] if isinstance(fields, nodes.Tuple) else None
+        if isinstance(value, nodes.Call) and not isinstance(value.op, nodes.GlobalVar | nodes.Var):
             simpler = apply_rules(RULES, HELPERS, facts, var, value, builder)
             if simpler is not None:
                 return simpler
@@ -215,29 +204,33 @@ def _simplify_once(function: Function) -> Function:
     return rewrite_function(function, step)
 
 
-def _unseen_zero_signs(function: Function) -> set[Var]:
+def _unseen_zero_signs(function: nodes.Function) -> set[nodes.Var]:
     """Variables of which every user takes -0 for 0."""
-    used: set[Var] = set()
-    seen: set[Var] = set()
+    used: set[nodes.Var] = set()
+    seen: set[nodes.Var] = set()
     blocks = [function.body]
     while blocks:
         block = blocks.pop()
-        if isinstance(block.result, Var):
+        if isinstance(block.result, nodes.Var):
             seen.add(block.result)
         for binding in block.bindings:
             value = binding.value
-            variables = {a for a in operands(value) if isinstance(a, Var)}
+            variables = {a for a in operands(value) if isinstance(a, nodes.Var)}
             blind = _has_trait(value, Trait.IGNORES_ZERO_SIGN)
             (used if blind else seen).update(variables)
             blocks += nested_blocks(value)
     return used - seen
 
 
-def _has_trait(value: Expr, trait: Trait) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Operator) and trait in value.op.traits
+def _has_trait(value: nodes.Expr, trait: Trait) -> bool:
+    return (
+        isinstance(value, nodes.Call)
+        and isinstance(value.op, Operator)
+        and trait in value.op.traits
+    )
 
 
-def _is_never_negative_zero(call: Call, facts: Facts) -> bool:
+def _is_never_negative_zero(call: nodes.Call, facts: Facts) -> bool:
     name = operator_name(call)
     if name == "multiply":
         return call.args[0] is call.args[1]
@@ -248,23 +241,23 @@ def _is_never_negative_zero(call: Call, facts: Facts) -> bool:
     return _has_trait(call, Trait.NEVER_NEGATIVE_ZERO)
 
 
-def _not_negative_zero(facts: Facts, atom: Atom) -> bool:
+def _not_negative_zero(facts: Facts, atom: nodes.Atom) -> bool:
     number = facts.number(atom)
     if number is not None:
         return not (number == 0 and np.signbit(number))
     return atom in facts.no_negative_zero
 
 
-def _zero_sign_does_not_matter(facts: Facts, x: Atom, result: Var) -> bool:
+def _zero_sign_does_not_matter(facts: Facts, x: nodes.Atom, result: nodes.Var) -> bool:
     return not dtype(x).is_float or result in facts.unseen_zero_sign or _not_negative_zero(facts, x)
 
 
-def _shape(atom: Atom) -> tuple[Any, ...]:
+def _shape(atom: nodes.Atom) -> tuple[Any, ...]:
     assert isinstance(atom.type, TensorType)
     return atom.type.shape
 
 
-def _power_of_two(facts: Facts, c: Atom) -> bool:
+def _power_of_two(facts: Facts, c: nodes.Atom) -> bool:
     """True if dividing by ``c`` is the same as multiplying by its inverse, to the last bit."""
     number = facts.number(c)
     if number is None or number == 0 or not math.isfinite(number):
@@ -273,25 +266,25 @@ def _power_of_two(facts: Facts, c: Atom) -> bool:
     return mantissa == 0.5 and abs(exponent) < 100
 
 
-def _inverse(facts: Facts, c: Atom) -> Constant:
+def _inverse(facts: Facts, c: nodes.Atom) -> nodes.Constant:
     number = facts.number(c)
-    return Constant(np.array(1 / number, number.dtype))
+    return nodes.Constant(np.array(1 / number, number.dtype))
 
 
-def _upper_triangle(facts: Facts, c: Atom) -> bool:
+def _upper_triangle(facts: Facts, c: nodes.Atom) -> bool:
     """True for a constant mask of what lies above a diagonal. Kernels leave out what is masked by
     the complement of one: ``np.tri`` is the form they know."""
-    if not isinstance(c, Constant) or c.value.dtype != np.bool_ or c.value.ndim < 2:
+    if not isinstance(c, nodes.Constant) or c.value.dtype != np.bool_ or c.value.ndim < 2:
         return False
     return causal_offset(~c.value) is not None
 
 
-def _complement(facts: Facts, c: Atom) -> Constant:
-    assert isinstance(c, Constant)
-    return Constant(~c.value)
+def _complement(facts: Facts, c: nodes.Atom) -> nodes.Constant:
+    assert isinstance(c, nodes.Constant)
+    return nodes.Constant(~c.value)
 
 
-def _can_double(facts: Facts, c: Atom) -> bool:
+def _can_double(facts: Facts, c: nodes.Atom) -> bool:
     """True if ``2 * c`` is a finite number, and 2 (c x) = (2 c) x but for what denormals lose."""
     number = facts.number(c)
     if number is None or not dtype(c).is_float:
@@ -300,12 +293,12 @@ def _can_double(facts: Facts, c: Atom) -> bool:
     return bool(limits.tiny <= abs(number) <= limits.max / 2)
 
 
-def _twice(facts: Facts, c: Atom) -> Constant:
+def _twice(facts: Facts, c: nodes.Atom) -> nodes.Constant:
     number = facts.number(c)
-    return Constant(np.array(2 * number, number.dtype))
+    return nodes.Constant(np.array(2 * number, number.dtype))
 
 
-def _are_weights(facts: Facts, w: Atom, s: Atom) -> bool:
+def _are_weights(facts: Facts, w: nodes.Atom, s: nodes.Atom) -> bool:
     """True if ``w`` is exp(x - max(x)) along an axis, and ``s`` the sum of it along that."""
     total, power = facts.call(s), facts.call(w)
     if total is None or power is None:
@@ -325,7 +318,7 @@ def _are_weights(facts: Facts, w: Atom, s: Atom) -> bool:
     )
 
 
-def _holds_all_of(facts: Facts, wide: str, x: Atom) -> bool:
+def _holds_all_of(facts: Facts, wide: str, x: nodes.Atom) -> bool:
     """True if every value of the dtype of ``x`` is one of ``wide``."""
     narrow, target = dtype(x), DTYPES[wide]
     if narrow.is_integer and target.is_float:
@@ -333,28 +326,28 @@ def _holds_all_of(facts: Facts, wide: str, x: Atom) -> bool:
     return bool(np.can_cast(narrow.numpy, target.numpy, "safe"))
 
 
-def _axes(x: Atom, axes: tuple[int, ...] | None) -> tuple[int, ...]:
+def _axes(x: nodes.Atom, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     rank = len(_shape(x))
     return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
 
 
 def _one_after_the_other(
-    facts: Facts, x: Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
+    facts: Facts, x: nodes.Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
 ) -> tuple[int, ...]:
     first = _axes(x, p)
     return tuple(first[a] for a in _axes(x, q))
 
 
-def _in_order(facts: Facts, x: Atom, axes: tuple[int, ...] | None) -> bool:
+def _in_order(facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
     return list(_axes(x, axes)) == sorted(_axes(x, axes))
 
 
-def _moves_only_ones(facts: Facts, x: Atom, axes: tuple[int, ...] | None) -> bool:
+def _moves_only_ones(facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
     long = [a for a in _axes(x, axes) if _shape(x)[a] != 1]
     return long == sorted(long)
 
 
-def _one_element_each(facts: Facts, x: Atom, axis: Any) -> bool:
+def _one_element_each(facts: Facts, x: nodes.Atom, axis: Any) -> bool:
     shape = _shape(x)
     axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return all(shape[a] == 1 for a in axes)

@@ -43,19 +43,11 @@ from dataclasses import field
 
 from ...dataclass import dataclass
 from ...pass_context import optional
+from .. import walk
 from ..builder import Builder
 from ..nodes import Atom, Binding, Block, Call, Expr, Function, If, Module, Var
 from ..operator import Operator
 from ..types import TensorType
-from ..walk import (
-    all_bindings,
-    all_uses,
-    map_functions,
-    map_operands,
-    nested_blocks,
-    use_counts,
-    with_nested_blocks,
-)
 
 FEWER = 8
 """Least ratio of a row's elements to those that are read of it."""
@@ -64,16 +56,16 @@ FEWER = 8
 @optional(level=1)
 def sink_picks(module: Module) -> Module:
     """Takes rows of arrays in the branches that read a few elements of them."""
-    return map_functions(module, _sunk, holding=(If,))
+    return walk.map_functions(module, _sunk, holding=(If,))
 
 
 def _sunk(function: Function) -> Function:
     reads: Counter[Atom] = Counter()
-    for binding in all_bindings(function):
+    for binding in walk.all_bindings(function):
         if _is_small_pick(binding.var, binding.value):
             assert isinstance(binding.value, Call)
             reads[binding.value.args[0]] += 1
-    uses = use_counts(function)
+    uses = walk.use_counts(function)
     rows = {var for var, count in uses.items() if reads[var] == count}
     if not rows:
         return function
@@ -93,16 +85,18 @@ def _sink(block: Block, rows: set[Var], outer: Taken) -> tuple[Block, Taken]:
         var, old = binding.var, binding.value
         value = old
         if isinstance(old, If):
-            ends = [_sink(branch, rows, dict(state.taken)) for branch in nested_blocks(old)]
-            value = with_nested_blocks(old, [branch for branch, _ in ends])
+            ends = [_sink(branch, rows, dict(state.taken)) for branch in walk.nested_blocks(old)]
+            value = walk.with_nested_blocks(old, [branch for branch, _ in ends])
             state.taken = {r: c for r, c in state.taken.items() if all(r in e for _, e in ends)}
-        elif nested_blocks(old):
-            value = with_nested_blocks(old, [_sink(b, rows, {})[0] for b in nested_blocks(old)])
-            state.changes(all_uses(old))
+        elif walk.nested_blocks(old):
+            value = walk.with_nested_blocks(
+                old, [_sink(b, rows, {})[0] for b in walk.nested_blocks(old)]
+            )
+            state.changes(walk.all_uses(old))
         elif _is_small_pick(var, old):
-            value = map_operands(old, state.local)
+            value = walk.map_operands(old, state.local)
         elif not _is_pick(old):
-            state.changes(all_uses(old))
+            state.changes(walk.all_uses(old))
         if var in rows and _is_pick(old):
             assert isinstance(old, Call)
             state.taken[var] = old

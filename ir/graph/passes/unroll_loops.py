@@ -32,21 +32,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...pass_context import optional
+from .. import nodes
 from ..builder import Builder
 from ..loops import next_values
-from ..nodes import (
-    Atom,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from ..operator import OPERATORS, Operator, Pattern
 from ..walk import all_bindings, copy_block, map_functions, rewrite_function
 from .eliminate_dead_code import without_dead_code
@@ -59,24 +47,24 @@ FOLDED_BINDINGS = 256
 
 
 @optional(level=2)
-def unroll_loops(module: Module) -> Module:
+def unroll_loops(module: nodes.Module) -> nodes.Module:
     """Replaces loops of few iterations by these."""
-    return map_functions(module, _unroll, (For,))
+    return map_functions(module, _unroll, (nodes.For,))
 
 
-def _unroll(function: Function) -> Function:
+def _unroll(function: nodes.Function) -> nodes.Function:
     while (after := _unroll_once(function)) is not function:
         function = after  # a loop around another may be short without it
     return function
 
 
-def _unroll_once(function: Function) -> Function:
-    last: dict[Atom, list[Atom]] = {}
+def _unroll_once(function: nodes.Function) -> nodes.Function:
+    last: dict[nodes.Atom, list[nodes.Atom]] = {}
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, TupleGetItem) and value.value in last:
+    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.TupleGetItem) and value.value in last:
             return last[value.value][value.index]
-        if not isinstance(value, For) or not _pays(value):
+        if not isinstance(value, nodes.For) or not _pays(value):
             return None
         values = _iterations(value, builder)
         result = builder.make_tuple(values)
@@ -87,8 +75,8 @@ def _unroll_once(function: Function) -> Function:
     return function if result is function else without_dead_code(result)
 
 
-def _pays(loop: For) -> bool:
-    if not isinstance(loop.extent, Constant) or next_values(loop.body) is None:
+def _pays(loop: nodes.For) -> bool:
+    if not isinstance(loop.extent, nodes.Constant) or next_values(loop.body) is None:
         return False
     trips = int(loop.extent.value)
     if trips <= 1:
@@ -101,37 +89,37 @@ def _pays(loop: For) -> bool:
     return trips * (len(bindings) - 1) <= (FOLDED_BINDINGS if picks else UNROLLED_BINDINGS)
 
 
-def _ends(value: Expr) -> bool:
+def _ends(value: nodes.Expr) -> bool:
     """False for calls of functions, which are longer than they look."""
-    return not isinstance(value, Call) or isinstance(value.op, Operator)
+    return not isinstance(value, nodes.Call) or isinstance(value.op, Operator)
 
 
-def _fuses(value: Expr) -> bool:
+def _fuses(value: nodes.Expr) -> bool:
     """True for what is a part of one kernel with the same of the next iteration."""
-    if not isinstance(value, Call):
-        return isinstance(value, Tuple | TupleGetItem)
+    if not isinstance(value, nodes.Call):
+        return isinstance(value, nodes.Tuple | nodes.TupleGetItem)
     op = value.op
     return isinstance(op, Operator) and op.pattern <= Pattern.INJECTIVE
 
 
-def _picks(value: Expr, index: Var) -> bool:
+def _picks(value: nodes.Expr, index: nodes.Var) -> bool:
     """True for an array that is picked of constant ones by the index of a loop."""
-    if not isinstance(value, Call) or value.op is not OPERATORS["take"]:
+    if not isinstance(value, nodes.Call) or value.op is not OPERATORS["take"]:
         return False
     array, at = value.args
-    return isinstance(array, Constant) and array.value.ndim > 1 and at is index
+    return isinstance(array, nodes.Constant) and array.value.ndim > 1 and at is index
 
 
-def _iterations(loop: For, builder: Builder) -> list[Atom]:
+def _iterations(loop: nodes.For, builder: Builder) -> list[nodes.Atom]:
     """Emits all iterations; returns the last values of what the loop carries."""
-    assert isinstance(loop.extent, Constant)
+    assert isinstance(loop.extent, nodes.Constant)
     values = [*loop.initial]
     following = next_values(loop.body)
     assert following is not None
     bindings = tuple(b for b in loop.body.bindings if b.var is not loop.body.result)
     for number in range(int(loop.extent.value)):
-        instead: dict[Var, Atom] = dict(zip(loop.params, values, strict=True))
-        instead[loop.index] = Constant(np.array(number, np.int64))
-        builder.bindings += copy_block(Block(bindings, loop.body.result), instead).bindings
-        values = [instead.get(a, a) if isinstance(a, Var) else a for a in following]
+        instead: dict[nodes.Var, nodes.Atom] = dict(zip(loop.params, values, strict=True))
+        instead[loop.index] = nodes.Constant(np.array(number, np.int64))
+        builder.bindings += copy_block(nodes.Block(bindings, loop.body.result), instead).bindings
+        values = [instead.get(a, a) if isinstance(a, nodes.Var) else a for a in following]
     return values

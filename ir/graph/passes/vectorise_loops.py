@@ -32,22 +32,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ...pass_context import optional
+from .. import nodes
 from ..batching import Batch, batched_call
 from ..builder import Builder
 from ..loops import next_values, with_carries, writes_row
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    Module,
-    TupleGetItem,
-    Var,
-)
 from ..operator import OPERATORS, Operator
 from ..types import TensorType
 from ..walk import (
@@ -64,18 +52,18 @@ MOST_STACKED = 1 << 24
 
 
 @optional(level=2)
-def vectorise_loops(module: Module) -> Module:
+def vectorise_loops(module: nodes.Module) -> nodes.Module:
     """Replaces loops over rows, or parts of them, by operators on all rows."""
-    return map_functions(module, _vectorise, (For,))
+    return map_functions(module, _vectorise, (nodes.For,))
 
 
-def _vectorise(function: Function) -> Function:
-    finished: dict[Atom, list[Atom]] = {}
+def _vectorise(function: nodes.Function) -> nodes.Function:
+    finished: dict[nodes.Atom, list[nodes.Atom]] = {}
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, TupleGetItem) and value.value in finished:
+    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.TupleGetItem) and value.value in finished:
             return finished[value.value][value.index]
-        if not isinstance(value, For) or not isinstance(value.extent, Constant):
+        if not isinstance(value, nodes.For) or not isinstance(value.extent, nodes.Constant):
             return None
         last = _Rows(value, int(value.extent.value)).loop(builder)
         if last is None:
@@ -96,19 +84,19 @@ class _Rows:
     they have still their initial values there.
     """
 
-    def __init__(self, loop: For, count: int) -> None:
+    def __init__(self, loop: nodes.For, count: int) -> None:
         self.original, self.count = loop, count
         self.builder = Builder(span=loop.span)
-        self.stacked: dict[Var, Atom] = {}
-        self.whole: dict[Var, Atom] = {}
+        self.stacked: dict[nodes.Var, nodes.Atom] = {}
+        self.whole: dict[nodes.Var, nodes.Atom] = {}
         bound = {b.var for b in loop.body.bindings}
         self.inside = bound | {loop.index, *loop.params}
-        self.uses: dict[Var, list[Binding]] = {}
+        self.uses: dict[nodes.Var, list[nodes.Binding]] = {}
         for binding in loop.body.bindings:
             for atom in all_uses(binding.value):
                 self.uses.setdefault(atom, []).append(binding)
 
-    def loop(self, builder: Builder) -> list[Atom] | None:
+    def loop(self, builder: Builder) -> list[nodes.Atom] | None:
         """Emits what leaves the loop, and the rest of it; returns the last values, None if nothing
         leaves it."""
         following = next_values(self.original.body)
@@ -125,52 +113,54 @@ class _Rows:
         body = self._reading_rows(finished)
         return with_carries(replace(self.original, body=body), finished, builder)
 
-    def _written_rows(self, following: tuple[Atom, ...]) -> dict[Var, Atom]:
+    def _written_rows(self, following: tuple[nodes.Atom, ...]) -> dict[nodes.Var, nodes.Atom]:
         """Returns what an iteration writes to its row of each carried array that it writes whole,
         and reads in that row only."""
         made = {b.var: b.value for b in self.original.body.bindings}
-        rows: dict[Var, Atom] = {}
+        rows: dict[nodes.Var, nodes.Atom] = {}
         for param, end in zip(self.original.params, following, strict=True):
-            update = made.get(end) if isinstance(end, Var) else None
-            if not isinstance(end, Var) or not isinstance(update, Call):
+            update = made.get(end) if isinstance(end, nodes.Var) else None
+            if not isinstance(end, nodes.Var) or not isinstance(update, nodes.Call):
                 continue
             if not writes_row(update, param, self.original.index, self.count):
                 continue
             others = [b.value for b in self.uses[param] if b.value is not update]
-            reads = all(isinstance(v, Call) and self._takes_row(v, param) for v in others)
+            reads = all(isinstance(v, nodes.Call) and self._takes_row(v, param) for v in others)
             once = len(self.uses[end]) == 1 and following.count(end) == 1
             if reads and once and param not in following:
                 rows[param] = update.args[1]
         return rows
 
-    def _takes_row(self, call: Call, param: Atom) -> bool:
+    def _takes_row(self, call: nodes.Call, param: nodes.Atom) -> bool:
         if call.op is not OPERATORS["take"]:
             return False
         array, index = call.args
         return array is param and index is self.original.index and call.attrs["axis"] == 0
 
-    def _stack(self, sources: dict[Var, Atom]) -> None:
+    def _stack(self, sources: dict[nodes.Var, nodes.Atom]) -> None:
         """Computes what it can for all iterations."""
         attrs = {"start": 0, "stop": self.count, "step": 1, "dtype": "int64"}
         self.stacked[self.original.index] = self.builder.emit(OPERATORS["arange"], (), attrs)
         for binding in self.original.body.bindings:
             value = binding.value
-            if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            if not isinstance(value, nodes.Call) or not isinstance(value.op, Operator):
                 continue
-            used = {a for a in operands(value) if isinstance(a, Var) and a in self.inside}
+            used = {a for a in operands(value) if isinstance(a, nodes.Var) and a in self.inside}
             if not used <= self.stacked.keys() | self.whole.keys() | sources.keys():
                 continue
             self._stack_call(binding.var, value, sources)
 
-    def _stack_call(self, var: Var, call: Call, sources: dict[Var, Atom]) -> None:
+    def _stack_call(
+        self, var: nodes.Var, call: nodes.Call, sources: dict[nodes.Var, nodes.Atom]
+    ) -> None:
         args, batched = [], []
         for atom in call.args:
-            many = isinstance(atom, Var) and atom in self.stacked
-            if isinstance(atom, Var):
+            many = isinstance(atom, nodes.Var) and atom in self.stacked
+            if isinstance(atom, nodes.Var):
                 atom = self.stacked.get(atom) or self.whole.get(atom) or sources.get(atom, atom)
             args.append(atom)
             batched.append(many)
-        reads = any(a in sources for a in call.args if isinstance(a, Var))
+        reads = any(a in sources for a in call.args if isinstance(a, nodes.Var))
         if reads and not self._takes_row(call, call.args[0]):
             return
         if not any(batched):
@@ -185,7 +175,7 @@ class _Rows:
         if result is not None:
             self.stacked[var] = result
 
-    def _all_rows(self, call: Call, args: list[Atom]) -> Atom | None:
+    def _all_rows(self, call: nodes.Call, args: list[nodes.Atom]) -> nodes.Atom | None:
         """Returns the array of which each iteration takes its own row."""
         if call.op is not OPERATORS["take"] or call.args[1] is not self.original.index:
             return None
@@ -205,9 +195,9 @@ class _Rows:
         }
         return self.builder.emit(OPERATORS["strided_slice"], (array,), attrs)
 
-    def _finished(self, param: Var, value: Atom) -> Atom:
+    def _finished(self, param: nodes.Var, value: nodes.Atom) -> nodes.Atom:
         """Returns a carried array after the loop."""
-        assert isinstance(value, Var) and isinstance(param.type, TensorType)
+        assert isinstance(value, nodes.Var) and isinstance(param.type, TensorType)
         array = self.stacked[value]
         shape = param.type.shape
         rank = len(shape) - 1
@@ -219,15 +209,15 @@ class _Rows:
         array = self.builder.emit(OPERATORS["reshape"], (array,), {"newshape": aligned})
         return self.builder.emit(OPERATORS["broadcast_to"], (array,), {"shape": shape})
 
-    def _reading_rows(self, finished: Collection[Var]) -> Block:
+    def _reading_rows(self, finished: Collection[nodes.Var]) -> nodes.Block:
         """Returns the body, which reads rows of what was in the carried arrays that leave it."""
         first = dict(zip(self.original.params, self.original.initial, strict=True))
-        bindings: list[Binding] = []
+        bindings: list[nodes.Binding] = []
         for binding in self.original.body.bindings:
             value = binding.value
-            if isinstance(value, Call) and any(self._takes_row(value, p) for p in finished):
+            if isinstance(value, nodes.Call) and any(self._takes_row(value, p) for p in finished):
                 array, index = value.args
-                assert isinstance(array, Var)
-                binding = Binding(binding.var, replace(value, args=(first[array], index)))
+                assert isinstance(array, nodes.Var)
+                binding = nodes.Binding(binding.var, replace(value, args=(first[array], index)))
             bindings.append(binding)
-        return Block(tuple(bindings), self.original.body.result)
+        return nodes.Block(tuple(bindings), self.original.body.result)

@@ -37,20 +37,9 @@ import numpy as np
 from ...dataclass import dataclass
 from ...dtype import INT64
 from ...pass_context import optional
+from .. import nodes
 from ..builder import Builder
 from ..loops import int64, next_values
-from ..nodes import (
-    Atom,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    Module,
-    TupleGetItem,
-    Var,
-    While,
-)
 from ..operator import OPERATORS
 from ..types import TensorType
 from ..walk import copy_block, map_functions, rewrite_function
@@ -65,27 +54,27 @@ class _Count:
     ``bound``."""
 
     place: int
-    first: Atom
-    bound: Atom
+    first: nodes.Atom
+    bound: nodes.Atom
     step: int
 
 
 @optional(level=1)
-def while_to_for(module: Module) -> Module:
+def while_to_for(module: nodes.Module) -> nodes.Module:
     """Replaces ``while`` by ``for`` where the number of iterations is decided before the loop."""
-    return map_functions(module, _convert, (While,))
+    return map_functions(module, _convert, (nodes.While,))
 
 
-def _convert(function: Function) -> Function:
-    last: dict[Atom, list[Atom]] = {}
+def _convert(function: nodes.Function) -> nodes.Function:
+    last: dict[nodes.Atom, list[nodes.Atom]] = {}
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, TupleGetItem) and value.value in last:
+    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.TupleGetItem) and value.value in last:
             return last[value.value][value.index]
-        count = _count(value) if isinstance(value, While) else None
+        count = _count(value) if isinstance(value, nodes.While) else None
         if count is None:
             return None
-        assert isinstance(value, While)
+        assert isinstance(value, nodes.While)
         values = _for(value, count, builder)
         result = builder.make_tuple(values)
         last[result] = values
@@ -95,17 +84,17 @@ def _convert(function: Function) -> Function:
     return function if result is function else without_dead_code(result)
 
 
-def _count(loop: While) -> _Count | None:
+def _count(loop: nodes.While) -> _Count | None:
     """Returns what a loop counts, if its condition says nothing else."""
     following = next_values(loop.body)
     made = {b.var: b.value for b in loop.condition.bindings}
-    test = made.get(loop.condition.result) if isinstance(loop.condition.result, Var) else None
-    if following is None or not isinstance(test, Call) or len(made) != 1:
+    test = made.get(loop.condition.result) if isinstance(loop.condition.result, nodes.Var) else None
+    if following is None or not isinstance(test, nodes.Call) or len(made) != 1:
         return None
     if test.op not in (OPERATORS["less"], OPERATORS["greater"]):
         return None
     left, right = test.args if test.op is OPERATORS["less"] else test.args[::-1]
-    if not isinstance(left, Var) or left not in loop.params or right in loop.params:
+    if not isinstance(left, nodes.Var) or left not in loop.params or right in loop.params:
         return None
     place = loop.params.index(left)
     increment = next((b.value for b in loop.body.bindings if b.var is following[place]), None)
@@ -116,18 +105,18 @@ def _count(loop: While) -> _Count | None:
     return _Count(place, first, right, step) if _cannot_wrap(first, right, step, left) else None
 
 
-def _step(increment: object, counter: Var) -> int | None:
+def _step(increment: object, counter: nodes.Var) -> int | None:
     """Returns the constant that is added to a counter, if it is positive."""
-    if not isinstance(increment, Call) or increment.op is not OPERATORS["add"]:
+    if not isinstance(increment, nodes.Call) or increment.op is not OPERATORS["add"]:
         return None
     one, other = increment.args
     step = other if one is counter else one
-    if counter not in (one, other) or not isinstance(step, Constant) or step.value.ndim:
+    if counter not in (one, other) or not isinstance(step, nodes.Constant) or step.value.ndim:
         return None
     return int(step.value) if step.value > 0 else None
 
 
-def _cannot_wrap(first: Atom, bound: Atom, step: int, counter: Var) -> bool:
+def _cannot_wrap(first: nodes.Atom, bound: nodes.Atom, step: int, counter: nodes.Var) -> bool:
     """True if the counter reaches ``bound`` within its dtype, and their distance is an int64."""
     kind = counter.type
     if (
@@ -138,54 +127,56 @@ def _cannot_wrap(first: Atom, bound: Atom, step: int, counter: Var) -> bool:
     ):
         return False
     limits = np.iinfo(kind.dtype.numpy)
-    if kind.dtype == INT64 and not (isinstance(first, Constant) and first.value >= 0):
+    if kind.dtype == INT64 and not (isinstance(first, nodes.Constant) and first.value >= 0):
         return False  # the distance may be more than an int64 holds
-    return step == 1 or (isinstance(bound, Constant) and int(bound.value) + step <= limits.max)
+    return step == 1 or (
+        isinstance(bound, nodes.Constant) and int(bound.value) + step <= limits.max
+    )
 
 
-def _for(loop: While, count: _Count, builder: Builder) -> list[Atom]:
+def _for(loop: nodes.While, count: _Count, builder: Builder) -> list[nodes.Atom]:
     """Emits the loop; returns the last values of what ``loop`` carries."""
     counter = loop.params[count.place]
-    params = [Var(p.name, p.type, p.span) for p in loop.params]
-    instead: dict[Var, Atom] = dict(zip(loop.params, params))
-    index = Var(counter.name, _INDEX, counter.span)
+    params = [nodes.Var(p.name, p.type, p.span) for p in loop.params]
+    instead: dict[nodes.Var, nodes.Atom] = dict(zip(loop.params, params))
+    index = nodes.Var(counter.name, _INDEX, counter.span)
     inside = Builder(span=loop.span)
     instead[counter] = _value(count, index, counter, inside)
     following = next_values(loop.body)
     assert following is not None
     left = tuple(b for b in loop.body.bindings if b.var is not loop.body.result)
-    body = copy_block(Block(left, loop.body.result), instead)
+    body = copy_block(nodes.Block(left, loop.body.result), instead)
     inside.bindings += body.bindings
-    ends = [instead.get(end, end) if isinstance(end, Var) else end for end in following]
+    ends = [instead.get(end, end) if isinstance(end, nodes.Var) else end for end in following]
     kept = [n for n in range(len(params)) if n != count.place]
     block = inside.block(inside.make_tuple([ends[n] for n in kept]))
     extent = _extent(count, builder)
     initial = [loop.initial[n] for n in kept]
     new = builder.for_loop(index, extent, [params[n] for n in kept], initial, block, span=loop.span)
-    values: list[Atom] = [builder.get_item(new, n) for n in range(len(kept))]
-    if isinstance(extent, Constant):
-        trips: Atom = int64(max(int(extent.value), 0))
+    values: list[nodes.Atom] = [builder.get_item(new, n) for n in range(len(kept))]
+    if isinstance(extent, nodes.Constant):
+        trips: nodes.Atom = int64(max(int(extent.value), 0))
     else:
         trips = builder.emit(OPERATORS["maximum"], (extent, int64(0)))
     values.insert(count.place, _value(count, trips, counter, builder))
     return values
 
 
-def _wide(atom: Atom, builder: Builder) -> Atom:
+def _wide(atom: nodes.Atom, builder: Builder) -> nodes.Atom:
     """Emits a cast to the dtype of an index where ``atom`` has another."""
     if atom.type == _INDEX:
         return atom
-    if isinstance(atom, Constant):
+    if isinstance(atom, nodes.Constant):
         return int64(int(atom.value))
     return builder.emit(OPERATORS["cast"], (atom,), {"dtype": "int64"})
 
 
-def _extent(count: _Count, builder: Builder) -> Atom:
+def _extent(count: _Count, builder: Builder) -> nodes.Atom:
     """Emits the number of iterations, which may be negative where there are none."""
     first, bound = _wide(count.first, builder), _wide(count.bound, builder)
-    if isinstance(first, Constant) and isinstance(bound, Constant):
+    if isinstance(first, nodes.Constant) and isinstance(bound, nodes.Constant):
         return int64(-(-(int(bound.value) - int(first.value)) // count.step))
-    if not isinstance(first, Constant) or first.value:
+    if not isinstance(first, nodes.Constant) or first.value:
         bound = builder.emit(OPERATORS["subtract"], (bound, first))
     if count.step == 1:
         return bound
@@ -193,14 +184,14 @@ def _extent(count: _Count, builder: Builder) -> Atom:
     return builder.emit(OPERATORS["floor_divide"], (up, int64(count.step)))
 
 
-def _value(count: _Count, trips: Atom, counter: Var, builder: Builder) -> Atom:
+def _value(count: _Count, trips: nodes.Atom, counter: nodes.Var, builder: Builder) -> nodes.Atom:
     """Emits the counter's value after so many iterations."""
-    if isinstance(trips, Constant) and isinstance(count.first, Constant):
+    if isinstance(trips, nodes.Constant) and isinstance(count.first, nodes.Constant):
         value = int(count.first.value) + int(trips.value) * count.step
-        return Constant(np.array(value, count.first.value.dtype))
+        return nodes.Constant(np.array(value, count.first.value.dtype))
     if count.step != 1:
         trips = builder.emit(OPERATORS["multiply"], (trips, int64(count.step)))
-    if not isinstance(count.first, Constant) or count.first.value:
+    if not isinstance(count.first, nodes.Constant) or count.first.value:
         trips = builder.emit(OPERATORS["add"], (trips, _wide(count.first, builder)))
     if counter.type == _INDEX:
         return trips
