@@ -88,6 +88,9 @@ def _bitcast(
 
 
 def _complex_rule(re: TensorType, im: TensorType) -> TensorType:
+    if re.dtype.is_half:
+        hint = ".astype(np.float32)"
+        raise LoopwrightTypeError(f"no complex numbers have parts of {re.dtype}", hint=hint)
     return TensorType(broadcast_shapes((re, im)), re.dtype.complex)
 
 

@@ -5,7 +5,8 @@ under mutated ones and under random ones; parallel loops run on each number of t
 that are accepted must compute the right numbers. Runs happen in worker processes: one that crashes
 or hangs is one failed case. The log has a line of JSON for each seed that is done and for each case
 that failed; a run goes on where the log ends. ``--only SEED:CASE`` runs one case in this process
-and shows it.
+and shows it. At the end it prints how many schedules ran of each kind of kernel (a program of
+``small_kernels`` or an operator), and how many were refused, wrong or an exception.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from select import select
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from loopwright.codegen.target import ISA_LEVELS, Target
@@ -43,7 +45,7 @@ def cases(seed: int, count: int, isas: Sequence[str], threads: Sequence[int]) ->
     from small_kernels import draw_kernel
 
     rng = random.Random(seed)
-    prim = draw_kernel(rng)
+    kind, prim = draw_kernel(rng)
     target = Target.host().with_isa(rng.choice(isas))
     if rng.random() < 0.3:  # a machine of that level that has nothing beside it
         target = replace(target, features=frozenset())
@@ -52,7 +54,7 @@ def cases(seed: int, count: int, isas: Sequence[str], threads: Sequence[int]) ->
     for case, schedule in enumerate(schedules(prim, target, rng)):
         line: Line = {"seed": seed, "case": case, "isa": target.isa}
         line["features"] = sorted(target.features)
-        line |= {"kernel": prim.name, "schedule": schedule.to_json()}
+        line |= {"kind": kind, "kernel": prim.name, "schedule": schedule.to_json()}
         yield line
         nest = trial.nest(schedule)
         outcome = nest if isinstance(nest, str) else trial.run(nest, threads)
@@ -73,7 +75,8 @@ def work(given: argparse.Namespace) -> None:
         for line in cases(int(text), given.count, given.isas, given.threads):
             if "outcome" in line:
                 outcomes["wrong" if line["wrong"] else line["outcome"]] += 1
-                outcomes[line["isa"]] += line["outcome"] not in NOT_RUN
+                if line["outcome"] not in NOT_RUN:
+                    outcomes.update([line["isa"], f"of {line['kind']}"])
             if line.get("wrong", True):
                 print(json.dumps(line), flush=True)
         print(json.dumps({"seed": int(text), "done": outcomes}), flush=True)
@@ -157,8 +160,8 @@ def show(seed: int, case: int, given: argparse.Namespace) -> None:
     from loopwright.ir.schedule.apply import apply_schedule
     from small_kernels import draw_kernel
 
-    prim = draw_kernel(random.Random(seed))
-    print(prim)
+    kind, prim = draw_kernel(random.Random(seed))
+    print(kind, prim)
     for line in cases(seed, given.count, given.isas, given.threads):
         if line["case"] == case and "outcome" not in line:
             schedule = Schedule.from_json(line["schedule"])
@@ -218,7 +221,10 @@ def main() -> None:
             named = {k: line.get(k) for k in ("seed", "case", "isa", "kernel", "outcome")}
             print(json.dumps(named), flush=True)
         totals.update(line.get("done", {}))
-    print(f"{dict(totals)} in {time.perf_counter() - begun:.0f} s")
+    of_kinds = Counter({k[3:]: n for k, n in totals.items() if k.startswith("of ")})
+    print(*(f"{kind} {count}" for kind, count in of_kinds.most_common()), sep=", ")
+    rest = {k: n for k, n in totals.items() if not k.startswith("of ")}
+    print(f"{rest}, {len(of_kinds)} kinds, in {time.perf_counter() - begun:.0f} s")
 
 
 if __name__ == "__main__":

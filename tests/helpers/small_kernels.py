@@ -1,27 +1,28 @@
-"""Small kernels of every kind that fusion makes, of odd sizes: what schedules are tried on."""
+"""Small kernels of every operator and of every kind that fusion makes, of odd sizes: what schedules
+are tried on."""
 
 from __future__ import annotations
 
 import random
 import warnings
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import loopwright as lw
 import numpy as np
 from loopwright import nn
 from loopwright.codegen.target import Target
-from loopwright.ir.dims import as_int
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.pipeline import kernels_of, lower_module, preferences_of
+
+from bench.gate.operator_kernels import MAX_WORK, draw_kernels, draw_kind, work_of
 
 __all__ = ["draw_kernel"]
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17, 20, 32, 33, 48, 65, 100)
 FLOATS = ("float32", "float32", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
-MAX_WORK = 120_000  # scalar evaluations of a kernel
+OF_OPERATORS = 0.7  # share of the kernels that are drawn from operators, the others from programs
 Program = tuple[Callable[..., Any], Sequence[Any]]
 
 
@@ -301,22 +302,27 @@ PROGRAMS = (
 )  # fmt: skip
 
 
-def draw_kernel(rng: random.Random) -> PrimFunc:
-    """A kernel of a random program, of at most ``MAX_WORK`` scalar evaluations."""
+def draw_kernel(rng: random.Random) -> tuple[str, PrimFunc]:
+    """A kernel of a random program or of a random operator, of at most ``MAX_WORK`` scalar
+    evaluations, and its kind: the program's or the operator's name."""
     while True:
-        make = rng.choice(PROGRAMS)
-        function, args = make(Sizes(rng))
-        if make is attention:
-            args = (*args[:2], np.zeros_like(args[1]))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            traced = lw.compile(function).trace(*args)
-            lowered = lower_module(traced.module, preferences_of(None, Target.host()))
-            prims = list(kernels_of(lowered).values())
-        fitting = [p for p in prims if _work(p) <= MAX_WORK]
+        if rng.random() < OF_OPERATORS:
+            kind = draw_kind(rng)
+            fitting = draw_kernels(rng, kind)
+        else:
+            kind, fitting = _of_program(rng)
         if fitting:
-            return rng.choice(fitting)
+            return kind, rng.choice(fitting)
 
 
-def _work(prim: PrimFunc) -> int:
-    return sum(prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
+def _of_program(rng: random.Random) -> tuple[str, list[PrimFunc]]:
+    make = rng.choice(PROGRAMS)
+    function, args = make(Sizes(rng))
+    if make is attention:
+        args = (*args[:2], np.zeros_like(args[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = lw.compile(function).trace(*args)
+        lowered = lower_module(traced.module, preferences_of(None, Target.host()))
+        prims = list(kernels_of(lowered).values())
+    return make.__name__, [p for p in prims if work_of(p) <= MAX_WORK]

@@ -320,3 +320,11 @@ def test_no_operands_at_all_or_far_too_many(name):
 
 def _any_attrs(op):
     return {a.name: a.default for a in op.attrs}
+
+
+def test_no_complex_numbers_have_half_parts():
+    half = t(3, dtype="float16")
+    with pytest.raises(LoopwrightTypeError) as raised:
+        infer("complex", half, half)
+    assert raised.value.message == "complex: no complex numbers have parts of float16"
+    assert raised.value.hint == ".astype(np.float32)"
