@@ -159,7 +159,7 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Proxy:
 
 @views
 @method("astype")
-@implements(*([np.astype] if hasattr(np, "astype") else []))
+@implements(np.astype)
 def _astype(
     x: Any,
     dtype: Any,

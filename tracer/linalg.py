@@ -244,11 +244,9 @@ def _symmetric_svd(x: Any, dtype: DType, compute_uv: bool) -> Any:
     return _SVD(lift(u, dtype), lift(abs(values), dtype.part), lift(v, dtype))
 
 
-if hasattr(np.linalg, "svdvals"):
-
-    @implements(np.linalg.svdvals)
-    def _svdvals(x: Any, /) -> Any:
-        return _svd(x, compute_uv=False)
+@implements(np.linalg.svdvals)
+def _svdvals(x: Any, /) -> Any:
+    return _svd(x, compute_uv=False)
 
 
 def _cutoff(x: Any, dtype: DType, largest: Any, tolerance: Any) -> Any:
@@ -442,15 +440,11 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return result
 
 
-if hasattr(np.linalg, "matrix_norm"):
-
-    @implements(np.linalg.matrix_norm)
-    def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-        return _norm(x, ord, (-2, -1), keepdims)
+@implements(np.linalg.matrix_norm)
+def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return _norm(x, ord, (-2, -1), keepdims)
 
 
-if hasattr(np.linalg, "cross"):
-
-    @implements(np.linalg.cross)
-    def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-        return np.cross(x1, x2, axis=axis)
+@implements(np.linalg.cross)
+def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return np.cross(x1, x2, axis=axis)

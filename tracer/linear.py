@@ -39,8 +39,7 @@ def _matmul(x1: Any, x2: Any, /, *, dtype: Any = None, **options: Any) -> Proxy:
     return emit("nn.matmul", *operands)
 
 
-if hasattr(np.linalg, "matmul"):
-    implements(np.linalg.matmul)(_matmul)
+implements(np.linalg.matmul)(_matmul)
 
 
 @implements(np.dot)
@@ -199,20 +198,22 @@ def _explicit(equation: str) -> str:
     return f"{text}->{'...' if '...' in text else ''}{once}"
 
 
-@implements(np.trace, np.linalg.trace)
+@implements(np.trace)
 @method("trace")
 def _trace(
     a: Any,
     offset: int = 0,
-    axis1: int | None = None,
-    axis2: int | None = None,
+    axis1: int = 0,
+    axis2: int = 1,
     dtype: Any = None,
     out: Any = None,
 ) -> Proxy:
-    x = lift(a)
-    first = 0 if axis1 is None else axis1
-    second = 1 if axis2 is None else axis2
-    return np.sum(_read_diagonal(x, offset, first, second), -1, dtype)
+    return np.sum(_read_diagonal(lift(a), offset, axis1, axis2), -1, dtype)
+
+
+@implements(np.linalg.trace)
+def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Proxy:
+    return _trace(x, offset, -2, -1, dtype)
 
 
 @implements(np.diagonal)

@@ -141,7 +141,7 @@ def transpose(x: Proxy, axes: tuple[int, ...]) -> Proxy:
     return emit("transpose", x, axes=axes)
 
 
-@implements(np.transpose, *([np.permute_dims] if hasattr(np, "permute_dims") else []))
+@implements(np.transpose, np.permute_dims)
 @views
 def _transpose_function(a: Any, axes: Any = None) -> Proxy:
     x = lift(a)

@@ -14,101 +14,89 @@ from ..ir.errors import LoopwrightValueError
 from ..tracer import Proxy, creation
 from ..tracer import indexing as traced
 from ..tracer.creation import while_tracing
-from .eager import compiled
+from .eager import check_device, compiled, of_numpy
 
-
-def check_device(device: Any) -> None:
-    """Raises LoopwrightValueError unless ``device`` is None or ``"cpu"``, the only one there is."""
-    if device not in (None, "cpu"):
-        raise LoopwrightValueError(f"there is no device {device!r}", hint="device='cpu'")
-
-
-def arange(
-    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
-) -> Any:
-    """Returns ``start, start + step, ...`` below ``stop``; of one number, those from 0 to it."""
-    check_device(device)
-    return creation.arange(start, stop, step, dtype=dtype)
-
-
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
-    """Returns an array of ``obj``: a number, nested sequences, an array, a buffer.
-
-    ``copy=True`` always copies, ``copy=False`` raises ValueError where a copy is needed.
+(
+    arange,
+    asarray,
+    empty,
+    zeros,
+    ones,
+    full,
+    eye,
+    linspace,
+) = of_numpy(
     """
-    check_device(device)
-    return creation.asarray(obj, dtype=dtype, copy=copy)
-
-
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns an array of any values, float64 unless ``dtype`` is given."""
-    check_device(device)
-    return creation.empty(shape, dtype=dtype)
-
-
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns an array of zeros, float64 unless ``dtype`` is given."""
-    check_device(device)
-    return creation.zeros(shape, dtype=dtype)
-
-
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns an array of ones, float64 unless ``dtype`` is given."""
-    check_device(device)
-    return creation.ones(shape, dtype=dtype)
-
-
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns an array of ``fill_value``, whose kind decides the dtype if none is given."""
-    check_device(device)
-    return creation.full(shape, fill_value, dtype=dtype)
-
-
-def eye(
-    n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
-) -> Any:
-    """Returns ones on the ``k``-th diagonal of a matrix of zeros."""
-    check_device(device)
-    return creation.eye(n_rows, n_cols, k=k, dtype=dtype)
-
-
-def linspace(
-    start: Any,
-    stop: Any,
-    /,
-    num: int,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    endpoint: bool = True,
-) -> Any:
-    """Returns ``num`` evenly spaced numbers from ``start`` to ``stop``, or up to it."""
-    check_device(device)
-    return creation.linspace(start, stop, num=num, dtype=dtype, endpoint=endpoint)
-
-
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns an array of any values with the shape of ``x``, and its dtype if none is given."""
-    check_device(device)
-    return np.empty_like(x, dtype=dtype)
-
-
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns zeros with the shape of ``x``, and its dtype if none is given."""
-    check_device(device)
-    return np.zeros_like(x, dtype=dtype)
-
-
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns ones with the shape of ``x``, and its dtype if none is given."""
-    check_device(device)
-    return np.ones_like(x, dtype=dtype)
-
-
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Returns an array of ``fill_value`` with the shape of ``x``, and by default its dtype."""
-    check_device(device)
-    return np.full_like(x, fill_value, dtype=dtype)
+    arange(start, /, stop=None, step=1, *, dtype=None, device=None)
+        Returns ``start, start + step, ...`` below ``stop``; of one number, those from 0 to it.
+    asarray(obj, /, *, dtype=None, device=None, copy=None)
+        Returns ``obj`` as an array; ``copy=False`` raises ValueError where a copy is needed.
+    empty(shape, *, dtype=None, device=None)
+        Returns an array of any values, float64 unless ``dtype`` is given.
+    zeros ones(shape, *, dtype=None, device=None)
+        Returns an array of {}, float64 unless ``dtype`` is given.
+    full(shape, fill_value, *, dtype=None, device=None)
+        Returns an array of ``fill_value``, whose kind decides the dtype if none is given.
+    eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
+        Returns ones on the ``k``-th diagonal of a matrix of zeros.
+    linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True)
+        Returns ``num`` evenly spaced numbers from ``start`` to ``stop``, or up to it.
+    """,
+    creation,
+    finish=lambda function: function,
+)
+(
+    empty_like,
+    zeros_like,
+    ones_like,
+    full_like,
+    broadcast_to,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    squeeze,
+) = of_numpy(
+    """
+    empty_like(x, /, *, dtype=None, device=None)
+        Returns an array of any values with the shape of ``x``, and its dtype if none is given.
+    zeros_like ones_like(x, /, *, dtype=None, device=None)
+        As ``numpy.{}``: with the shape of ``x``, and its dtype if none is given.
+    full_like(x, /, fill_value, *, dtype=None, device=None)
+        Returns an array of ``fill_value`` with the shape of ``x``, and by default its dtype.
+    broadcast_to(x, /, shape)
+        Returns ``x`` repeated to ``shape``, a view that is not to be written.
+    flip(x, /, *, axis=None)
+        Returns ``x`` with the elements of some axes, or all, in the opposite order.
+    matrix_transpose(x, /)
+        Returns ``x`` with its last two axes exchanged.
+    moveaxis(x, source, destination, /)
+        Returns ``x`` with axes moved to other places, the others in the order they had.
+    permute_dims(x, /, axes)
+        Returns ``x`` with its axes in another order.
+    squeeze(x, /, axis)
+        Returns ``x`` without axes of size 1; ValueError for another size.
+    """,
+    finish=lambda function: function,
+)
+concat, stack, roll, tile, tril, triu, take_along_axis = of_numpy(
+    """
+    concat(arrays, /, *, axis=0)
+        Returns the arrays joined along an axis; flattened if that is None.
+    stack(arrays, /, *, axis=0)
+        Returns the arrays joined along a new axis.
+    roll(x, /, shift, *, axis=None)
+        Returns ``x`` with its elements moved by ``shift`` places, those at the end to the front.
+    tile(x, repetitions, /)
+        Returns ``x`` repeated as a whole, so many times along each axis.
+    tril(x, /, *, k=0)
+        Returns the matrices with zeros above the ``k``-th diagonal.
+    triu(x, /, *, k=0)
+        Returns the matrices with zeros below the ``k``-th diagonal.
+    take_along_axis(x, indices, /, *, axis=-1)
+        Returns the elements of ``x`` that an array of indices names in each line along an axis.
+    """
+)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
@@ -145,36 +133,11 @@ def broadcast_arrays(*arrays: Any) -> Any:
     return list(np.broadcast_arrays(*arrays))
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Any:
-    """Returns ``x`` repeated to ``shape``, a view that is not to be written."""
-    return np.broadcast_to(x, shape)
-
-
 def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
     """Returns ``x`` with a new axis of size 1 at ``axis``; IndexError where there is no such."""
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"axis {axis} of an array of {x.ndim + 1} axes")
     return np.expand_dims(x, axis)
-
-
-def flip(x: Any, /, *, axis: Any = None) -> Any:
-    """Returns ``x`` with the elements of some axes, or all, in the opposite order."""
-    return np.flip(x, axis=axis)
-
-
-def matrix_transpose(x: Any, /) -> Any:
-    """Returns ``x`` with its last two axes exchanged."""
-    return np.matrix_transpose(x)
-
-
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
-    """Returns ``x`` with axes moved to other places, the others in the order they had."""
-    return np.moveaxis(x, source, destination)
-
-
-def permute_dims(x: Any, /, axes: Any) -> Any:
-    """Returns ``x`` with its axes in another order."""
-    return np.permute_dims(x, axes)
 
 
 def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
@@ -193,38 +156,9 @@ def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
     return np.copy(array) if copy else array
 
 
-def squeeze(x: Any, /, axis: Any) -> Any:
-    """Returns ``x`` without axes of size 1; ValueError for another size."""
-    return np.squeeze(x, axis=axis)
-
-
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """Returns a tuple of the slices of ``x`` along an axis: views."""
     return tuple(np.moveaxis(x, axis, 0))
-
-
-@compiled
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
-    """Returns the arrays joined along an axis; flattened if that is None."""
-    return np.concatenate(arrays, axis=axis)
-
-
-@compiled
-def stack(arrays: Any, /, *, axis: int = 0) -> Any:
-    """Returns the arrays joined along a new axis."""
-    return np.stack(arrays, axis=axis)
-
-
-@compiled
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
-    """Returns ``x`` with its elements moved by ``shift`` places, those at the end to the front."""
-    return np.roll(x, shift, axis=axis)
-
-
-@compiled
-def tile(x: Any, repetitions: Any, /) -> Any:
-    """Returns ``x`` repeated as a whole, so many times along each axis."""
-    return np.tile(x, repetitions)
 
 
 @compiled
@@ -239,18 +173,6 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
     return np.repeat(x, repeats, axis=axis)  # whose size depends on values
 
 
-@compiled
-def tril(x: Any, /, *, k: int = 0) -> Any:
-    """Returns the matrices with zeros above the ``k``-th diagonal."""
-    return np.tril(x, k)
-
-
-@compiled
-def triu(x: Any, /, *, k: int = 0) -> Any:
-    """Returns the matrices with zeros below the ``k``-th diagonal."""
-    return np.triu(x, k)
-
-
 # Indexing.
 
 _take: Callable[..., Any] = while_tracing(traced.take, np.take)  # also for traced indices alone
@@ -262,9 +184,3 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
     if axis is None and x.ndim != 1:
         raise LoopwrightValueError(f"axis is needed for an array of {x.ndim} axes")
     return _take(x, indices, axis=axis or 0)
-
-
-@compiled
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
-    """Returns the elements of ``x`` that an array of indices names in each line along an axis."""
-    return np.take_along_axis(x, indices, axis=axis)

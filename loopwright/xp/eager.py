@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..compile import CompiledFunction
+from ..ir.errors import LoopwrightValueError
 from ..tracer.trace import active
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,6 +21,8 @@ _OPERANDS = {
     *("prepend", "append"),
 }
 """Names of parameters that are arrays in all functions of the standard. All others are static."""
+
+_ROW = re.compile(r"([\w\s]+)\((.*)\)\n +(.+)\n")
 
 
 def compiled(function: F) -> F:
@@ -44,3 +50,38 @@ def compiled(function: F) -> F:
 
     vars(eager)["cache_info"] = lambda: code().cache_info()
     return eager  # pyright: ignore[reportReturnType]
+
+
+def check_device(device: Any) -> None:
+    """Raises LoopwrightValueError unless ``device`` is None or ``"cpu"``, the only one there is."""
+    if device not in (None, "cpu"):
+        raise LoopwrightValueError(f"there is no device {device!r}", hint="device='cpu'")
+
+
+def of_numpy(
+    table: str, source: Any = np, finish: Callable[[F], Any] = compiled
+) -> Iterator[Callable[..., Any]]:
+    """Yields functions of ``source`` with the parameters that the standard gives them.
+
+    Each row of the table has names, parameters and, on the next line, what the functions return,
+    where ``{}`` stands for the name. Parameters reach NumPy's function by position where they may
+    be given so, and else by name; ``device`` is checked and goes no further.
+    """
+    for names, parameters, text in _ROW.findall(table):
+        signature = inspect.signature(eval(f"lambda {parameters}: None"))
+        for name in names.split():
+            function = _passing(getattr(source, name), signature)
+            function.__name__ = function.__qualname__ = name
+            function.__doc__ = text.format(name)
+            yield finish(function)  # pyright: ignore[reportArgumentType]
+
+
+def _passing(called: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        check_device(given.arguments.pop("device", None))
+        return called(*given.args, **given.kwargs)
+
+    vars(function)["__signature__"] = signature
+    return function

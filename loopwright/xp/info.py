@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.dataclass import dataclass
 from ..tracer.trace import active
-from .arrays import check_device
+from .eager import check_device
 
 _KINDS = {
     "bool": "bool",

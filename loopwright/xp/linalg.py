@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..ir.errors import LoopwrightValueError
 from .arrays import matrix_transpose
-from .eager import compiled
+from .eager import compiled, of_numpy
 
 __all__ = [
     "cholesky",
@@ -36,53 +36,54 @@ __all__ = [
     "vector_norm",
 ]
 
-
-class EighResult(NamedTuple):
-    """Eigenvalues in ascending order, and eigenvectors as columns."""
-
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class QRResult(NamedTuple):
-    """Orthonormal columns and an upper triangular matrix."""
-
-    Q: Any
-    R: Any
-
-
-class SlogdetResult(NamedTuple):
-    """Sign of a determinant and logarithm of its absolute value."""
-
-    sign: Any
-    logabsdet: Any
-
-
-class SVDResult(NamedTuple):
-    """Left singular vectors, singular values in descending order, adjoint right vectors."""
-
-    U: Any
-    S: Any
-    Vh: Any
-
-
-@compiled
-def matmul(x1: Any, x2: Any, /) -> Any:
-    """Returns the matrix product; leading axes broadcast."""
-    return np.matmul(x1, x2)
-
-
-@compiled
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    """Returns the sums of products over some axes of both."""
-    return np.tensordot(x1, x2, axes)
-
-
-@compiled
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Returns the sums of ``conj(x1) * x2`` along an axis, which is counted from the end."""
-    product: Any = np.vecdot  # whose stub lacks axis=
-    return product(x1, x2, axis=axis)
+# fmt: off
+(
+    matmul, tensordot, vecdot, cholesky, det, diagonal, eigh, eigvalsh, inv, matrix_norm,
+    matrix_power, matrix_rank, qr, slogdet, solve, svd, svdvals, trace, vector_norm,
+) = of_numpy(
+    """
+    matmul(x1, x2, /)
+        Returns the matrix product; leading axes broadcast.
+    tensordot(x1, x2, /, *, axes=2)
+        Returns the sums of products over some axes of both.
+    vecdot(x1, x2, /, *, axis=-1)
+        Returns the sums of ``conj(x1) * x2`` along an axis, which is counted from the end.
+    cholesky(x, /, *, upper=False)
+        Returns the lower triangular factor of positive definite matrices, or its adjoint.
+    det(x, /)
+        Returns the determinants of square matrices.
+    diagonal(x, /, *, offset=0)
+        Returns a diagonal of each matrix.
+    eigh(x, /)
+        Returns eigenvalues in ascending order, and eigenvectors as columns, of Hermitian matrices.
+    eigvalsh(x, /)
+        Returns the eigenvalues of symmetric or Hermitian matrices.
+    inv(x, /)
+        Returns the inverses of square matrices; LinAlgError for a singular one.
+    matrix_norm(x, /, *, keepdims=False, ord="fro")
+        Returns the norm of each matrix: ``"fro"``, ``"nuc"``, 1, 2, inf or their negatives.
+    matrix_power(x, n, /)
+        Returns square matrices multiplied with themselves ``n`` times; inverted if negative.
+    matrix_rank(x, /, *, rtol=None)
+        Returns the number of singular values above ``rtol`` times the largest.
+    qr(x, /, *, mode="reduced")
+        Returns orthonormal columns and an upper triangular matrix, ``"reduced"`` or ``"complete"``.
+    slogdet(x, /)
+        Returns signs of determinants, and logarithms of their absolute values.
+    solve(x1, x2, /)
+        Returns the solutions of ``x1 @ x == x2``; a vector ``x2`` is one right-hand side.
+    svd(x, /, *, full_matrices=True)
+        Returns left singular vectors, descending singular values, and adjoint right vectors.
+    svdvals(x, /)
+        Returns the singular values in descending order.
+    trace(x, /, *, offset=0, dtype=None)
+        Returns the sum of a diagonal of each matrix.
+    vector_norm(x, /, *, axis=None, keepdims=False, ord=2)
+        Returns the norms of vectors along the axes; of all elements if there are none.
+    """,
+    np.linalg,
+)
+# fmt: on
 
 
 @compiled
@@ -102,107 +103,8 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @compiled
-def cholesky(x: Any, /, *, upper: bool = False) -> Any:
-    """Returns the lower triangular factor of positive definite matrices, or its adjoint."""
-    lower = np.linalg.cholesky(x)
-    return np.conj(np.matrix_transpose(lower)) if upper else lower
-
-
-@compiled
-def det(x: Any, /) -> Any:
-    """Returns the determinants of square matrices."""
-    return np.linalg.det(x)
-
-
-@compiled
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """Returns a diagonal of each matrix."""
-    return np.diagonal(x, offset, -2, -1)
-
-
-@compiled
-def eigh(x: Any, /) -> EighResult:
-    """Returns eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
-    return EighResult(*np.linalg.eigh(x))
-
-
-@compiled
-def eigvalsh(x: Any, /) -> Any:
-    """Returns the eigenvalues of symmetric or Hermitian matrices."""
-    return np.linalg.eigvalsh(x)
-
-
-@compiled
-def inv(x: Any, /) -> Any:
-    """Returns the inverses of square matrices; LinAlgError for a singular one."""
-    return np.linalg.inv(x)
-
-
-@compiled
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Returns the norm of each matrix: ``"fro"``, ``"nuc"``, 1, 2, inf or their negatives."""
-    return np.linalg.norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
-
-
-@compiled
-def matrix_power(x: Any, n: int, /) -> Any:
-    """Returns square matrices multiplied with themselves ``n`` times; inverted if negative."""
-    return np.linalg.matrix_power(x, n)
-
-
-@compiled
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """Returns the number of singular values above ``rtol`` times the largest."""
-    if rtol is None:
-        return np.linalg.matrix_rank(x)
-    return np.linalg.matrix_rank(x, rtol=rtol)
-
-
-@compiled
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     """Returns pseudo-inverses; singular values below ``rtol`` times the largest count as 0."""
     if rtol is None:
         rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     return np.linalg.pinv(x, rcond=rtol)
-
-
-@compiled
-def qr(x: Any, /, *, mode: Any = "reduced") -> QRResult:
-    """Returns the QR decomposition, ``"reduced"`` or ``"complete"``."""
-    return QRResult(*np.linalg.qr(x, mode=mode))
-
-
-@compiled
-def slogdet(x: Any, /) -> SlogdetResult:
-    """Returns signs and logarithms of determinants."""
-    return SlogdetResult(*np.linalg.slogdet(x))
-
-
-@compiled
-def solve(x1: Any, x2: Any, /) -> Any:
-    """Returns the solutions of ``x1 @ x == x2``; a vector ``x2`` is one right-hand side."""
-    return np.linalg.solve(x1, x2)
-
-
-@compiled
-def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
-    """Returns the singular value decomposition."""
-    return SVDResult(*np.linalg.svd(x, full_matrices=full_matrices))
-
-
-@compiled
-def svdvals(x: Any, /) -> Any:
-    """Returns the singular values in descending order."""
-    return np.linalg.svd(x, compute_uv=False)
-
-
-@compiled
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """Returns the sum of a diagonal of each matrix."""
-    return np.sum(np.diagonal(x, offset, -2, -1), axis=-1, dtype=dtype)
-
-
-@compiled
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """Returns the norms of vectors along the axes; of all elements if there are none."""
-    return np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)

@@ -8,79 +8,40 @@ import numpy as np
 
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..tracer import Proxy
-from .eager import compiled
+from .eager import compiled, of_numpy
 
-
-@compiled
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """True where all elements along the axes are true; of none, True."""
-    return np.all(x, axis=axis, keepdims=keepdims)
-
-
-@compiled
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """True where an element along the axes is true; of none, False."""
-    return np.any(x, axis=axis, keepdims=keepdims)
-
-
-@compiled
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Returns the index of the first largest element along an axis, or of all."""
-    return np.argmax(x, axis=axis, keepdims=keepdims)
-
-
-@compiled
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Returns the index of the first smallest element along an axis, or of all."""
-    return np.argmin(x, axis=axis, keepdims=keepdims)
+all, any, argmax, argmin, max, min, mean, prod, sum, std, var = of_numpy(
+    """
+    all(x, /, *, axis=None, keepdims=False)
+        True where all elements along the axes are true; of none, True.
+    any(x, /, *, axis=None, keepdims=False)
+        True where an element along the axes is true; of none, False.
+    argmax(x, /, *, axis=None, keepdims=False)
+        Returns the index of the first largest element along an axis, or of all.
+    argmin(x, /, *, axis=None, keepdims=False)
+        Returns the index of the first smallest element along an axis, or of all.
+    max(x, /, *, axis=None, keepdims=False)
+        Returns the largest elements along the axes; nan if there is one.
+    min(x, /, *, axis=None, keepdims=False)
+        Returns the smallest elements along the axes; nan if there is one.
+    mean(x, /, *, axis=None, keepdims=False)
+        Returns the mean along the axes.
+    prod(x, /, *, axis=None, dtype=None, keepdims=False)
+        Returns the product along the axes, of small integers in 64 bits.
+    sum(x, /, *, axis=None, dtype=None, keepdims=False)
+        Returns the sum along the axes, of small integers in 64 bits.
+    std(x, /, *, axis=None, correction=0.0, keepdims=False)
+        Returns the standard deviation along the axes; the divisor is their size - correction.
+    var(x, /, *, axis=None, correction=0.0, keepdims=False)
+        Returns the variance along the axes; the divisor is their size - correction.
+    """
+)
 
 
 @compiled
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Returns the number of elements along the axes that are not zero."""
     return np.sum(x != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
-
-
-@compiled
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Returns the largest elements along the axes; nan if there is one."""
-    return np.max(x, axis=axis, keepdims=keepdims)
-
-
-@compiled
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Returns the smallest elements along the axes; nan if there is one."""
-    return np.min(x, axis=axis, keepdims=keepdims)
-
-
-@compiled
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Returns the mean along the axes."""
-    return np.mean(x, axis=axis, keepdims=keepdims)
-
-
-@compiled
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Returns the product along the axes, of small integers in 64 bits."""
-    return np.prod(x, axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-@compiled
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Returns the sum along the axes, of small integers in 64 bits."""
-    return np.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-@compiled
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """Returns the standard deviation along the axes; the divisor is their size - correction."""
-    return np.std(x, axis=axis, ddof=correction, keepdims=keepdims)
-
-
-@compiled
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """Returns the variance along the axes; the divisor is their size - correction."""
-    return np.var(x, axis=axis, ddof=correction, keepdims=keepdims)
 
 
 def _scanned(scan: Any, neutral: int, x: Any, axis: Any, dtype: Any, initial: bool) -> Any:

@@ -44,6 +44,7 @@ USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "svd values": (lambda a: L.svd(a, compute_uv=False), (T,)),
     "svd of a symmetric one": (lambda a: L.svd(a, hermitian=True), (S,)),
     "svdvals": (L.svdvals, (M,)),
+    "trace": (L.trace, (T[:, :4],)),
     "pinv": (L.pinv, (N,)),
     "pinv with a tolerance": (lambda a: L.pinv(a, rtol=0.5), (M,)),
     "pinv of a symmetric one": (lambda a: L.pinv(a, hermitian=True), (S,)),
