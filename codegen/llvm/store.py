@@ -29,6 +29,7 @@ from pathlib import Path
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightOSError
 from ...ir.files import all_of, open_kept, read_kept, read_named, refused, require_own, write_kept
+from ..llvm_text import with_addresses
 from ..target import Target
 from .engine import compile_object, llvm_version
 from .settings import allowed_bytes, cache_folder
@@ -165,12 +166,13 @@ def _store(folder: Path, most_bytes: int) -> Store:
 
 
 def stored_object(text: str, target: Target, label: str) -> bytes:
-    """Returns what ``compile_object`` does, from the disk cache if it is there."""
+    """Returns what ``compile_object`` does, from the disk cache if it is there. The text may have
+    addresses in place (``with_addresses``)."""
     kept = store()
     entry = kept.key("text", text, target.isa, sorted(target.features))
     code = kept.get(entry)
     if code is None:
-        code = compile_object(text, target)
+        code = compile_object(with_addresses(text), target)
         kept.put(entry, label, code)
     return code
 

@@ -16,6 +16,8 @@ argument. If an argument does not fit, the result is None and nothing has been d
 are changed only while the GIL is held; it is released while the entry runs. If that returns a
 status other than 0, the call raises.
 
+Addresses of loads and stores may stand in place (``with_addresses``).
+
 A bin holds idle memory of one size, most recently used first. The 64 bytes before the memory belong
 to the bin::
 
@@ -134,8 +136,7 @@ advise:
   br label %ready
 ready:
   %data = getelementptr i8, ptr %raw, i64 %head
-  %bin.p = getelementptr i8, ptr %data, i64 -56
-  store ptr %bin, ptr %bin.p
+  store ptr %bin, ptr (i8, ptr %data, i64 -56)
   ret ptr %data
 none:
   ret ptr null
@@ -152,8 +153,7 @@ define internal void @release(ptr %data, i64 %size) {
 ; Memory from a bin: the block used last, or fresh memory. Null if the system has none.
 define internal ptr @take(ptr %bin) alwaysinline {
 entry:
-  %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1
-  %size = load i64, ptr %size.p
+  %size = load i64, ptr (%Bin, ptr %bin, i32 0, i32 1)
   %taken.p = getelementptr %Bin, ptr %bin, i32 0, i32 2
   %taken = load i64, ptr %taken.p
   %taken.next = add i64 %taken, 1
@@ -162,8 +162,7 @@ entry:
   %empty = icmp eq ptr %first, null
   br i1 %empty, label %miss, label %hit
 hit:
-  %next.p = getelementptr i8, ptr %first, i64 -64
-  %next = load ptr, ptr %next.p
+  %next = load ptr, ptr (i8, ptr %first, i64 -64)
   store ptr %next, ptr %bin
   %idle = load i64, ptr @idle
   %idle.now = sub i64 %idle, %size
@@ -176,10 +175,8 @@ miss:
 
 define internal void @give(ptr %data) {
 entry:
-  %bin.p = getelementptr i8, ptr %data, i64 -56
-  %bin = load ptr, ptr %bin.p
-  %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1
-  %size = load i64, ptr %size.p
+  %bin = load ptr, ptr (i8, ptr %data, i64 -56)
+  %size = load i64, ptr (%Bin, ptr %bin, i32 0, i32 1)
   %idle = load i64, ptr @idle
   %idle.now = add i64 %idle, %size
   %limit = load i64, ptr @limit
@@ -206,16 +203,14 @@ define internal void @give_capsule(ptr %capsule) {
 ; Frees the idle blocks of a bin.
 define void @lw_empty_bin(ptr %bin) {
 entry:
-  %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1
-  %size = load i64, ptr %size.p
+  %size = load i64, ptr (%Bin, ptr %bin, i32 0, i32 1)
   br label %loop
 loop:
   %first = load ptr, ptr %bin
   %done = icmp eq ptr %first, null
   br i1 %done, label %return, label %drop
 drop:
-  %next.p = getelementptr i8, ptr %first, i64 -64
-  %next = load ptr, ptr %next.p
+  %next = load ptr, ptr (i8, ptr %first, i64 -64)
   store ptr %next, ptr %bin
   call void @release(ptr %first, i64 %size)
   %idle = load i64, ptr @idle
@@ -239,10 +234,8 @@ define void @lw_set_limit(i64 %limit, ptr %missed) {
 
 ; A new array of a spec, or null with an exception set.
 define internal ptr @new_array(ptr %spec) {
-  %sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
-  %sizes = load ptr, ptr %sizes.p
-  %bin.p = getelementptr %Spec, ptr %spec, i32 0, i32 3
-  %bin = load ptr, ptr %bin.p
+  %sizes = load ptr, ptr (%Spec, ptr %spec, i32 0, i32 2)
+  %bin = load ptr, ptr (%Spec, ptr %spec, i32 0, i32 3)
   %array = call ptr @new_array_of(ptr %spec, ptr %sizes, ptr %bin)
   ret ptr %array
 }
@@ -251,8 +244,7 @@ define internal ptr @new_array(ptr %spec) {
 define internal ptr @new_array_of(ptr %spec, ptr %sizes, ptr %bin) alwaysinline {
 entry:
   %dtype = load ptr, ptr %spec
-  %rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
-  %rank = load i32, ptr %rank.p
+  %rank = load i32, ptr (%Spec, ptr %spec, i32 0, i32 1)
   call void @Py_IncRef(ptr %dtype)
   %plain = icmp eq ptr %bin, null
   br i1 %plain, label %numpy, label %recycled
@@ -305,10 +297,8 @@ axis:
   %end = icmp eq i32 %i, %rank
   br i1 %end, label %yes, label %compare
 compare:
-  %size.p = getelementptr i64, ptr %sizes, i32 %i
-  %size = load i64, ptr %size.p
-  %wanted.p = getelementptr i64, ptr %wanted.sizes, i32 %i
-  %wanted = load i64, ptr %wanted.p
+  %size = load i64, ptr (i64, ptr %sizes, i32 %i)
+  %wanted = load i64, ptr (i64, ptr %wanted.sizes, i32 %i)
   %same = icmp eq i64 %size, %wanted
   %i.next = add i32 %i, 1
   br i1 %same, label %axis, label %no
@@ -320,12 +310,9 @@ no:
 
 define ptr @lw_call(ptr %self, ptr %args, i64 %count) {
 entry:
-  %data.p = getelementptr %Array, ptr %self, i32 0, i32 2
-  %context = load ptr, ptr %data.p
-  %inputs.p = getelementptr %Context, ptr %context, i32 0, i32 1
-  %inputs = load i64, ptr %inputs.p
-  %in.specs.p = getelementptr %Context, ptr %context, i32 0, i32 3
-  %in.specs = load ptr, ptr %in.specs.p
+  %context = load ptr, ptr (%Array, ptr %self, i32 0, i32 2)
+  %inputs = load i64, ptr (%Context, ptr %context, i32 0, i32 1)
+  %in.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 3)
   %counted = icmp eq i64 %count, %inputs
   br i1 %counted, label %check, label %misfit
 check:
@@ -333,22 +320,18 @@ check:
   %checked = icmp eq i64 %c, %inputs
   br i1 %checked, label %fit.all, label %checking
 checking:
-  %c.arg.p = getelementptr ptr, ptr %args, i64 %c
-  %c.arg = load ptr, ptr %c.arg.p
+  %c.arg = load ptr, ptr (ptr, ptr %args, i64 %c)
   %c.spec = getelementptr %Spec, ptr %in.specs, i64 %c
   %fit = call i1 @fits(ptr %c.arg, ptr %c.spec)
   %c.next = add i64 %c, 1
   br i1 %fit, label %check, label %misfit
 fit.all:
-  %written.p = getelementptr %Context, ptr %context, i32 0, i32 9
-  %written = load i64, ptr %written.p
+  %written = load i64, ptr (%Context, ptr %context, i32 0, i32 9)
   %pure = icmp eq i64 %written, 0
   br i1 %pure, label %frame, label %updating
 updating:
-  %positions.p = getelementptr %Context, ptr %context, i32 0, i32 10
-  %positions = load ptr, ptr %positions.p
-  %bytes.p = getelementptr %Context, ptr %context, i32 0, i32 11
-  %bytes = load ptr, ptr %bytes.p
+  %positions = load ptr, ptr (%Context, ptr %context, i32 0, i32 10)
+  %bytes = load ptr, ptr (%Context, ptr %context, i32 0, i32 11)
   br label %target
 @WRITES@misfit:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
@@ -359,22 +342,17 @@ frame:
 @FRAME@  %arena.p = getelementptr ptr, ptr %own, i64 1
   %arena = load ptr, ptr %arena.p
   %pointers = getelementptr ptr, ptr %own, i64 2
-  %outputs.p = getelementptr %Context, ptr %context, i32 0, i32 2
-  %outputs = load i64, ptr %outputs.p
-  %out.specs.p = getelementptr %Context, ptr %context, i32 0, i32 4
-  %out.specs = load ptr, ptr %out.specs.p
+  %outputs = load i64, ptr (%Context, ptr %context, i32 0, i32 2)
+  %out.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 4)
   br label %fill
 fill:
   %f = phi i64 [ 0, %begin ], [ %f.next, %filling ]
   %filled = icmp eq i64 %f, %inputs
   br i1 %filled, label %list, label %filling
 filling:
-  %f.arg.p = getelementptr ptr, ptr %args, i64 %f
-  %f.arg = load ptr, ptr %f.arg.p
-  %f.data.p = getelementptr %Array, ptr %f.arg, i32 0, i32 2
-  %f.data = load ptr, ptr %f.data.p
-  %f.slot = getelementptr ptr, ptr %pointers, i64 %f
-  store ptr %f.data, ptr %f.slot
+  %f.arg = load ptr, ptr (ptr, ptr %args, i64 %f)
+  %f.data = load ptr, ptr (%Array, ptr %f.arg, i32 0, i32 2)
+  store ptr %f.data, ptr (ptr, ptr %pointers, i64 %f)
   %f.next = add i64 %f, 1
   br label %fill
 list:
@@ -413,30 +391,24 @@ fail:
 
 # An argument is an array of the type, dtype and rank of a spec; its sizes follow.
 _header = r"""
-  %type.p = getelementptr %Array, ptr %array, i32 0, i32 1
-  %type = load ptr, ptr %type.p
+  %type = load ptr, ptr (%Array, ptr %array, i32 0, i32 1)
   %exact = icmp eq ptr %type, @"lw.np.PyArray_Type"
   br i1 %exact, label %header, label %no
 header:
-  %flags.p = getelementptr %Array, ptr %array, i32 0, i32 8
-  %flags = load i32, ptr %flags.p
+  %flags = load i32, ptr (%Array, ptr %array, i32 0, i32 8)
   %both = and i32 %flags, 257
   %dense = icmp eq i32 %both, 257
-  %dtype.p = getelementptr %Array, ptr %array, i32 0, i32 7
-  %dtype = load ptr, ptr %dtype.p
+  %dtype = load ptr, ptr (%Array, ptr %array, i32 0, i32 7)
   %wanted.dtype = load ptr, ptr %spec
   %same.dtype = icmp eq ptr %dtype, %wanted.dtype
-  %rank.p = getelementptr %Array, ptr %array, i32 0, i32 3
-  %rank = load i32, ptr %rank.p
-  %wanted.rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
-  %wanted.rank = load i32, ptr %wanted.rank.p
+  %rank = load i32, ptr (%Array, ptr %array, i32 0, i32 3)
+  %wanted.rank = load i32, ptr (%Spec, ptr %spec, i32 0, i32 1)
   %same.rank = icmp eq i32 %rank, %wanted.rank
   %ok.1 = and i1 %dense, %same.dtype
   %ok = and i1 %ok.1, %same.rank
   br i1 %ok, label %shape, label %no
 shape:
-  %sizes.p = getelementptr %Array, ptr %array, i32 0, i32 4
-  %sizes = load ptr, ptr %sizes.p
+  %sizes = load ptr, ptr (%Array, ptr %array, i32 0, i32 4)
 """
 
 # Memory that no other call uses holds the pointers of this one.
@@ -444,8 +416,7 @@ _frame = r"""
   %lacking = icmp eq ptr %idle, null
   br i1 %lacking, label %grow, label %begin
 grow:
-  %new.p = getelementptr %Context, ptr %context, i32 0, i32 6
-  %new = load ptr, ptr %new.p
+  %new = load ptr, ptr (%Context, ptr %context, i32 0, i32 6)
   %made = call ptr @PyObject_CallNoArgs(ptr %new)
   %not.made = icmp eq ptr %made, null
   br i1 %not.made, label %fail, label %grown
@@ -467,18 +438,13 @@ target:
   br i1 %all.disjoint, label %@ACCEPTED@, label %writeable
 writeable:
   %t.next = add i64 %t, 1
-  %w.p = getelementptr i64, ptr %positions, i64 %t
-  %w = load i64, ptr %w.p
-  %w.arg.p = getelementptr ptr, ptr %args, i64 %w
-  %w.arg = load ptr, ptr %w.arg.p
-  %w.flags.p = getelementptr %Array, ptr %w.arg, i32 0, i32 8
-  %w.flags = load i32, ptr %w.flags.p
+  %w = load i64, ptr (i64, ptr %positions, i64 %t)
+  %w.arg = load ptr, ptr (ptr, ptr %args, i64 %w)
+  %w.flags = load i32, ptr (%Array, ptr %w.arg, i32 0, i32 8)
   %w.bit = and i32 %w.flags, 1024
   %locked = icmp eq i32 %w.bit, 0
-  %w.data.p = getelementptr %Array, ptr %w.arg, i32 0, i32 2
-  %w.begin = load i64, ptr %w.data.p
-  %w.size.p = getelementptr i64, ptr %bytes, i64 %w
-  %w.size = load i64, ptr %w.size.p
+  %w.begin = load i64, ptr (%Array, ptr %w.arg, i32 0, i32 2)
+  %w.size = load i64, ptr (i64, ptr %bytes, i64 %w)
   %w.end = add i64 %w.begin, %w.size
   br i1 %locked, label %@REFUSED@, label %other
 other:
@@ -486,12 +452,9 @@ other:
   %compared = icmp eq i64 %o, %inputs
   br i1 %compared, label %disjoint, label %compare
 compare:
-  %o.arg.p = getelementptr ptr, ptr %args, i64 %o
-  %o.arg = load ptr, ptr %o.arg.p
-  %o.data.p = getelementptr %Array, ptr %o.arg, i32 0, i32 2
-  %o.begin = load i64, ptr %o.data.p
-  %o.size.p = getelementptr i64, ptr %bytes, i64 %o
-  %o.size = load i64, ptr %o.size.p
+  %o.arg = load ptr, ptr (ptr, ptr %args, i64 %o)
+  %o.begin = load i64, ptr (%Array, ptr %o.arg, i32 0, i32 2)
+  %o.size = load i64, ptr (i64, ptr %bytes, i64 %o)
   %o.end = add i64 %o.begin, %o.size
   %below = icmp ult i64 %w.begin, %o.end
   %above = icmp ult i64 %o.begin, %w.end
@@ -507,17 +470,14 @@ disjoint:
 # The entry runs without the GIL; a status other than 0 becomes an exception.
 _run = r"""
   %ignored = call i32 @PyList_SetItem(ptr %results, i64 %r, ptr %array)
-  %r.data.p = getelementptr %Array, ptr %array, i32 0, i32 2
-  %r.data = load ptr, ptr %r.data.p
+  %r.data = load ptr, ptr (%Array, ptr %array, i32 0, i32 2)
   %r.at = add i64 %inputs, %r
-  %r.slot = getelementptr ptr, ptr %pointers, i64 %r.at
-  store ptr %r.data, ptr %r.slot
+  store ptr %r.data, ptr (ptr, ptr %pointers, i64 %r.at)
   %r.next = add i64 %r, 1
   br label %result
 run:
   %entry.fn = load ptr, ptr %context
-  %threads.p = getelementptr %Context, ptr %context, i32 0, i32 8
-  %threads = load i64, ptr %threads.p
+  %threads = load i64, ptr (%Context, ptr %context, i32 0, i32 8)
   %own.number = icmp ne i64 %threads, 0
   %thread = call ptr @PyEval_SaveThread()
   br i1 %own.number, label %limited, label %plain
@@ -525,8 +485,7 @@ plain:
   %plain.status = call i32 %entry.fn(ptr %pointers, ptr %arena)
   br label %ran
 limited:
-  %limit.p = getelementptr %Context, ptr %context, i32 0, i32 7
-  %limit.fn = load ptr, ptr %limit.p
+  %limit.fn = load ptr, ptr (%Context, ptr %context, i32 0, i32 7)
   %before = call i64 %limit.fn(i64 %threads)
   %limited.status = call i32 %entry.fn(ptr %pointers, ptr %arena)
   %ignored.limit = call i64 %limit.fn(i64 %before)

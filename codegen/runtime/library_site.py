@@ -70,10 +70,8 @@ define i32 @lw_library(ptr %site, ptr %pointers) {{
 entry:
   %state = call i32 @PyGILState_Ensure()
   %callable = load ptr, ptr %site
-  %count.p = getelementptr %Site, ptr %site, i32 0, i32 1
-  %count = load i64, ptr %count.p
-  %specs.p = getelementptr %Site, ptr %site, i32 0, i32 2
-  %specs = load ptr, ptr %specs.p
+  %count = load i64, ptr (%Site, ptr %site, i32 0, i32 1)
+  %specs = load ptr, ptr (%Site, ptr %site, i32 0, i32 2)
   %arrays = alloca ptr, i64 %count
   br label %next
 next:
@@ -83,14 +81,10 @@ next:
 make:
   %spec = getelementptr %Spec, ptr %specs, i64 %n
   %dtype = load ptr, ptr %spec
-  %rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
-  %rank = load i32, ptr %rank.p
-  %sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
-  %sizes = load ptr, ptr %sizes.p
-  %flags.p = getelementptr %Spec, ptr %spec, i32 0, i32 3
-  %flags = load i32, ptr %flags.p
-  %data.p = getelementptr ptr, ptr %pointers, i64 %n
-  %data = load ptr, ptr %data.p
+  %rank = load i32, ptr (%Spec, ptr %spec, i32 0, i32 1)
+  %sizes = load ptr, ptr (%Spec, ptr %spec, i32 0, i32 2)
+  %flags = load i32, ptr (%Spec, ptr %spec, i32 0, i32 3)
+  %data = load ptr, ptr (ptr, ptr %pointers, i64 %n)
   call void @Py_IncRef(ptr %dtype)
   %array = call ptr @"lw.np.PyArray_NewFromDescr"(ptr @"lw.np.PyArray_Type", ptr %dtype, i32 %rank,
                                                   ptr %sizes, ptr null, ptr %data, i32 %flags,
@@ -98,8 +92,7 @@ make:
   %none = icmp eq ptr %array, null
   br i1 %none, label %drop, label %made
 made:
-  %array.p = getelementptr ptr, ptr %arrays, i64 %n
-  store ptr %array, ptr %array.p
+  store ptr %array, ptr (ptr, ptr %arrays, i64 %n)
   %n.next = add i64 %n, 1
   br label %next
 call:
@@ -115,8 +108,7 @@ each:
   %done = icmp eq i64 %m, %number
   br i1 %done, label %leave, label %release
 release:
-  %old.p = getelementptr ptr, ptr %arrays, i64 %m
-  %old = load ptr, ptr %old.p
+  %old = load ptr, ptr (ptr, ptr %arrays, i64 %m)
   %references = load i32, ptr %old
   %held = icmp ugt i32 %references, 1
   %kept.next = or i1 %kept, %held
@@ -153,8 +145,7 @@ _SIZED_CALL = (
         1,
     )
     .replace(
-        "  %sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2\n"
-        "  %sizes = load ptr, ptr %sizes.p\n",
+        "  %sizes = load ptr, ptr (%Spec, ptr %spec, i32 0, i32 2)\n",
         "",
     )
     .replace(

@@ -507,8 +507,7 @@ end:
   %slot = call ptr @slot(i64 %k)
   %was = atomicrmw xchg ptr %slot, i32 4 acq_rel
   call void @futex(ptr %slot, i32 129, i32 1)
-  %handle.p = getelementptr [@MAX@ x i64], ptr @handles, i64 0, i64 %k
-  %handle = load i64, ptr %handle.p
+  %handle = load i64, ptr ([@MAX@ x i64], ptr @handles, i64 0, i64 %k)
   %r = call i32 @pthread_join(i64 %handle, ptr null)
   br label %joined
 joined:

@@ -72,10 +72,8 @@ axis:
   %end = icmp eq i32 %i, %rank
   br i1 %end, label %yes, label %note
 note:
-  %size.p = getelementptr i64, ptr %sizes, i32 %i
-  %size = load i64, ptr %size.p
-  %axis.p = getelementptr i64, ptr %axes, i32 %i
-  store i64 %size, ptr %axis.p
+  %size = load i64, ptr (i64, ptr %sizes, i32 %i)
+  store i64 %size, ptr (i64, ptr %axes, i32 %i)
   %i.next = add i32 %i, 1
   br label %axis
 yes:
@@ -86,12 +84,9 @@ no:
 
 define ptr @lw_call_sized(ptr %self, ptr %args, i64 %count) {
 entry:
-  %data.p = getelementptr %Array, ptr %self, i32 0, i32 2
-  %context = load ptr, ptr %data.p
-  %inputs.p = getelementptr %Context, ptr %context, i32 0, i32 1
-  %inputs = load i64, ptr %inputs.p
-  %in.specs.p = getelementptr %Context, ptr %context, i32 0, i32 3
-  %in.specs = load ptr, ptr %in.specs.p
+  %context = load ptr, ptr (%Array, ptr %self, i32 0, i32 2)
+  %inputs = load i64, ptr (%Context, ptr %context, i32 0, i32 1)
+  %in.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 3)
   %idle.p = getelementptr %Context, ptr %context, i32 0, i32 5
   %counted = icmp eq i64 %count, %inputs
   br i1 %counted, label %frame, label %misfit
@@ -103,14 +98,11 @@ fail:
 frame:
   %idle = load ptr, ptr %idle.p
 @FRAME@  %pointers = getelementptr ptr, ptr %own, i64 2
-  %sizes.at.p = getelementptr %Sized, ptr %context, i32 0, i32 2
-  %sizes.at = load i64, ptr %sizes.at.p
+  %sizes.at = load i64, ptr (%Sized, ptr %context, i32 0, i32 2)
   %sizes = getelementptr i64, ptr %own, i64 %sizes.at
-  %axes.at.p = getelementptr %Sized, ptr %context, i32 0, i32 3
-  %axes.at = load i64, ptr %axes.at.p
+  %axes.at = load i64, ptr (%Sized, ptr %context, i32 0, i32 3)
   %axes = getelementptr i64, ptr %own, i64 %axes.at
-  %answers.at.p = getelementptr %Sized, ptr %context, i32 0, i32 4
-  %answers.at = load i64, ptr %answers.at.p
+  %answers.at = load i64, ptr (%Sized, ptr %context, i32 0, i32 4)
   %answers = getelementptr i64, ptr %own, i64 %answers.at
   br label %check
 check:
@@ -119,23 +111,19 @@ check:
   %checked = icmp eq i64 %c, %inputs
   br i1 %checked, label %solve, label %checking
 checking:
-  %c.arg.p = getelementptr ptr, ptr %args, i64 %c
-  %c.arg = load ptr, ptr %c.arg.p
+  %c.arg = load ptr, ptr (ptr, ptr %args, i64 %c)
   %c.spec = getelementptr %Spec, ptr %in.specs, i64 %c
   %c.rank = call i32 @axes_of(ptr %c.arg, ptr %c.spec, ptr %c.axes)
   %c.fits = icmp sge i32 %c.rank, 0
   br i1 %c.fits, label %filling, label %refused
 filling:
   %c.axes.next = getelementptr i64, ptr %c.axes, i32 %c.rank
-  %c.data.p = getelementptr %Array, ptr %c.arg, i32 0, i32 2
-  %c.data = load ptr, ptr %c.data.p
-  %c.slot = getelementptr ptr, ptr %pointers, i64 %c
-  store ptr %c.data, ptr %c.slot
+  %c.data = load ptr, ptr (%Array, ptr %c.arg, i32 0, i32 2)
+  store ptr %c.data, ptr (ptr, ptr %pointers, i64 %c)
   %c.next = add i64 %c, 1
   br label %check
 solve:
-  %solve.p = getelementptr %Sized, ptr %context, i32 0, i32 1
-  %solve.fn = load ptr, ptr %solve.p
+  %solve.fn = load ptr, ptr (%Sized, ptr %context, i32 0, i32 1)
   %solved = call i32 %solve.fn(ptr %axes, ptr %sizes, ptr %answers)
   %sized = icmp ne i32 %solved, 0
   br i1 %sized, label %fit.all, label %refused
@@ -145,22 +133,17 @@ refused:
   store ptr %own, ptr %idle.p
   br label %misfit
 fit.all:
-  %written.p = getelementptr %Context, ptr %context, i32 0, i32 9
-  %written = load i64, ptr %written.p
+  %written = load i64, ptr (%Context, ptr %context, i32 0, i32 9)
   %pure = icmp eq i64 %written, 0
   %bytes = getelementptr i64, ptr %answers, i64 2
   br i1 %pure, label %memory, label %updating
 updating:
-  %positions.p = getelementptr %Context, ptr %context, i32 0, i32 10
-  %positions = load ptr, ptr %positions.p
+  %positions = load ptr, ptr (%Context, ptr %context, i32 0, i32 10)
   br label %target
 @SIZED_WRITES@memory:
-  %bins.p = getelementptr %Sized, ptr %context, i32 0, i32 6
-  %bins = load ptr, ptr %bins.p
-  %arena.at.p = getelementptr %Sized, ptr %context, i32 0, i32 5
-  %arena.at = load i64, ptr %arena.at.p
-  %arena.bytes.p = getelementptr i64, ptr %answers, i64 %arena.at
-  %arena.bytes = load i64, ptr %arena.bytes.p
+  %bins = load ptr, ptr (%Sized, ptr %context, i32 0, i32 6)
+  %arena.at = load i64, ptr (%Sized, ptr %context, i32 0, i32 5)
+  %arena.bytes = load i64, ptr (i64, ptr %answers, i64 %arena.at)
   %arena.bin = call ptr @bin_of(ptr %bins, i64 %arena.bytes)
   %no.arena = icmp eq ptr %arena.bin, null
   br i1 %no.arena, label %prepare, label %arena.take
@@ -173,10 +156,8 @@ no.memory:
   br label %put.back
 prepare:
   %arena = phi ptr [ null, %memory ], [ %arena.taken, %arena.take ]
-  %outputs.p = getelementptr %Context, ptr %context, i32 0, i32 2
-  %outputs = load i64, ptr %outputs.p
-  %out.specs.p = getelementptr %Context, ptr %context, i32 0, i32 4
-  %out.specs = load ptr, ptr %out.specs.p
+  %outputs = load i64, ptr (%Context, ptr %context, i32 0, i32 2)
+  %out.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 4)
   %results = call ptr @PyList_New(i64 %outputs)
   %no.list = icmp eq ptr %results, null
   %first.answer = getelementptr i64, ptr %bytes, i64 %inputs
@@ -195,8 +176,7 @@ making:
   %no.array = icmp eq ptr %array, null
   br i1 %no.array, label %drop, label %placing
 placing:
-  %r.rank.p = getelementptr %Spec, ptr %r.spec, i32 0, i32 1
-  %r.rank = load i64, ptr %r.rank.p
+  %r.rank = load i64, ptr (%Spec, ptr %r.spec, i32 0, i32 1)
   %r.bytes.next = getelementptr i64, ptr %r.shape, i64 %r.rank
 @RUN@  br i1 %fine, label %give.back, label %refuse
 refuse:
