@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NoReturn
 
 from .errors import ParseError
@@ -49,6 +50,13 @@ class Scanner:
         """Takes ``piece``, which has to be next."""
         if not self.accept(piece):
             self.fail(f"expected {piece!r}, found {self.found()}")
+
+    def listed(self, close: str) -> Iterator[None]:
+        """Runs once before each item of a list; takes the commas, and ``close`` behind them."""
+        while not self.accept(close):
+            yield
+            if not self.sees(close):
+                self.expect(",")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Takes what ``pattern`` matches here, if it does."""

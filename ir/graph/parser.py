@@ -157,15 +157,13 @@ class _Parser:
         self.scan.expect("(")
         params: list[Var] = []
         attrs: dict[str, Any] = {}
-        while not self.scan.accept(")"):
+        for _ in self.scan.listed(")"):
             if self.scan.sees("%"):
                 name = self._name(_VAR, "a parameter")
                 self.scan.expect(":")
                 params.append(Var(name, self.type()))
             else:
                 attrs.update([self._attr()])
-            if not self.scan.sees(")"):
-                self.scan.expect(",")
         result = self.type() if self.scan.accept("->") else None
         return _Header(tuple(params), attrs, sizes, result, self.scan.skip(), None)
 
@@ -318,7 +316,7 @@ class _Parser:
         args: list[Atom] = []
         attrs: dict[str, Any] = {}
         self.scan.expect("(")
-        while not self.scan.accept(")"):
+        for _ in self.scan.listed(")"):
             start = self.scan.skip()
             if _KEY.match(self.scan.text, start):
                 attrs.update([self._attr()])
@@ -326,8 +324,6 @@ class _Parser:
                 self.scan.fail("an operand after an attribute")
             else:
                 args.append(self.expr(builder))
-            if not self.scan.sees(")"):
-                self.scan.expect(",")
         return builder.emit(op, args, attrs)
 
     def _tuple(self, builder: Builder) -> Atom:
@@ -373,7 +369,7 @@ class _Parser:
     def _carry(self, builder: Builder, scope: dict[str, Var]) -> tuple[dict[str, Var], list[Atom]]:
         """``scope`` with the carried variables, and what these begin as."""
         initial: list[Atom] = []
-        while not self.scan.accept(")"):
+        for _ in self.scan.listed(")"):
             start = self.scan.skip()
             name = self._name(_VAR, "a carried variable")
             if name in scope:
@@ -381,8 +377,6 @@ class _Parser:
             self.scan.expect("=")
             initial.append(self.expr(builder))
             scope[name] = Var(name, initial[-1].type)
-            if not self.scan.sees(")"):
-                self.scan.expect(",")
         return scope, initial
 
     # Atoms
@@ -447,26 +441,17 @@ class _Parser:
             return TensorType((), DTYPES[self._dtype(match[0], match.start())])
         scan.expect("[")
         scan.expect("(")
-        shape: list[IntExpr] = []
-        while not scan.accept(")"):
-            shape.append(self._size())
-            if not scan.sees(")"):
-                scan.expect(",")
+        shape = tuple(self._size() for _ in scan.listed(")"))
         scan.expect(",")
         start = scan.skip()
         dtype = scan.match(_NAME)
         name = self._dtype(dtype[0] if dtype is not None else scan.found(), start)
         scan.expect("]")
-        return TensorType(tuple(shape), DTYPES[name])
+        return TensorType(shape, DTYPES[name])
 
     def _types(self) -> tuple[Type, ...]:
         """Types up to the closing bracket, which is taken."""
-        types: list[Type] = []
-        while not self.scan.accept(")"):
-            types.append(self.type())
-            if not self.scan.sees(")"):
-                self.scan.expect(",")
-        return tuple(types)
+        return tuple(self.type() for _ in self.scan.listed(")"))
 
     def _dtype(self, name: str, start: int) -> str:
         if name not in DTYPES:
@@ -496,12 +481,7 @@ class _Parser:
         scan = self.scan
         if scan.sees("["):
             scan.expect("[")
-            values: list[Any] = []
-            while not scan.accept("]"):
-                values.append(self._value())
-                if not scan.sees("]"):
-                    scan.expect(",")
-            return tuple(values)
+            return tuple(self._value() for _ in scan.listed("]"))
         start = scan.skip()
         text = scan.balanced(",)]").strip()
         if text in _PLAIN:

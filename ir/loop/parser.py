@@ -113,6 +113,11 @@ class _Parser:
         """Take ``text`` if it is the next word."""
         return self.scan.match(re.compile(rf"{text}\b")) is not None
 
+    def keyword(self, text: str) -> None:
+        """Take ``text``, which has to be the next word."""
+        if not self.word(text):
+            self.scan.fail(f"expected {text!r}, found {self.scan.found()}")
+
     def integer(self) -> int:
         return int(self.name(_INT, "a number"))
 
@@ -133,13 +138,9 @@ class _Parser:
         return buffer
 
     def sizes(self) -> tuple[IntExpr, ...]:
+        """Sizes, or indices, in brackets."""
         self.scan.expect("[")
-        sizes: list[IntExpr] = []
-        while not self.scan.accept("]"):
-            if sizes:
-                self.scan.expect(",")
-            sizes.append(self.int_expr(",]"))
-        return tuple(sizes)
+        return tuple(self.int_expr(",]") for _ in self.scan.listed("]"))
 
     def int_expr(self, stop: str) -> IntExpr:
         at = self.scan.skip()
@@ -175,33 +176,21 @@ class _Parser:
         self.scan.match(_SIZES)
         return tuple(size_symbols(*self.ranged.values()).values())
 
-    def results(self) -> list[tuple[Buffer, str | None]]:
-        """The results, each with the parameter that it begins as."""
+    def results(self, *, numbered: bool = False) -> list[tuple[Buffer, tuple[int, str] | None]]:
+        """The results, each with the name of the parameter that it begins as, and its position if
+        that is ``numbered``."""
         self.scan.expect("->")
-        results: list[tuple[Buffer, str | None]] = []
+        results: list[tuple[Buffer, tuple[int, str] | None]] = []
         while not results or self.scan.accept(","):
-            buffer, start = self.buffer(), None
+            buffer, begins_as = self.buffer(), None
             if self.word("begins"):
                 self.scan.expect("as")
                 start = self.name(_NAME, "the name of a parameter")
-            results.append((buffer, start))
+                if numbered:
+                    self.scan.expect("at")
+                begins_as = (self.integer() if numbered else 0, start)
+            results.append((buffer, begins_as))
         return results
-
-    def result_operands(self) -> list[Operand]:
-        """The results of a nest, each with the name and the position of what it begins as."""
-        operands: list[Operand] = []
-        self.scan.expect("->")
-        while not operands or self.scan.accept(","):
-            buffer = self.buffer()
-            if self.word("begins"):
-                self.scan.expect("as")
-                start = self.name(_NAME, "the name of a parameter")
-                self.scan.expect("at")
-                begins_as = (self.integer(), start)
-                operands.append(Operand(buffer, Role.INOUT, begins_as=begins_as))
-            else:
-                operands.append(Operand(buffer, Role.OUT))
-        return operands
 
     def finish(self) -> None:
         if not self.scan.at_end():
@@ -212,16 +201,14 @@ class _Parser:
     def prim(self) -> PrimFunc:
         name = self.header()
         params: list[Buffer] = []
-        while not self.scan.accept(")"):
-            if params:
-                self.scan.expect(",")
+        for _ in self.scan.listed(")"):
             param = self.buffer()
             if self.word("const"):
                 param = Buffer(param.name, param.shape, param.dtype, True)
             params.append(param)
         results = self.results()
         outputs = {b.name: b for b, _ in results}
-        begins = tuple((b.name, start) for b, start in results if start is not None)
+        begins = tuple((b.name, start[1]) for b, start in results if start is not None)
         order = self.size_order()
         at = self.scan.skip()
         for result, start in begins:
@@ -250,12 +237,8 @@ class _Parser:
     def stage(self, outputs: Mapping[str, Buffer]) -> Stage:
         at = self.scan.skip()
         name = self.name(_NAME, "the name of a stage")
-        names: list[str] = []
         self.scan.expect("[")
-        while not self.scan.accept("]"):
-            if names:
-                self.scan.expect(",")
-            names.append(self.name(_NAME, "an axis"))
+        names = [self.name(_NAME, "an axis") for _ in self.scan.listed("]")]
         if self.scan.accept(":"):
             dtype = self.dtype()
             buffer = Buffer(name, self.sizes(), dtype)
@@ -272,9 +255,7 @@ class _Parser:
         combiner = self._combiner()
         over: list[Axis] = []
         if combiner is not None:
-            while not self.scan.accept(")"):
-                if over:
-                    self.scan.expect(",")
+            for _ in self.scan.listed(")"):
                 axis = self.name(_NAME, "an axis")
                 self.scan.expect(":")
                 over.append(Axis(axis, self.int_expr(",)")))
@@ -297,12 +278,10 @@ class _Parser:
 
     def nest(self) -> Nest:
         name = self.header()
-        operands: list[Operand] = []
-        while not self.scan.accept(")"):
-            if operands:
-                self.scan.expect(",")
-            operands.append(self.operand())
-        operands += self.result_operands()
+        operands = [self.operand() for _ in self.scan.listed(")")]
+        for buffer, start in self.results(numbered=True):
+            role = Role.OUT if start is None else Role.INOUT
+            operands.append(Operand(buffer, role, begins_as=start))
         sizes = self.size_order()
         workspace, body = self.statements()
         return Nest(name, tuple(operands), workspace, body, sizes)
@@ -404,8 +383,7 @@ class _Parser:
     def statement(self, lines: list[tuple[int, int, int]], depth: int) -> Stmt:
         if kind := self.scan.match(_KIND):
             var = self.loop_name()
-            if not self.word("in"):
-                self.scan.fail(f"expected 'in', found {self.scan.found()}")
+            self.keyword("in")
             extent = self.extent(":")
             by = self.word("by")
             how = self.instruction() if by else None
@@ -420,8 +398,7 @@ class _Parser:
             return self.store()
         if word[1] == "at":
             var = self.loop_name()
-            if not self.word("in"):
-                self.scan.fail(f"expected 'in', found {self.scan.found()}")
+            self.keyword("in")
             extent = self.extent("=")
             self.scan.expect("=")
             chosen = self.expression()
@@ -441,17 +418,15 @@ class _Parser:
             return replace(stmt, stream=True)
         if word[1] == "prefetch":
             name = self.name(_NAME, "the name of a buffer")
-            indices = self.places()
-            later = bool(self.word("in"))
-            if later and not self.word("L2"):
-                self.scan.fail(f"expected 'L2', found {self.scan.found()}")
+            indices = self.sizes()
+            if later := self.word("in"):
+                self.keyword("L2")
             self.leave()
             return Prefetch(name, indices, later)
         if word[1] == "sort":
             name = self.name(_NAME, "the name of a buffer")
-            indices = self.places()
-            if not self.word("in"):
-                self.scan.fail(f"expected 'in', found {self.scan.found()}")
+            indices = self.sizes()
+            self.keyword("in")
             count = self.extent("")
             self.leave()
             return Sort(name, indices, count)
@@ -487,23 +462,13 @@ class _Parser:
 
     def store(self) -> Store | Accumulate:
         name = self.name(_NAME, "a statement")
-        indices = self.places()
+        indices = self.sizes()
         sign = self.name(_SIGN, "'=' or a combiner such as '+='")
         value = self.expression()
         self.leave()
         if sign == "=":
             return Store(name, indices, value)
         return Accumulate(name, indices, _SIGNS[sign], value)
-
-    def places(self) -> tuple[IntExpr, ...]:
-        """The indices in brackets."""
-        indices: list[IntExpr] = []
-        self.scan.expect("[")
-        while not self.scan.accept("]"):
-            if indices:
-                self.scan.expect(",")
-            indices.append(self.int_expr(",]"))
-        return tuple(indices)
 
     # -- expressions ---------------------------------------------------------------------------
 
@@ -547,11 +512,7 @@ class _Parser:
             inner = self.int_expr(")")
             self.scan.expect(")")
             return index(inner)
-        args: list[Expr] = []
-        while not self.scan.accept(")"):
-            if args:
-                self.scan.expect(",")
-            args.append(self.infix(self.expr()))
+        args = [self.infix(self.expr()) for _ in self.scan.listed(")")]
         if name in DTYPES and len(args) == 1:
             return cast(args[0], DTYPES[name])
         return self.apply(name, tuple(args), at)
@@ -580,11 +541,7 @@ class _Parser:
     def read(self, name: str, at: int) -> Expr:
         if name not in self.dtypes:
             self.scan.fail(f"no buffer {name!r}", at)
-        indices: list[IndexLike] = []
-        while not self.scan.accept("]"):
-            if indices:
-                self.scan.expect(",")
-            indices.append(self.index())
+        indices = [self.index() for _ in self.scan.listed("]")]
         return read(name, indices, self.dtypes[name])
 
     def index(self) -> IndexLike:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -80,6 +81,13 @@ class _Parser:
         if not self.take(token):
             raise self.wrong(repr(token))
 
+    def listed(self, close: str) -> Iterator[None]:
+        """Runs once before each item of a list; takes the commas, and ``close`` behind them."""
+        while not self.take(close):
+            yield
+            if self.peek() != close:
+                self.expect(",")
+
     def word(self, pattern: str, wanted: str) -> str:
         token = self.peek()
         if not re.fullmatch(pattern, token):
@@ -115,12 +123,7 @@ class _Parser:
     def int_exprs(self) -> tuple[IntExpr, ...]:
         """Expressions in parentheses."""
         self.expect("(")
-        exprs: list[IntExpr] = []
-        while not self.take(")"):
-            if exprs:
-                self.expect(",")
-            exprs.append(self.int_expr(",", ")"))
-        return tuple(exprs)
+        return tuple(self.int_expr(",", ")") for _ in self.listed(")"))
 
     def ranges(self) -> tuple[Symbol, ...]:
         """Sizes with their ranges."""
@@ -229,9 +232,7 @@ class _Parser:
 
     def window(self) -> Window:
         axes: list[tuple[IntExpr, int, IntExpr]] = []
-        while not self.take("]"):
-            if axes:
-                self.expect(",")
+        for _ in self.listed("]"):
             begin = self.int_expr(":")
             self.expect(":")
             end = self.int_expr(":", ",", "]")
@@ -246,9 +247,7 @@ class _Parser:
         inputs: list[nodes.Region] = []
         outputs: list[nodes.Region] = []
         self.expect("(")
-        while not self.take(")"):
-            if inputs or outputs:
-                self.expect(",")
+        for _ in self.listed(")"):
             access = self.word("@in|@out", "@in or @out")
             if access == "@in" and outputs:
                 raise ParseError(f"line {self.line()}: inputs stand before outputs")
@@ -263,12 +262,7 @@ class _Parser:
     def array_type(self) -> tuple[tuple[IntExpr, ...], DType]:
         dtype = DTYPES[self.word("|".join(DTYPES), "a dtype")]
         self.expect("[")
-        shape: list[IntExpr] = []
-        while not self.take("]"):
-            if shape:
-                self.expect(",")
-            shape.append(self.int_expr(",", "]"))
-        return tuple(shape), dtype
+        return tuple(self.int_expr(",", "]") for _ in self.listed("]")), dtype
 
     def block(self) -> tuple[nodes.Instr, ...]:
         self.expect("{")
@@ -368,12 +362,7 @@ class _Parser:
     def json(self) -> Any:
         """A value as JSON has it; arrays become tuples."""
         if self.take("["):
-            values: list[Any] = []
-            while not self.take("]"):
-                if values:
-                    self.expect(",")
-                values.append(self.json())
-            return tuple(values)
+            return tuple(self.json() for _ in self.listed("]"))
         if self.peek().startswith('"'):
             return self.string()
         sign = "-" if self.take("-") else ""
@@ -397,9 +386,7 @@ class _Parser:
     def operands(self) -> tuple[nodes.Operand, ...]:
         operands: list[nodes.Operand] = []
         self.expect("(")
-        while not self.take(")"):
-            if operands:
-                self.expect(",")
+        for _ in self.listed(")"):
             access = self.word("@in|@out|@inout", "@in, @out or @inout")
             operands.append(nodes.Operand(nodes.Access(access[1:]), self.name()))
         return tuple(operands)

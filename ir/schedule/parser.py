@@ -56,7 +56,7 @@ def read_schedule(scan: Scanner) -> Schedule:
 def _values(scan: Scanner) -> list[Any]:
     """Reads the values up to and including the closing bracket."""
     values: list[Any] = []
-    while not scan.accept(")"):
+    for _ in scan.listed(")"):
         if match := scan.match(_STRING):
             values.append(match[1] or match[2] or "")
         elif match := scan.match(_INT):
@@ -64,6 +64,4 @@ def _values(scan: Scanner) -> list[Any]:
         else:
             scan.expect("(")
             values.append(_values(scan))
-        if not scan.sees(")"):
-            scan.expect(",")
     return values
