@@ -9,18 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from .. import dims
 from ..dim_proofs import prove
-from ..dims import (
-    IntExpr,
-    Symbol,
-    bounds,
-    evaluate,
-    int_max,
-    int_min,
-    mod,
-    size_symbols,
-    typical,
-)
 from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError, LoopwrightError
 from ..library.lookup import library_function
@@ -77,7 +67,7 @@ def verify(program: nodes.Program) -> nodes.Program:
 
 
 # Half-open ranges of bytes, disjoint and in order as far as sizes tell.
-_Ranges: TypeAlias = "tuple[tuple[IntExpr, IntExpr], ...]"
+_Ranges: TypeAlias = "tuple[tuple[dims.IntExpr, dims.IntExpr], ...]"
 _Written: TypeAlias = "dict[str, _Ranges]"  # by root: the bytes that are written on every path
 
 
@@ -107,7 +97,7 @@ class _Verifier:
         self.loop = 0
         self.home: dict[str, int] = {}
         self.swapped = swap_groups(program)
-        self.declared: set[Symbol] = set(program.sizes)  # here
+        self.declared: set[dims.Symbol] = set(program.sizes)  # here
         self.has_set_sizes = bool(set_sizes(program))
 
     def wrong(self, message: str) -> InternalError:
@@ -181,9 +171,9 @@ class _Verifier:
         if shape != region.shape or dtype != region.dtype.numpy:
             raise self.wrong(f"the constant {region} has a value of {dtype}{list(shape)}")
 
-    def check_sizes(self, *exprs: IntExpr) -> None:
+    def check_sizes(self, *exprs: dims.IntExpr) -> None:
         """Expressions are over the sizes of the program."""
-        for name, size in size_symbols(*exprs).items():
+        for name, size in dims.size_symbols(*exprs).items():
             if size not in self.declared:
                 raise self.wrong(f"the size {name} is not declared")
 
@@ -262,7 +252,7 @@ class _Verifier:
         if offset is not None and arena is not None:
             region = self.largest(region)
             self.check_sizes(offset, arena)
-            if mod(offset, ARENA_ALIGNMENT) != 0:
+            if dims.mod(offset, ARENA_ALIGNMENT) != 0:
                 raise self.wrong(f"%{region.name} is not aligned to {ARENA_ALIGNMENT} bytes")
             if not _known(0, "<=", offset) or not _at_most(offset + region.nbytes, arena):
                 raise self.wrong(f"%{region.name} lies outside the arena")
@@ -286,7 +276,7 @@ class _Verifier:
     def set_size(self, instr: nodes.SetSize) -> None:
         self.check_scalar(instr.count, INT64, "size")
         self.check_sizes(instr.most)
-        size, inside = instr.size, bounds(instr.most, {})
+        size, inside = instr.size, dims.bounds(instr.most, {})
         if any(size.name == other.name for other in self.declared):
             raise self.wrong(f"the size {size.name} is declared twice")
         if size.low != 0 or size.high is None or inside is None or size.high < inside[1]:
@@ -309,7 +299,7 @@ class _Verifier:
         self.check_sizes(instr.offset)
         if not _known(0, "<=", instr.offset) or not _known(place.end, "<=", source.end):
             raise self.wrong(f"%{instr.region.name} leaves the bytes of %{instr.source}")
-        if mod(begin, instr.region.dtype.bytes) != 0:
+        if dims.mod(begin, instr.region.dtype.bytes) != 0:
             raise self.wrong(f"%{instr.region.name} is not aligned to its elements")
         self.declare(instr.region, place)
 
@@ -469,7 +459,7 @@ class _Verifier:
                 self.written[place.root] = _added(before, place.begin, place.end)
 
 
-def _known(left: IntExpr, relation: str, right: IntExpr) -> bool:
+def _known(left: dims.IntExpr, relation: str, right: dims.IntExpr) -> bool:
     return prove(left, relation, right) is True
 
 
@@ -477,31 +467,31 @@ SAMPLES = (0, 1, 2, 3, 7, 31, 64, 65, 100, 1000, 4097, 1 << 40)
 """Values of sizes, as far as their ranges permit, at which a plan is checked."""
 
 
-def _at_most(left: IntExpr, right: IntExpr) -> bool:
+def _at_most(left: dims.IntExpr, right: dims.IntExpr) -> bool:
     """True if ``left <= right`` is proved, or holds at all samples where no proof is found.
 
     The planner compares sizes before it rounds them, which makes proofs afterwards harder."""
     proved = prove(left, "<=", right)
     if proved is not None:
         return proved
-    sizes = size_symbols(left, right).values()
+    sizes = dims.size_symbols(left, right).values()
     rows = [[max(s.low or 0, min(v, s.high or v)) for v in SAMPLES] for s in sizes]
     rotated = [row[n:] + row[:n] for n, row in enumerate(rows)]
     names = [s.name for s in sizes]
     every = [*zip(*rows, strict=True), *zip(*rotated, strict=True)]
     difference = right - left
-    return all(evaluate(difference, dict(zip(names, values))) >= 0 for values in every)
+    return all(dims.evaluate(difference, dict(zip(names, values))) >= 0 for values in every)
 
 
-def _added(ranges: _Ranges, begin: IntExpr, end: IntExpr) -> _Ranges:
+def _added(ranges: _Ranges, begin: dims.IntExpr, end: dims.IntExpr) -> _Ranges:
     apart = [r for r in ranges if not (_known(r[0], "<=", end) and _known(begin, "<=", r[1]))]
     joined = [r for r in ranges if r not in apart]
     for low, high in joined:
-        begin, end = int_min(begin, low), int_max(end, high)
-    return tuple(sorted([*apart, (begin, end)], key=lambda r: (typical(r[0]), str(r))))
+        begin, end = dims.int_min(begin, low), dims.int_max(end, high)
+    return tuple(sorted([*apart, (begin, end)], key=lambda r: (dims.typical(r[0]), str(r))))
 
 
-def _cover(ranges: _Ranges, begin: IntExpr, end: IntExpr) -> bool:
+def _cover(ranges: _Ranges, begin: dims.IntExpr, end: dims.IntExpr) -> bool:
     return begin == end or any(_known(b, "<=", begin) and _known(end, "<=", e) for b, e in ranges)
 
 
@@ -509,10 +499,10 @@ def _intersected(one: _Written, other: _Written) -> _Written:
     """Returns the bytes that are written on both of two paths."""
     return {
         root: tuple(
-            (int_max(a, c), int_min(b, d))
+            (dims.int_max(a, c), dims.int_min(b, d))
             for a, b in one[root]
             for c, d in other[root]
-            if not _known(int_min(b, d), "<=", int_max(a, c))
+            if not _known(dims.int_min(b, d), "<=", dims.int_max(a, c))
         )
         for root in one
         if root in other

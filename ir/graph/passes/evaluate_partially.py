@@ -40,23 +40,9 @@ import numpy as np
 from ...dims import Dim
 from ...pass_context import optional
 from ...traits import Trait
+from .. import nodes
 from ..builder import Builder
 from ..call_graph import call_graph, recursive_components
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from ..operator import Operator
 from ..structural import atom_key
 from ..types import FuncType
@@ -79,7 +65,7 @@ MOST_COPIES = 8
 MOST_COMPUTED = 1024
 """Elements of a value that is computed while compiling."""
 
-_Value: TypeAlias = "Atom | tuple[_Value, ...]"
+_Value: TypeAlias = "nodes.Atom | tuple[_Value, ...]"
 """A value of which more or less is known; a tuple's fields each for themselves."""
 
 _Task: TypeAlias = "Generator[_Task, Any, _Value]"
@@ -87,7 +73,7 @@ _Task: TypeAlias = "Generator[_Task, Any, _Value]"
 
 
 @optional(level=1)
-def evaluate_partially(module: Module) -> Module:
+def evaluate_partially(module: nodes.Module) -> nodes.Module:
     """Unfolds recursive calls with constant arguments, or gives them functions of their own."""
     components = recursive_components(call_graph(module))
     if not components:
@@ -95,7 +81,7 @@ def evaluate_partially(module: Module) -> Module:
     result = module
     copies = _Copies(module, components)
     for name, function in module.functions.items():
-        if isinstance(function, Function) and not function.attrs.get("primitive"):
+        if isinstance(function, nodes.Function) and not function.attrs.get("primitive"):
             callees = {n for n, component in components.items() if name not in component}
             caller = _Caller(module, components, callees, copies)
             result = result.with_function(name, rewrite_function(function, caller.step))
@@ -109,34 +95,34 @@ class _Caller:
 
     def __init__(
         self,
-        module: Module,
+        module: nodes.Module,
         components: Mapping[str, frozenset[str]],
         callees: Collection[str],
         copies: _Copies,
     ) -> None:
         self.module, self.components, self.callees = module, components, callees
         self.copies = copies
-        self.values: dict[Var, _Value] = {}
+        self.values: dict[nodes.Var, _Value] = {}
 
-    def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, Tuple):
+    def step(self, var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.Tuple):
             self.values[var] = tuple(map(self.value, value.fields))
-        if not isinstance(value, Call):
+        if not isinstance(value, nodes.Call):
             return None
         args = tuple(map(self.value, value.args))
         if isinstance(value.op, Operator):
             computed = _computed(var, value.op, args, value.attrs)
             if computed is not None:
                 self.values[var] = computed
-        if not isinstance(value.op, GlobalVar) or value.op.name not in self.callees:
+        if not isinstance(value.op, nodes.GlobalVar) or value.op.name not in self.callees:
             return None
         if not any(map(_knows, args)):
             return None
         unfolding = _Unfolding(self.module, self.components[value.op.name])
         return unfolding.of(value.op.name, args, builder) or self.copies.call(value, builder)
 
-    def value(self, atom: Atom) -> _Value:
-        return self.values.get(atom, atom) if isinstance(atom, Var) else atom
+    def value(self, atom: nodes.Atom) -> _Value:
+        return self.values.get(atom, atom) if isinstance(atom, nodes.Var) else atom
 
 
 class _Abandoned(Exception):
@@ -146,12 +132,12 @@ class _Abandoned(Exception):
 class _Unfolding:
     """One call of a recursive function, computed on what is known of its arguments."""
 
-    def __init__(self, module: Module, component: frozenset[str]) -> None:
+    def __init__(self, module: nodes.Module, component: frozenset[str]) -> None:
         self.module, self.component = module, component
         self.steps = self.left = self.nested = 0
         self.results: dict[Hashable, _Value] = {}
 
-    def of(self, name: str, args: tuple[_Value, ...], builder: Builder) -> Atom | None:
+    def of(self, name: str, args: tuple[_Value, ...], builder: Builder) -> nodes.Atom | None:
         """Emits the call's value; None, with nothing emitted, if it is better called."""
         inside = Builder(span=builder.span)
         try:
@@ -168,14 +154,14 @@ class _Unfolding:
         if key in self.results:
             return self.results[key]
         function = self.module.functions[name]
-        assert isinstance(function, Function)
-        env: dict[Var, _Value] = dict(zip(function.params, args, strict=True))
+        assert isinstance(function, nodes.Function)
+        env: dict[nodes.Var, _Value] = dict(zip(function.params, args, strict=True))
         result: _Value = yield self.block(function.body, env, builder)
         if key is not None and _is_constant(result):
             self.results[key] = result
         return result
 
-    def block(self, block: Block, env: dict[Var, _Value], builder: Builder) -> _Task:
+    def block(self, block: nodes.Block, env: dict[nodes.Var, _Value], builder: Builder) -> _Task:
         for binding in block.bindings:
             self.steps += 1
             if self.steps > MOST_STEPS or self.left > MOST_UNFOLDED:
@@ -183,9 +169,11 @@ class _Unfolding:
             env[binding.var] = yield self.value(binding, env, builder)
         return _look_up(block.result, env)
 
-    def value(self, binding: Binding, env: dict[Var, _Value], builder: Builder) -> _Task:
+    def value(
+        self, binding: nodes.Binding, env: dict[nodes.Var, _Value], builder: Builder
+    ) -> _Task:
         var, value = binding.var, binding.value
-        if isinstance(value, Call):
+        if isinstance(value, nodes.Call):
             args = tuple(_look_up(a, env) for a in value.args)
             if isinstance(value.op, Operator):
                 computed = _computed(var, value.op, args, value.attrs)
@@ -194,35 +182,35 @@ class _Unfolding:
                 callee = value.op
             else:
                 callee = _look_up(value.op, env)
-                assert isinstance(callee, GlobalVar | Var)
-                if callee.name in self.component and isinstance(callee, GlobalVar):
+                assert isinstance(callee, nodes.GlobalVar | nodes.Var)
+                if callee.name in self.component and isinstance(callee, nodes.GlobalVar):
                     return (yield self.call(callee.name, args, builder))
             self.left += 1
             atoms = [_atom(a, builder) for a in args]
             return builder.emit(callee, atoms, value.attrs, span=value.span)
-        if isinstance(value, Tuple):
+        if isinstance(value, nodes.Tuple):
             return tuple(_look_up(f, env) for f in value.fields)
-        if isinstance(value, TupleGetItem):
+        if isinstance(value, nodes.TupleGetItem):
             whole = _look_up(value.value, env)
             if isinstance(whole, tuple):
                 return whole[value.index]
             return builder.get_item(whole, value.index, span=value.span)
-        if isinstance(value, If):
+        if isinstance(value, nodes.If):
             return (yield self.branch(value, env, builder))
-        if isinstance(value, Var | Constant | GlobalVar):
+        if isinstance(value, nodes.Var | nodes.Constant | nodes.GlobalVar):
             return _look_up(value, env)
         return self.copy(binding, env, builder)
 
-    def branch(self, value: If, env: dict[Var, _Value], builder: Builder) -> _Task:
+    def branch(self, value: nodes.If, env: dict[nodes.Var, _Value], builder: Builder) -> _Task:
         condition = _look_up(value.condition, env)
-        if isinstance(condition, Constant):
+        if isinstance(condition, nodes.Constant):
             taken = value.then if bool(condition.value) else value.orelse
             return (yield self.block(taken, env, builder))
         self.nested += 1
         self.left += 1
         if self.nested > MOST_BRANCHES:
             raise _Abandoned
-        blocks: list[Block] = []
+        blocks: list[nodes.Block] = []
         for block in (value.then, value.orelse):
             inside = Builder(span=value.span)
             result = yield self.block(block, env, inside)
@@ -230,9 +218,11 @@ class _Unfolding:
         self.nested -= 1
         return builder.cond(_atom(condition, builder), blocks[0], blocks[1], span=value.span)
 
-    def copy(self, binding: Binding, env: Mapping[Var, _Value], builder: Builder) -> Atom:
+    def copy(
+        self, binding: nodes.Binding, env: Mapping[nodes.Var, _Value], builder: Builder
+    ) -> nodes.Atom:
         """Emits a loop or a function as it stands, on the values of the variables it uses."""
-        block = Block((binding,), binding.var)
+        block = nodes.Block((binding,), binding.var)
         if not self.component.isdisjoint(global_variables(block)):
             raise _Abandoned
         instead = {v: _atom(_look_up(v, env), builder) for v in free_variables(block)}
@@ -256,17 +246,17 @@ def _run(task: _Task) -> _Value:
     return value
 
 
-def _look_up(atom: Atom, env: Mapping[Var, _Value]) -> _Value:
-    return env.get(atom, atom) if isinstance(atom, Var) else atom
+def _look_up(atom: nodes.Atom, env: Mapping[nodes.Var, _Value]) -> _Value:
+    return env.get(atom, atom) if isinstance(atom, nodes.Var) else atom
 
 
 def _computed(
-    var: Var, op: Operator, args: tuple[_Value, ...], attrs: Mapping[str, Any]
+    var: nodes.Var, op: Operator, args: tuple[_Value, ...], attrs: Mapping[str, Any]
 ) -> _Value | None:
     """Returns the value of an operator on constants if it is small."""
     if Trait.LIBRARY in op.traits:
         return None  # it may raise, which is for the call to do
-    arrays = [a.value for a in args if isinstance(a, Constant)]
+    arrays = [a.value for a in args if isinstance(a, nodes.Constant)]
     size = elements(var.type) + sum(a.size for a in arrays)
     if len(arrays) < len(args) or size > MOST_COMPUTED or any(map(_has_symbols, attrs.values())):
         return None
@@ -281,28 +271,30 @@ def _has_symbols(value: object) -> bool:
     return isinstance(value, Dim) or (isinstance(value, tuple) and any(map(_has_symbols, value)))
 
 
-def _constant(value: Any) -> Constant:
+def _constant(value: Any) -> nodes.Constant:
     array = np.array(value)
     array.flags.writeable = False
-    return Constant(array)
+    return nodes.Constant(array)
 
 
 def _knows(value: _Value) -> bool:
     """True if a part of ``value`` is constant."""
-    return any(map(_knows, value)) if isinstance(value, tuple) else isinstance(value, Constant)
+    return (
+        any(map(_knows, value)) if isinstance(value, tuple) else isinstance(value, nodes.Constant)
+    )
 
 
 def _is_constant(value: _Value) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_constant, value))
-    return isinstance(value, Constant)
+    return isinstance(value, nodes.Constant)
 
 
 def _key(value: _Value) -> Hashable:
     return tuple(map(_key, value)) if isinstance(value, tuple) else atom_key(value)
 
 
-def _atom(value: _Value, builder: Builder) -> Atom:
+def _atom(value: _Value, builder: Builder) -> nodes.Atom:
     if isinstance(value, tuple):
         return builder.make_tuple([_atom(v, builder) for v in value])
     return value
@@ -311,21 +303,21 @@ def _atom(value: _Value, builder: Builder) -> Atom:
 class _Copies:
     """Functions for constant arguments, by the function and these constants."""
 
-    def __init__(self, module: Module, components: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, module: nodes.Module, components: Mapping[str, frozenset[str]]) -> None:
         self.module, self.components = module, components
-        self.made: dict[str, Function] = {}
-        self.names: dict[str, dict[Hashable, GlobalVar]] = {}
+        self.made: dict[str, nodes.Function] = {}
+        self.names: dict[str, dict[Hashable, nodes.GlobalVar]] = {}
 
-    def call(self, call: Call, builder: Builder) -> Atom | None:
+    def call(self, call: nodes.Call, builder: Builder) -> nodes.Atom | None:
         """Emits a call of a copy that has the constants among the arguments in it; None if there
         are none that the function hands on."""
-        assert isinstance(call.op, GlobalVar)
+        assert isinstance(call.op, nodes.GlobalVar)
         name = call.op.name
         function = self.module.functions[name]
-        assert isinstance(function, Function)
+        assert isinstance(function, nodes.Function)
         if len(self.components[name]) > 1:
             return None
-        constants = {n: a for n, a in enumerate(call.args) if isinstance(a, Constant)}
+        constants = {n: a for n, a in enumerate(call.args) if isinstance(a, nodes.Constant)}
         fixed = {n: a for n, a in constants.items() if _hands_on(function, name, n)}
         key = tuple((n, atom_key(a)) for n, a in fixed.items())
         names = self.names.setdefault(name, {})
@@ -336,21 +328,23 @@ class _Copies:
         args = [a for n, a in enumerate(call.args) if n not in fixed]
         return builder.emit(names[key], args, span=call.span)
 
-    def _copy(self, name: str, function: Function, fixed: Mapping[int, Constant]) -> GlobalVar:
+    def _copy(
+        self, name: str, function: nodes.Function, fixed: Mapping[int, nodes.Constant]
+    ) -> nodes.GlobalVar:
         """Adds a copy of ``function`` without the parameters that are ``fixed``."""
         number = 1
         while f"{name}_{number}" in self.module.functions or f"{name}_{number}" in self.made:
             number += 1
         left = [p for n, p in enumerate(function.params) if n not in fixed]
-        params = [Var(p.name, p.type, p.span) for p in left]
-        instead: dict[Var, Atom] = {function.params[n]: a for n, a in fixed.items()}
+        params = [nodes.Var(p.name, p.type, p.span) for p in left]
+        instead: dict[nodes.Var, nodes.Atom] = {function.params[n]: a for n, a in fixed.items()}
         instead.update(zip(left, params))
         body = copy_block(function.body, instead)
         kind = FuncType(tuple(p.type for p in params), function.body.result.type)
-        copy = GlobalVar(f"{name}_{number}", kind)
+        copy = nodes.GlobalVar(f"{name}_{number}", kind)
 
-        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-            if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
+        def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+            if not isinstance(value, nodes.Call) or not isinstance(value.op, nodes.GlobalVar):
                 return None
             if value.op.name != name:
                 return None
@@ -362,14 +356,14 @@ class _Copies:
         return copy
 
 
-def _hands_on(function: Function, name: str, position: int) -> bool:
+def _hands_on(function: nodes.Function, name: str, position: int) -> bool:
     """True if each reference of ``function`` to itself, by its ``name``, is a call that is given
     the function's own parameter at ``position``."""
     calls = [
         b.value
         for b in all_bindings(function.body)
-        if isinstance(b.value, Call)
-        and isinstance(b.value.op, GlobalVar)
+        if isinstance(b.value, nodes.Call)
+        and isinstance(b.value.op, nodes.GlobalVar)
         and b.value.op.name == name
     ]
     same = all(call.args[position] is function.params[position] for call in calls)

@@ -34,25 +34,10 @@ from ...dims import Dim
 from ...dtype import Array
 from ...pass_context import optional
 from ...traits import Trait
+from .. import nodes
 from ..builder import Builder
 from ..evaluate import evaluate
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import (
-    Atom,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType, TupleType, Type
 from ..walk import nested_blocks, rewrite_function
@@ -76,11 +61,11 @@ _MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST, Pattern.INJECTIVE)
 
 
 @optional(level=1)
-def fold_constants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
+def fold_constants(module: nodes.Module, limits: GraphLimits = DEFAULT_LIMITS) -> nodes.Module:
     """Replaces calls on constants by their value, by the operators' own ``reference``."""
     for name, function in module.functions.items():
         # The body of a group is one kernel already, and its constants are its parameters.
-        if isinstance(function, Function) and not function.attrs.get("primitive"):
+        if isinstance(function, nodes.Function) and not function.attrs.get("primitive"):
             module = module.with_function(name, _Folder(module, limits.costly).function(function))
     return module
 
@@ -89,7 +74,7 @@ def fold_constants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Modu
 class _Made:
     """A value that is known, and was not folded. ``cost``: instructions for one element."""
 
-    call: Call
+    call: nodes.Call
     cost: float
     depth: int
 
@@ -97,45 +82,47 @@ class _Made:
 class _Folder:
     """Facts about the variables of one function, collected on the way."""
 
-    def __init__(self, module: Module, costly: float) -> None:
+    def __init__(self, module: nodes.Module, costly: float) -> None:
         self.module = module
         self.costly = costly
-        self.tuples: dict[Var, tuple[Atom, ...]] = {}
-        self.made: dict[Var, _Made] = {}
-        self.copied: set[Atom] = set()
+        self.tuples: dict[nodes.Var, tuple[nodes.Atom, ...]] = {}
+        self.made: dict[nodes.Var, _Made] = {}
+        self.copied: set[nodes.Atom] = set()
 
-    def function(self, function: Function) -> Function:
+    def function(self, function: nodes.Function) -> nodes.Function:
         self.copied = _results(function.body) | _initial_values(function.body)
         return rewrite_function(function, self.step)
 
-    def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, Call):
+    def step(self, var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.Call):
             fields = self.call(var, value, builder)
             if isinstance(fields, tuple):
                 new = builder.make_tuple(fields)
                 self.tuples[new] = fields
                 return new
             return fields
-        if isinstance(value, Tuple):
+        if isinstance(value, nodes.Tuple):
             self.tuples[var] = value.fields
-        if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
+        if isinstance(value, nodes.TupleGetItem) and isinstance(value.value, nodes.Var):
             fields = self.tuples.get(value.value)
             return fields[value.index] if fields is not None else None
-        if isinstance(value, If) and isinstance(value.condition, Constant):
+        if isinstance(value, nodes.If) and isinstance(value.condition, nodes.Constant):
             return _splice(value.then if bool(value.condition.value) else value.orelse, builder)
         return None
 
-    def call(self, var: Var, call: Call, builder: Builder) -> Atom | tuple[Constant, ...] | None:
+    def call(
+        self, var: nodes.Var, call: nodes.Call, builder: Builder
+    ) -> nodes.Atom | tuple[nodes.Constant, ...] | None:
         """Returns the value of a call that depends on constants only, if it is to be folded."""
         op, kind = call.op, var.type
-        if isinstance(op, GlobalVar):
+        if isinstance(op, nodes.GlobalVar):
             return self.group(var, op, call)
-        constant = all(isinstance(a, Constant) or a in self.made for a in call.args)
-        if isinstance(op, Var) or not constant or any(map(_is_symbolic, call.attrs.values())):
+        constant = all(isinstance(a, nodes.Constant) or a in self.made for a in call.args)
+        if isinstance(op, nodes.Var) or not constant or any(map(_is_symbolic, call.attrs.values())):
             return None
         if Trait.LIBRARY in op.traits:  # it may raise, which is for the call to do
             return None
-        made = [self.made[a] for a in call.args if isinstance(a, Var)]
+        made = [self.made[a] for a in call.args if isinstance(a, nodes.Var)]
         filled = self._filled(op, call, kind, builder) if made else None
         if filled is not None:
             return filled
@@ -145,7 +132,7 @@ class _Folder:
             if op.pattern in _MAPS and depth <= DEEPEST and 0 <= _bytes(kind) <= MOST_FOLDED:
                 self.made[var] = _Made(call, cost, depth)
             return None
-        arrays = [a.value for a in call.args if isinstance(a, Constant)]
+        arrays = [a.value for a in call.args if isinstance(a, nodes.Constant)]
         if len(arrays) < len(call.args) or not isinstance(kind, TensorType):
             return _constants(self._value(call), call)
         # Builds with other choices or schedules share what they fold alike.
@@ -153,20 +140,22 @@ class _Folder:
         value = derived(arrays, how, lambda: interned(_frozen(self._value(call))))
         return _constants(value, call)
 
-    def group(self, var: Var, op: GlobalVar, call: Call) -> Atom | tuple[Constant, ...] | None:
+    def group(
+        self, var: nodes.Var, op: nodes.GlobalVar, call: nodes.Call
+    ) -> nodes.Atom | tuple[nodes.Constant, ...] | None:
         """Returns the value of a group that reads nothing but constants.
 
         A big one that takes few instructions is left where it is a result of the whole program or
         where a loop's carry begins: what would be saved is spent on copying the constant.
         """
         function = self.module.functions.get(op.name)
-        if not isinstance(function, Function) or not function.attrs.get("primitive"):
+        if not isinstance(function, nodes.Function) or not function.attrs.get("primitive"):
             return None
-        arrays = [a.value for a in call.args if isinstance(a, Constant)]
+        arrays = [a.value for a in call.args if isinstance(a, nodes.Constant)]
         size = _bytes(var.type)
         if len(arrays) != len(call.args) or not 0 <= size <= MOST_FOLDED or function.sizes:
             return None
-        inner = [b.value for b in function.body.bindings if isinstance(b.value, Call)]
+        inner = [b.value for b in function.body.bindings if isinstance(b.value, nodes.Call)]
         if any(_is_symbolic(value) for each in inner for value in each.attrs.values()):
             return None
         ops = [each.op for each in inner]
@@ -176,8 +165,8 @@ class _Folder:
         with np.errstate(all="ignore"):
             return _constants(evaluate(function, *arrays), call)
 
-    def _is_worth(self, op: Operator, call: Call, kind: Type, cost: float) -> bool:
-        arrays = [a.value for a in call.args if isinstance(a, Constant)]
+    def _is_worth(self, op: Operator, call: nodes.Call, kind: Type, cost: float) -> bool:
+        arrays = [a.value for a in call.args if isinstance(a, nodes.Constant)]
         if not isinstance(kind, TensorType):
             return len(arrays) == len(call.args)
         size = _bytes(kind)
@@ -190,7 +179,9 @@ class _Folder:
                 return True
         return size <= MOST_FOLDED and (cost >= self.costly or op.pattern not in _MAPS)
 
-    def _filled(self, op: Operator, call: Call, kind: Type, builder: Builder) -> Atom | None:
+    def _filled(
+        self, op: Operator, call: nodes.Call, kind: Type, builder: Builder
+    ) -> nodes.Atom | None:
         """A map of arrays that hold one value each is one, too: no array is needed for it."""
         numbers = [self._number(a) for a in call.args]
         if not isinstance(kind, TensorType) or any(n is None for n in numbers):
@@ -205,53 +196,55 @@ class _Folder:
         attrs = {"shape": kind.shape, "fill_value": value.item(), "dtype": kind.dtype.name}
         new = builder.emit(OPERATORS["full"], (), attrs)
         made = builder.bindings[-1].value
-        assert isinstance(new, Var) and isinstance(made, Call)
+        assert isinstance(new, nodes.Var) and isinstance(made, nodes.Call)
         self.made[new] = _Made(made, 0.0, 1)
         return new
 
-    def _number(self, atom: Atom) -> Array | None:
+    def _number(self, atom: nodes.Atom) -> Array | None:
         """Returns the one value that ``atom`` holds everywhere, as far as it is easily seen."""
-        if isinstance(atom, Constant):
+        if isinstance(atom, nodes.Constant):
             return atom.value.reshape(()) if atom.value.size == 1 else None
-        assert isinstance(atom, Var)
+        assert isinstance(atom, nodes.Var)
         call = self.made[atom].call
         assert isinstance(call.op, Operator)
         if call.op.name != "full":
             return None
         return np.full((), call.attrs["fill_value"], call.attrs["dtype"])
 
-    def _value(self, call: Call) -> Any:
+    def _value(self, call: nodes.Call) -> Any:
         """Returns the value of a call on constants and on what was left unfolded."""
         assert isinstance(call.op, Operator)
         arrays = [
-            a.value if isinstance(a, Constant) else self._value(self.made[cast("Var", a)].call)
+            a.value
+            if isinstance(a, nodes.Constant)
+            else self._value(self.made[cast("nodes.Var", a)].call)
             for a in call.args
         ]
         with np.errstate(all="ignore"):
             return call.op.reference(arrays, call.attrs)
 
 
-def _results(block: Block) -> set[Atom]:
+def _results(block: nodes.Block) -> set[nodes.Atom]:
     """Returns the atoms that leave ``block``, with the fields of a tuple."""
-    used: set[Atom] = {block.result}
+    used: set[nodes.Atom] = {block.result}
     for binding in reversed(block.bindings):
         if binding.var in used:
-            if isinstance(binding.value, Tuple):
+            if isinstance(binding.value, nodes.Tuple):
                 used.update(binding.value.fields)
-            elif isinstance(binding.value, TupleGetItem):
+            elif isinstance(binding.value, nodes.TupleGetItem):
                 used.add(binding.value.value)
     return used
 
 
-def _initial_values(body: Block) -> set[Atom]:
+def _initial_values(body: nodes.Block) -> set[nodes.Atom]:
     """Returns the values from which loops begin in the blocks that compute them."""
-    initial: set[Atom] = set()
+    initial: set[nodes.Atom] = set()
     blocks = [body]
     while blocks:
         block = blocks.pop()
         here = {binding.var for binding in block.bindings}
         for binding in block.bindings:
-            if isinstance(binding.value, For | While):
+            if isinstance(binding.value, nodes.For | nodes.While):
                 initial.update(a for a in binding.value.initial if a in here)
             blocks += nested_blocks(binding.value)
     return initial
@@ -285,12 +278,12 @@ def _is_symbolic(value: object) -> bool:
     return isinstance(value, Dim)
 
 
-def _constants(result: Any, call: Call) -> Constant | tuple[Constant, ...]:
-    name = next((a.name for a in call.args if isinstance(a, Constant) and a.name), "")
+def _constants(result: Any, call: nodes.Call) -> nodes.Constant | tuple[nodes.Constant, ...]:
+    name = next((a.name for a in call.args if isinstance(a, nodes.Constant) and a.name), "")
     if isinstance(result, tuple | list):
         fields = cast("Sequence[Array]", result)
-        return tuple(Constant(_frozen(r), name, call.span) for r in fields)
-    return Constant(_frozen(result), name, call.span)
+        return tuple(nodes.Constant(_frozen(r), name, call.span) for r in fields)
+    return nodes.Constant(_frozen(result), name, call.span)
 
 
 def _frozen(value: Any) -> Array:
@@ -301,7 +294,7 @@ def _frozen(value: Any) -> Array:
     return array
 
 
-def _splice(block: Block, builder: Builder) -> Atom:
+def _splice(block: nodes.Block, builder: Builder) -> nodes.Atom:
     """Emits the bindings of ``block`` into ``builder``; returns its result."""
     builder.bindings.extend(block.bindings)
     return block.result

@@ -36,25 +36,10 @@ import numpy as np
 
 from ...pass_context import optional
 from ...traits import Trait
-from .. import walk
+from .. import nodes, walk
 from ..builder import Builder
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..loops import filled
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..work import block_work, elements, work
@@ -68,27 +53,29 @@ SCALARS = 16
 
 
 @optional(level=1)
-def hoist_invariants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
+def hoist_invariants(module: nodes.Module, limits: GraphLimits = DEFAULT_LIMITS) -> nodes.Module:
     """Moves operators whose operands a loop does not change out of it."""
 
-    def change(function: Function) -> Function:
-        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-            if not isinstance(value, While | For):
+    def change(function: nodes.Function) -> nodes.Function:
+        def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+            if not isinstance(value, nodes.While | nodes.For):
                 return None
             return _hoisted(var, value, limits, builder)
 
         result = walk.rewrite_function(function, step)
         return function if result is function else without_dead_code(result)
 
-    return walk.map_functions(module, change, (While, For))
+    return walk.map_functions(module, change, (nodes.While, nodes.For))
 
 
-def _hoisted(var: Var, loop: While | For, limits: GraphLimits, builder: Builder) -> Atom | None:
+def _hoisted(
+    var: nodes.Var, loop: nodes.While | nodes.For, limits: GraphLimits, builder: Builder
+) -> nodes.Atom | None:
     inside = {b.var for block in _blocks(loop) for b in block.bindings} | {*loop.params}
-    if isinstance(loop, For):
+    if isinstance(loop, nodes.For):
         inside.add(loop.index)
-    instead: dict[Var, Atom] = {}
-    if isinstance(loop, While):  # its condition is computed in any case
+    instead: dict[nodes.Var, nodes.Atom] = {}
+    if isinstance(loop, nodes.While):  # its condition is computed in any case
         moved = _invariant(loop.condition, inside, limits.costly)
         instead.update(_move(moved, builder))
     moved = _invariant(loop.body, inside, limits.costly)
@@ -101,26 +88,30 @@ def _hoisted(var: Var, loop: While | For, limits: GraphLimits, builder: Builder)
     return builder.bind(walk.with_nested_blocks(loop, blocks), var.type)
 
 
-def _blocks(loop: While | For) -> tuple[Block, ...]:
-    return (loop.condition, loop.body) if isinstance(loop, While) else (loop.body,)
+def _blocks(loop: nodes.While | nodes.For) -> tuple[nodes.Block, ...]:
+    return (loop.condition, loop.body) if isinstance(loop, nodes.While) else (loop.body,)
 
 
-def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Binding], list[Var]]:
+def _invariant(
+    block: nodes.Block, inside: set[nodes.Var], costly: float
+) -> tuple[list[nodes.Binding], list[nodes.Var]]:
     """Returns the bindings to move, in order, and those of their variables that are worth it; the
     others are computed in both places, if the loop needs them."""
     set_inside = walk.setters(block)
-    cost: dict[Var, float] = {}  # of the variables that do not change: instructions per element
-    worth: list[Var] = []
+    cost: dict[
+        nodes.Var, float
+    ] = {}  # of the variables that do not change: instructions per element
+    worth: list[nodes.Var] = []
     for binding in block.bindings:
         value, var = binding.value, binding.var
-        used = [a for a in walk.operands(value) if isinstance(a, Var)]
+        used = [a for a in walk.operands(value) if isinstance(a, nodes.Var)]
         if any(a in inside and a not in cost for a in used) or not _can_move(value):
             continue
         if set_inside and not set_inside.keys().isdisjoint(walk.sizes_used(var, value)):
             continue
         before = sum(cost.get(a, 0.0) for a in used)
         cost[var] = before
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+        if not isinstance(value, nodes.Call) or not isinstance(value.op, Operator):
             continue
         op = value.op
         whole = op.compute is None or op.pattern > Pattern.INJECTIVE
@@ -130,8 +121,8 @@ def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Bind
         if whole or small or cost[var] >= costly:
             worth.append(var)
             cost[var] = 0.0  # what follows starts from a value that is kept
-    needed: set[Atom] = set(worth)
-    moved: list[Binding] = []
+    needed: set[nodes.Atom] = set(worth)
+    moved: list[nodes.Binding] = []
     for binding in reversed(block.bindings):
         if binding.var in needed:
             moved.append(binding)
@@ -139,54 +130,58 @@ def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Bind
     return moved[::-1], worth
 
 
-def _can_move(value: Expr) -> bool:
+def _can_move(value: nodes.Expr) -> bool:
     """True for operators, which end."""
-    return isinstance(value, Tuple | TupleGetItem) or (
-        isinstance(value, Call)
+    return isinstance(value, nodes.Tuple | nodes.TupleGetItem) or (
+        isinstance(value, nodes.Call)
         and isinstance(value.op, Operator)
         and Trait.SETS_SIZE not in value.op.traits
     )
 
 
-def _may_raise(value: Expr) -> bool:
+def _may_raise(value: nodes.Expr) -> bool:
     """True for calls of libraries, which a loop that does not run must not make."""
     return (
-        isinstance(value, Call)
+        isinstance(value, nodes.Call)
         and isinstance(value.op, Operator)
         and Trait.LIBRARY in value.op.traits
     )
 
 
-def _runs(loop: While | For) -> bool:
+def _runs(loop: nodes.While | nodes.For) -> bool:
     """True if the loop certainly runs once."""
-    if not isinstance(loop, For) or not isinstance(loop.extent, Constant):
+    if not isinstance(loop, nodes.For) or not isinstance(loop.extent, nodes.Constant):
         return False
     return int(loop.extent.value) > 0
 
 
-def _move(moved: tuple[list[Binding], list[Var]], builder: Builder) -> dict[Var, Atom]:
+def _move(
+    moved: tuple[list[nodes.Binding], list[nodes.Var]], builder: Builder
+) -> dict[nodes.Var, nodes.Atom]:
     """Emits copies of bindings; returns them for the variables that they are worth it for."""
     bindings, worth = moved
     if not worth:
         return {}
-    copies: dict[Var, Atom] = {}
-    builder.bindings += walk.copy_block(Block(tuple(bindings), worth[-1]), copies).bindings
+    copies: dict[nodes.Var, nodes.Atom] = {}
+    builder.bindings += walk.copy_block(nodes.Block(tuple(bindings), worth[-1]), copies).bindings
     return {var: copies[var] for var in worth}
 
 
 def _guard(
-    loop: While | For, moved: tuple[list[Binding], list[Var]], builder: Builder
-) -> dict[Var, Atom]:
+    loop: nodes.While | nodes.For,
+    moved: tuple[list[nodes.Binding], list[nodes.Var]],
+    builder: Builder,
+) -> dict[nodes.Var, nodes.Atom]:
     """Emits an ``if`` that computes what moves if the loop runs at all, and zeros otherwise, which
     nobody reads."""
     worth = moved[1]
     if not all(isinstance(v.type, TensorType) and isinstance(v.type.size, int) for v in worth):
         return {}
-    if isinstance(loop, For):
-        zero = Constant(np.zeros((), np.int64))
-        runs: Atom = builder.emit(OPERATORS["greater"], (loop.extent, zero))
+    if isinstance(loop, nodes.For):
+        zero = nodes.Constant(np.zeros((), np.int64))
+        runs: nodes.Atom = builder.emit(OPERATORS["greater"], (loop.extent, zero))
     elif block_work(loop.condition) <= UNGUARDED_WORK:
-        begin: dict[Var, Atom] = dict(zip(loop.params, loop.initial, strict=True))
+        begin: dict[nodes.Var, nodes.Atom] = dict(zip(loop.params, loop.initial, strict=True))
         condition = walk.copy_block(loop.condition, begin)
         builder.bindings += condition.bindings
         runs = condition.result
@@ -200,7 +195,7 @@ def _guard(
     return {var: builder.get_item(kept, n) for n, var in enumerate(copies)}
 
 
-def _without(block: Block, instead: dict[Var, Atom]) -> Block:
+def _without(block: nodes.Block, instead: dict[nodes.Var, nodes.Atom]) -> nodes.Block:
     """``block`` with what moved out of it replaced."""
     left = tuple(b for b in block.bindings if b.var not in instead)
-    return walk.copy_block(Block(left, block.result), dict(instead))
+    return walk.copy_block(nodes.Block(left, block.result), dict(instead))

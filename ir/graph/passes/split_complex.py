@@ -37,24 +37,8 @@ from ...errors import InternalError, UnsupportedError
 from ...ops.compose import F, Value
 from ...ops.pairs import COMPOSED, INTERLEAVED_RULES, PAIR_RULES, Pair
 from ...traits import Trait
+from .. import nodes
 from ..builder import Builder
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
 from ..operator import Operator
 from ..types import FuncType, TensorType, TupleType, Type
 from ..walk import all_bindings, map_operands, nested_blocks, nested_params, operands
@@ -63,10 +47,10 @@ _BORDERS = Trait.BYTES | Trait.LIBRARY
 """Traits of operators whose complex operands and results are interleaved in memory."""
 
 
-def split_complex(module: Module) -> Module:
+def split_complex(module: nodes.Module) -> nodes.Module:
     """Returns the module without complex tensors, except where memory holds them: parameters and
     results of ``main``, operands and results of library calls."""
-    functions = [(name, f) for name, f in module.functions.items() if isinstance(f, Function)]
+    functions = [(name, f) for name, f in module.functions.items() if isinstance(f, nodes.Function)]
     if not any(_is_to_split(f, name == "main") for name, f in functions):
         return module
     splitter = _Splitter()
@@ -75,13 +59,13 @@ def split_complex(module: Module) -> Module:
     return module.with_functions(changed)
 
 
-def _is_to_split(function: Function, is_main: bool) -> bool:
+def _is_to_split(function: nodes.Function, is_main: bool) -> bool:
     """True if the function computes with complex tensors."""
     if not is_main and any(map(_has_complex, (*function.type.params, function.type.result))):
         return True
     return any(
         not _is_border(b.value)
-        and not (is_main and b.var is function.body.result and isinstance(b.value, Tuple))
+        and not (is_main and b.var is function.body.result and isinstance(b.value, nodes.Tuple))
         and any(
             map(
                 _has_complex,
@@ -92,10 +76,12 @@ def _is_to_split(function: Function, is_main: bool) -> bool:
     )
 
 
-def _is_border(value: Expr) -> bool:
-    if isinstance(value, Call):
-        return not isinstance(value.op, Var | GlobalVar) and bool(value.op.traits & _BORDERS)
-    return isinstance(value, TupleGetItem)
+def _is_border(value: nodes.Expr) -> bool:
+    if isinstance(value, nodes.Call):
+        return not isinstance(value.op, nodes.Var | nodes.GlobalVar) and bool(
+            value.op.traits & _BORDERS
+        )
+    return isinstance(value, nodes.TupleGetItem)
 
 
 def _has_complex(type: Type) -> bool:
@@ -110,12 +96,12 @@ def _has_complex(type: Type) -> bool:
 class _Parts:
     """A complex tensor; ``whole`` is its interleaved form, if there is one."""
 
-    re: Atom
-    im: Atom
-    whole: Atom | None = None
+    re: nodes.Atom
+    im: nodes.Atom
+    whole: nodes.Atom | None = None
 
 
-_Split: TypeAlias = "Atom | _Parts | list[_Split]"
+_Split: TypeAlias = "nodes.Atom | _Parts | list[_Split]"
 """The substitute of a value: a tuple with complex tensors in it is a list of its fields."""
 
 
@@ -137,7 +123,7 @@ def _joined_type(type: Type) -> Type:
     return leaves[0] if len(leaves) == 1 else TupleType(tuple(leaves))
 
 
-def _leaves(split: _Split) -> list[Atom]:
+def _leaves(split: _Split) -> list[nodes.Atom]:
     if isinstance(split, _Parts):
         return [split.re, split.im]
     return (
@@ -145,7 +131,7 @@ def _leaves(split: _Split) -> list[Atom]:
     )
 
 
-def _rebuilt(type: Type, leaves: Iterator[Atom]) -> _Split:
+def _rebuilt(type: Type, leaves: Iterator[nodes.Atom]) -> _Split:
     """Returns the substitute of a value of ``type``, given its leaves."""
     if isinstance(type, FuncType) or not _has_complex(type):
         return next(leaves)
@@ -156,10 +142,10 @@ def _rebuilt(type: Type, leaves: Iterator[Atom]) -> _Split:
 
 class _Splitter:
     def __init__(self) -> None:
-        self.values: dict[Var, _Split] = {}  # of variables that became something else
+        self.values: dict[nodes.Var, _Split] = {}  # of variables that became something else
         self.constants: dict[int, _Parts] = {}
 
-    def function(self, function: Function, is_main: bool) -> Function:
+    def function(self, function: nodes.Function, is_main: bool) -> nodes.Function:
         builder = Builder()
         if is_main:
             for param in function.params:
@@ -172,21 +158,21 @@ class _Splitter:
         result = self.whole(builder, split) if is_main else self.joined(builder, split)
         return replace(function, params=params, body=builder.block(result))
 
-    def params(self, params: Iterable[Var]) -> tuple[Var, ...]:
+    def params(self, params: Iterable[nodes.Var]) -> tuple[nodes.Var, ...]:
         """Returns the variables that are bound instead of ``params``."""
-        made: list[Var] = []
+        made: list[nodes.Var] = []
         for param in params:
             if not _has_complex(param.type):
                 made.append(param)
                 continue
             leaves = _leaf_types(param.type)
             names = ("_re", "_im") if len(leaves) == 2 else map("_{}".format, range(len(leaves)))
-            variables = [Var(param.name + n, t, param.span) for n, t in zip(names, leaves)]
+            variables = [nodes.Var(param.name + n, t, param.span) for n, t in zip(names, leaves)]
             self.values[param] = _rebuilt(param.type, iter(variables))
             made += variables
         return tuple(made)
 
-    def block(self, block: Block, builder: Builder) -> _Split:
+    def block(self, block: nodes.Block, builder: Builder) -> _Split:
         """Emits the bindings of a block; returns the substitute of its result."""
         for binding in block.bindings:
             var, value = binding.var, binding.value
@@ -196,57 +182,63 @@ class _Splitter:
             plain = all(not isinstance(f, _Parts | list) for f in fields)
             if plain and not inside and not _has_complex(var.type):
                 value = map_operands(value, self.atom)
-                builder.bindings.append(binding if value is binding.value else Binding(var, value))
+                builder.bindings.append(
+                    binding if value is binding.value else nodes.Binding(var, value)
+                )
                 continue
             self.values[var] = self.value(var, value, fields, builder)
         return self.of(block.result)
 
-    def nested(self, block: Block) -> Block:
+    def nested(self, block: nodes.Block) -> nodes.Block:
         builder = Builder()
         split = self.block(block, builder)
         return builder.block(self.joined(builder, split))
 
-    def value(self, var: Var, value: Expr, fields: list[_Split], builder: Builder) -> _Split:
+    def value(
+        self, var: nodes.Var, value: nodes.Expr, fields: list[_Split], builder: Builder
+    ) -> _Split:
         """Emits ``value``, whose operands are ``fields``."""
-        if isinstance(value, Tuple):
+        if isinstance(value, nodes.Tuple):
             return fields
-        if isinstance(value, TupleGetItem):
+        if isinstance(value, nodes.TupleGetItem):
             (tuple_,) = fields
             assert isinstance(tuple_, list)
             return tuple_[value.index]
-        if isinstance(value, Call):
-            if isinstance(value.op, GlobalVar | Var):
+        if isinstance(value, nodes.Call):
+            if isinstance(value.op, nodes.GlobalVar | nodes.Var):
                 callee, *args = [leaf for field in fields for leaf in _leaves(field)]
-                assert isinstance(callee, GlobalVar | Var)
+                assert isinstance(callee, nodes.GlobalVar | nodes.Var)
                 return self.parted(builder, var.type, builder.emit(callee, args, value.attrs))
             return self.operator(var, value, fields, builder)
-        if isinstance(value, If):
+        if isinstance(value, nodes.If):
             (condition,) = fields
             assert not isinstance(condition, _Parts | list)
             then, orelse = self.nested(value.then), self.nested(value.orelse)
             return self.parted(builder, var.type, builder.cond(condition, then, orelse))
-        if isinstance(value, While):
+        if isinstance(value, nodes.While):
             params = self.params(value.params)
             initial = [leaf for field in fields for leaf in _leaves(field)]
             condition, body = self.nested(value.condition), self.nested(value.body)
             return self.parted(
                 builder, var.type, builder.while_loop(params, initial, condition, body)
             )
-        if isinstance(value, For):
+        if isinstance(value, nodes.For):
             params = self.params(value.params)
             extent, *initial = [leaf for field in fields for leaf in _leaves(field)]
             body = self.nested(value.body)
             made = builder.for_loop(value.index, extent, params, initial, body)
             return self.parted(builder, var.type, made)
-        if isinstance(value, Function):
+        if isinstance(value, nodes.Function):
             function = self.function(value, is_main=False)
             return builder.bind(function, function.type)
         (alias,) = fields
         return alias
 
-    def operator(self, var: Var, call: Call, fields: list[_Split], builder: Builder) -> _Split:
+    def operator(
+        self, var: nodes.Var, call: nodes.Call, fields: list[_Split], builder: Builder
+    ) -> _Split:
         op = call.op
-        assert not isinstance(op, GlobalVar | Var)
+        assert not isinstance(op, nodes.GlobalVar | nodes.Var)
         if op.traits & _BORDERS:
             args = [self.whole(builder, f) for f in fields]
             return self.parted(builder, var.type, builder.emit(op, args, call.attrs))
@@ -280,13 +272,13 @@ class _Splitter:
         builder: Builder,
     ) -> Any:
         """Emits what is faster where the first operand is a parameter or a library's result."""
-        if not isinstance(first, _Parts) or not isinstance(first.whole, Var):
+        if not isinstance(first, _Parts) or not isinstance(first.whole, nodes.Var):
             return None
         whole = Value(builder, first.whole)
         pairs = F.bitcast(whole, dtype=whole.dtype.part.name)
         return INTERLEAVED_RULES[name](pairs, *others, **attrs)
 
-    def composed(self, call: Call, fields: list[_Split], builder: Builder) -> _Split:
+    def composed(self, call: nodes.Call, fields: list[_Split], builder: Builder) -> _Split:
         """Emits what an operator consists of."""
         op = call.op
         assert isinstance(op, Operator) and op.decompose is not None
@@ -296,31 +288,31 @@ class _Splitter:
         self.values.update(zip(params, fields, strict=True))
         return self.block(inner.block(result), builder)
 
-    def of(self, atom: Atom) -> _Split:
+    def of(self, atom: nodes.Atom) -> _Split:
         """Returns the substitute of ``atom``."""
-        if isinstance(atom, Var):
+        if isinstance(atom, nodes.Var):
             return self.values.get(atom, atom)
-        if isinstance(atom, GlobalVar):
+        if isinstance(atom, nodes.GlobalVar):
             (type,) = _leaf_types(atom.type)
             assert isinstance(type, FuncType)
-            return atom if type == atom.type else GlobalVar(atom.name, type, atom.span)
+            return atom if type == atom.type else nodes.GlobalVar(atom.name, type, atom.span)
         if not _has_complex(atom.type):
             return atom
         parts = self.constants.get(id(atom))
         if parts is None:
             re, im = (
-                Constant(np.array(v, order="C"), atom.name and f"{atom.name}_{n}", atom.span)
+                nodes.Constant(np.array(v, order="C"), atom.name and f"{atom.name}_{n}", atom.span)
                 for n, v in (("re", atom.value.real), ("im", atom.value.imag))
             )
             parts = self.constants[id(atom)] = _Parts(re, im, atom)
         return parts
 
-    def atom(self, atom: Atom) -> Atom:
+    def atom(self, atom: nodes.Atom) -> nodes.Atom:
         split = self.of(atom)
         assert not isinstance(split, _Parts | list)
         return split
 
-    def parted(self, builder: Builder, type: Type, made: Atom) -> _Split:
+    def parted(self, builder: Builder, type: Type, made: nodes.Atom) -> _Split:
         """Returns the substitute of a value of ``type`` that was emitted as ``made``: interleaved
         in memory, or as the tuple of its leaves."""
         if isinstance(type, FuncType) or not _has_complex(type):
@@ -333,7 +325,7 @@ class _Splitter:
             return _rebuilt(type, iter(items))
         return [self.parted(builder, i.type, i) for i in items]
 
-    def parts_of(self, builder: Builder, whole: Atom) -> _Split:
+    def parts_of(self, builder: Builder, whole: nodes.Atom) -> _Split:
         """Returns the substitute of a value that is interleaved in memory."""
         type = whole.type
         if isinstance(type, TupleType):
@@ -350,13 +342,13 @@ class _Splitter:
         re, im = (F.reshape(part, newshape=shape).atom for part in parts)
         return _Parts(re, im, whole)
 
-    def joined(self, builder: Builder, split: _Split) -> Atom:
+    def joined(self, builder: Builder, split: _Split) -> nodes.Atom:
         """The one value that stands for a value: a tuple if it has several leaves."""
         if isinstance(split, _Parts | list):
             return builder.make_tuple(_leaves(split))
         return split
 
-    def whole(self, builder: Builder, split: _Split) -> Atom:
+    def whole(self, builder: Builder, split: _Split) -> nodes.Atom:
         """A value with complex tensors that are interleaved in memory."""
         if isinstance(split, list):
             return builder.make_tuple([self.whole(builder, field) for field in split])
