@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 import struct
 from functools import cache
 
@@ -26,21 +24,3 @@ def overload(type: str, lanes: int = 1) -> str:
     row = LLVM_TYPES.get(type)
     name = row.short if row is not None and row.is_float else type
     return name if lanes == 1 else f"v{lanes}{name}"
-
-
-_ADDRESSED = re.compile(r"\n([^(\n]*, ptr )\((.*)\)$", re.MULTILINE)
-
-
-def with_addresses(text: str) -> str:
-    """Returns LLVM's own form of a text whose loads and stores have their address in place, as the
-    operands of a ``getelementptr``.
-
-    >>> print(with_addresses("entry:\\n%next = load ptr, ptr (%Block, ptr %block, i32 0, i32 1)"))
-    entry:
-    %address.0 = getelementptr %Block, ptr %block, i32 0, i32 1
-    %next = load ptr, ptr %address.0
-    """
-    names = (f"%address.{n}" for n in itertools.count())
-    return _ADDRESSED.sub(
-        lambda m: f"\n{(name := next(names))} = getelementptr {m[2]}\n{m[1]}{name}", text
-    )

@@ -19,7 +19,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
+import re
 import stat
 import struct
 import time
@@ -29,7 +31,6 @@ from pathlib import Path
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightOSError
 from ...ir.files import all_of, open_kept, read_kept, read_named, refused, require_own, write_kept
-from ..llvm_text import with_addresses
 from ..target import Target
 from .engine import compile_object, llvm_version
 from .settings import allowed_bytes, cache_folder
@@ -175,6 +176,24 @@ def stored_object(text: str, target: Target, label: str) -> bytes:
         code = compile_object(with_addresses(text), target)
         kept.put(entry, label, code)
     return code
+
+
+_ADDRESSED = re.compile(r"\n([^(\n]*, ptr )\((.*)\)$", re.MULTILINE)
+
+
+def with_addresses(text: str) -> str:
+    """Returns LLVM's own form of a text whose loads and stores have their address in place, as the
+    operands of a ``getelementptr``.
+
+    >>> print(with_addresses("entry:\\n%next = load ptr, ptr (%Block, ptr %block, i32 0, i32 1)"))
+    entry:
+    %address.0 = getelementptr %Block, ptr %block, i32 0, i32 1
+    %next = load ptr, ptr %address.0
+    """
+    names = (f"%address.{n}" for n in itertools.count())
+    return _ADDRESSED.sub(
+        lambda m: f"\n{(name := next(names))} = getelementptr {m[2]}\n{m[1]}{name}", text
+    )
 
 
 def _closed(key: str, label: str, content: bytes) -> bytes:
