@@ -23,6 +23,8 @@ from ..ir.library.checks import LARGEST, failure_code
 from ..ir.ops import get
 from .emitting import emit, lift
 from .proxy import Proxy
+from .ranges import as_dim, is_certain
+from .scope import Scope
 from .spans import caret_lines
 from .trace import Trace, active
 
@@ -58,6 +60,13 @@ def check(
     flags = lift(failed)
     if flags.size == 0:
         return
+    key = "failed", trace.values.number(flags.atom)
+    scope: Scope | None = trace.scope
+    while scope is not None:  # what was checked needs no other check
+        if (scope, *key) in trace.checked:
+            return
+        scope = scope.parent if scope is not scope.function else None
+    trace.checked.add((trace.scope, *key))
     span = trace.span or trace.here()
     place = () if span is None else tuple(getattr(span, name) for name in span.__slots__)
     source = () if span is None else caret_lines(span)
@@ -75,13 +84,13 @@ def check(
     trace.assign(trace.memory.failure, trace.emit("maximum", (before, failure.atom), {}))
 
 
-def check_index(index: Proxy, length: IntExpr, axis: int, reach: IntExpr = 0) -> None:
-    """Checks that integers lie inside of an axis of ``length``: from ``-length`` to ``length - 1``;
-    ``reach`` elements behind each do so too."""
+def check_index(index: Proxy, length: IntExpr, axis: int) -> None:
+    """Checks that integers lie inside of an axis of ``length``: from ``-length`` to
+    ``length - 1``."""
     trace, dtype = index.owner, index.type.dtype
     limits = np.iinfo(dtype.numpy)
     conditions: list[Proxy] = []
-    for name, bound in ("less", -length), ("greater_equal", length - reach):
+    for name, bound in ("less", -length), ("greater_equal", length):
         if isinstance(bound, Dim):
             conditions.append(emit(name, lift(index, INT64), lift(bound, INT64)))
         elif bound > limits.min if name == "less" else bound <= limits.max:
@@ -93,6 +102,33 @@ def check_index(index: Proxy, length: IntExpr, axis: int, reach: IntExpr = 0) ->
         failed = emit("logical_or", failed, other)
     message = f"index {{}} is out of bounds for axis {axis} with size {length}"
     check(failed, IndexError, message, index, trace)
+
+
+def check_window(start: Proxy, count: int, step: int, length: IntExpr, axis: int) -> None:
+    """Checks that ``x[start:start + count:step]`` of an axis of ``length`` has as many elements as
+    far from its ends, unless that is certain."""
+    trace = start.owner
+    first = as_dim(trace, start.atom)
+    last = length - 1 - (count - 1) // step * step
+    at = lift(start, INT64)
+    conditions: list[Proxy] = []
+    if not is_certain(trace, first, "<=", last):
+        conditions.append(emit("less", lift(last, INT64), at))
+    if not is_certain(trace, first, ">=", 0):  # a negative one whose end is another's is empty
+        low, high = (emit("less", at, lift(end, INT64)) for end in (-length, -count))
+        below = emit("less", at, lift(0, INT64))
+        outside = emit("logical_or", low, emit("logical_not", high))
+        conditions.append(emit("logical_and", below, outside))
+    if not conditions:
+        return
+    by = f":{step}" if step > 1 else ""
+    message = (
+        f"x[i:i + {count}{by}] for i = {{}} is cut off by the border of axis {axis} with size "
+        f"{length}, where a window has one size: take x[i:np.minimum(i + {count}, {length}){by}] "
+        f"for what there is, or np.clip(i, 0, {last}) for the nearest one"
+    )
+    failed = conditions[0] if len(conditions) == 1 else emit("logical_or", *conditions)
+    check(failed, IndexError, message, at, trace)
 
 
 def unfailed(trace: Trace, going: Atom) -> Atom:

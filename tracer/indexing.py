@@ -20,8 +20,9 @@ from ..ir.graph.requirements import Requirement, greater, lesser, require
 from . import misuse
 from .dispatch import METHODS, implementation_of, implements, method, views
 from .emitting import emit, lift, one_array
-from .places import Place, Window, as_dim, read_place
+from .places import Place, Window, read_place
 from .proxy import Proxy, is_array, is_number, need_value
+from .ranges import as_dim
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .storage import View
@@ -117,7 +118,7 @@ def _with_data_sizes(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
         return x, items
     cut: set[int] = set()
     for axis, item in enumerate(kept):
-        if isinstance(item, slice) and _is_chosen(item) and _count(item) is None:
+        if isinstance(item, slice) and _is_chosen(item) and _count(item, x.shape[axis]) is None:
             x = _cut(x, axis, item)
             cut.add(id(item))
     return x, [slice(None) if id(item) in cut else item for item in items]
@@ -178,15 +179,20 @@ def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
     return emit("strided_slice", x, begin=(0,) * x.ndim, end=ends, strides=steps)
 
 
-def _count(part: slice) -> int | None:
-    """The number of places between the bounds of a slice, if it is known."""
+def _count(part: slice, length: IntExpr) -> int | None:
+    """The number of places between the bounds of a slice, if it is known and fits an axis."""
     start, stop = part.start, part.stop
     step = 1 if part.step is None else _bound(part.step)
     if not isinstance(start, Proxy) or stop is None or not isinstance(step, int) or step < 1:
         return None
+    for bound in (start, stop):
+        if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
+            raise misuse.index_of(bound.type.short)
     ends = [b.atom if isinstance(b, Proxy) else _bound(b) for b in (start, stop)]
     count = as_dim(start.owner, ends[1]) - as_dim(start.owner, ends[0])
-    return count if isinstance(count, int) else None
+    # x[i:i - 1] is x[i:-1] from 0 on.
+    fits = isinstance(count, int) and count >= 0 and Requirement(count, "<=", length).decided
+    return count if fits is not False and isinstance(count, int) else None
 
 
 def _with_windows(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
@@ -226,16 +232,8 @@ def place_of(x: Proxy, items: list[Any]) -> tuple[Proxy, Place, int]:
 def _window(part: slice, length: IntExpr, axis: int) -> Window:
     """The elements of an axis that a slice with traced bounds chooses, whose number is known."""
     start, stop = part.start, part.stop
-    step = 1 if part.step is None else _bound(part.step)
-    trace = next(bound for bound in (start, stop) if isinstance(bound, Proxy)).owner
-    count: Any = None
-    if isinstance(start, Proxy) and stop is not None and isinstance(step, int) and step > 0:
-        for bound in (start, stop):
-            if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
-                raise misuse.index_of(bound.type.short)
-        ends = [b.atom if isinstance(b, Proxy) else _bound(b) for b in (start, stop)]
-        count = as_dim(trace, ends[1]) - as_dim(trace, ends[0])
-    if not isinstance(count, int):
+    count = _count(part, length)
+    if count is None:
         for bound in (start, stop, part.step):
             if isinstance(bound, Proxy):
                 need_value(bound)
@@ -244,12 +242,12 @@ def _window(part: slice, length: IntExpr, axis: int) -> Window:
             "tracing",
             hint="x[i:i + 4] for a number that is known, np.where(np.arange(n) < i, x, 0) for any",
         )
-    size = max(0, -(-count // step))
-    reach = (size - 1) * step if size else 0
-    if isinstance(length, int) and size and reach >= length:
-        raise LoopwrightIndexError(f"{count} elements of axis {axis}, which has {length}")
-    _check_inside(start, length, axis, reach)
-    return Window(start.atom, step, size)
+    step = 1 if part.step is None else _bound(part.step)
+    if count:
+        from .checks import check_window  # loaded when it is first needed
+
+        check_window(start, count, step, length, axis)
+    return Window(start.atom, step, -(-count // step))
 
 
 def is_element(key: Any) -> bool:
@@ -505,11 +503,11 @@ def _checked(index: Any, length: IntExpr, axis: int) -> Any:
     return index
 
 
-def _check_inside(index: Proxy, length: IntExpr, axis: int, reach: IntExpr = 0) -> None:
+def _check_inside(index: Proxy, length: IntExpr, axis: int) -> None:
     if index.owner.check_index:
         from .checks import check_index  # loaded when it is first needed
 
-        check_index(index, length, axis, reach)
+        check_index(index, length, axis)
 
 
 def _from_front(index: Any, length: IntExpr, axis: int) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import Dim, IntExpr, as_int, symbol
+from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import INT64
 from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TensorType
@@ -210,31 +210,3 @@ def write_place(
     updated = trace.emit("index_update", operands, attrs)
     trace.place_updates[updated] = PlaceUpdate(base, value, place, reduction)
     return updated
-
-
-def as_dim(trace: Emitter, value: Any) -> IntExpr:
-    """Returns an integer as an expression over the atoms that it is computed from by sums and
-    products, so that two can be compared: ``(i + 1) * 4 - i * 4`` is 4.
-
-    Atoms are not the same in different runs, and so are not their names here.
-    """
-    if isinstance(value, int | Dim):
-        return value
-    if isinstance(value, Constant) and value.value.size == 1:
-        return int(value.value.reshape(()))
-    single = value.type.size == 1 and value.type.dtype.is_integer
-    definition = trace.values.definitions.get(value) if single else None
-    name, args, _ = definition or ("", (), {})
-    is_exact = name in ("add", "subtract", "multiply", "cast", "reshape")
-    parts = [as_dim(trace, arg) for arg in args if is_exact]
-    match name:
-        case "add":
-            return parts[0] + parts[1]
-        case "subtract":
-            return parts[0] - parts[1]
-        case "multiply":
-            return parts[0] * parts[1]
-        case "cast" | "reshape":
-            return parts[0]
-        case _:  # the same value, as x[0] is of another x[0]
-            return symbol(f"at{trace.values.number(value)}")

@@ -70,6 +70,7 @@ class Trace:
         self.indexed_sizes = False  # Python or NumPy needed the value of one
         self.check_index = check_index
         self.checks: list[tuple[Any, ...]] = []  # error, message, place and source of each
+        self.checked: set[Hashable] = set()  # scopes, and the conditions that were checked there
         self.data_sizes: dict[str, Atom] = {}  # that values decide: the scalars they come from
         self.known_sizes: dict[Hashable, Dim] = {}  # by scope, value and most
         self.receives = False  # one of NumPy's arrays was to take a traced argument

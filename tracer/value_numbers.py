@@ -1,7 +1,7 @@
 """Value numbering: which traced values are certainly equal, such as ``x > 0`` written twice.
 
 Sizes that data decides are told apart by what they count (``sized``), and places by the values that
-choose them (``places.as_dim``). A write gives an array a new value, and so another number.
+choose them (``ranges.as_dim``). A write gives an array a new value, and so another number.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, TypeAlias
 
+from ..ir.dims import IntExpr
 from ..ir.graph.nodes import Atom
 from ..ir.graph.printer import value_text
 from ..ir.graph.types import TensorType
@@ -28,6 +29,9 @@ class ValueNumbers:
 
     def __init__(self) -> None:
         self.definitions: dict[Atom, Definition] = {}
+        self.extents: dict[Atom, Atom] = {}  # of the loops that atoms count
+        self.dims: dict[Atom, IntExpr] = {}  # integers as expressions (see ``ranges``)
+        self.ranges: dict[str, tuple[IntExpr, IntExpr]] = {}  # of the names in them
         self._by_atom: dict[Atom, int] = {}
         self._by_key: dict[Hashable, int] = {}
         self._kept: list[Atom] = []  # keys may have the identity of an array

@@ -454,6 +454,7 @@ def _counted(loop: _Loop, extent: Atom, body: Callable[[Proxy, Any], Any]) -> An
     while True:
         with loop.carrying() as scope:
             index = scope.param("i", COUNT)
+            trace.values.extents[index] = extent
             with trace.block() as inner, under(trace, loop.span):
                 block = loop.block(inner, loop.end(body(Proxy(index, trace, int), loop.tree())))
         if loop.settled:
