@@ -37,8 +37,8 @@ def as_dim(trace: Emitter, value: Any) -> IntExpr:
 
 
 def _as_dim(trace: Emitter, value: Any) -> IntExpr:
-    dtype = value.type.dtype
-    definition = trace.values.definitions.get(value)
+    dtype: Any = value.type.dtype
+    definition: Any = trace.values.definitions.get(value)
     # Sums and products that wrap around are equal to these expressions once they are in range;
     # narrow integers may be in range and wrap.
     if definition is None or value.type.size != 1 or not dtype.is_integer or dtype.bits < 32:
@@ -88,14 +88,15 @@ def _range(trace: Emitter, value: Any) -> tuple[IntExpr, IntExpr] | None:
     """The least and the greatest value that an integer may have, as far as that is known."""
     if (extent := trace.values.extents.get(value)) is not None:
         return 0, as_dim(trace, extent) - 1
-    name, args, _ = trace.values.definitions.get(value) or ("", (), {})
+    definitions: Any = trace.values.definitions
+    name, args, _ = definitions.get(value) or ("", (), {})
     if name == "where":
         one, other = (as_dim(trace, arg) for arg in args[1:])
         return int_min(one, other), int_max(one, other)
-    source = value
+    source: Any = value
     while name in _MOVES:
         source = args[0]
-        name, args, _ = trace.values.definitions.get(source) or ("", (), {})
+        name, args, _ = definitions.get(source) or ("", (), {})
     dtype = source.type.dtype
     if isinstance(source, Constant) and source.value.size and dtype.is_integer:
         return int(source.value.min()), int(source.value.max())
