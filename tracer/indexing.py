@@ -22,7 +22,6 @@ from .dispatch import METHODS, implementation_of, implements, method, views
 from .emitting import emit, lift, one_array
 from .places import Place, Window, read_place
 from .proxy import Proxy, is_array, is_number, need_value
-from .ranges import as_dim
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .storage import View
@@ -133,6 +132,8 @@ def _late(name: str) -> Any:
 
 def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
     """``x[begin:end:step]`` along an axis, with bounds that NumPy's rules limit to it."""
+    from .ranges import as_dim  # loaded when it is first needed
+
     length = x.shape[axis]
     step = 1 if part.step is None else _bound(part.step)
     if not isinstance(step, int) or step < 1:
@@ -188,6 +189,8 @@ def _count(part: slice, length: IntExpr) -> int | None:
     for bound in (start, stop):
         if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
             raise misuse.index_of(bound.type.short)
+    from .ranges import as_dim  # loaded when it is first needed
+
     ends = [b.atom if isinstance(b, Proxy) else _bound(b) for b in (start, stop)]
     count = as_dim(start.owner, ends[1]) - as_dim(start.owner, ends[0])
     # x[i:i - 1] is x[i:-1] from 0 on.

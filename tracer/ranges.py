@@ -30,10 +30,10 @@ def as_dim(trace: Emitter, value: Any) -> IntExpr:
         return value
     if isinstance(value, Constant) and value.value.size == 1:
         return int(value.value.reshape(()))
-    known = trace.values.dims
-    if value not in known:
-        known[value] = _as_dim(trace, value)
-    return known[value]
+    dims = trace.values.dims
+    if value not in dims:
+        dims[value] = _as_dim(trace, value)
+    return dims[value]
 
 
 def _as_dim(trace: Emitter, value: Any) -> IntExpr:
@@ -110,11 +110,12 @@ def is_certain(trace: Emitter, left: IntExpr, relation: str, right: IntExpr) -> 
     """True if a relation of expressions of ``as_dim`` is proved."""
     from ..ir.dim_proofs import prove  # loaded when it is first needed
 
-    known = trace.values.ranges
+    ranges = trace.values.ranges
     needed: set[str] = set()
     work = [left, right]
     while work:
         for name in symbols(work.pop()) - needed:
             needed.add(name)
-            work += known.get(name, ())
-    return prove(left, relation, right, {n: r for n, r in known.items() if n in needed}) is True
+            work += ranges.get(name, ())
+    inside = {name: ends for name, ends in ranges.items() if name in needed}
+    return prove(left, relation, right, inside) is True
