@@ -18,7 +18,7 @@ from ..ir.dims import Dim, IntExpr
 from ..ir.dtype import INT64
 from ..ir.errors import RAISE_FAILED
 from ..ir.graph.nodes import Atom, Constant
-from ..ir.graph.requirements import undemanded
+from ..ir.graph.requirements import Requirement, demands, is_data_size, undemanded
 from ..ir.library.checks import LARGEST, failure_code
 from ..ir.ops import get
 from .emitting import emit, lift
@@ -84,6 +84,24 @@ def check(
     trace.assign(trace.memory.failure, trace.emit("maximum", (before, failure.atom), {}))
 
 
+_OF_NOTHING = {
+    "max": "zero-size array to reduction operation maximum which has no identity",
+    "min": "zero-size array to reduction operation minimum which has no identity",
+    "argmax": "attempt to get argmax of an empty sequence",
+    "argmin": "attempt to get argmin of an empty sequence",
+}
+"""NumPy's messages for reductions that need an element."""
+
+
+def check_elements(trace: Trace, name: str, type_: Any, axis: Any) -> None:
+    """Checks that a reduction which needs an element has one, along axes with sizes that data
+    decides."""
+    axes = range(type_.rank) if axis is None else (axis,) if isinstance(axis, int) else axis
+    for size in {type_.shape[n] for n in axes} if demands() else ():
+        if is_data_size(size) and not Requirement(1, "<=", size).decided:
+            check(emit("less", lift(size, INT64), lift(1, INT64)), ValueError, _OF_NOTHING[name])
+
+
 def check_index(index: Proxy, length: IntExpr, axis: int) -> None:
     """Checks that integers lie inside of an axis of ``length``: from ``-length`` to
     ``length - 1``."""
@@ -102,6 +120,21 @@ def check_index(index: Proxy, length: IntExpr, axis: int) -> None:
         failed = emit("logical_or", failed, other)
     message = f"index {{}} is out of bounds for axis {axis} with size {length}"
     check(failed, IndexError, message, index, trace)
+
+
+def checked_number(index: Any, shape: Any, axis: int) -> Any:
+    """Checks an int that is an index into an axis whose length data decides; one that may lie
+    outside becomes a traced one. Returns any other index as it is."""
+    length = shape[axis]
+    if not isinstance(index, int) or not is_data_size(length):
+        return index
+    least = index + 1 if index >= 0 else -index
+    if Requirement(least, "<=", length).decided:
+        return index
+    size = lift(length, INT64)
+    message = f"index {index} is out of bounds for axis {axis} with size {{}}"
+    check(emit("less", size, lift(least, INT64)), IndexError, message, size)
+    return lift(np.int64(index))
 
 
 def check_window(start: Proxy, count: int, step: int, length: IntExpr, axis: int) -> None:

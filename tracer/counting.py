@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim
 from ..ir.dtype import FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import undemanded
 from .dispatch import implements
 from .emitting import call_library, emit, lift
 from .ordering import searchsorted
@@ -67,7 +69,11 @@ def _edges(a: Any, bins: Any, range: Any) -> tuple[Any, Any, bool]:
             if a.size == 0:
                 first, last = 0.0, 1.0
             else:
-                first, last = np.min(a), np.max(a)
+                with undemanded():
+                    first, last = np.min(a), np.max(a)
+                if isinstance(a.size, Dim):  # it may be 0
+                    none: Any = lift(a.size, INT64) == 0
+                    first, last = np.where(none, 0, first), np.where(none, 1, last)
         else:
             first, last = range
             if not isinstance(first, Proxy) and not isinstance(last, Proxy) and first > last:

@@ -16,7 +16,7 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, IntExpr, as_int, ceildiv
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
-from ..ir.graph.requirements import Requirement, greater, lesser, require
+from ..ir.graph.requirements import Requirement, greater, is_data_size, lesser, require
 from . import misuse
 from .dispatch import METHODS, implementation_of, implements, method, views
 from .emitting import emit, lift, one_array
@@ -325,7 +325,13 @@ def _expanded(x: Proxy, key: tuple[Any, ...]) -> list[Any]:
         raise LoopwrightIndexError("an index can have only one ellipsis")
     at = places[0] if places else len(items)
     fill = [slice(None)] * (x.ndim - taken)
-    return items[:at] + fill + items[at + 1 :]
+    items = items[:at] + fill + items[at + 1 :]
+    if any(map(is_data_size, x.shape)):
+        from .checks import checked_number  # loaded when it is first needed
+
+        axes = iter(range(x.ndim))
+        items = [i if i is None else checked_number(i, x.shape, next(axes)) for i in items]
+    return items
 
 
 def _item(x: Proxy, item: Any) -> list[Any]:
@@ -496,7 +502,13 @@ def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
 def _checked(index: Any, length: IntExpr, axis: int) -> Any:
     """Returns an index array; one whose values are known must lie inside of its axis."""
     if is_array(index) and index.size:
-        for worst in (int(index.min()), int(index.max())):
+        for at in sorted((int(index.argmin()), int(index.argmax()))):
+            worst = int(index.flat[at])
+            if is_data_size(length):
+                from .checks import checked_number  # loaded when it is first needed
+
+                checked_number(worst, {axis: length}, axis)
+                continue
             message = f"index {worst} is outside of axis {axis}, which has {length}"
             inside = require(worst, "<", length, message)
             if not (inside and require(-worst, "<=", length, message)):

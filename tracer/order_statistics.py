@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import Dim, product
-from ..ir.dtype import FLOAT64
+from ..ir.dtype import FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from ..ir.graph.requirements import require
+from ..ir.graph.requirements import Requirement, greater, is_data_size, require
 from .creation import zeros
 from .dispatch import UNSET, implements
 from .emitting import emit, lift
@@ -55,22 +55,33 @@ PLACES: dict[str, Callable[[Any, Any], Any]] = {
 _CHOOSING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 
 
-def _ordered(x: Any, axis: Axis, may_be_empty: bool = False) -> tuple[Any, tuple[Any, ...]]:
-    """``x`` sorted along ``axis``, which become the last one, and the sizes of the other axes. Rows
-    of no elements have a nan, which is the result."""
+def _ordered(x: Any, axis: Axis, may_be_empty: bool) -> tuple[Any, tuple[Any, ...], Any]:
+    """``x`` sorted along ``axis``, which become the last one, the sizes of the other axes, and the
+    number of elements of a row. Rows of no elements have a nan, which is the result; rows that may
+    have none have one more behind their elements."""
     axes = axes_of(axis, x.ndim)
     axes = tuple(range(x.ndim)) if axes is None else axes
     others = tuple(n for n in range(x.ndim) if n not in axes)
     kept: tuple[Any, ...] = tuple(x.shape[n] for n in others)
     size: Any = product(x.shape[n] for n in axes)
     message = f"{x.type.short} has no quantiles along axis {axis}"
-    if not require(1, "<=", size, message) and not may_be_empty:
+    open_size = is_data_size(size) and not Requirement(1, "<=", size).decided
+    if open_size and not may_be_empty:
+        from .checks import check  # loaded when it is first needed
+
+        none = emit("less", lift(size, INT64), lift(1, INT64))
+        check(none, IndexError, "index -1 is out of bounds for axis 0 with size 0")
+    elif not open_size and not require(1, "<=", size, message) and not may_be_empty:
         raise LoopwrightValueError(message)
     if size == 0:
         dtype = x.dtype if x.type.dtype.is_inexact else np.float64
-        return lift(np.full((*kept, 1), np.nan, dtype)), kept
+        return lift(np.full((*kept, 1), np.nan, dtype)), kept, 1
     rows: Any = np.reshape(np.transpose(x, (*others, *axes)), (*kept, size))
-    return np.sort(rows, axis=-1), kept
+    if open_size and may_be_empty:
+        dtype = x.type.dtype if x.type.dtype.is_inexact else FLOAT64
+        behind = emit("full", shape=(*kept, 1), fill_value=np.nan, dtype=str(dtype))
+        rows = np.concatenate([lift(rows, dtype), behind], axis=-1)
+    return np.sort(rows, axis=-1), kept, size
 
 
 def _at(ordered: Any, places: Any, kept: tuple[Any, ...]) -> Any:
@@ -83,10 +94,9 @@ def _at(ordered: Any, places: Any, kept: tuple[Any, ...]) -> Any:
     return np.stack(columns) if columns else np.zeros((0, *kept), ordered.dtype)
 
 
-def _count(ordered: Any, ignores_nan: bool) -> Any:
+def _count(ordered: Any, count: Any, ignores_nan: bool) -> Any:
     """The number of elements of each row that count."""
     if not ignores_nan or ordered.dtype.kind not in "fc":
-        count = ordered.type.shape[-1]
         if not isinstance(count, Dim):
             return count
         return emit("full", shape=ordered.type.shape[:-1], fill_value=count, dtype=str(FLOAT64))
@@ -94,12 +104,13 @@ def _count(ordered: Any, ignores_nan: bool) -> Any:
 
 
 def _finished(
-    result: Any, x: Any, ordered: Any, axis: Axis, keepdims: Any, ignores_nan: bool
+    result: Any, x: Any, ordered: Any, size: Any, axis: Axis, keepdims: Any, ignores_nan: bool
 ) -> Any:
     """The result with nan where a row has one, and with the axes that are to be kept."""
     if ordered.dtype.kind in "fc" and not ignores_nan:
         nan = lift(np.nan, result.type.dtype)
-        result = emit("where", np.isnan(ordered[..., -1]), nan, result)
+        last = -1 if ordered.type.shape[-1] == size else greater(size - 1, 0)
+        result = emit("where", np.isnan(ordered[..., last]), nan, result)
     if keepdims is UNSET or not keepdims:
         return result
     axes = axes_of(axis, x.ndim)
@@ -133,11 +144,11 @@ def _quantile(percent: bool, ignores_nan: bool) -> Callable[..., Any]:
         share, dtype = _shares(x, q, percent, method)
         if ignores_nan and x.size == 0:  # as NumPy: the mean, whatever q is
             return np.nanmean(x, axis, keepdims=keepdims is not UNSET and keepdims)
-        ordered, kept = _ordered(x, axis)
+        ordered, kept, size = _ordered(x, axis, ignores_nan)
         # One axis of shares in front of those that are kept.
         shape = np.shape(share)
         share = np.reshape(share, (-1, *(1 for _ in kept)))
-        count = _count(ordered, ignores_nan)
+        count = _count(ordered, size, ignores_nan)
         if isinstance(count, Proxy) or isinstance(share, Proxy):
             constant = all(isinstance(size, int) for size in kept)
             share = share + (np.zeros(kept) if constant else zeros(kept))
@@ -151,7 +162,7 @@ def _quantile(percent: bool, ignores_nan: bool) -> Callable[..., Any]:
             after = np.minimum(before + 1, last)
             result = _between(result, _at(ordered, after, kept), place - low, dtype)
         result = np.reshape(result, (*shape, *kept))
-        return _finished(result, x, ordered, axis, keepdims, ignores_nan)
+        return _finished(result, x, ordered, size, axis, keepdims, ignores_nan)
 
     return quantile
 
@@ -193,8 +204,8 @@ def _median(ignores_nan: bool) -> Callable[..., Any]:
     ) -> Any:
         x = lift(a)
         dtype = x.dtype if x.type.dtype.is_inexact else np.dtype(np.float64)
-        ordered, kept = _ordered(x, axis, may_be_empty=True)
-        count = _count(ordered, ignores_nan)
+        ordered, kept, size = _ordered(x, axis, may_be_empty=True)
+        count = _count(ordered, size, ignores_nan)
         if isinstance(count, Proxy):
             last = np.maximum(count - 1, 0) / 2
             places = (np.floor(last).astype(np.int64), np.ceil(last).astype(np.int64))
@@ -206,7 +217,7 @@ def _median(ignores_nan: bool) -> Callable[..., Any]:
         if isinstance(count, Dim | Proxy):  # two times the middle element may overflow
             middle = np.where(low == high, low, middle)
         result = np.reshape(middle, kept)
-        return _finished(result, x, ordered, axis, keepdims, ignores_nan)
+        return _finished(result, x, ordered, size, axis, keepdims, ignores_nan)
 
     return median
 

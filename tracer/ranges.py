@@ -46,7 +46,7 @@ def _as_dim(trace: Emitter, value: Any) -> IntExpr:
     name, args, attrs = definition
     if name in ("full", "set_size"):
         return attrs["fill_value" if name == "full" else "size"]
-    if any(not arg.type.dtype.is_integer for arg in args) or dtype.bits < 64 and name in _LIMITED:
+    if any(not arg.type.dtype.is_integer for arg in args) or (dtype.bits < 64 and name in _LIMITED):
         return _named(trace, value)
     match name, [as_dim(trace, arg) for arg in args if name in _EXACT]:
         case "add", [one, other]:
@@ -76,8 +76,8 @@ _EXACT = ("add", "subtract", "multiply", "cast", "reshape", *_LIMITED)
 
 
 def _named(trace: Emitter, value: Any) -> IntExpr:
-    """A symbol for a value, the same for the same value, as ``x[0]`` is of another ``x[0]``; what is
-    known of its range is noted."""
+    """A symbol for a value, the same for the same value, as ``x[0]`` is of another ``x[0]``; what
+    is known of its range is noted."""
     values, name = trace.values, f"at{trace.values.number(value)}"
     if name not in values.ranges and (ends := _range(trace, value)) is not None:
         values.ranges[name] = ends

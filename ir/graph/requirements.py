@@ -92,6 +92,12 @@ def demand(left: IntExpr, relation: str, right: IntExpr, message: str = "") -> b
     return Requirement(left, relation, right).decided is not False
 
 
+def demands() -> bool:
+    """True while demands are noted: a function is traced, and what is computed has to be."""
+    noted = _collected.get()
+    return noted is not None and noted.demands
+
+
 def greater(left: IntExpr, right: IntExpr) -> IntExpr:
     """Returns the greater of two sizes: one of them, where that is proved.
 
