@@ -15,6 +15,7 @@ import numpy as np
 from ..ir.dims import Dim, IntExpr, floordiv, int_max, int_min, mod, symbol, symbols
 from ..ir.graph.nodes import Constant
 from .places import Emitter
+from .value_numbers import Definition
 
 _MOVES = ("take", "dynamic_slice", "strided_slice", "reshape", "transpose", "reverse")
 """Operators whose elements are elements of their first operand."""
@@ -84,19 +85,22 @@ def _named(trace: Emitter, value: Any) -> IntExpr:
     return symbol(name)
 
 
+def _definition(trace: Emitter, value: Any) -> Definition:
+    return trace.values.definitions.get(value) or ("", (), {})
+
+
 def _range(trace: Emitter, value: Any) -> tuple[IntExpr, IntExpr] | None:
     """The least and the greatest value that an integer may have, as far as that is known."""
     if (extent := trace.values.extents.get(value)) is not None:
         return 0, as_dim(trace, extent) - 1
-    definitions: Any = trace.values.definitions
-    name, args, _ = definitions.get(value) or ("", (), {})
+    name, args, _ = _definition(trace, value)
     if name == "where":
         one, other = (as_dim(trace, arg) for arg in args[1:])
         return int_min(one, other), int_max(one, other)
     source: Any = value
     while name in _MOVES:
         source = args[0]
-        name, args, _ = definitions.get(source) or ("", (), {})
+        name, args, _ = _definition(trace, source)
     dtype = source.type.dtype
     if isinstance(source, Constant) and source.value.size and dtype.is_integer:
         return int(source.value.min()), int(source.value.max())
