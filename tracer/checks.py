@@ -93,11 +93,12 @@ _OF_NOTHING = {
 """NumPy's messages for reductions that need an element."""
 
 
-def check_elements(trace: Trace, name: str, type_: Any, axis: Any) -> None:
+def check_elements(name: str, x: Proxy, axis: Any) -> None:
     """Checks that a reduction which needs an element has one, along axes with sizes that data
     decides."""
-    axes = range(type_.rank) if axis is None else (axis,) if isinstance(axis, int) else axis
-    for size in {type_.shape[n] for n in axes} if demands() else ():
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    needs = name in _OF_NOTHING and demands()
+    for size in dict.fromkeys(x.type.shape[n] for n in axes if needs):
         if is_data_size(size) and not Requirement(1, "<=", size).decided:
             check(emit("less", lift(size, INT64), lift(1, INT64)), ValueError, _OF_NOTHING[name])
 

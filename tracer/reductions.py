@@ -10,6 +10,7 @@ import numpy as np
 from ..ir.dims import bounds
 from ..ir.dtype import BOOL, UINT8
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.graph.requirements import is_data_size
 from .dispatch import METHODS, UNSET, implements, method
 from .elementwise import cast
 from .elementwise import where as where_
@@ -57,7 +58,7 @@ def _reduce(
         widths = _one_more(x, reduced)
         if any(last for _, last in widths):
             x = emit("nn.pad", x, pad_width=widths, pad_value=initial, mode="constant")
-    result = emit(name, x, axis=axes, keepdims=_keep(keepdims))
+    result = _reduced(name, x, axes, keepdims)
     if not given:
         return result
     return emit(join, result, lift(initial, result.type.dtype))
@@ -165,9 +166,17 @@ def _position(name: str) -> Callable[..., Proxy]:
         x = lift(a)
         x = lift(x, UINT8) if x.type.dtype.is_bool else x
         position = None if axis is None else normalise_axis(axis, x.ndim)
-        return emit(name, x, axis=position, keepdims=_keep(keepdims))
+        return _reduced(name, x, position, keepdims)
 
     return reduce
+
+
+def _reduced(name: str, x: Proxy, axis: Any, keepdims: Any) -> Proxy:
+    if any(map(is_data_size, x.type.shape)):
+        from .checks import check_elements  # loaded when it is first needed
+
+        check_elements(name, x, axis)
+    return emit(name, x, axis=axis, keepdims=_keep(keepdims))
 
 
 for _name, _implementation, *_functions in (
