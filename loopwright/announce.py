@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 from .config import Config
 from .ir.pass_context import PassContext
 from .ready import Specialisation
+
+LARGE_SUMS = 16_000_000
+"""Bytes of captured arrays from which on it is said what it takes to watch them."""
 
 
 def dump_prefix(name: str, config: Config) -> Path | None:
@@ -40,6 +44,18 @@ def announce(
     compile; every level to files that begin with ``dump``."""
     if first_symbolic:
         sys.stderr.write(f"loopwright: {name}: {made.reason}\n")
+    guard = made.guard
+    if guard is not None and guard.summed_bytes >= LARGE_SUMS:
+        from .text import bytes_text  # loaded when it is first needed
+
+        begun = time.perf_counter()
+        guard.holds()
+        took = (time.perf_counter() - begun) * 1e3
+        sys.stderr.write(
+            f"loopwright: {name}: each call sums {bytes_text(guard.summed_bytes)} of captured "
+            f"arrays, to see whether they have changed: {took:.1f} ms. Pass them as arguments, or "
+            "make them read-only (w.flags.writeable = False)\n"
+        )
     if config.debug >= 1:
         summary = made.built.summary
         sys.stderr.write(

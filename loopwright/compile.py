@@ -20,6 +20,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from . import pipeline
     from .autotune.budget import Budget
     from .dynamic import Option
+    from .guards import Guard
     from .tracer.endings import Ending
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
@@ -117,6 +119,8 @@ class CompiledFunction(Inspected, Copied):
         self._recent: dict[tuple[str, ...], tuple[Ready, ...]] = {}
         self._last = NOTHING
         self._misses = self._hits = 0
+        self._changes: list[str] = []  # of what it captures: the paths
+        self._changed = ""  # the last of them, until code is made for it
         self.takes_any_kind = False  # or was warned of a storm of recompilations
         self._lock = threading.RLock()
 
@@ -218,10 +222,8 @@ class CompiledFunction(Inspected, Copied):
             args, kwargs = without_iterators(args, kwargs) or (args, kwargs)
         if quick is not None:
             ready = self._ready.get(quick[0])
-            if ready is not None:
+            if ready is not None and (ready.guard is None or ready.guard.holds()):
                 self._hits += 1
-                if ready.watch is not None:
-                    ready.watch.look(self._name)
                 recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
                 return ready(quick[1])
         elif any_traced(args) or any_traced(kwargs.values()):
@@ -255,12 +257,20 @@ class CompiledFunction(Inspected, Copied):
 
     def _lookup(self, request: Request) -> Specialisation | None:
         """Returns the code for a request. That of a function that changes no array serves every
-        placement of its operands in memory."""
+        placement of its operands in memory. Code whose guard fails is forgotten."""
         made = self._known.get(request)
         if made is None and request.placements:
             made = self._known.get(request.with_placements(()))
-            return None if made is None or made.traced.depends_on_memory else made
-        return made
+            made = None if made is None or made.traced.depends_on_memory else made
+        if made is None or made.guard is None or made.guard.holds():
+            return made
+        with self._lock:
+            if self._known.get(made.traced.request) is made:
+                del self._known[made.traced.request]
+                self._changes.append(made.guard.changed)
+                self._changed = made.guard.changed
+                self._forget_ready()
+        return None
 
     def _compile(self, request: Request) -> Specialisation:
         from . import recompilation, release
@@ -268,14 +278,12 @@ class CompiledFunction(Inspected, Copied):
         with self._lock:
             if (made := self._lookup(request)) is not None:
                 return made
-            for other in self._known.values():
-                other.traced.look_outside()
             made = self._made(request, Config.read())
             self._misses += 1
             self._known[made.traced.request] = made
             release.give_back(made.built)
         self.takes_any_kind = self.takes_any_kind or recompilation.warn_of_storm(
-            self._name, [*self._known], self._hits
+            self._name, [*self._known], self._hits, self._changes
         )
         return made
 
@@ -284,7 +292,7 @@ class CompiledFunction(Inspected, Copied):
 
         begun = time.perf_counter()
         borrowed = Borrowed()
-        traced = self._trace(request, borrowed)
+        traced, guard = self._guarded(request, borrowed)
         self._signature.dynamic.traced(traced)
         dump = dump_prefix(self._name, config)
         tune = self._tune or tune_option(config.tune)
@@ -293,8 +301,9 @@ class CompiledFunction(Inspected, Copied):
         built = self._build(traced, config, dump)
         borrowed.check(self._name)
         seconds = time.perf_counter() - begun
-        reason = recompilation.reason_for(request, self._known)
-        made = Specialisation(traced, built, reason, seconds)
+        reason = recompilation.reason_for(request, self._known, self._changed)
+        self._changed = ""
+        made = Specialisation(traced, built, reason, seconds, guard)
         earlier = (other.reason for other in self._known.values())
         is_first = recompilation.is_first_symbolic(reason, earlier)
         announce(self._name, made, config, dump, is_first)
@@ -320,7 +329,7 @@ class CompiledFunction(Inspected, Copied):
             if made is None or made.built is not old:
                 return False
             reason = "tuned in the background"
-            self._known[request] = Specialisation(made.traced, new, reason, made.seconds)
+            self._known[request] = replace(made, built=new, reason=reason)
             self._forget_ready()
         return True
 
@@ -344,20 +353,26 @@ class CompiledFunction(Inspected, Copied):
         signature = self._signature.signature
         return trace(self.function, signature, request, self._name, borrowed, checks, ending)
 
+    def _guarded(self, request: Request, borrowed: Borrowed) -> tuple[Traced, Guard | None]:
+        """Returns a trace, and a guard that holds until what it was made from changes."""
+        from .guards import guarded
+
+        return guarded(self.function, request, lambda: self._trace(request, borrowed))
+
     def _trace_call(self, args: Any, kwargs: Any, *options: Any) -> Traced:
         return self._settled(args, kwargs, lambda a: self._trace(a.request, *options))
 
     def _trace_for_code(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed | None = None
-    ) -> Traced:
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed
+    ) -> tuple[Traced, Guard | None]:
         """Traces as ``trace`` does."""
 
         try:
-            traced = self._trace_call(args, kwargs, borrowed)
+            made = self._settled(args, kwargs, lambda a: self._guarded(a.request, borrowed))
         except Exception as error:
             reported = for_user(error)
         else:
-            return traced
+            return made
         raise reported
 
     def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
@@ -407,7 +422,7 @@ class CompiledFunction(Inspected, Copied):
         """Returns the code for these arguments, to look at or to keep; see ``Lowered``."""
         if "out" in kwargs and not self._takes_out:
             return self._with_out().lower(*args, **kwargs)
-        traced = self._trace_for_code(args, kwargs)
+        traced = self.trace(*args, **kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._signature.static)
 
     def tune(
@@ -454,7 +469,7 @@ class CompiledFunction(Inspected, Copied):
         if log is not None:
             self.log = Path(log)
         borrowed = Borrowed()
-        traced = self._trace_for_code(args, kwargs, borrowed)
+        traced, guard = self._trace_for_code(args, kwargs, borrowed)
         begun = time.perf_counter()
         tuned = tune(
             traced.module,
@@ -471,7 +486,7 @@ class CompiledFunction(Inspected, Copied):
         with self._lock:
             seconds = time.perf_counter() - begun
             self._signature.dynamic.traced(traced)
-            made = Specialisation(traced, tuned.built, "tuned", seconds)
+            made = Specialisation(traced, tuned.built, "tuned", seconds, guard)
             self._known[traced.request] = release.kept(made)
             self._forget_ready()
         return tuned.report
@@ -486,6 +501,7 @@ class CompiledFunction(Inspected, Copied):
         with self._lock:
             self._others.clear()
             self._known.clear()
+            self._changes.clear()
             self._forget_ready()
             self._misses = self._hits = 0
 

@@ -10,10 +10,11 @@ import numpy as np
 from .call_signature import CallSignature
 from .ir.dataclass import dataclass
 from .ir.dtype import Array
-from .tracer import Request, Traced, Watch, to_array
+from .tracer import Request, Traced, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
+    from .guards import Guard
 
 
 class Run(Protocol):
@@ -26,12 +27,14 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Specialisation:
-    """Code for one request: run on arrays, then put into the user's structure."""
+    """Code for one request: run on arrays, then put into the user's structure. It is right as long
+    as its ``guard`` holds."""
 
     traced: Traced
     built: pipeline.Built
     reason: str
     seconds: float
+    guard: Guard | None = None
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -44,8 +47,8 @@ class Ready:
 
     ``direct`` takes a call's arguments as the user wrote them, and answers None for those that it
     was not made for. ``arrays`` takes the leaves, which have to be exactly what the code reads.
-    Where the function changes arguments, ``run`` makes the whole call. ``watch`` are the variables
-    from outside that the code has read.
+    Where the function changes arguments, ``run`` makes the whole call. ``direct`` looks at the
+    ``guard`` itself.
     """
 
     direct: Callable[..., list[Array] | None]
@@ -53,7 +56,7 @@ class Ready:
     call: Callable[[Sequence[Array]], list[Array]]
     finish: Callable[[list[Array]], Any] | None
     run: Run | None = None
-    watch: Watch | None = None
+    guard: Guard | None = None
 
     @staticmethod
     def of(
@@ -64,14 +67,16 @@ class Ready:
         run: Run | None,
     ) -> Ready:
         """Returns code for calls like this."""
+        guard, arrays = made.guard, _nothing
         if run is not None:
             call, finish = run.quickly()
-            direct = signature.reader(args, kwargs, call) or _nothing
-            return Ready(direct, _nothing, list, finish, run, made.traced.watch)
-        finish = None if made.traced.returns_one_array else made.traced.result_writer()
-        arrays = made.built.direct or _nothing
-        direct = signature.reader(args, kwargs, arrays) or _nothing
-        return Ready(direct, arrays, made.built.call, finish, watch=made.traced.watch)
+        else:
+            call = arrays = made.built.direct or _nothing
+            finish = None if made.traced.returns_one_array else made.traced.result_writer()
+        direct = signature.reader(args, kwargs, call) or _nothing
+        if guard is not None:
+            direct = guard.before(direct, bool(kwargs))
+        return Ready(direct, arrays, made.built.call, finish, run, guard)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         if self.run is not None:

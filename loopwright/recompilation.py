@@ -7,7 +7,7 @@ another kind each time.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .ir.dims import Dim
@@ -23,9 +23,11 @@ FOR_ALL_SIZES = "for all sizes"
 """The end of the reason for a compile in which axes became symbolic by themselves."""
 
 
-def reason_for(request: Request, made: Iterable[Request]) -> str:
+def reason_for(request: Request, made: Iterable[Request], outside: str = "") -> str:
     """Returns how ``request`` differs from the latest of the requests that code was ``made`` for
-    and that has its containers."""
+    and that has its containers; or what has changed ``outside``."""
+    if outside:
+        return f"{outside} has changed"
     earlier = [*made]
     if not earlier:
         return "first call"
@@ -68,15 +70,23 @@ def _change(path: str, old: LeafSpec, new: LeafSpec) -> str:
     return f"{path}: {old} became {new}"
 
 
-def warn_of_storm(name: str, requests: Iterable[Request], hits: int) -> bool:
-    """Warns if a function has been compiled for too many ``requests``; returns whether it did.
-    ``hits`` are the calls that needed no compiling."""
+def warn_of_storm(
+    name: str, requests: Iterable[Request], hits: int, changes: Sequence[str] = ()
+) -> bool:
+    """Warns if a function has been compiled for too many ``requests``, or ``changes`` of what it
+    captures; returns whether it did. ``hits`` are the calls that needed no compiling."""
     kinds = [*requests]
-    if len(kinds) < STORM or hits > len(kinds):
+    count = len(kinds) + len(changes)
+    if count < STORM or hits > count:
         return False
-    message = (
-        f"{name} was compiled {len(kinds)} times in {hits + len(kinds)} calls: {_cause(kinds)}"
-    )
+    cause = _cause(kinds)
+    if len(changes) > len(kinds):
+        path = max(changes, key=changes.count)
+        cause = (
+            f"{path} has changed each time. Pass it as an argument; if {name} changes it itself, "
+            "return the new value instead"
+        )
+    message = f"{name} was compiled {count} times in {hits + count} calls: {cause}"
     frame = user_frame()
     place = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
     warnings.warn_explicit(message, RecompilationWarning, *place)

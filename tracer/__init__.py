@@ -73,7 +73,7 @@ from .arguments import (
 )
 from .dispatch import LATE
 from .explain import cut_traceback, is_ours
-from .frozen import Borrowed, Watch
+from .frozen import Borrowed
 from .function import Traced, ValuesNeeded, located, trace
 from .proxy import Proxy
 from .snapshot import Snapshot
@@ -130,7 +130,6 @@ __all__ = [
     "Spec",
     "Traced",
     "ValuesNeeded",
-    "Watch",
     "any_traced",
     "composed",
     "bind",

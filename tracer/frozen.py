@@ -1,9 +1,7 @@
-"""Values from outside of a function that a trace freezes in the code: random numbers, globals.
+"""Values from outside of a function that a trace reads: random numbers, weights.
 
-A trace runs the Python function once. The random numbers that it draws become constants, and so do
-the globals, variables of enclosing functions and attributes that it reads. ``Draws`` warns of the
-first at once. The second is how weights are captured, so ``Watch`` warns only when the code is used
-again and one of them has changed.
+A trace runs the Python function once, and the random numbers that it draws become constants:
+``Draws`` warns of them. What else it reads from outside is watched (``loopwright/guards.py``).
 
 A copy of every weight would double the memory of a compile, so ``Borrowed`` reads big arrays in
 place. They must not change until the code is made: a fingerprint, taken when the array is captured,
@@ -16,7 +14,6 @@ import dis
 import sys
 import types
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import Any
@@ -27,12 +24,8 @@ from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import FrozenWarning, LoopwrightValueError
 
-SAMPLED = 64
-"""Elements of a captured array that are compared: an update of weights changes most of them."""
-
 _DEPTH = 3
 _RANDOM = "numpy.random"
-_VALUES = (bool, int, float, complex, str, bytes, tuple, type(None), np.generic, np.ndarray)
 _told: set[tuple[str, str, int]] = set()
 
 
@@ -196,79 +189,6 @@ def _comparable(state: Any) -> Any:
     if isinstance(state, dict):
         return tuple((k, _comparable(v)) for k, v in state.items())
     return state.tobytes() if isinstance(state, np.ndarray) else state
-
-
-class Watch:
-    """The variables from outside that a traced function has read, as they were.
-
-    ``captured`` are arrays among them. An array that owns its memory is not kept alive from here:
-    once nobody else has it, nobody can change it.
-    """
-
-    def __init__(
-        self, function: Callable[..., Any], captured: Iterable[np.ndarray[Any, Any]]
-    ) -> None:
-        self.calls = 0
-        self.functions = functions_of(function)
-        reads = [
-            read
-            for each in self.functions
-            for read in names_read(each)
-            if isinstance(read.value, _VALUES)
-        ]
-        arrays = [*captured, *(r.value for r in reads if isinstance(r.value, np.ndarray))]
-        writeable = {id(a): a for a in arrays if a.flags.writeable and a.size and a.dtype != object}
-        self.samples = [(_reference(array), _sample(array)) for array in writeable.values()]
-        self.reads = [(read.path, read.look, _reference(read.value)) for read in reads]
-
-    def look(self, name: str) -> None:
-        """Warns of what has changed, in the first, second, fourth ... of such calls."""
-        self.calls += 1
-        if self.calls & (self.calls - 1) == 0:
-            self.tell(name)
-
-    def tell(self, name: str) -> None:
-        """Warns of what has changed since."""
-        changed = [path for path, look, value in self.reads if look() is not value()]
-        for reference, sample in self.samples:
-            array = reference()
-            if array is not _GONE and _sample(array) != sample:
-                paths = [path for path, _, value in self.reads if value() is array]
-                changed.append(paths[0] if paths else f"an array {array.dtype}{list(array.shape)}")
-        for path in changed:
-            code = self.functions[0].__code__ if self.functions else None
-            place = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 0)
-            message = (
-                f"{path} has changed since {name} was traced, and its code has the old value: pass "
-                f"it as an argument, or call {name}.cache_clear()"
-            )
-            _warn(message, *place)
-
-
-_GONE = object()
-"""Stands for an array that has been freed."""
-
-
-def _reference(value: Any) -> Callable[[], Any]:
-    """Returns a function that gives ``value``, or ``_GONE`` for an array that has been freed.
-
-    Views are kept alive: a traced function may have made one of an array that it changes later.
-    """
-    if not isinstance(value, np.ndarray) or value.base is not None:
-        return lambda: value
-    reference = weakref.ref(value)
-
-    def given() -> Any:
-        array = reference()
-        return _GONE if array is None else array
-
-    return given
-
-
-def _sample(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Returns a sample of the values of an array: a change of weights changes most of them."""
-    at = np.linspace(0, array.size - 1, min(array.size, SAMPLED)).astype(np.intp)
-    return array.shape, array.dtype, array.flat[at].tobytes()
 
 
 def is_fixed(array: Array) -> bool:

@@ -24,7 +24,7 @@ from . import receivers
 from .arguments import ArraySpec, Placement, Request, Static
 from .emitting import lift
 from .fits import Fits
-from .frozen import Borrowed, Draws, Watch
+from .frozen import Borrowed, Draws
 from .needed import ValuesNeeded
 from .proxy import Proxy
 from .pytree import Items, Structure, Yielded, flatten, paths, unflatten
@@ -125,7 +125,7 @@ class Traced:
     for the next array, ``Element`` for its element. ``dense`` are the operands that have to be in C
     order (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is
     what has to be true of Python ints among the arguments. ``trims`` are the results whose sizes
-    data decides. ``watch`` are the variables from outside that it has read.
+    data decides. ``captured`` are arrays from outside that it has read, and others hold.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Traced:
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
     fits: tuple[Fits, ...] = ()
-    watch: Watch | None = None
+    captured: tuple[np.ndarray[Any, Any], ...] = ()
     trims: tuple[Trim, ...] = ()
 
     def as_text(self, *, spans: bool = True) -> str:
@@ -183,11 +183,6 @@ class Traced:
         if self.trims:
             return ()
         return tuple((p.output, w.operand, p.window) for w in self.written for p in w.pieces)
-
-    def look_outside(self) -> None:
-        """Warns if a variable from outside has another value than when the function was traced."""
-        if self.watch is not None:
-            self.watch.tell(self.name)
 
     @property
     def has_checks(self) -> bool:
@@ -368,7 +363,7 @@ def _traced(
         dense,
         scalar,
         tuple(run.numbers.fits),
-        Watch(function, run.captures()),
+        tuple(run.captures()),
         trims,
     )
 

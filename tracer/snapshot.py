@@ -288,6 +288,7 @@ def _module_of(value: Any) -> str | None:
 
 
 def package_of(module: str | None) -> str:
+    """Returns the package that a module is in, by its name."""
     return (module or "").partition(".")[0]
 
 

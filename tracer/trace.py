@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
@@ -247,8 +248,12 @@ class Trace:
         self.names[id(array)] = (array, name)
 
     def captures(self) -> list[np.ndarray[Any, Any]]:
-        """Returns the arrays that were captured."""
-        return [array for array, _ in self._captured.values()]
+        """Returns the arrays that were captured and that others hold, too."""
+        return [
+            array
+            for array, constant in self._captured.values()
+            if sys.getrefcount(array) - 3 > (constant.value.base is array) or _is_view(array)
+        ]
 
     def captured(self, array: np.ndarray[Any, Any]) -> Constant | None:
         """Returns the constant made for ``array``, if it has been captured."""
@@ -303,6 +308,16 @@ def ended(atom: Var) -> LoopwrightTypeError:
         f"this uses a value from inside of a branch, loop or function{where} that has ended",
         hint="return it from there",
     )
+
+
+def _is_view(array: np.ndarray[Any, Any]) -> bool:
+    """True if others hold memory of which an array is a view."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        if sys.getrefcount(base) > 3:
+            return True
+        base = base.base
+    return base is not None
 
 
 def _is_unchanged(value: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:

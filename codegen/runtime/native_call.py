@@ -47,7 +47,7 @@ _NUMPY_SYMBOLS = {"PyArray_Type": 2, "PyArray_NewFromDescr": 94, "PyArray_SetBas
 METH_FASTCALL = 0x80
 
 
-class _ArrayFields(ctypes.Structure):
+class ArrayFields(ctypes.Structure):
     """``PyArrayObject``, as far as native code reads it."""
 
     _fields_ = (
@@ -91,7 +91,7 @@ def available() -> bool:
 
 
 def _as_expected(array: Array) -> bool:
-    fields = _ArrayFields.from_address(id(array))
+    fields = ArrayFields.from_address(id(array))
     interface = array.__array_interface__
     flags = 0x1 * array.flags.c_contiguous | 0x100 * array.flags.aligned
     flags |= 0x400 * array.flags.writeable
@@ -112,7 +112,9 @@ def native_code() -> LoadedObject:
     return load_forever(CALL_TEXT, "call path", _PYTHON_SYMBOLS)
 
 
-def load_forever(text: str, label: str, python_symbols: Sequence[str]) -> LoadedObject:
+def load_forever(
+    text: str, label: str, python_symbols: Sequence[str], target: Target | None = None
+) -> LoadedObject:
     """Returns loaded code that is never unloaded, and may call NumPy's C functions (``lw.np.``) and
     some of Python's."""
     symbols = {
@@ -122,7 +124,7 @@ def load_forever(text: str, label: str, python_symbols: Sequence[str]) -> Loaded
     table = _numpy_table()
     for name, index in _NUMPY_SYMBOLS.items():
         symbols[f"lw.np.{name}"] = table[index]
-    code = load_object(stored_object(text, Target(isa="x86-64"), label), symbols)
+    code = load_object(stored_object(text, target or Target(isa="x86-64"), label), symbols)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 
@@ -135,13 +137,15 @@ def _numpy_table() -> Any:
 
 
 @functools.cache
-def _method(function: str) -> _MethodDef:
+def _method(function: str, code: Callable[[], LoadedObject]) -> _MethodDef:
     doc = b"Runs on arrays that fit exactly. Returns a list of new arrays, or None if one does not."
-    return _MethodDef(b"call", native_code().address(function), METH_FASTCALL, doc)
+    return _MethodDef(b"call", code().address(function), METH_FASTCALL, doc)
 
 
-def make_call(context: Context, function: str = "lw_call") -> Callable[..., list[Array] | None]:
+def make_call(
+    context: Context, function: str = "lw_call", code: Callable[[], LoadedObject] = native_code
+) -> Callable[..., Any]:
     """Returns a builtin function of native code, whose ``self`` is ``context``."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     new = make(("PyCFunction_NewEx", ctypes.pythonapi))
-    return new(ctypes.addressof(_method(function)), context, None)
+    return new(ctypes.addressof(_method(function, code)), context, None)

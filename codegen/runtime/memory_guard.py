@@ -1,0 +1,212 @@
+"""A watch over arrays that others may write to: sums of all their bytes, taken in native code.
+
+``self`` of ``@lw_unchanged`` is an int64 array, its context::
+
+    context   0 regions   1 other than 0: release the GIL meanwhile   2 ... the regions
+    region    0 address   1 bytes   2 their sum
+
+The regions of an array are the fields of the array object, its sizes and strides, and its memory.
+The first region whose sum differs ends the check, so that no pointer is followed that has changed.
+
+A sum takes in words of 64 bits, in 32 chains of their own: ``chain = mix(chain ^ word)``, where
+``mix`` is invertible. So a change of one word always changes the sum, and others do but for a
+chance of about 2 ** -64; exchanging words is a change.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from ..llvm.link import LoadedObject
+from ..target import Target
+from .native_call import ArrayFields, Context, available, load_forever, make_call
+
+Array = np.ndarray[Any, Any]
+
+LONG_BYTES = 1 << 20
+"""Memory from which on other Python threads run while it is summed."""
+
+_CHAINS = 32
+
+
+def _splat(value: int) -> str:
+    return f"<{', '.join([f'i64 {value}'] * _CHAINS)}>"
+
+
+def _mix(type_: str, name: str, constant: Callable[[int], str]) -> str:
+    return f"""
+declare {type_} @llvm.fshl.{name}({type_}, {type_}, {type_})
+define internal {type_} @mix.{name}({type_} %chain, {type_} %word) alwaysinline {{
+  %x = xor {type_} %chain, %word
+  %high = lshr {type_} %x, {constant(29)}
+  %t = xor {type_} %x, %high
+  %p = mul {type_} %t, {constant(0x9E3779B1)}
+  %r = call {type_} @llvm.fshl.{name}({type_} %p, {type_} %p, {type_} {constant(23)})
+  ret {type_} %r
+}}"""
+
+
+_SEEDS = [0x9E3779B97F4A7C15 * (2 * n + 1) % (1 << 63) for n in range(_CHAINS)]
+_TEXT = (
+    _mix("i64", "i64", str)
+    + _mix("<32 x i64>", "v32i64", _splat)
+    + f"""
+@_Py_TrueStruct = external global i8
+@_Py_FalseStruct = external global i8
+declare void @Py_IncRef(ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare i64 @llvm.vector.reduce.add.v32i64(<32 x i64>)
+
+define i64 @lw_sum(ptr %p, i64 %bytes) {{
+entry:
+  %end = and i64 %bytes, -256
+  %none = icmp eq i64 %end, 0
+  br i1 %none, label %words, label %block
+block:
+  %b = phi i64 [ 0, %entry ], [ %b.next, %block ]
+  %a = phi <32 x i64> [ <{", ".join(f"i64 {seed}" for seed in _SEEDS)}>, %entry ], [ %n, %block ]
+  %q = getelementptr i8, ptr %p, i64 %b
+  %w = load <32 x i64>, ptr %q, align 1
+  %n = call <32 x i64> @mix.v32i64(<32 x i64> %a, <32 x i64> %w)
+  %b.next = add i64 %b, 256
+  %more = icmp ult i64 %b.next, %end
+  br i1 %more, label %block, label %fold
+fold:  ; a bit of each chain has to reach all others before they are added
+  %f1 = call <32 x i64> @mix.v32i64(<32 x i64> %n, <32 x i64> zeroinitializer)
+  %f2 = call <32 x i64> @mix.v32i64(<32 x i64> %f1, <32 x i64> zeroinitializer)
+  %f3 = call <32 x i64> @mix.v32i64(<32 x i64> %f2, <32 x i64> zeroinitializer)
+  %f4 = call i64 @llvm.vector.reduce.add.v32i64(<32 x i64> %f3)
+  br label %words
+words:
+  %i = phi i64 [ 0, %entry ], [ %end, %fold ], [ %i.next, %word ]
+  %u = phi i64 [ 1, %entry ], [ %f4, %fold ], [ %u.next, %word ]
+  %i.next = add i64 %i, 8
+  %whole = icmp ule i64 %i.next, %bytes
+  %word.p = getelementptr i8, ptr %p, i64 %i
+  br i1 %whole, label %word, label %tail
+word:
+  %word.v = load i64, ptr %word.p, align 1
+  %u.next = call i64 @mix.i64(i64 %u, i64 %word.v)
+  br label %words
+tail:
+  %j = phi i64 [ %i, %words ], [ %j.next, %byte ]
+  %v = phi i64 [ %u, %words ], [ %v.next, %byte ]
+  %left = icmp ult i64 %j, %bytes
+  br i1 %left, label %byte, label %done
+byte:
+  %byte.p = getelementptr i8, ptr %p, i64 %j
+  %byte.8 = load i8, ptr %byte.p
+  %byte.v = zext i8 %byte.8 to i64
+  %v.next = call i64 @mix.i64(i64 %v, i64 %byte.v)
+  %j.next = add i64 %j, 1
+  br label %tail
+done:
+  ret i64 %v
+}}
+
+define ptr @lw_unchanged(ptr %self, ptr %arguments, i64 %count) {{
+entry:
+  %data.p = getelementptr i8, ptr %self, i64 {ArrayFields.data.offset}
+  %words = load ptr, ptr %data.p
+  %regions = load i64, ptr %words
+  %long.p = getelementptr i64, ptr %words, i64 1
+  %long.v = load i64, ptr %long.p
+  %long = icmp ne i64 %long.v, 0
+  br i1 %long, label %release, label %next
+release:
+  %thread = call ptr @PyEval_SaveThread()
+  br label %next
+next:
+  %held = phi ptr [ null, %entry ], [ %thread, %release ], [ %held, %sum ]
+  %n = phi i64 [ 0, %entry ], [ 0, %release ], [ %n.next, %sum ]
+  %end = icmp eq i64 %n, %regions
+  br i1 %end, label %done, label %sum
+sum:
+  %n.next = add i64 %n, 1
+  %region = getelementptr {{ i64, i64, ptr, i64, i64 }}, ptr %words, i64 0, i32 2
+  %address.p = getelementptr {{ ptr, i64, i64 }}, ptr %region, i64 %n
+  %bytes.p = getelementptr i64, ptr %address.p, i64 1
+  %before.p = getelementptr i64, ptr %address.p, i64 2
+  %address = load ptr, ptr %address.p
+  %bytes = load i64, ptr %bytes.p
+  %before = load i64, ptr %before.p
+  %now = call i64 @lw_sum(ptr %address, i64 %bytes)
+  %same = icmp eq i64 %now, %before
+  br i1 %same, label %next, label %done
+done:
+  %answer = phi ptr [ @_Py_TrueStruct, %next ], [ @_Py_FalseStruct, %sum ]
+  br i1 %long, label %take, label %leave
+take:
+  call void @PyEval_RestoreThread(ptr %held)
+  br label %leave
+leave:
+  call void @Py_IncRef(ptr %answer)
+  ret ptr %answer
+}}
+"""
+)
+
+_PYTHON_SYMBOLS = (
+    *("PyEval_RestoreThread", "PyEval_SaveThread", "Py_IncRef"),
+    *("_Py_FalseStruct", "_Py_TrueStruct"),
+)
+
+
+@functools.cache
+def _code() -> LoadedObject:
+    return load_forever(_TEXT, "watch over arrays", _PYTHON_SYMBOLS, Target.host())
+
+
+@functools.cache
+def _sum() -> Callable[[int, int], int]:
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t)
+    return signature(_code().address("lw_sum"))
+
+
+def memory_guard(arrays: Iterable[tuple[Array, bool]]) -> Callable[[], bool]:
+    """Returns a function that says whether every array is what it was: in the same memory, of the
+    same shape, with the same bytes. Those beside which stands False are fixed: nobody can write to
+    their memory, so it is not summed. The arrays are kept alive.
+    """
+    watched = [*arrays]
+    if not available():
+        before = [*map(_fields, watched)]
+        return lambda: [*map(_fields, watched)] == before
+    regions = [region for array, summed in watched for region in _regions(array, summed)]
+    context = np.zeros(2 + 3 * len(regions), np.int64).view(Context)
+    context[:2] = len(regions), sum(bytes_ for _, bytes_ in regions) >= LONG_BYTES
+    context[2:].reshape(-1, 3)[:] = [(*r, _sum()(*r)) for r in regions] or 0
+    context.kept = watched
+    return make_call(context, "lw_unchanged", _code)
+
+
+def _regions(array: Array, summed: bool) -> list[tuple[int, int]]:
+    fields = ArrayFields.from_address(id(array))
+    begin = ArrayFields.data.offset
+    regions = [(id(array) + begin, ctypes.sizeof(ArrayFields) - begin)]
+    sizes, strides = (
+        ctypes.cast(p, ctypes.c_void_p).value or 0 for p in (fields.sizes, fields.strides)
+    )
+    nbytes = ctypes.sizeof(ctypes.c_ssize_t) * array.ndim
+    shape = [(sizes, nbytes), (strides, nbytes)]
+    regions += [(sizes, 2 * nbytes)] if strides == sizes + nbytes else shape
+    return regions + [_memory(array)] * summed
+
+
+def _memory(array: Array) -> tuple[int, int]:
+    low, high = byte_bounds(array) if array.size else (0, 0)
+    return int(low), int(high - low)
+
+
+def _fields(item: tuple[Array, bool]) -> tuple[Any, ...]:
+    """The same of an array for interpreters with another object layout."""
+    array, summed = item
+    memory = _memory(array)
+    return memory, array.shape, array.strides, array.dtype, summed and _sum()(*memory)
