@@ -202,7 +202,7 @@ def is_fixed(array: Array) -> bool:
     """
     owner: Any = array
     while isinstance(owner, np.ndarray):
-        if owner.flags.writeable:
+        if not owner.__array_interface__["data"][1]:  # flags warn of broadcast arrays
             return False
         owner = owner.base
     try:

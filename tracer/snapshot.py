@@ -535,6 +535,7 @@ def _read_array(array: np.ndarray[Any, Any], reach: _Reach) -> Parts:
     parts: Parts = {"shape": array.shape, "dtype": str(array.dtype), "strides": array.strides}
     if is_fixed(array):
         return parts
+    array = array.view(np.ndarray)  # methods of a subclass may change it
     if array.nbytes <= LEAST_BYTES:
         return parts | {"": array.tobytes()}
     dense = array.flags.c_contiguous or array.flags.f_contiguous
