@@ -121,10 +121,14 @@ class LoopwrightOSError(LoopwrightError, OSError):
     def __init__(
         self, path: str | os.PathLike[str] | None, reason: str, number: int | None = None
     ) -> None:
-        super().__init__(f"{path}: {reason}")
+        super().__init__(f"{'the system refuses a call' if path is None else path}: {reason}")
         self.reason = self.strerror = reason
         self.errno = number
         self.filename = path
+
+
+class LoopwrightMemoryError(LoopwrightError, MemoryError):
+    """The system gives no memory for what is compiled, tuned or called."""
 
 
 class RefusedFileWarning(UserWarning):

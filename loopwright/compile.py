@@ -49,7 +49,7 @@ from .tracer import (
     trace,
     without_iterators,
 )
-from .user_errors import for_user
+from .user_errors import for_user, reports_errors
 
 if TYPE_CHECKING:
     from . import pipeline
@@ -362,18 +362,12 @@ class CompiledFunction(Inspected, Copied):
     def _trace_call(self, args: Any, kwargs: Any, *options: Any) -> Traced:
         return self._settled(args, kwargs, lambda a: self._trace(a.request, *options))
 
+    @reports_errors
     def _trace_for_code(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed
     ) -> tuple[Traced, Guard | None]:
         """Traces as ``trace`` does."""
-
-        try:
-            made = self._settled(args, kwargs, lambda a: self._guarded(a.request, borrowed))
-        except Exception as error:
-            reported = for_user(error)
-        else:
-            return made
-        raise reported
+        return self._settled(args, kwargs, lambda a: self._guarded(a.request, borrowed))
 
     def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
         from . import failures, pipeline
@@ -400,6 +394,7 @@ class CompiledFunction(Inspected, Copied):
             "passes": pass_context(self.passes, config, dump),
         }
 
+    @reports_errors
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Returns the graph IR for these arguments: arrays, or specs (``lw.f32[64, 784]``).
 
@@ -412,12 +407,9 @@ class CompiledFunction(Inspected, Copied):
           add(%0, 1f)
         }
         """
-        try:
-            return self._trace_call(args, kwargs)
-        except Exception as error:
-            reported = for_user(error)
-        raise reported
+        return self._trace_call(args, kwargs)
 
+    @reports_errors
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Returns the code for these arguments, to look at or to keep; see ``Lowered``."""
         if "out" in kwargs and not self._takes_out:
@@ -425,6 +417,7 @@ class CompiledFunction(Inspected, Copied):
         traced = self.trace(*args, **kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._signature.static)
 
+    @reports_errors
     def tune(
         self,
         *args: Any,

@@ -13,7 +13,7 @@ from .lowered import Lowered
 from .ready import Specialisation
 from .tracer import Arguments, Request, Traced, to_array
 from .tracer.specs import DTypeSpec, Spec
-from .user_errors import for_user
+from .user_errors import reports_errors
 
 if TYPE_CHECKING:
     from .inspect.explain import Explanation
@@ -82,22 +82,18 @@ class Inspected:
         """
         return self._code_in_use(args, kwargs)[0].memory()
 
+    @reports_errors
     def _code_in_use(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Lowered, list[Any]]:
         """Returns the code that calls with these arguments run, compiled now if there is none, and
         the leaves of the arguments. The code may have lost its weights; see ``release.py``."""
-        try:
-            make = lambda a: (a, self._specialised(a.request))  # noqa: E731
-            arguments, made = self._settled(args, kwargs, make)
-            leaves = [arguments.values[i] for i in made.traced.parameters]
-            if not any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
-                made = placed(self._specialised, arguments.request, leaves)
-        except Exception as error:
-            reported = for_user(error)
-        else:
-            return Lowered(made.traced, made.built, self._signature.static), leaves
-        raise reported
+        make = lambda a: (a, self._specialised(a.request))  # noqa: E731
+        arguments, made = self._settled(args, kwargs, make)
+        leaves = [arguments.values[i] for i in made.traced.parameters]
+        if not any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
+            made = placed(self._specialised, arguments.request, leaves)
+        return Lowered(made.traced, made.built, self._signature.static), leaves
 
     def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
         """Returns the code that calls with these arguments run, compiled now if there is none, and

@@ -18,7 +18,7 @@ from .tracer import (
     valued_names,
     write_back,
 )
-from .user_errors import for_user
+from .user_errors import reports_errors
 
 if TYPE_CHECKING:
     from . import pipeline
@@ -51,15 +51,9 @@ class Lowered:
         """Returns this, which is compiled already; JAX has a step here."""
         return self
 
+    @reports_errors
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the result. Raises LoopwrightTypeError for arguments of another kind."""
-        try:
-            return self._call(args, kwargs)
-        except Exception as error:
-            reported = for_user(error)
-        raise reported
-
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         traced, arguments = self.traced, self._arguments(args, kwargs)
         leaves = [arguments.values[i] for i in traced.parameters]
         if placements(traced, leaves) != traced.request.placements:
@@ -71,6 +65,7 @@ class Lowered:
         check(traced, leaves)
         return write_back(traced, leaves, self.built.call([to_array(leaf) for leaf in leaves]))
 
+    @reports_errors
     def save(self, path: str | Path) -> None:
         """Writes the code, its weights and what calls need to one file; ``lw.load`` returns it.
 
@@ -81,13 +76,7 @@ class Lowered:
         """
         from .extras import extra
 
-        try:
-            extra("save")(self.traced, self.built, self._static, path)
-        except Exception as error:
-            reported = for_user(error)
-        else:
-            return
-        raise reported
+        extra("save")(self.traced, self.built, self._static, path)
 
     def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
         """Returns the arrays among the arguments of a call, as ``built.call`` takes them."""

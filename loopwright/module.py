@@ -30,13 +30,14 @@ from .pipeline import own_schedules
 from .sizes import request_sizes
 from .tracer import ArraySpec, Request, Spec, Traced
 from .tracer.pytree import LEAF, Node, Structure
-from .user_errors import for_user
+from .user_errors import reports_errors
 
 if TYPE_CHECKING:
     from .inspect.memory import Memory
     from .inspect.profile import Profile
 
 
+@reports_errors
 def parse(
     text: str, *, constants: Mapping[str, Array] | None = None, file: str = "<text>"
 ) -> Module:
@@ -58,11 +59,7 @@ def parse(
     >>> list(module.functions)
     ['main', 'double']
     """
-    try:
-        return parse_module(text, constants=constants, file=file)
-    except Exception as error:
-        reported = for_user(error)
-    raise reported
+    return parse_module(text, constants=constants, file=file)
 
 
 def build(module: Module | str, *, name: str = "main", **options: Any) -> CompiledModule:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from .ir.errors import UnsupportedError
 from .ir.progress_line import progress
 from .module import CompiledModule
-from .user_errors import for_user
+from .user_errors import reports_errors
 
 if TYPE_CHECKING:
     from .tracer.frontends.onnx import Constants, Shapes, Source
 
 
+@reports_errors
 def from_onnx(
     model: Source,
     *,
@@ -45,11 +46,7 @@ def from_onnx(
     >>> f.run({"x": np.float32([-1, 0, 2])})
     {'y': array([0., 0., 2.], dtype=float32)}
     """
-    try:
-        return imported(model, shapes, constants, **options)
-    except Exception as error:
-        reported = for_user(error)
-    raise reported
+    return imported(model, shapes, constants, **options)
 
 
 def imported(

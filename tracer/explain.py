@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import TypeAlias
 
@@ -100,11 +100,15 @@ def notes_of(operands: Sequence[Operand]) -> tuple[str, ...]:
     )
 
 
-def is_ours(traceback: TracebackType | None) -> bool:
-    """True if the innermost frame of ``traceback`` is one of Loopwright's."""
-    while traceback is not None and traceback.tb_next is not None:
+def is_ours(traceback: TracebackType | None, aside: Collection[str] = ()) -> bool:
+    """True if the innermost frame of ``traceback`` that is of no package ``aside`` is one of
+    Loopwright's."""
+    innermost = ""
+    while traceback is not None:
+        if (package := _package(traceback)) not in aside:
+            innermost = package
         traceback = traceback.tb_next
-    return traceback is not None and _package(traceback) == "loopwright"
+    return innermost == "loopwright"
 
 
 def _package(traceback: TracebackType) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import traceback
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.codegen.runtime import executable
 
 X = np.ones((2, 3), np.float32)
 
@@ -208,6 +211,30 @@ def test_errors_of_the_users_own_code_pass_through() -> None:
     assert len(_own(frames)) == 1
     with pytest.raises(KeyError, match="missing"):
         lw.compile(broken)(X)
+
+
+def test_what_the_system_refuses_to_a_call_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*args: Any) -> Any:
+        raise MemoryError("no 24 bytes")
+
+    doubled = lw.compile(lambda x: x * 2)
+    refuse = types.FunctionType(refuse.__code__, vars(os))  # a function of the standard library's
+    monkeypatch.setattr(executable, "aligned_bytes", refuse)
+    with pytest.raises(lw.LoopwrightMemoryError, match="there is not enough memory: no 24 bytes"):
+        doubled(X)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(doubled(X), X * 2)
+
+
+def test_what_the_system_refuses_to_the_users_own_code_passes_through() -> None:
+    def f(x: Any) -> Any:
+        raise OSError(5, "the user's own")
+
+    with pytest.raises(OSError, match="the user's own") as caught:
+        lw.compile(f)(X)
+    assert type(caught.value) is OSError
 
 
 def test_a_failed_trace_leaves_nothing_behind() -> None:
