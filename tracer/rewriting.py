@@ -97,16 +97,8 @@ def _covers(node: ast.AST, line: int, column: int) -> bool:
         )
     if isinstance(node, ast.comprehension):
         return any(_covers(n, line, column) for n in ast.iter_child_nodes(node))
-    first, last = node.lineno, node.end_lineno or node.lineno
-    start, end = (
-        (line, column) >= (first, node.col_offset),
-        (line, column)
-        < (
-            last,
-            node.end_col_offset or 0,
-        ),
-    )
-    return start and end
+    end = node.end_lineno or node.lineno, node.end_col_offset or 0
+    return (node.lineno, node.col_offset) <= (line, column) < end
 
 
 def _statement(chain: Sequence[ast.AST], aliases: Aliases) -> Rewritten | None:

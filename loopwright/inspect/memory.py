@@ -74,10 +74,11 @@ class Memory:
 
     ``weights`` are constants as the kernels read them, packed once; ``originals`` are constants
     that modules held by the compiled function still have beside them, those in mapped files not
-    counted. One ``arena`` holds all ``buffers``; no plan can be smaller than its ``lower_bound``,
-    the most bytes alive at one time. Calls that run at the same time have an arena each. ``live``
-    are the bytes alive in each kernel call of the program itself. ``frames`` are those of its
-    functions; the stack that recursion takes beyond the arena is not known. ``str`` is a table.
+    counted. One ``arena`` holds all ``buffers``; no plan for these kernels in this order is smaller
+    than its ``lower_bound``, the most bytes alive at one time. Calls that run at the same time have
+    an arena each. ``live`` are the bytes alive in each kernel call of the program itself.
+    ``frames`` are those of its functions; the stack that recursion takes beyond the arena is not
+    known. ``str`` is a table.
     """
 
     name: str
@@ -189,7 +190,8 @@ def _frames(program: Program) -> Iterator[Frame]:
 def _text(memory: Memory) -> str:
     count = len(memory.buffers)
     bound = memory.lower_bound
-    over = f", {memory.arena / bound:.0%} of the lower bound {bytes_text(bound)}" if bound else ""
+    least = f"the lower bound for these kernels, {bytes_text(bound)}"
+    over = f", {memory.arena / bound:.0%} of {least}" if bound else ""
     totals = [
         ("weights", memory.weights, "as the kernels read them"),
         ("originals", memory.originals, "of weights, still held beside them"),

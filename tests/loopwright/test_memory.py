@@ -50,11 +50,22 @@ def test_originals_are_what_a_module_still_holds() -> None:
     assert function.memory(lw.f32[64, 256]).originals < 1000
 
 
+def test_fusion_keeps_no_more_alive_than_operators_one_by_one() -> None:
+    def rows(x, a, b, c):
+        h = x @ a
+        return (h @ a).sum(1) + (h @ b).sum(1) + (h @ c).sum(1) + (h @ x).sum(1)
+
+    memory = lw.compile(rows, threads=1).memory(*[lw.f32[128, 128]] * 4)
+    assert memory.arena == memory.lower_bound == 2 * 4 * 128 * 128, "h and one product"
+
+
 def test_the_text() -> None:
     text = str(lw.compile(_net, threads=1).memory(lw.f32[128, 256]))
     assert text.startswith("_net   ")
     assert "KiB   as the kernels read them" in text
-    assert "of the lower bound" in text and "arena in use, kernel call 0 to" in text
+    assert (
+        "of the lower bound for these kernels" in text and "arena in use, kernel call 0 to" in text
+    )
     assert "first written by" in text and "matmul_maximum" in text
     small = str(lw.compile(lambda x: x + 1).memory(lw.f32[4]))
     assert "0 buffers" in small and "first written by" not in small

@@ -13,10 +13,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import accumulate
 from math import inf, prod, sqrt
+from operator import add, sub
 
 from ...dataclass import dataclass
-from ...dims import IntExpr, product
+from ...dims import IntExpr, product, typical
 from ...errors import InternalError
 from ...traits import Trait
 from ..limits import DEFAULT_LIMITS, GraphLimits
@@ -58,6 +60,7 @@ class Node:
     weight: int = 1  # operators that the node brings into a group
     cost: float = 0.0  # arithmetic instructions per element
     plain: bool = False  # reads each operand at the index it computes
+    bytes: int = 0  # of its value as an array, for typical sizes
 
     @property
     def op(self) -> Operator:
@@ -147,6 +150,8 @@ def _add_node(graph: Graph, binding: Binding, op: Operator | None, escapes: bool
         pattern = Pattern.OPAQUE
     shape = kind.shape if isinstance(kind, TensorType) else ()
     node = Node(index, binding, pattern, shape, escapes=escapes)
+    if isinstance(kind, TensorType):
+        node.bytes = typical(kind.size) * kind.dtype.bytes
     if op is not None:
         for arg in _args(binding):
             root, chain = graph.resolve(arg)
@@ -402,12 +407,14 @@ _SEARCH_LIMIT = 256
 class Groups:
     """A partition of the graph's nodes. A group is known by any of its nodes."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, most: float = inf) -> None:
         self.graph = graph
+        self.most = most
         count = len(graph.nodes)
         self._parent = list(range(count))
         self._members: list[list[int]] = [[i] for i in range(count)]
         self._slot = list(range(count))  # of a group's representative: its place in the order
+        self._live = self._alive(range(count)) if most < inf else []
 
     def find(self, node: int) -> int:
         """Returns the representative of the node's group."""
@@ -432,6 +439,36 @@ class Groups:
         nodes = self.graph.nodes
         return [m for m in members if nodes[m].escapes or not inside.issuperset(nodes[m].users)]
 
+    def crowd(self, members: Sequence[int], outputs: Sequence[int]) -> bool:
+        """True if ``members`` as one group lift what is alive somewhere above ``most`` by more than
+        the bytes that need not be written any more."""
+        if self.most == inf:
+            return False
+        saved = sum([self.graph.nodes[m].bytes for m in set(members).difference(outputs)])
+        lifted = [new for old, new in zip(self._live, self._joined(members)) if new > old]
+        return max(lifted, default=0) > self.most + saved
+
+    def peak(self) -> int:
+        """Returns the most bytes that are alive at one time, results of the block not counted."""
+        return max(self._alive(range(len(self.graph.nodes))))
+
+    def _joined(self, members: Sequence[int]) -> list[int]:
+        """Returns what is alive while each node runs once ``members`` are one group."""
+        changed = {*members, *(s for m in members for s in self.graph.nodes[m].sources)}
+        before, after = self._alive(changed), self._alive(changed, members)
+        return list(map(add, map(sub, self._live, before), after))
+
+    def _alive(self, values: Iterable[int], merged: Sequence[int] = ()) -> list[int]:
+        """Returns the bytes of these nodes' values that are alive while each node runs: a group
+        runs in the place of its last node, and ``merged`` are one."""
+        last = dict.fromkeys(merged, max(merged, default=0))
+        change = [0] * (len(self.graph.nodes) + 1)
+        for node in [self.graph.nodes[v] for v in values]:
+            at = [last.get(n) or self.members(n)[-1] for n in (node.index, *node.users)]
+            change[at[0]] += node.bytes if max(at) > at[0] else 0
+            change[max(at) + 1] -= node.bytes if max(at) > at[0] else 0
+        return list(accumulate(change))
+
     def all(self) -> list[list[int]]:
         """Returns every group, in an order in which each only reads from those before it."""
         roots = [i for i in range(len(self._parent)) if self._parent[i] == i]
@@ -441,6 +478,8 @@ class Groups:
         """Makes one group of the groups of ``nodes``, which must not make a cycle. Their order
         is lost until ``sort``."""
         groups = {self.find(n) for n in nodes}
+        if self.most < inf:
+            self._live = self._joined(self.union(groups))
         merged = min(groups)
         self._members[merged] = sorted([m for g in groups for m in self._members[g]])
         for group in groups - {merged}:

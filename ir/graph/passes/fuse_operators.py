@@ -26,14 +26,18 @@ The method is Relay's ("Relay: A New IR for Machine Learning Frameworks", 2018):
 its post-dominator, and what lies between the two, if the rules of ``fusion/rules.py`` allow the
 whole. Then neighbours are joined whose values are of one shape, even if several of them are needed
 outside: each is written once and not read again; and so are groups that read the same array. Groups
-that do the same share one function. Long chains of elementwise operators are cut into groups before
-all that (``fusion/segments.py``).
+that do the same share one function. If all that keeps more alive at one time than the operators
+would one by one, groups stay apart which would hold more bytes than they save. Long chains of
+elementwise operators are cut into groups before all that (``fusion/segments.py``).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 from ...dataclass import dataclass
-from ..choices import Choices
+from ..choices import Choices, Site
 from ..fusion.emit import GroupTable, emit_block, segments
 from ..fusion.graph import EXIT, Graph, Groups, build_graph, post_dominators
 from ..fusion.rules import MOST_OPERATORS, OpenJoins, find_chain, may_fuse
@@ -79,8 +83,21 @@ class _Fuser:
         graph = build_graph(block, self.limits)
         if all(node.pattern is None for node in graph.nodes) and not graph.views:
             return block
-        groups = Groups(graph)
-        open_joins = OpenJoins(graph, self.choices)
+        alone = Groups(graph).peak()
+        groups, sites = self.groups(graph)
+        if groups.peak() > alone:
+            thrifty, other_sites = self.groups(graph, alone)
+            if thrifty.peak() < groups.peak():
+                groups, sites = thrifty, other_sites
+        if self.choices is not None:
+            self.choices.sites = sites
+        return emit_block(block, graph, groups, self.table)
+
+    def groups(self, graph: Graph, most: float = inf) -> tuple[Groups, dict[str, Site]]:
+        """Returns groups for a block, none of which lifts the peak above ``most`` bytes by more
+        than it saves, and the choice points met so far."""
+        choices = self.choices and replace(self.choices, sites=dict(self.choices.sites))
+        groups, open_joins = Groups(graph, most), OpenJoins(graph, choices)
         for segment in segments(graph):
             groups.unite(segment)
         _join_chains(graph, groups, open_joins)
@@ -88,7 +105,7 @@ class _Fuser:
         groups.sort()
         _join_neighbours(graph, groups, open_joins)
         _join_siblings(graph, groups, open_joins)
-        return emit_block(block, graph, groups, self.table)
+        return groups, choices.sites if choices else {}
 
     def nested(self, block: Block) -> Block:
         """``block`` with the blocks and functions inside of it fused."""
@@ -141,7 +158,7 @@ def _join(graph: Graph, groups: Groups, start: int, end: int, open_joins: OpenJo
         return False
     members = groups.union(between)
     outputs = groups.outputs(members)
-    if not may_fuse(graph, members, outputs=outputs):
+    if not may_fuse(graph, members, outputs=outputs) or groups.crowd(members, outputs):
         return False
     is_site = open_joins.is_site(groups.members(start), groups.members(end))
     if is_site and open_joins.stays_open(start, end, members, outputs):
@@ -160,7 +177,7 @@ def _join_neighbours(graph: Graph, groups: Groups, open_joins: OpenJoins) -> Non
                 continue
             members = groups.union((source, node.index))
             outputs = groups.outputs(members)
-            if not may_fuse(graph, members, outputs=outputs):
+            if not may_fuse(graph, members, outputs=outputs) or groups.crowd(members, outputs):
                 continue
             if not open_joins.stays_open(source, node.index, members, outputs):
                 groups.merge((source, node.index))
@@ -186,6 +203,8 @@ def _join_siblings(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
             heavy = any(graph.nodes[m].pattern == Pattern.CONTRACTION for m in members)
             outputs = groups.outputs(members)
             if heavy or not may_fuse(graph, members, outputs=outputs):
+                continue
+            if groups.crowd(members, outputs):
                 continue
             if not open_joins.stays_open(other, node.index, members, outputs):
                 groups.merge((other, node.index))

@@ -287,6 +287,32 @@ def test_readers_of_one_array_are_one_kernel() -> None:
     assert calls(program) == ["matmul", "matmul", "exp"]
 
 
+def total_of_rows(m, matrices):
+    total, *others = [m.sum(matrix, axis=(1,)) for matrix in matrices]
+    for other in others:
+        total = m.add(total, other)
+    return total
+
+
+def test_row_sums_of_products_do_not_wait_for_each_other() -> None:
+    def make(m, x, *factors):
+        return total_of_rows(m, (m("nn.matmul", x, f) for f in factors))
+
+    program = fused(module(make, *[tensor(8, 8)] * 4))
+    assert calls(program) == ["matmul", "sum"] * 2 + ["matmul", "sum_add_add"]
+
+
+def test_row_sums_of_what_is_there_anyway_are_one_kernel() -> None:
+    program = fused(module(lambda m, *x: total_of_rows(m, x), *[tensor(8, 8)] * 3))
+    assert calls(program) == ["sum_sum_sum_add_add"]
+
+    def make(m, x, *factors):
+        return total_of_rows(m, [m("nn.matmul", x, f) for f in factors])
+
+    program = fused(module(make, *[tensor(8, 8)] * 4))
+    assert calls(program) == ["matmul"] * 3 + ["sum_sum_sum_add_add"]
+
+
 def test_groups_never_form_a_circle() -> None:
     def make(m, x, w):
         a = m.exp(x)
