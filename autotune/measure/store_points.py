@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr, as_int
+from ...ir.loop.decide import COMPARISONS
 from ...ir.loop.evaluate import index_values
-from ...ir.loop.expr import Const, Expr, Index, Op
+from ...ir.loop.expr import Expr, Op, index_value
 from ...ir.loop.nest import Accumulate, If, Let, Loop, Nest, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 
@@ -125,11 +126,11 @@ class _Values:
         """Returns where the conditions hold, as far as they can be evaluated."""
         executed = np.ones(count, bool)
         for condition, holds in self.store.given:
-            if isinstance(condition, Op) and condition.name == "less":
-                left, right = condition.args
-                if isinstance(left, Index) and isinstance(right, Const):
-                    less = index_values(left.value, values) < int(right.value)
-                    executed &= less == holds
+            if isinstance(condition, Op) and condition.name in COMPARISONS:
+                left, right = map(index_value, condition.args)
+                if left is not None and right is not None:
+                    values_of = (index_values(side, values) for side in (left, right))
+                    executed &= COMPARISONS[condition.name](*values_of) == holds
         return executed
 
 

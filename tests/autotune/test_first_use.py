@@ -194,6 +194,24 @@ def test_a_mistake_in_any_store_of_a_large_kernel_is_seen(name: str, tmp_path: P
     assert wrong and [*refusals(wrong, tmp_path)] == [*wrong]
 
 
+def test_iterations_that_leave_their_elements_to_others_are_no_mistake(tmp_path: Path) -> None:
+    prim = parse_prim(
+        "prim @gram(x: float32[256, 64]) -> out: float32[256, 256] {\n"
+        "  t[i, j]: float32[256, 256] = sum(k: 64) x[i, k] * x[j, k]\n"
+        "  out[i, j] = tanh(t[i, j])\n}"
+    )
+    tile = ["j.0", "i.0", "k", "i.1", "j.1"]
+    schedule = Schedule.from_json(
+        [["split", "j", [16, 16]], ["split", "i", [16, 16]], ["reorder", tile]]
+        + [["cache_write", "t", "registers", "i.0"], ["compute_at", "out", "i.0"]]
+        + [["unroll", "i.1"], ["vectorize", "j.1"], ["fuse", ["j.0", "i.0"]]]
+        + [["parallel", "j.0*i.0"], ["mirror", "t", "j.0*i.0"]]
+    )
+    right = compiled(prim, schedule)
+    assert "if index(16 * i.0 - 16 * j.0) <= 0" in str(right.kernel.nest)
+    assert refusals({"right": right}, tmp_path) == {}
+
+
 def test_an_index_into_a_table_and_packed_weights_are_tried(tmp_path: Path) -> None:
     table = parse_prim(
         "prim @table(t: float32[900, 300], n: int64[700]) -> out: float32[700, 300] {\n"
