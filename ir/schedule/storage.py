@@ -143,7 +143,15 @@ def with_prim(state: State, prim: PrimFunc) -> State:
 
 def walked_dimension(prim: PrimFunc, step: str, name: str, axis: str) -> int:
     """Returns the one dimension of a parameter that an axis walks."""
-    dims = {
+    dims = walked_dimensions(prim, name, axis)
+    if len(dims) != 1:
+        raise ScheduleError(f"{step}: {axis} does not walk exactly one dimension of {name}")
+    return dims.pop()
+
+
+def walked_dimensions(prim: PrimFunc, name: str, axis: str) -> set[int]:
+    """Returns the dimensions of a parameter that an axis walks: both of ``x[i, i]``."""
+    return {
         d
         for s in prim.stages
         for node in walk(s.expr)
@@ -151,6 +159,3 @@ def walked_dimension(prim: PrimFunc, step: str, name: str, axis: str) -> int:
         for d, i in enumerate(node.indices)
         if isinstance(i, Dim) and axis in symbols(i)
     }
-    if len(dims) != 1:
-        raise ScheduleError(f"{step}: {axis} does not walk exactly one dimension of {name}")
-    return dims.pop()

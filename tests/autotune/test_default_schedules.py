@@ -284,3 +284,18 @@ def test_weights_are_not_transposed_in_every_call_for_few_rows(
         schedule, _ = default_variant(prims[0], TARGET)
         splits = {s.args[0]: s.args[1] for s in schedule.steps if s.name == "split"}
         assert splits["i"][-1] == min(rows, 4)
+
+
+@pytest.mark.parametrize(("formula", "dtype"), [("jjk,ki->ij", "float32"), ("ijj,j->i", "int8")])
+def test_a_diagonal_that_a_product_reads_is_not_packed(formula: str, dtype: str) -> None:
+    """One loop walks two dimensions of the operand, of which a packed copy could follow one."""
+    operands = formula.split("->")[0].split(",")
+    sizes = {"i": 4, "j": 16, "k": 2} if dtype == "float32" else {"i": 33, "j": 4}
+    wide = np.int32 if dtype == "int8" else np.float32
+
+    def product(x, y):
+        return np.einsum(formula, x.astype(wide), y.astype(wide)) + 3
+
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(0, 9, [sizes[a] for a in axes]).astype(dtype) for axes in operands)
+    np.testing.assert_array_equal(lw.compile(product)(x, y), product(x, y))

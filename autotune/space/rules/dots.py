@@ -35,6 +35,7 @@ from ....ir.schedule.steps import (
     unroll,
     vectorize,
 )
+from ....ir.schedule.storage import walked_dimensions
 from ...protocols import BoolArray
 from ..analysis import Access, Group
 from ..estimate import fastest, offers
@@ -192,6 +193,7 @@ def _byte_reads(stage: Stage) -> list[Read]:
 
 def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
     """True if groups along ``k`` are contiguous on the left, and the right can be packed so."""
+    dims = [walked_dimensions(group.prim, right.buffer, axis) for axis in (v, k)]
     return (
         not left.irregular
         and not right.irregular
@@ -200,6 +202,7 @@ def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
         and right.buffer in {p.name for p in group.prim.params}
         and right.depends(v)
         and right.depends(k)
+        and [len(d) for d in (*dims, dims[0] | dims[1])] == [1, 1, 2]
         and all(left.depends(a.name) for a in group.main.reduce_axes)
         and group.extents[k] >= SKETCHES.group
         and group.extents[v] >= SKETCHES.group

@@ -30,7 +30,7 @@ from ....ir.schedule.steps import (
     unroll,
     vectorize,
 )
-from ....ir.schedule.storage import walked_dimension
+from ....ir.schedule.storage import walked_dimension, walked_dimensions
 from ...protocols import BoolArray
 from .. import tiling
 from ..analysis import Access, Group, expression_cost, vector_work
@@ -295,13 +295,15 @@ def _is_strided(group: Group, access: Access, axis: str) -> bool:
 
 
 def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
-    """A parameter read again by other rows, at places that follow from the axis alone."""
+    """A parameter read again by other rows, at places that follow from the axis alone, and that it
+    walks along one dimension."""
     return (
         access.buffer in group.own_params
         and stage.combiner is not None
         and not access.irregular
         and access.depends(axis)
         and any(access.depends(a.name) for a in stage.reduce_axes)
+        and len(walked_dimensions(group.prim, access.buffer, axis)) == 1
     )
 
 
