@@ -1,16 +1,20 @@
-"""A compiled program as one file: machine code and constants, ready to be linked and mapped.
+"""A compiled program as one file: machine code and constants, ready to be linked and mapped, and
+what they were compiled from.
 
 ::
 
-    b"LWPROG3\\n"   length of the head   SHA-256 of the head
-    head           JSON: the program's interface, its target, a row per section; blanks up to a page
-    sections       object code of the entry and of each kernel, then the constants
+    b"LWPROG4\\n"   length of the head   SHA-256 of the head
+    head           JSON: the program's interface, its target, its source, a row per section; blanks
+                   up to a page
+    sections       object code of the entry and of each kernel, then the constants, then those of
+                   the source that are no constants of the program
 
 A row has the bytes of its section, the bytes up to the next one (zeros behind the section), and the
 SHA-256 of all of these. Constants begin where kernels want them, so that the file is mapped, and
 read in place. Every byte is covered by a hash, and every size is held against that of the file
 before anything is allocated. The hashes find damage; they say nothing about who wrote the file, and
-its machine code is run: load files of people you trust only. Nothing is unpickled.
+its machine code is run: load files of people you trust only. The source is data: ``load_source``
+reads nothing else, of anybody's file. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from ..ir.dims import IntExpr, Symbol, as_int, substitute, symbols
 from ..ir.dims_parser import parse_dim
 from ..ir.dtype import Array, dtype_of
 from ..ir.errors import LoopwrightValueError
-from ..ir.files import map_named, replace_file
+from ..ir.files import MOST_FILE_BYTES, map_named, read_named, replace_file
 from ..ir.program.analysis import largest
 from ..ir.program.nodes import Program
 from ..ir.size_table import SizeCheck, SizeTable
@@ -48,7 +52,7 @@ from .runtime.executable import Executable
 from .size_text import SIZES
 from .target import FEATURES, ISA_LEVELS, Target
 
-MAGIC = b"LWPROG3\n"
+MAGIC = b"LWPROG4\n"
 START = len(MAGIC) + 8 + 32
 """Bytes before the head."""
 PAGE = 4096
@@ -65,6 +69,16 @@ class SavedProgram:
     target: Target
     text: str
     extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a program: the text of a module, its arrays, and the schedules of
+    kernels by their names, as JSON has them."""
+
+    text: str
+    constants: Mapping[str, Array]
+    schedules: Mapping[str, Any]
 
 
 class FileSizes:
@@ -109,6 +123,7 @@ def save_program(
     target: Target,
     threads: int | None,
     extra: Mapping[str, Any],
+    source: Source | None = None,
 ) -> None:
     """Writes a program with its object code; ``extra`` is more for its head, as JSON has it.
 
@@ -120,6 +135,7 @@ def save_program(
     codes += [object_code(kernel.code, target) for kernel in by_symbol.values()]
     constants = [c.value for c in program.constants if c.value is not None]
     contents = [*map(_bytes, codes), *(_bytes(np.ascontiguousarray(c)) for c in constants)]
+    written = None if source is None else _written_source(source, contents)
     spaces, zeros = _layout([len(content) for content in contents])
     head = {
         "target": {"isa": target.isa, "features": sorted(target.features)},
@@ -142,6 +158,7 @@ def save_program(
         "kernels": [[symbol, kernel.name] for symbol, kernel in by_symbol.items()],
         "text": str(program),
         "extra": extra,
+        "source": written,
         "sections": [
             [len(content), space, _hash(content, bytes(zero))]
             for content, space, zero in zip(contents, spaces, zeros, strict=True)
@@ -173,6 +190,49 @@ def load_program(path: Path, threads: int | None = None, *, mapped: bool = True)
         raise
     except Exception as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def load_source(path: Path) -> tuple[Source, int | None, Mapping[str, Any]]:
+    """Returns the source of a file, the threads of its code, and its ``extra``; no code is read.
+
+    Raises LoopwrightValueError if the file is damaged, has no source or is of another version;
+    OSError if it cannot be read.
+    """
+    data = memoryview(read_named(path, MOST_FILE_BYTES))  # not mapped: others may change it
+    if len(data) < START:
+        raise _damaged(path, "it is too short")
+    head, base = _head(path, data)
+    row = head.get("source")
+    if row is None:
+        raise LoopwrightValueError(
+            f"{path} holds no program that could be compiled here",
+            hint="save it without source=False",
+        )
+    sections = _sections(path, head["sections"], data[base:])
+    constants: dict[str, Array] = {}
+    for name, number, *spec in row["constants"]:
+        constants[str(name)] = _array(sections[_size(number)], _spec(spec, FileSizes()))
+    source = Source(str(row["text"]), constants, row["schedules"])
+    return source, head["threads"], head["extra"]
+
+
+def _written_source(source: Source, contents: list[memoryview]) -> dict[str, Any]:
+    """Returns a source as a head has it; adds its arrays to the sections, unless they are there."""
+    numbers = {_hash(content): number for number, content in enumerate(contents)}
+    rows: list[list[Any]] = []
+    before = len(contents)
+    for name, array in source.constants.items():
+        content = _bytes(np.ascontiguousarray(array))
+        number = numbers.setdefault(_hash(content), len(contents))
+        if number == len(contents):
+            contents.append(content)
+        rows.append([name, number, dtype_of(array.dtype).name, list(array.shape)])
+    return {
+        "text": source.text,
+        "schedules": source.schedules,
+        "constants": rows,
+        "sections": len(contents) - before,
+    }
 
 
 def written_size(size: IntExpr) -> int | str:
@@ -285,11 +345,10 @@ def _linked(
     sites, kept = linked_sites(calls)
     code = load_object(bytes(entry), {**places, **sites})
     specs = [_spec(row, FileSizes()) for row in head["constants"]]
+    more = 0 if head["source"] is None else _size(head["source"]["sections"])
     constants = [
-        (np.frombuffer(section, spec.dtype) if section.nbytes else np.empty(0, spec.dtype)).reshape(
-            [as_int(size) for size in spec.shape]
-        )
-        for section, spec in zip(rest[len(names) :], specs, strict=True)
+        _array(section, spec)
+        for section, spec in zip(rest[len(names) : len(rest) - more], specs, strict=True)
     ]
     if not mapped:
         copies = [aligned_array(c.shape, c.dtype) for c in constants]
@@ -320,6 +379,12 @@ def _library_call(row: Any, sizes: FileSizes) -> LibraryCall:
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _array(section: memoryview, spec: ArraySpec) -> Array:
+    """Returns the array of a section, which is read in place."""
+    flat = np.frombuffer(section, spec.dtype) if section.nbytes else np.empty(0, spec.dtype)
+    return flat.reshape([as_int(size) for size in spec.shape])
 
 
 def _spec(row: Any, sizes: FileSizes) -> ArraySpec:

@@ -66,8 +66,11 @@ class Lowered:
         return write_back(traced, leaves, self.built.call([to_array(leaf) for leaf in leaves]))
 
     @reports_errors
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, source: bool = True) -> None:
         """Writes the code, its weights and what calls need to one file; ``lw.load`` returns it.
+
+        With ``source`` it can be compiled anew where it is loaded (``compile=True``): the program,
+        its schedules, and the weights that the code has in another layout are in the file, too.
 
         The file is for processors that can do what this one can (``target=`` of ``lw.compile``
         says for which others). Raises UnsupportedError for functions that change arguments, or take
@@ -76,7 +79,7 @@ class Lowered:
         """
         from .extras import extra
 
-        extra("save")(self.traced, self.built, self._static, path)
+        extra("save")(self.traced, self.built, self._static, path, source)
 
     def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
         """Returns the arrays among the arguments of a call, as ``built.call`` takes them."""

@@ -1,8 +1,9 @@
 """Compiled functions as files: ``f.lower(...).save("net.lw")`` and ``lw.load("net.lw")``.
 
 The file has the program (``codegen/saved_program.py``) and what a call needs besides: names and
-structure of the arguments and of the result. Loading links the code and maps the constants; neither
-traces, compiles nor asks a log, so that none of that is imported.
+structure of the arguments and of the result. Loading links the code and maps the constants; it
+neither traces, compiles nor asks a log, so that none of that is imported, unless it is asked to
+compile the file's source in the place of its code.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .codegen.saved_program import FileSizes, load_program, save_program, written_size
+from .codegen.runtime.executable import Executable
+from .codegen.saved_program import (
+    FileSizes,
+    SavedProgram,
+    Source,
+    load_program,
+    load_source,
+    save_program,
+    written_size,
+)
 from .ir.dims import Dim
 from .ir.dtype import DTYPES
 from .ir.errors import (
@@ -50,7 +60,9 @@ _CONTAINERS: dict[str, type] = {
 _VALUES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 
 
-def save(traced: Traced, built: Built, static: Collection[str], path: str | Path) -> None:
+def save(
+    traced: Traced, built: Built, static: Collection[str], path: str | Path, with_source: bool
+) -> None:
     """Writes the code of a function for one kind of arguments to a file; see ``Lowered.save``."""
     if built.parts is None or built.source is None:
         raise UnsupportedError(f"{traced.name} is not made of kernels, so it cannot be saved")
@@ -79,18 +91,22 @@ def save(traced: Traced, built: Built, static: Collection[str], path: str | Path
         "outputs": list(main.attrs.get("outputs", map(str, range(count)))),
     }
     threads = built.source.threads
-    save_program(Path(path), parts.program, parts.kernels, parts.target, threads, extra)
+    source = _source(built) if with_source and built.has_weights else None
+    save_program(Path(path), parts.program, parts.kernels, parts.target, threads, extra, source)
 
 
-def load(path: str | Path, *, threads: int | None = None) -> SavedFunction:
+def load(path: str | Path, *, threads: int | None = None, compile: bool = False) -> SavedFunction:
     """Returns the function of a file that ``f.lower(...).save(path)`` has written.
 
     It is called as the function was. ``threads`` is how many it uses, if not as many as it was
     compiled for. The weights stay in the pages of the file, which must not be written meanwhile.
     Its machine code is run: load files of people you trust only.
 
-    Raises LoopwrightValueError if the file is damaged or was made for a processor that can do more
-    than this one, OSError if it cannot be read.
+    With ``compile`` no code of the file is run: its program is compiled here, for this processor,
+    with its weights and its schedules, which are checked before their first use.
+
+    Raises LoopwrightValueError if the file is damaged, was made for a processor that can do more
+    than this one, or has nothing to compile; OSError if it cannot be read.
 
     >>> import numpy as np, tempfile, loopwright as lw
     >>> twice = lw.compile(lambda x: x * 2)
@@ -101,7 +117,7 @@ def load(path: str | Path, *, threads: int | None = None) -> SavedFunction:
     """
     try:
         check_threads(threads)
-        return SavedFunction(Path(path), threads)
+        return SavedFunction(Path(path), threads, compile)
     except (LoopwrightError, OSError) as error:
         reported = for_user(error)
     except Exception as error:  # whatever the file makes our code do
@@ -115,8 +131,8 @@ class SavedFunction:
     ``inputs`` and ``outputs`` are the names of its arrays, ``specs`` describe the inputs.
     """
 
-    def __init__(self, path: Path, threads: int | None = None) -> None:
-        saved = load_program(path, threads)
+    def __init__(self, path: Path, threads: int | None = None, compile: bool = False) -> None:
+        saved = (_compiled if compile else load_program)(path, threads)
         self.traced, self._static, self.inputs, self.outputs = _read(saved.extra)
         self._valued = valued_names(self.traced.request, self._static)
         self.path = path
@@ -188,6 +204,52 @@ class SavedFunction:
         if level != "program":
             raise UnsupportedError(f"a saved function has the level program, not {level}")
         return self._text
+
+
+def _source(built: Built) -> Source:
+    """Returns the lowered module of a build, and the schedules that are not the rules'."""
+    from .autotune.select import Origin
+    from .ir.graph.printer import as_text, constants_of
+
+    assert built.source is not None
+    module = built.source.lowered
+    chosen = {n: c.schedule for n, c in built.chosen.items() if c.origin is not Origin.RULES}
+    schedules = {name: schedule.to_json() for name, schedule in chosen.items()}
+    return Source(as_text(module), constants_of(module), schedules)
+
+
+def _compiled(path: Path, threads: int | None) -> SavedProgram:
+    """Returns the program of a file's source, compiled here."""
+    from .autotune.select import Chosen, Origin
+    from .autotune.workload import workload_of
+    from .ir.graph.parser import parse_module
+    from .ir.schedule.cases import Cases
+    from .ir.schedule.steps import Schedule
+    from .pipeline import build, kernels_of
+
+    source, threads_then, extra = load_source(path)
+    module = parse_module(source.text, constants=source.constants, file=str(path))
+    prims = kernels_of(module)
+    schedules: dict[str, Chosen] = {}
+    for name, data in source.schedules.items():
+        prim = prims[name]
+        sizes = {size.name: size for size in prim.sizes}
+        schedule = Cases.from_json(data, sizes) if sizes else Schedule.from_json(data)
+        schedules[workload_of(prim).hash] = Chosen(schedule, Origin.GIVEN, "given")
+    built = build(module, threads=threads or threads_then, taken={}, schedules=schedules)
+    assert built.parts is not None and isinstance(built.call, Executable)
+    traced, _, inputs, outputs = _read(extra)
+    leaves = [traced.request.leaves[n] for n in traced.parameters]
+    given = [str(leaf.type) for leaf in leaves if isinstance(leaf, ArraySpec)]
+    results = [o for o in traced.outputs if o is None or isinstance(o, Element)]
+    counts = len(given), len(built.call.outputs), len(built.call.outputs)
+    if given != [str(p.type) for p in module.main.params] or counts != (
+        len(inputs),
+        len(outputs),
+        len(results),
+    ):
+        raise LoopwrightValueError(f"{path} is damaged: its program takes or returns other arrays")
+    return SavedProgram(built.call, built.parts.target, str(built.parts.program), extra)
 
 
 def _nothing(*args: Any) -> None:

@@ -22,7 +22,7 @@ examples:
   loopwright bench net.lw
 
 In Python, lw.load("net.lw") returns the function. Load files of people you trust only: the code in
-them is run.
+them is run. lw.load("net.lw", compile=True) compiles the program in the file instead.
 """
 
 

@@ -224,14 +224,16 @@ def places(value, path=()):
             yield from places(part, (*path, key))
 
 
-def test_odd_values_anywhere_in_a_head_are_read_or_refused(file):
+@pytest.mark.parametrize("count, compile", [(150, False), (60, True)])
+def test_odd_values_anywhere_in_a_head_are_read_or_refused(file, count, compile):
     whole = file.read_bytes()
     (length,) = struct.unpack_from("<Q", whole, 8)
     head = json.loads(whole[START : START + length])
     rng = np.random.default_rng(0)
-    every = [path for path in places(head) if path]
+    parts = ("source", "extra") if compile else tuple(head)  # which are read
+    every = [path for path in places({name: head[name] for name in parts}) if path]
     refused = 0
-    for number in rng.permutation(len(every))[:150]:
+    for number in rng.permutation(len(every))[:count]:
         *outer, last = every[number]
         odd = (None, -1, 1 << 70, 0.5, "x", [], {}, True)[rng.integers(8)]
 
@@ -242,17 +244,102 @@ def test_odd_values_anywhere_in_a_head_are_read_or_refused(file):
 
         file.write_bytes(rewritten(whole, change))
         try:
-            lw.load(file)
+            lw.load(file, compile=compile)
         except lw.LoopwrightError as error:
             refused += 1
             assert not isinstance(error, lw.InternalError), (every[number], odd)
-    assert refused > 50
+    assert refused > count // 4
 
 
 def test_a_file_that_others_may_write_is_not_run(file):
     file.chmod(0o666)
     with pytest.raises(lw.LoopwrightError, match="its content is run"):
         lw.load(file)
+
+
+def without_code(whole):
+    """The file with traps in the place of all machine code, and the hashes of these."""
+    (length,) = struct.unpack_from("<Q", whole, 8)
+    begin, sections = START + length, []
+
+    def change(head):
+        at = begin
+        for number, row in enumerate(head["sections"]):
+            data = whole[at : at + row[1]]
+            if number <= len(head["kernels"]):
+                data = b"\xcc" * row[1]
+                row[2] = sha256(data).hexdigest()
+            sections.append(data)
+            at += row[1]
+
+    changed = rewritten(whole, change)
+    return changed[: len(changed) - len(whole[begin:])] + b"".join(sections)
+
+
+def test_compiled_from_its_source_a_file_needs_no_code(file):
+    file.write_bytes(without_code(file.read_bytes()))
+    file.chmod(0o666)  # whoever may write it
+    loaded = lw.load(file, compile=True)
+    check(loaded(X), layer(X))
+    check(lw.load(file, threads=1, compile=True)(x=X), layer(X))
+    assert loaded.inputs == ("x",) and "call @" in loaded.as_text()
+    with pytest.raises(lw.LoopwrightTypeError, match="compiled for"):
+        loaded(X[:3])
+    file.chmod(0o644)
+    with pytest.raises(lw.LoopwrightValueError, match="is damaged"):
+        lw.load(file)  # the traps are no object code
+
+
+def test_symbolic_sizes_are_compiled_from_their_source(tmp_path):
+    sums = lw.compile(lambda x: np.tanh(x @ W).sum(axis=1), dynamic={"x": {0: "n"}})
+    sums.lower(lw.f32["n", 96]).save(tmp_path / "sums.lw")
+    loaded = lw.load(tmp_path / "sums.lw", compile=True)
+    for rows in (1, 33):
+        np.testing.assert_allclose(loaded(X[:rows]), sums(X[:rows]), rtol=1e-6)
+
+
+SCHEDULED = """
+def @main(%x: Tensor[(64), float32]) -> Tensor[(64), float32] { @double(%x) }
+prim @double(x: float32[64]) -> y: float32[64] { y[i] = x[i] * 2.0 }
+schedule @double { split('i', (16, 4)) }
+"""
+
+
+@pytest.mark.parametrize("steps", [None, [["split", "i", [16, 5]]], [["fuse", ["k"]]], [[7]], 7])
+def test_a_schedule_of_a_source_is_used_or_refused(tmp_path, steps):
+    path, x = tmp_path / "double.lw", np.arange(64, dtype=np.float32)
+    lw.build(SCHEDULED).lower().save(path)
+
+    def change(head):
+        kept = head["source"]["schedules"]
+        assert list(kept.values()) == [[["split", next(iter(kept.values()))[0][1], [16, 4]]]]
+        if steps is not None:
+            head["source"]["schedules"] = dict.fromkeys(kept, steps)
+
+    path.write_bytes(rewritten(path.read_bytes(), change))
+    try:
+        np.testing.assert_array_equal(lw.load(path, compile=True)(x), x * 2)
+    except lw.LoopwrightError as error:
+        assert steps in ([[7]], 7), error
+
+
+def test_a_file_without_a_source_is_not_compiled(file):
+    whole = file.read_bytes()
+    layer.lower(X).save(file, source=False)
+    check(lw.load(file)(X), layer(X))
+    assert len(file.read_bytes()) <= len(whole)
+    with pytest.raises(lw.LoopwrightValueError, match="holds no program that could be compiled"):
+        lw.load(file, compile=True)
+
+
+def test_a_source_for_other_arguments_than_its_calls_is_an_error(file):
+    def change(head):
+        leaf = next(row for row in head["extra"]["leaves"] if row[0] == "array")
+        leaf[2] = [1, 96]
+
+    file.write_bytes(rewritten(file.read_bytes(), change))
+    with pytest.raises(lw.LoopwrightValueError, match="takes or returns other arrays"):
+        lw.load(file, compile=True)
 
 
 NET = """
