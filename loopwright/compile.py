@@ -19,7 +19,7 @@ import inspect
 import threading
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -502,6 +502,16 @@ class CompiledFunction(Inspected, Copied):
 _OPTIONS = tuple(inspect.signature(CompiledFunction).parameters)[1:]
 
 
+def check_options(function: str, options: Iterable[str]) -> None:
+    """Raises LoopwrightTypeError for an option that compiled functions do not have."""
+    if unknown := [name for name in options if name not in _OPTIONS]:
+        near = difflib.get_close_matches(unknown[0], _OPTIONS, n=1)
+        raise LoopwrightTypeError(
+            f"{function} has no option {unknown[0]}",
+            hint=f"{near[0]}=" if near else f"one of {', '.join(_OPTIONS)}",
+        )
+
+
 @overload
 def compile(function: Callable[..., Any], /) -> CompiledFunction: ...
 
@@ -558,12 +568,7 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     >>> scaled(np.float32([[1, -1]]), np.float32([[2], [1]]))
     array([[1.]], dtype=float32)
     """
-    if unknown := [name for name in options if name not in _OPTIONS]:
-        near = difflib.get_close_matches(unknown[0], _OPTIONS, n=1)
-        raise LoopwrightTypeError(
-            f"lw.compile has no option {unknown[0]}",
-            hint=f"{near[0]}=" if near else f"one of {', '.join(_OPTIONS)}",
-        )
+    check_options("lw.compile", options)
     if function is None:
         return functools.partial(CompiledFunction, **options)
     if not callable(function):

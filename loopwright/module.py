@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
-from .compile import CompiledFunction
+from .compile import CompiledFunction, check_options
 from .ir.dtype import Array
 from .ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
 from .ir.graph.evaluate import evaluate
@@ -78,6 +78,7 @@ def build(module: Module | str, *, name: str = "main", **options: Any) -> Compil
     >>> double.run({"x": np.float32([3, 4])})
     {'0': array([6., 8.], dtype=float32)}
     """
+    check_options("lw.build", options)
     made = CompiledModule(parse(module) if isinstance(module, str) else module, name, **options)
     made.lower()
     return made

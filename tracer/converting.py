@@ -47,7 +47,6 @@ def _array(
     order: str | None = "K",
     subok: bool = False,
     ndmin: int = 0,
-    ndmax: int = 0,
 ) -> Proxy:
     """``np.array``: arrays are copied, nested sequences stacked."""
     nested = isinstance(object, list | tuple)
@@ -56,7 +55,7 @@ def _array(
         x = lift(x, _OF_WEAK.get(x.weak, x.type.dtype))
     if x.is_scalar:
         x = one_array(Proxy(x.atom, x.owner))
-    elif copy and not nested:
+    elif getattr(copy, "value", copy) in (True, 1) and not nested:  # _CopyMode.ALWAYS
         x = copied(x, order or "K")
     return x if x.ndim >= ndmin else reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
 
@@ -82,12 +81,15 @@ def _asarray(order: str | None, least: int = 0) -> Callable[..., Proxy]:
     return convert
 
 
+@views
 def _require(a: Any, dtype: Any = None, requirements: Any = None, **options: Any) -> Proxy:
-    return _array(a, dtype, copy=None)
+    forced = {str(r)[:1].upper() for r in np.atleast_1d(requirements or [])} & {"C", "F"}
+    return _asarray(min(forced, default="K"))(a, dtype)
 
 
-def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Proxy:
-    return full(shape, fill_value, dtype)
+def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str | None = "C") -> Proxy:
+    made = full(shape, fill_value, dtype)
+    return copied(made, order) if order == "F" else made
 
 
 def _isscalar(element: Any) -> bool:

@@ -195,45 +195,6 @@ linspace = while_tracing(_linspace, np.linspace)
 asarray = while_tracing(_asarray, np.asarray)
 
 
-def _like(x: Any, value: Any, dtype: Any, shape: Any) -> Proxy:
-    operand = lift(x)
-    target = operand.type.dtype if dtype is None else dtype_argument(dtype)
-    return _filled(operand.shape if shape is None else shape, value, target)
-
-
-def _constant_like(value: int) -> Callable[..., Proxy]:
-    def like(
-        a: Any,
-        dtype: Any = None,
-        order: str = "K",
-        subok: bool = True,
-        shape: Any = None,
-        *,
-        device: Any = None,
-    ) -> Proxy:
-        return _like(a, value, dtype, shape)
-
-    return by_element(like)
-
-
-implements(np.zeros_like)(_constant_like(0))
-implements(np.ones_like)(_constant_like(1))
-
-
-@implements(np.empty_like)
-@by_element
-def _empty_like(
-    prototype: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Proxy:
-    return _like(prototype, 0, dtype, shape)
-
-
 @implements(np.full_like)
 @by_element
 def _full_like(
@@ -246,7 +207,28 @@ def _full_like(
     *,
     device: Any = None,
 ) -> Proxy:
-    return _like(a, fill_value, dtype, shape)
+    operand = lift(a)
+    if order not in ("K", "A") and operand.ndim > 1 and shape is None:
+        raise UnsupportedError(f"order={order!r} is not supported", hint="np.copy(x, order=...)")
+    target = operand.type.dtype if dtype is None else dtype_argument(dtype)
+    return _filled(operand.shape if shape is None else shape, fill_value, target)
+
+
+def _constant_like(value: int) -> Callable[..., Proxy]:
+    def like(a: Any, *args: Any, **options: Any) -> Proxy:
+        return _full_like(a, value, *args, **options)
+
+    return by_element(like)
+
+
+implements(np.zeros_like)(_constant_like(0))
+implements(np.ones_like)(_constant_like(1))
+
+
+@implements(np.empty_like)
+@by_element
+def _empty_like(prototype: Any, *args: Any, **options: Any) -> Proxy:
+    return _full_like(prototype, 0, *args, **options)
 
 
 def _inexact(value: Any) -> Any:

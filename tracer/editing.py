@@ -441,6 +441,7 @@ def _isin(
 ) -> Proxy:
     """``np.isin``: compared with all of few elements, else searched in their order."""
     x, tests = common(element, test_elements)
+    np.isin(np.empty(0, x.dtype), np.empty(0, tests.dtype), kind=kind)  # refuses what it would
     tests = flattened(tests)
     count = as_int(tests.size)
     if not count:

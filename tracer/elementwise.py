@@ -12,6 +12,7 @@ from ..ir.dtype import BOOL, FLOAT64, INT64, UINT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .dispatch import by_element, implementation_of, implements, method, views
 from .emitting import (
+    check_cast,
     common_dtype,
     copied,
     dtype_argument,
@@ -81,6 +82,7 @@ def _clip(
     high = a_max if max is None else max
     bounds = [b for b in (low, high) if b is not None]
     target = common_dtype(a, *bounds) if dtype is None else dtype_argument(dtype)
+    check_cast(target, "same_kind", a, *bounds)
     x = lift(a, target)
     if target.is_complex:
         for name, bound in (("maximum", low), ("minimum", high)):
@@ -162,8 +164,8 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Proxy:
 @implements(np.astype)
 def _astype(
     x: Any,
-    dtype: Any,
     /,
+    dtype: Any,
     order: str = "K",
     casting: str = "unsafe",
     subok: bool = True,
@@ -173,11 +175,7 @@ def _astype(
     operand, target = lift(x), dtype_argument(dtype)
     if not copy and operand.type.dtype == target and order == "K":
         return operand
-    if not np.can_cast(operand.dtype, target.numpy, casting):  # type: ignore[arg-type]
-        raise LoopwrightTypeError(
-            f"Cannot cast array data from {operand.dtype!r} to {target.numpy!r} according to the "
-            f"rule '{casting}'"
-        )
+    check_cast(target, casting, operand)
     made = copied(operand, order)
     return made if operand.type.dtype == target else copied(lift(made, target), like=made)
 

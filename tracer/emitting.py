@@ -285,14 +285,31 @@ def _strong(x: Proxy) -> Proxy:
     return x if x.weak is None else Proxy(x.atom, x.owner)
 
 
-def common_strong(*values: Any, dtype: Any = None) -> list[Proxy]:
+def common_strong(*values: Any, dtype: Any = None, casting: str = "unsafe") -> list[Proxy]:
     """As ``common``, for functions to which a Python number is an int64 or float64 array.
 
-    ``dtype`` is the user's argument of that name: None for the common dtype.
+    ``dtype`` is the user's argument of that name, None for the common dtype; LoopwrightTypeError
+    unless ``casting`` allows it.
     """
-    given = promote(*(lift(v).type.dtype for v in values)) if dtype is None else None
-    target = given or dtype_argument(dtype)
+    if dtype is None:
+        target = promote(*(lift(v).type.dtype for v in values))
+    else:
+        target = dtype_argument(dtype)
+        check_cast(target, casting, *map(lift, values))
     return [lift(v, target) for v in values]
+
+
+def check_cast(target: DType, casting: str, *values: Any) -> None:
+    """Raises LoopwrightTypeError unless NumPy's rule ``casting`` allows the values in a dtype. Of
+    a Python number only the kind counts."""
+    dtype = target.numpy
+    for kind in map(kind_of, values):
+        weak = isinstance(kind, type) and np.result_type(kind(), dtype) == dtype
+        if not weak and not np.can_cast(kind, dtype, casting):  # type: ignore[arg-type]
+            raise LoopwrightTypeError(
+                f"Cannot cast array data from {np.dtype(kind)!r} to {dtype!r} according to the "
+                f"rule '{casting}'"
+            )
 
 
 def promoted(ufunc: np.ufunc, *values: Any) -> tuple[list[Proxy], tuple[DType, ...]]:

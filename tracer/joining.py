@@ -45,7 +45,7 @@ def _concatenate(
         raise LoopwrightTypeError(
             "np.concatenate takes the arrays as one list", hint="np.concatenate([x, y])"
         )
-    parts = _parts(arrays, "concatenate", dtype)
+    parts = _parts(arrays, "concatenate", dtype, casting)
     if axis is None:
         parts, axis = [flattened(p) for p in parts], 0
     if axis is not None and any(not part.ndim for part in parts):
@@ -58,30 +58,31 @@ def _concatenate(
     return emit("concatenate", *parts, axis=normalise_axis(axis, parts[0].ndim))
 
 
-def _parts(arrays: Any, name: str, dtype: Any) -> list[Proxy]:
+def _parts(arrays: Any, name: str, dtype: Any, casting: str) -> list[Proxy]:
     parts = list(arrays)
     if not parts:
         raise LoopwrightValueError(f"np.{name} needs at least one array")
-    return common_strong(*parts, dtype=dtype)
+    return common_strong(*parts, dtype=dtype, casting=casting)
 
 
 @implements(np.stack)
 def _stack(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Proxy:
-    parts = _parts(arrays, "stack", dtype)
+    parts = _parts(arrays, "stack", dtype, casting)
     return emit("stack", *parts, axis=normalise_axis(axis, parts[0].ndim + 1))
 
 
 @implements(np.vstack)
 def _vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Proxy:
-    return _concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype)
+    return _concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
 def _hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Proxy:
     parts = [atleast_1d(a) for a in tup]
-    return _concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype)
+    axis = 0 if parts and parts[0].ndim == 1 else 1
+    return _concatenate(parts, axis, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack)

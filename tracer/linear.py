@@ -174,7 +174,7 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: A
     equation, *arrays = operands
     if not arrays:
         raise LoopwrightTypeError("einsum needs at least one operand")
-    parts = common_strong(*arrays, dtype=dtype)
+    parts = common_strong(*arrays, dtype=dtype, casting="safe")
     equation = _explicit(equation)
     if len(parts) > 1 or len(parts[0].shape) == 0 or _sums(equation):
         return emit("einsum", *parts, equation=equation)

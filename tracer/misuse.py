@@ -206,6 +206,8 @@ def array_needed() -> LoopwrightError:
             named = [ast.keyword("axis", axis) for axis in node.args[2:3]]
             parts = [*node.args[:2], *named, *node.keywords]
             hint = f"lw.xp.take({', '.join(map(ast.unparse, parts))})"
+        elif callee.endswith("as_strided"):
+            hint = "np.lib.stride_tricks.as_strided(...), by its whole name"
         elif isinstance(first, ast.List | ast.Tuple):
             hint = f"np.stack({ast.unparse(first)})"
         elif callee.rpartition(".")[2] in ("asarray", "array", "asanyarray", "ascontiguousarray"):

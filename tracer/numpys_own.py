@@ -174,7 +174,8 @@ def _made(
     try:
         # No memory is touched for it, however large it is.
         like = _NUMPYS["empty_like" if name in _LIKE else "empty"](*args, **kwargs)
-        return full(like.shape, value, like.dtype)
+        made = full(like.shape, value, like.dtype)
+        return copied(made, "F") if like.flags.fnc else made
     except (LoopwrightError, TypeError):
         return otherwise(*args, **kwargs)
 

@@ -26,7 +26,8 @@ def _scan(name: str) -> Callable[..., Proxy]:
             x, axis = reshape(x, (x.size,)), 0
         if dtype is not None:
             return emit(name, lift(x, dtype_argument(dtype)), axis=normalise_axis(axis, x.ndim))
-        wide = x if x.type.dtype.is_inexact else lift(x, x.type.dtype.accumulator)
+        keeps = x.type.dtype.is_inexact or name not in ("cumsum", "cumprod")
+        wide = x if keeps else lift(x, x.type.dtype.accumulator)
         return emit(name, wide, axis=normalise_axis(axis, x.ndim))
 
     return scan
@@ -85,12 +86,7 @@ def _accumulate(name: str) -> Callable[..., Proxy]:
     """``ufunc.accumulate``: in the dtype that ``ufunc.reduce`` gives."""
 
     def accumulate(array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Proxy:
-        x = lift(array)
-        if dtype is not None:
-            x = lift(x, dtype_argument(dtype))
-        elif name in ("cumsum", "cumprod") and not x.type.dtype.is_float:
-            x = lift(x, x.type.dtype.accumulator)
-        return emit(name, x, axis=normalise_axis(axis, x.ndim))
+        return _scan(name)(array, axis, dtype)
 
     return accumulate
 
@@ -123,46 +119,39 @@ def _digitize(x: Any, bins: Any, right: bool = False) -> Proxy:
     return searchsorted(bins, x, "left" if right else "right")
 
 
-@implements(np.sort)
-def _sort(
-    a: Any,
-    axis: int | None = -1,
-    kind: Any = None,
-    order: Any = None,
-    *,
-    stable: bool | None = None,
-) -> Proxy:
-    """Always stable, whatever ``kind`` says."""
-    return _ordered("nn.sort", a, axis, order)
+def _sorting(name: str) -> tuple[Callable[..., Proxy], Callable[..., Proxy]]:
+    """Sorting, always stable, and partitioning: a sorted array is partitioned at every place."""
+
+    def ordered(
+        a: Any,
+        axis: int | None = -1,
+        kind: Any = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+    ) -> Proxy:
+        np.sort(np.empty(0), kind=kind, stable=stable)  # refuses kinds that do not exist
+        return _ordered(name, a, axis, order)
+
+    def partitioned(
+        a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
+    ) -> Proxy:
+        np.partition(np.empty(1), 0, kind=kind)
+        length = lift(a).size if axis is None else lift(a).shape[axis]
+        for n in () if isinstance(kth, Proxy) else np.atleast_1d(kth).tolist():
+            if isinstance(length, int) and not -length <= n < length:
+                raise LoopwrightValueError(f"kth(={n}) out of bounds ({length})")
+        return _ordered(name, a, axis, order)
+
+    return ordered, partitioned
 
 
-@implements(np.argsort)
-@method("argsort")
-def _argsort(
-    a: Any,
-    axis: int | None = -1,
-    kind: Any = None,
-    order: Any = None,
-    *,
-    stable: bool | None = None,
-) -> Proxy:
-    return _ordered("nn.argsort", a, axis, order)
-
-
-@implements(np.partition)
-def _partition(
-    a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
-) -> Proxy:
-    """A sorted array is partitioned at every place."""
-    return _ordered("nn.sort", a, axis, order)
-
-
-@implements(np.argpartition)
-@method("argpartition")
-def _argpartition(
-    a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
-) -> Proxy:
-    return _ordered("nn.argsort", a, axis, order)
+_sort, _partition = _sorting("nn.sort")
+_argsort, _argpartition = _sorting("nn.argsort")
+implements(np.sort)(_sort)
+implements(np.partition)(_partition)
+implements(np.argsort)(method("argsort")(_argsort))
+implements(np.argpartition)(method("argpartition")(_argpartition))
 
 
 @implements(np.lexsort)

@@ -18,11 +18,7 @@ from weakref import ref
 import numpy as np
 
 from ..ir.dims import Dim, IntExpr, size_symbols
-from ..ir.errors import (
-    LoopwrightError,
-    LoopwrightTypeError,
-    UnsupportedError,
-)
+from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.graph.nodes import Atom, Binding
 from ..ir.graph.types import TensorType
 from . import misuse
@@ -465,6 +461,8 @@ def run(
         operands = function in BY_ELEMENT
         args, kwargs = expressions(args, operands), expressions(kwargs, operands)
     try:
+        if (device := (kwargs or {}).get("device")) not in (None, "cpu"):
+            raise LoopwrightValueError(f'Device not understood, only "cpu" is allowed: {device}')
         result = function(*args, **(kwargs or {}))
         return publish(result, function, args, aliases or function in VIEWS)
     except LoopwrightError as error:

@@ -36,12 +36,18 @@ def shape_argument(shape: Any) -> tuple[IntExpr, ...]:
     return tuple(size(s) for s in given)
 
 
-def _only_c(order: Any) -> None:
-    if order not in (None, "C", "K", "A"):
-        raise UnsupportedError(
-            f"order={order!r} is not supported: traced arrays are in C order",
-            hint="x.T.reshape(...) reads an array in Fortran order",
-        )
+def _in_order(x: Proxy, order: Any) -> tuple[Proxy, bool]:
+    """Returns ``x``, and True, with its axes reversed if ``order`` begins with the first axis:
+    "F", and "A" or "K" of an array that has them so in memory."""
+    if order in ("A", "K") and x.ndim > 1:
+        x.owner.memory.by_layout = x.owner.memory.changed = True
+        reverse = x.strides and x.strides[::-1]
+        order = "F" if dense(x.shape[::-1], reverse) and not dense(x.shape, x.strides) else order
+        if order == "K" and not dense(x.shape, x.strides):
+            raise UnsupportedError("order='K' of an array with gaps", hint="order='C', or 'F'")
+    if order not in (None, "C", "F", "A", "K"):
+        raise LoopwrightValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return (transpose(x, tuple(range(x.ndim))[::-1]), True) if order == "F" else (x, False)
 
 
 def reshape(x: Proxy, shape: tuple[IntExpr, ...]) -> Proxy:
@@ -89,20 +95,20 @@ def _text(shape: Sequence[IntExpr]) -> str:
 def _reshape_function(
     a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> Proxy:
-    _only_c(order)
-    return _reshaped(lift(a), shape_argument(newshape if shape is None else shape), copy)
+    return _reshaped(lift(a), shape_argument(newshape if shape is None else shape), copy, order)
 
 
 @method("reshape")
 @views
 def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Proxy:
-    _only_c(order)
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    return _reshaped(lift(x), shape_argument(given), copy)
+    return _reshaped(lift(x), shape_argument(given), copy, order)
 
 
-def _reshaped(x: Proxy, shape: tuple[IntExpr, ...], copy: bool | None) -> Proxy:
-    made = reshape(x, shape)
+def _reshaped(x: Proxy, shape: tuple[IntExpr, ...], copy: bool | None, order: Any) -> Proxy:
+    x, backwards = _in_order(x, order)
+    made = reshape(x, shape[::-1] if backwards else shape)
+    made = transpose(made, tuple(range(made.ndim))[::-1]) if backwards else made
     if copy:
         return copied(made)
     if copy is False and made is not x and (made.alias is None or not made.alias.certain):
@@ -127,8 +133,7 @@ def _flat(a: Any) -> Proxy:
 @views
 def flattened(a: Any, order: str = "C") -> Proxy:
     """All elements along one axis: a view of an array in C order without gaps, else a copy."""
-    _only_c(order)
-    x = lift(a)
+    x, _ = _in_order(lift(a), order)
     flat = reshape(x, (-1,)) if x.shape else reshape(x, (1,))
     x.owner.memory.by_layout = True
     return flat if x.strides is None or dense(x.shape, x.strides) else copied(flat)

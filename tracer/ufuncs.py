@@ -13,6 +13,7 @@ from ..ir.loop.scalar import SCALAR_OPS, ScalarOp
 from .dispatch import UFUNCS, by_element, implements
 from .elementwise import full_like
 from .emitting import (
+    check_cast,
     common_dtype,
     dtype_argument,
     emit,
@@ -42,7 +43,9 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
         _refuse(where, options)
         if dtype is None:
             return function(*args)
-        return function(*(lift(a, dtype_argument(dtype)) for a in args))
+        target = dtype_argument(dtype)
+        check_cast(target, "same_kind", *args)
+        return function(*(lift(a, target) for a in args))
 
     call.__name__ = function.__name__
     return by_element(call)

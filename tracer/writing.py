@@ -26,7 +26,7 @@ from ..ir.graph.types import TensorType
 from . import misuse
 from .arguments import any_traced
 from .dispatch import METHODS, UFUNCS, implements, method
-from .emitting import emit, lift
+from .emitting import check_cast, emit, lift
 from .indexing import basic_view, expanded, is_element, mask_of, masked, masked_part, place_of
 from .places import Place, PlaceUpdate, Window, shape_of, write_place
 from .proxy import Proxy, is_number, run
@@ -386,15 +386,7 @@ def _fill(x: Proxy, value: Any) -> None:
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     target = writable(dst, "np.copyto")
-    given = np.result_type(src) if is_number(src) else lift(src).dtype
-    weak = is_number(src) and (
-        isinstance(src, bool) or (isinstance(src, int) and target.dtype.kind in "iuf")
-    )
-    if not weak and not np.can_cast(given, target.dtype, casting):  # type: ignore[arg-type]
-        raise LoopwrightTypeError(
-            f"Cannot cast array data from {given!r} to {target.dtype!r} according to the rule "
-            f"'{casting}'"
-        )
+    check_cast(target.type.dtype, casting, src if is_number(src) else lift(src))
     if where is True and _is_same(src, target):
         return  # NumPy lets that pass even if it is read-only
     value = _fitted(src, target)

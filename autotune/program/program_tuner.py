@@ -151,7 +151,7 @@ class ProgramResult:
         lines.append(f"  {kernels}   {self.trials} candidates{failed}   {spent}")
         lines += [f"  {decision_line(decision)}" for decision in self.decisions]
         lines += [f"  tried {choice}" for choice in self.tried]
-        if self.in_program is not None:
+        if self.in_program is not None and self.in_program.before:  # whole calls were measured
             lines.append(str(self.in_program))
         lines += [f"  left out: {reason}" for reason in self.skipped]
         if self.spent:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.program.in_program import InProgram
 from loopwright.autotune.program.program_tuner import ProgramResult, tune_program
 from loopwright.autotune.request import TuneRequest
 
@@ -75,3 +77,4 @@ def test_a_budget_that_is_over_at_once_is_said() -> None:
     result = run(TuningLog(), budget="0.000001s")
     assert result.is_empty and not result.trials
     assert "nothing was measured: the budget was over before" in str(result)
+    assert "0 ns" not in str(replace(result, in_program=InProgram(0.0, 0.0)))

@@ -16,6 +16,10 @@ def test_an_option_that_does_not_exist(name: str, hint: str) -> None:
     with pytest.raises(lw.LoopwrightTypeError) as caught:
         lw.compile(lambda x: x, **{name: 1})
     assert str(caught.value).startswith(f"lw.compile has no option {name}\n  try: {hint}")
+    with pytest.raises(
+        lw.LoopwrightTypeError, match=f"lw.build has no option {name}\n  try: {hint}"
+    ):
+        lw.build("def @main(%x: Tensor[(2), float32]) { add(%x, %x) }", **{name: 1})
 
 
 def test_a_target_is_the_name_of_a_level() -> None:
