@@ -2,8 +2,9 @@
 
 Every call of a process into the system (open, read, write, rename, map, fork, start a process),
 into LLVM and for memory is counted; then the process runs again for each of them, and that one
-fails, once. The outcome has to be the right result, or an error of Loopwright's; the log keeps its
-lines and has no torn ones; and what is done next in the same process succeeds.
+fails, once. (In the workers that measure candidates, one call of a name fails in each.) The outcome
+has to be the right result, or an error of Loopwright's; the log keeps its lines and has no torn
+ones; and what is done next in the same process succeeds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
 import loopwright as lw
 import numpy as np
@@ -49,15 +50,21 @@ PLACES: tuple[tuple[Any, str], ...] = (
 )
 """The calls that can fail, as attributes of modules."""
 OF_MEMORY = {"aligned_bytes", "_parsed", "_machine"}
+MOST_IN_WORKERS = 12
+"""Calls of a name that fail in turn in workers."""
 LINES = 4
 """Lines of Loopwright's that tell two calls apart."""
 
 
-class Fault:
-    """Counts the calls from now on, and lets number ``at`` fail, in one of several ways."""
+Place: TypeAlias = tuple[str, int]
+"""A call by its name and the lines that it comes from, and how many of them come before it."""
 
-    def __init__(self, at: int, way: int) -> None:
-        self.at, self.way, self.calls = at, way, list[str]()
+
+class Fault:
+    """Counts the calls from now on, and lets that ``at`` a place fail, in one of several ways."""
+
+    def __init__(self, at: Place | None, way: int) -> None:
+        self.at, self.way, self.met, self.count = at, way, False, Counter[str]()
         for module, name in PLACES:
             call = getattr(module, name)
             watched = self._class(name, call) if isinstance(call, type) else self._call(name, call)
@@ -71,7 +78,7 @@ class Fault:
 
     def _call(self, name: str, call: Any) -> Any:
         def watched(*args: Any, **kwargs: Any) -> Any:
-            error = self._count(name)
+            error = self._counted(name)
             if error is None:
                 return call(*args, **kwargs)
             if name == "write" and self.way % 2:  # the disk is full in the middle of a line
@@ -82,7 +89,7 @@ class Fault:
 
     def _class(self, name: str, call: Any) -> Any:
         def new(kind: Any, *args: Any, **kwargs: Any) -> Any:
-            error = self._count(name)
+            error = self._counted(name)
             if error is not None:
                 raise error
             plain = call.__new__ is object.__new__
@@ -90,11 +97,13 @@ class Fault:
 
         return new
 
-    def _count(self, name: str) -> Exception | None:
+    def _counted(self, name: str) -> Exception | None:
         """Counts a call; returns the error that it fails with if it is the one."""
-        self.calls.append("<".join([name, *_lines(sys._getframe(2))]))
-        if len(self.calls) - 1 != self.at:
+        call = "<".join([name, *_lines(sys._getframe(2))])
+        self.count[call] += 1
+        if self.at != (call, self.count[call] - 1):
             return None
+        self.met = True
         if name in OF_MEMORY:
             return MemoryError()
         number = ERRORS[self.way % len(ERRORS)]
@@ -144,10 +153,30 @@ def _tune(folder: Path) -> Any:
     return function(X, W)
 
 
+IN_WORKERS = """
+import os
+
+def watched(call, left):
+    def failing(*args, **kwargs):
+        nonlocal left
+        left -= 1
+        if left:
+            return call(*args, **kwargs)
+        os.makedirs({met!r}, exist_ok=True)
+        raise OSError({number}, os.strerror({number}))
+    return failing
+
+os.{name} = watched(os.{name}, {before} + 1)
+"""
+"""A module that Python imports when it starts."""
+OF_WORKERS = "fork open read write fstat close dup2 pipe setsid memfd_create pread pwrite ftruncate"
+
+
 LOADS: dict[str, tuple[Callable[[Path], Any], Callable[..., Any]]] = {
     "compile": (_compile, _layer),
     "load": (_load, _layer),
     "tune": (_tune, _doubled),
+    "workers": (_tune, _doubled),
 }
 """What is done, and the function of X and W whose result it has."""
 
@@ -162,23 +191,28 @@ def _prepare(folder: Path) -> None:
 # -- outcomes
 
 
-def _outcome(load: str, folder: Path, at: int, way: int) -> Iterator[str]:
-    """Yields the calls that were counted, then what came of a fault: ``right``, ``refused``, or
-    what is wrong."""
+def _outcome(load: str, folder: Path, at: Place | None, way: int) -> Iterator[str]:
+    """Yields the calls that were counted as JSON, then what came of a fault: ``right``,
+    ``refused``, or what is wrong."""
     log = folder / "log.jsonl"
-    before, fault = log.read_bytes(), Fault(at, way)
+    before, fault = log.read_bytes(), Fault(None if load == "workers" else at, way)
+    if load == "workers" and at is not None:
+        number = ERRORS[way % len(ERRORS)]
+        words = {"met": str(folder / "met"), "number": number, "name": at[0], "before": at[1]}
+        (folder / "sitecustomize.py").write_text(IN_WORKERS.format(**words))
+        sys.path.insert(0, str(folder))
     first = _kind(load, folder)
-    fault.at, number = -1, len(fault.calls)
-    yield " ".join(fault.calls) if at < 0 else fault.calls[at] if at < number else ""
+    fault.at, met = None, fault.met or (folder / "met").exists()
+    yield json.dumps(fault.count)
     damage = TuningLog(log).skipped.total
     if not log.read_bytes().startswith(before) or damage:
         yield f"the log has lost lines, or has {damage} damaged ones; {first}"
         return
-    then = _kind("load" if load == "load" else "compile", folder) if at >= 0 else "right"
+    then = _kind("load" if load == "load" else "compile", folder) if at else "right"
     if first in ("right", "refused") and then != "right":
         yield f"{first}, and without a fault afterwards: {then}"
     else:
-        yield first if at < number else "not met"
+        yield first if met or at is None else "not met"
 
 
 def _kind(load: str, folder: Path) -> str:
@@ -194,7 +228,9 @@ def _kind(load: str, folder: Path) -> str:
     return "right" if near else f"wrong: {result}"
 
 
-def _forked(load: str, prepared: Path, at: int = -1, way: int = 0) -> tuple[str, str]:
+def _forked(
+    load: str, prepared: Path, at: Place | None = None, way: int = 0
+) -> tuple[dict[str, int], str]:
     """Returns what ``_outcome`` yields in a process of its own, with copies of the files."""
     read, write = os.pipe()
     child = os.fork()
@@ -213,19 +249,17 @@ def _forked(load: str, prepared: Path, at: int = -1, way: int = 0) -> tuple[str,
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as stream:
-        calls, _, text = stream.read().partition("\n")
+        counts, _, text = stream.read().partition("\n")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return calls, text.strip() if status == 0 else f"ended by {status}: it hangs, or has crashed"
+    if status or not text:
+        return {}, f"ended by {status}: it hangs, or has crashed"
+    return json.loads(counts), text.strip()
 
 
-def _in_rounds(rng: random.Random, calls: list[str]) -> list[int]:
-    """Returns the numbers of all calls: first one from each place, then the second from each."""
-    rounds: list[tuple[int, float, int]] = []
-    count: Counter[str] = Counter()
-    for number, call in enumerate(calls):
-        rounds.append((count[call], rng.random(), number))
-        count[call] += 1
-    return [number for *_, number in sorted(rounds)]
+def _places(rng: random.Random, counts: dict[str, int]) -> list[Place]:
+    """Returns all places: the first call of each kind, in random order, then the second."""
+    every = [(call, before) for call, count in counts.items() for before in range(count)]
+    return sorted(every, key=lambda place: (place[1], rng.random()))
 
 
 def inject(count: int, seed: int, loads: tuple[str, ...] = tuple(LOADS)) -> Counter[str]:
@@ -242,19 +276,21 @@ def inject(count: int, seed: int, loads: tuple[str, ...] = tuple(LOADS)) -> Coun
             _prepare(folder)  # in another process, so that the forks below have no threads
             os._exit(0)
         os.waitpid(child, 0)
-        numbers: dict[str, list[int]] = {}
+        places: dict[str, list[Place]] = {}
         for load in loads:
-            calls, kind = _forked(load, folder)
+            counts, kind = _forked(load, folder)
             if kind != "right":
                 raise RuntimeError(f"{load} without a fault: {kind}")
-            numbers[load] = _in_rounds(rng, calls.split())
+            if load == "workers":
+                counts = dict.fromkeys(OF_WORKERS.split(), MOST_IN_WORKERS)
+            places[load] = _places(rng, counts)
         for number in range(count):
             load = loads[number % len(loads)]
-            at = numbers[load][number // len(loads) % len(numbers[load])]
+            at = places[load][number // len(loads) % len(places[load])]
             way = rng.randrange(2 * len(ERRORS))
-            place, kind = _forked(load, folder, at, way)
+            _, kind = _forked(load, folder, at, way)
             if kind not in ("right", "refused", "not met"):
-                print(f"{load}, call {at} in way {way}, {place}:\n{kind}\n", flush=True)
+                print(f"{load}, {at} in way {way}:\n{kind}\n", flush=True)
                 kind = "bad"
             kinds[kind] += 1
     return kinds
