@@ -12,6 +12,10 @@ A selected element may cancel afterwards: a softmax subtracts a maximum, and any
 place gives the same result, unless a large element overflows. Kernels that use up their selected
 elements are therefore run on loud probes, too, of the same form and many times larger, unless even
 NumPy's results are dominated by rounding there.
+
+What a procedure does to an element depends on the data: an index may name one twice, a minimum keep
+what was there. Small ones are run on other random inputs, so that each of their stores matters in
+some.
 """
 
 from __future__ import annotations
@@ -27,7 +31,8 @@ from ...ir.dims import as_int
 from ...ir.dtype import dtype_of
 from ...ir.loop.evaluate import evaluate_prim
 from ...ir.loop.prim import PrimFunc
-from .reference import Reference, index_ranges, random_floats
+from ...ir.loop.procedure import Procedure, executions
+from .reference import INTERPRETED, Reference, index_ranges, make_inputs, random_floats
 
 Array = npt.NDArray[Any]
 _CHOOSING = ("max", "min", "any", "all")
@@ -53,10 +58,15 @@ def make_probes(
     prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int = _MOST_OF_SMALL
 ) -> list[dict[str, Array]]:
     """Returns inputs beside ``inputs`` for kernels that select, with other values of what is not
-    constant: at most ``most`` quiet ones and as many loud ones.
+    constant: at most ``most`` quiet ones and as many loud ones. Of a small procedure they are other
+    random inputs.
 
-    Constants stay the same, since they have been packed, and so do indices.
+    Constants stay the same, since they have been packed, and so do indices of what selects.
     """
+    if isinstance(prim, Procedure):
+        count = min(most, _MOST_OF_SMALL, INTERPRETED // max(1, executions(prim.body)))
+        given = {p.name: inputs[p.name] for p in prim.params if p.constant}
+        return [make_inputs(prim, seed + 1 + n) | given for n in range(count)]
     work = sum(_size((*s.axes, *s.reduce_axes)) for s in prim.stages)
     if not chooses(prim) or work > _WORK:
         return []

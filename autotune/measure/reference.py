@@ -26,7 +26,7 @@ from ...ir.dims import Dim, as_int, symbols
 from ...ir.dtype import FLOAT32, DType, dtype_of
 from ...ir.loop.evaluate import evaluate_points, evaluate_prim
 from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
-from ...ir.loop.nest import At, statements
+from ...ir.loop.nest import At, expressions, statements
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure, executions
 from ...ir.loop.rounding import Rounding
@@ -96,7 +96,10 @@ def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
     integers in [1, 100), and indices anywhere along the axis they index: a table read at a hundred
     places only would seem to be in L1.
     """
-    ops = (node for s in prim.stages for node in walk(s.expr) if isinstance(node, Op))
+    exprs = [s.expr for s in prim.stages]
+    if isinstance(prim, Procedure):
+        exprs = [e for s in statements(prim.body) for e in expressions(s)]
+    ops = (node for e in exprs for node in walk(e) if isinstance(node, Op))
     low = 0.1 if any(Trait.POSITIVE_DOMAIN in SCALAR_OPS[o.name].traits for o in ops) else -1.0
     places = index_ranges(prim)
     return {

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 from loopwright.autotune.measure.probes import chooses, make_probes
@@ -79,3 +82,35 @@ def test_large_numbers_are_not_asked_about_where_rounding_decides() -> None:
     )
     probes = make_probes(prim, make_inputs(prim, 3), 4)
     assert all(np.abs(p["x"]).max() < 1 for p in probes)
+
+
+def test_the_last_of_a_procedures_indices_matters_on_a_probe() -> None:
+    """An index may name an element that another one has named, and a minimum keep what was there:
+    on one draw of inputs a store that is left out need not show."""
+
+    def lowered(count: int) -> PrimFunc:
+        return parse_prim(
+            "prim @lower(x: uint8[5], v: uint8[], i: int64[4]) -> out: uint8[5] begins as x "
+            f"procedure {{\n  for n in {count}:\n    at k in 5 = i[n]:\n      out[k] min= v[]\n}}"
+        )
+
+    prim, wrong = lowered(4), lowered(3)
+
+    def differs(inputs: Mapping[str, np.ndarray[Any, Any]]) -> bool:
+        right, found = (evaluate_prim(p, dict(inputs))["out"] for p in (prim, wrong))
+        return not np.array_equal(right, found)
+
+    seen = []
+    for seed in range(10):
+        inputs = make_inputs(prim, seed)
+        seen.append(differs(inputs))
+        assert any(map(differs, make_probes(prim, inputs, seed)))
+    assert not all(seen)
+
+
+def test_roots_in_a_procedure_are_of_positive_numbers() -> None:
+    prim = parse_prim(
+        "prim @root(x: float32[50]) -> out: float32[50] procedure {\n"
+        "  for n in 50:\n    out[n] = sqrt(x[n])\n}"
+    )
+    assert make_inputs(prim, 0)["x"].min() >= 0.1

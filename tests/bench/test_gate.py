@@ -5,6 +5,7 @@ from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.apply import apply_schedule
 
+from bench.gate import draws
 from bench.gate.judge import is_right
 from bench.gate.mutants import KINDS, mutate
 from bench.gate.programs import PROGRAMS, prims_of
@@ -53,3 +54,8 @@ def test_the_judge_tells_right_nests_from_wrong_ones() -> None:
     for seed in range(3):
         found = mutate(nest, "past the end", seed)
         assert found is not None and not is_right(prim, found[0])
+
+
+def test_the_gate_on_kernels_of_operators_by_chance() -> None:
+    """``python -m bench.gate.draws`` tries 20,000 and 2,000."""
+    assert draws.main(["--draws", "48", "--planted", "14", "--seed", str(SEED)]) == 0
