@@ -4,9 +4,10 @@ Whether two threads meet is random; on a busy machine one of them often does all
 kernel is run with the iterations of its parallel loops split into two random halves, which run one
 after the other, each from the last iteration to the first, all on one thread.
 
-- Iterations that need the result of an earlier one do not have it: the result is wrong.
+- Iterations that need the result of an earlier one do not have it: the result is wrong. The second
+  half finds all memory as the first one found it.
 - Iterations that write the same memory, be it a shared sum or scratch memory, change memory that
-  the other half has changed: this is seen between the halves.
+  the other half changes, too, although both may leave the same value there.
 
 ``rounds`` such runs with different halves separate any two of ``2**rounds`` iterations, and of more
 iterations all but one pair in ``2**rounds``; mistakes of this kind concern many pairs.
@@ -50,10 +51,14 @@ class IterationWatch:
         first, second = np.flatnonzero(chosen)[::-1], np.flatnonzero(~chosen)[::-1]
         before = [view.copy() for view in self._views]
         self._harness.iterations(function, context, first.tolist())
-        between = [view.copy() for view in self._views]
+        halves = [view.copy() for view in self._views]
+        for view, old in zip(self._views, before):
+            view[...] = old
         self._harness.iterations(function, context, second.tolist())
-        for old, middle, new in zip(before, between, self._views):
-            self.race = self.race or bool(np.any((old != middle) & (middle != new)))
+        for view, old, half in zip(self._views, before, halves):
+            written = old != half
+            self.race = self.race or bool(np.any(written & (old != view)))
+            np.copyto(view, half, where=written)
 
 
 def _spread(memory: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:

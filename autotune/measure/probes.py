@@ -15,7 +15,10 @@ NumPy's results are dominated by rounding there.
 
 What a procedure does to an element depends on the data: an index may name one twice, a minimum keep
 what was there. Small ones are run on other random inputs, so that each of their stores matters in
-some.
+some. Every second draw has few values, so that two indices meet.
+
+Elements that are compared may all compare alike: random floats are never equal, and one large
+number is greater than all of an array. So kernels that compare run on draws of few values, too.
 """
 
 from __future__ import annotations
@@ -30,13 +33,17 @@ import numpy.typing as npt
 from ...ir.dims import as_int
 from ...ir.dtype import dtype_of
 from ...ir.loop.evaluate import evaluate_prim
+from ...ir.loop.expr import Op, Read, walk
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.procedure import Procedure, executions
+from ...ir.loop.scalar import SCALAR_OPS
+from ...ir.traits import Trait
 from .reference import INTERPRETED, Reference, index_ranges, make_inputs, random_floats
 
 Array = npt.NDArray[Any]
 _CHOOSING = ("max", "min", "any", "all")
 _LEAST, _MOST = 4, 8
+_COMPARING = {"maximum", "minimum", "fmax", "fmin", "max_number", "where"}
 _SMALL_WORK, _MOST_OF_SMALL = 50_000, 16
 """Kernels with fewer scalar evaluations are run on more probes, which cost little there: a fault in
 one of a few rows shows only if the spike of that row is where the fault is."""
@@ -54,22 +61,44 @@ def chooses(prim: PrimFunc) -> bool:
     return any(s.combiner in _CHOOSING and _size(s.reduce_axes) > 1 for s in prim.stages)
 
 
+def compares(prim: PrimFunc) -> bool:
+    """True if results depend on which of two values is greater, or on where one is rounded to."""
+    ops = (n for s in prim.stages for n in walk(s.expr) if isinstance(n, Op))
+    return any(
+        op.name in _COMPARING
+        or Trait.JUMPS in SCALAR_OPS[op.name].traits
+        or (op.name == "cast" and op.args[0].dtype.is_float and not op.dtype.is_float)
+        for op in ops
+        if any(isinstance(n, Read) for n in walk(op))
+    )
+
+
 def make_probes(
     prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int = _MOST_OF_SMALL
 ) -> list[dict[str, Array]]:
     """Returns inputs beside ``inputs`` for kernels that select, with other values of what is not
-    constant: at most ``most`` quiet ones and as many loud ones. Of a small procedure they are other
-    random inputs.
+    constant: at most ``most`` quiet ones and as many loud ones, and half as many draws of few
+    values. Of a small procedure they are other random inputs.
 
-    Constants stay the same, since they have been packed, and so do indices of what selects.
+    Constants stay the same, since they have been packed, but those of a procedure, which never are.
+    Indices of what selects stay the same, too.
     """
     if isinstance(prim, Procedure):
         count = min(most, _MOST_OF_SMALL, INTERPRETED // max(1, executions(prim.body)))
-        given = {p.name: inputs[p.name] for p in prim.params if p.constant}
-        return [make_inputs(prim, seed + 1 + n) | given for n in range(count)]
+        return [make_inputs(prim, seed + 1 + n, n % 2 == 1) for n in range(count)]
     work = sum(_size((*s.axes, *s.reduce_axes)) for s in prim.stages)
-    if not chooses(prim) or work > _WORK:
+    if work > _WORK:
         return []
+    given = {p.name: inputs[p.name] for p in prim.params if p.constant}
+    count = min(most // 2, _MOST if work <= _SMALL_WORK else _LEAST) if compares(prim) else 0
+    coarse = [make_inputs(prim, seed + 1 + n, True) | given for n in range(count)]
+    return [*(_spikes(prim, inputs, seed, most, work) if chooses(prim) else []), *coarse]
+
+
+def _spikes(
+    prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int, work: int
+) -> list[dict[str, Array]]:
+    """Returns the quiet probes, and the loud ones behind them."""
     rng = np.random.default_rng(seed + 1)
     kept = {p.name for p in prim.params if p.constant} | index_ranges(prim).keys()
     free = [name for name, values in inputs.items() if name not in kept and values.size > 1]

@@ -47,6 +47,8 @@ INTERPRETED = 20_000
 without a schedule, since that is what a schedule must not change."""
 _ROUNDINGS = 8
 """Pairs of roundings that are tried, until an element with a large error is among their results."""
+_COARSE = (-0.75, 0.25, 0.5, 1.5)
+"""Coarse floats: exact in every dtype, as are small sums of them."""
 _WORST_FIRST = 64
 """Elements with the largest errors, which are looked at first."""
 _MOST_ELEMENTS = 2000
@@ -72,9 +74,17 @@ class InputKind:
     low: float
     integers: tuple[int, int]
 
-    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator, coarse: bool = False) -> Array:
+        """Returns random values; ``coarse`` ones are few, and so they are often equal."""
         if self.dtype.is_bool:
             return rng.integers(0, 2, shape).astype(np.bool_)
+        if coarse:
+            least, end = self.integers
+            levels = [least, (2 * least + end) // 3, (least + 2 * end) // 3]
+            floats = _COARSE if self.low < 0 else np.abs(_COARSE)
+            return rng.choice(levels if self.dtype.is_integer else floats, shape).astype(
+                self.dtype.numpy
+            )
         if self.dtype.is_integer:
             return rng.integers(*self.integers, shape).astype(self.dtype.numpy)
         values = random_floats(self.dtype, shape, rng)
@@ -94,25 +104,28 @@ def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
 
     Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions with a restricted domain;
     integers in [1, 100), and indices anywhere along the axis they index: a table read at a hundred
-    places only would seem to be in L1.
+    places only would seem to be in L1. Integers that are shifted right have bits everywhere.
     """
     exprs = [s.expr for s in prim.stages]
     if isinstance(prim, Procedure):
         exprs = [e for s in statements(prim.body) for e in expressions(s)]
-    ops = (node for e in exprs for node in walk(e) if isinstance(node, Op))
+    ops = [node for e in exprs for node in walk(e) if isinstance(node, Op)]
+    shifted = [node for o in ops if o.name == "right_shift" for node in walk(o.args[0])]
+    words = {node.buffer for node in shifted if isinstance(node, Read)}
     low = 0.1 if any(Trait.POSITIVE_DOMAIN in SCALAR_OPS[o.name].traits for o in ops) else -1.0
-    places = index_ranges(prim)
-    return {
-        p.name: InputKind(p.dtype, low, (0, places[p.name]) if p.name in places else (1, 100))
-        for p in prim.params
-    }
+    ends = index_ranges(prim)
+    ranges = {p.name: (0, ends[p.name]) if p.name in ends else (1, 100) for p in prim.params}
+    for p in (p for p in prim.params if p.name in words and p.dtype.is_integer):
+        ranges[p.name] = 0, min(np.iinfo(p.dtype.numpy).max, np.iinfo(np.int64).max)
+    return {p.name: InputKind(p.dtype, low, ranges[p.name]) for p in prim.params}
 
 
-def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
+def make_inputs(prim: PrimFunc, seed: int, coarse: bool = False) -> dict[str, Array]:
     """Returns an array per parameter, the same for the same seed."""
     rng = np.random.default_rng(seed)
     kinds = input_kinds(prim)
-    return {p.name: kinds[p.name].draw(tuple(map(as_int, p.shape)), rng) for p in prim.params}
+    shapes = {p.name: tuple(map(as_int, p.shape)) for p in prim.params}
+    return {name: kinds[name].draw(shape, rng, coarse) for name, shape in shapes.items()}
 
 
 def index_ranges(prim: PrimFunc) -> dict[str, int]:

@@ -43,6 +43,7 @@ _QUICK = 0.002
 """Seconds of a call below which a candidate gets all checks, even if it is hopeless."""
 _ROUNDS = 3
 """Ways to halve the iterations of a quick kernel's parallel loops."""
+_RACE = "a race: iterations of a loop write the same memory"
 _SECOND_LOOKS = 3
 """Most repetitions of a candidate's samples because the machine was slow."""
 
@@ -207,8 +208,7 @@ class RunService:
         (``data_races``)."""
         if not loaded.parallel:
             return None
-        shared = [*(b.bytes for b in self._outside.values()), loaded.workspace.bytes]
-        watch = IterationWatch(self._harness, shared, self.seed)
+        watch = self._watch(loaded)
         with self._harness.watched(watch.loop):
             for watch.number in range(_ROUNDS if first <= _QUICK else 1):
                 self._call(loaded)
@@ -216,8 +216,12 @@ class RunService:
         if violation is not None:
             return violation
         if watch.race:
-            return _error("wrong_result", "a race: iterations of a loop write the same memory")
+            return _error("wrong_result", _RACE)
         return self._differs(checked, "a race: in another order of a parallel loop's iterations ")
+
+    def _watch(self, loaded: _Loaded) -> IterationWatch:
+        shared = [*(b.bytes for b in self._outside.values()), loaded.workspace.bytes]
+        return IterationWatch(self._harness, shared, self.seed)
 
     def _differs(self, checked: Sequence[Array], when: str = "") -> Frame | None:
         """Returns a refusal if the outputs changed since they were ``checked``, and are wrong."""
@@ -229,20 +233,23 @@ class RunService:
 
     def _on_probes(self, loaded: _Loaded) -> Frame | None:
         """Returns a refusal if a kernel that selects elements is wrong on inputs made for it
-        (``probes``)."""
-        for probe, reference in self._probes:
+        (``probes``). Whether iterations write the same memory may depend on the data, too."""
+        watch = self._watch(loaded)
+        refusal = None
+        for number, (probe, reference) in enumerate(self._probes):
             for name, operand in self._inside.items():
                 operand.show(probe[name])
-            self._call(loaded)
+            watch.number = number % _ROUNDS
+            with self._harness.watched(watch.loop):
+                self._call(loaded)
             verdict = reference.check(self._outputs())
-            if not verdict.right:
+            if watch.race or not verdict.right:
+                refusal = _error("wrong_result", _RACE) if watch.race else _refusal(verdict)
                 break
-        else:
-            verdict = None
         if self._probes:
             for operand in self._inside.values():
                 operand.restore()
-        return None if verdict is None else _refusal(verdict)
+        return refusal
 
     def _violation(self, loaded: _Loaded) -> Frame | None:
         """Returns a refusal if the kernel wrote memory that it must not write."""

@@ -25,7 +25,7 @@ __all__ = ["kernels", "main"]
 
 ROUND = 24
 """Kernels that share the processes which measure."""
-EACH = 8
+EACH = 16
 """Schedules of each kernel."""
 
 

@@ -28,7 +28,7 @@ from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
 
-from .judge import is_right
+from .judge import is_right, never_meet
 from .mutants import KINDS, mutate
 
 __all__ = ["MUTANTS", "MutantTrial", "RightTrial", "try_mutants", "try_right_ones"]
@@ -170,9 +170,11 @@ def _count(
         return
     nest, where = _mutant_nest(prim, candidate.schedule)
     if kind == "race":  # the interpreter knows no threads, but some loops are never shared out
-        harmless = not _compile(prim, candidate.schedule, Target.host(), "candidate").parallel
+        kernel = _compile(prim, candidate.schedule, Target.host(), "candidate")
+        harmless = not kernel.parallel or ("shared" not in where and never_meet(prim, nest))
     else:
-        harmless = is_right(prim, nest)
+        steps = as_lists(candidate.schedule)[1:]
+        harmless = is_right(prim, nest, apply_schedule(prim, Schedule.from_json(steps)))
     if harmless:
         trial.harmless += 1
         return

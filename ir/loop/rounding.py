@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import sqrt
+from math import frexp, sqrt
 from typing import Any
 from zlib import crc32
 
@@ -21,7 +21,7 @@ from ..dataclass import dataclass
 from ..dtype import FLOAT32, Array, DType
 from ..tolerance import WALK_WIDTH
 from ..traits import Trait
-from .expr import Op
+from .expr import Const, Op
 from .prim import Stage
 from .scalar import SCALAR_OPS
 
@@ -48,6 +48,9 @@ class Rounding:
         widens = node.name == "cast" and node.args[0].dtype.bits <= node.dtype.bits
         if Trait.EXACT in SCALAR_OPS[node.name].traits or (widens and node.args[0].dtype.is_float):
             return value
+        factors = [a.value for a in node.args if isinstance(a, Const)]
+        if node.name == "multiply" and any(frexp(abs(f))[0] == 0.5 for f in factors):
+            return value  # times a power of two
         return self._moved(value, node.dtype, 4 * np.abs(value), number, places)
 
     def total(

@@ -19,6 +19,7 @@ BODIES = {
     " store float %w, ptr %p",
     "total": "%t = load float, ptr %scratch\n %s = fadd float %t, %v\n"
     " store float %s, ptr %scratch\n store float %v, ptr %xi",
+    "equal": "store float 3.0, ptr %scratch\n store float %v, ptr %xi",
     "scratch": "store float %v, ptr %scratch\n %s = load float, ptr %scratch\n"
     " store float %s, ptr %xi",
 }

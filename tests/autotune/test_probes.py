@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.autotune.measure.probes import chooses, make_probes
+from loopwright.autotune.measure.probes import chooses, compares, make_probes
 from loopwright.autotune.measure.reference import make_inputs
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.parser import parse_prim
@@ -21,11 +21,61 @@ def row_maxima(rows: int, columns: int) -> PrimFunc:
     )
 
 
-def test_only_what_chooses_is_probed() -> None:
-    for name, expected in [("matmul_relu", False), ("row_maxima", True), ("any_all", True)]:
-        prim = prims_of(name)[0]
-        assert chooses(prim) == expected
-        assert bool(make_probes(prim, make_inputs(prim, 0), 0)) == expected
+@pytest.mark.parametrize(
+    ("name", "choosing", "comparing"),
+    [("column_sums", 0, 0), ("matmul_relu", 0, 1), ("row_maxima", 1, 0), ("any_all", 1, 1)],
+)
+def test_only_what_chooses_or_compares_is_probed(name: str, choosing: int, comparing: int) -> None:
+    prim = prims_of(name)[0]
+    assert (chooses(prim), compares(prim)) == (choosing, comparing)
+    assert bool(make_probes(prim, make_inputs(prim, 0), 0)) == bool(choosing or comparing)
+
+
+@pytest.mark.parametrize(
+    ("params", "right", "wrong"),
+    [
+        ("x: float16[9], y: float32[9]", "y[i] == float32(x[i])", "y[i] == float32(x[8 - i])"),
+        ("x: float32[9], y: float32[]", "x[i] < y[]", "x[8 - i] < y[]"),
+        ("x: float32[5], y: float32[5]", "x[2] < y[i]", "x[3] < y[i]"),
+    ],
+)
+def test_a_wrong_element_of_a_comparison_shows_on_a_probe(
+    params: str, right: str, wrong: str
+) -> None:
+    """Random floats are never equal, a scalar may be above all of them, two may compare alike."""
+    size = params.split("[")[1].split("]")[0]
+    prim, other = (
+        parse_prim(f"prim @compare({params}) -> out: bool[{size}] {{\n  out[i] = {expr}\n}}")
+        for expr in (right, wrong)
+    )
+
+    def differs(inputs: Mapping[str, np.ndarray[Any, Any]]) -> bool:
+        found, expected = (evaluate_prim(p, dict(inputs))["out"] for p in (other, prim))
+        return not np.array_equal(found, expected)
+
+    drawn = [make_inputs(prim, seed) for seed in range(40)]
+    assert not all(map(differs, drawn))
+    assert all(any(map(differs, make_probes(prim, inputs, 1))) for inputs in drawn)
+
+
+def test_integers_that_are_shifted_right_have_bits_that_stay() -> None:
+    prim = parse_prim(
+        "prim @high(x: uint64[9], y: uint64[9]) -> out: uint64[9] {\n"
+        "  out[i] = (x[i] >> 32:uint64) + y[i]\n}"
+    )
+    inputs = make_inputs(prim, 0)
+    assert (inputs["x"] >> 32).min() > 0 and inputs["y"].max() < 100
+
+
+def test_indices_of_a_procedure_meet_on_a_probe_even_constant_ones() -> None:
+    """Iterations that add to one row are a race, which two of 1,000 rows hardly ever show."""
+    prim = parse_prim(
+        "prim @add(x: int32[1000], i: int64[2] const) -> out: int32[1000] begins as x procedure {\n"
+        "  for n in 2:\n    at k in 1000 = i[n]:\n      out[k] += x[n]\n}"
+    )
+    for seed in range(10):
+        met = [len(np.unique(p["i"])) < 2 for p in make_probes(prim, make_inputs(prim, seed), seed)]
+        assert any(met)
 
 
 @pytest.mark.parametrize(("low", "high"), [(995, 1000), (0, 3), (992, 996), (984, 992)])
@@ -41,7 +91,7 @@ def test_a_maximum_without_some_columns_is_found(low: int, high: int) -> None:
 
 def test_whether_any_condition_holds_depends_on_one_element() -> None:
     prim = prims_of("any_all")[0]
-    probes = make_probes(prim, make_inputs(prim, 2), 2)
+    probes = make_probes(prim, make_inputs(prim, 2), 2)[:16]  # behind them are few values
     decided = [(p["x0"] > 0.9).sum(1) for p in probes]
     assert sum((count == 1).all() for count in decided) == len(probes) // 2  # along the rows
     assert all(evaluate_prim(prim, p)["out"].any() for p in probes)

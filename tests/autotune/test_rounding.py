@@ -69,3 +69,16 @@ prim @first(x: float32[6]) -> out: int64[] {
     x = np.array([0.1, 0.7, 0.3, 0.7, 0.7, 0.2], np.float32)
     assert Reference(prim, {"x": x}).check({"out": np.array(1)}).right
     assert not Reference(prim, {"x": x}).check({"out": np.array(3)}).right
+
+
+def test_products_with_powers_of_two_are_exact() -> None:
+    """The least half is among the halves: no rounding lets the search end without a place."""
+    prim = parse_prim(
+        "prim @least(x: float32[65]) -> out: int32[] {\n"
+        "  t[]: float32[] = min(k: 65) x[k] * 0.5\n"
+        "  out[] = min(r: 65) where((x[r] * 0.5) == t[], int32(index(r)), 65:int32)\n}"
+    )
+    inputs = make_inputs(prim, 3)
+    reference = Reference(prim, inputs)
+    assert reference.check({"out": np.array(inputs["x"].argmin(), np.int32)}).right
+    assert not reference.check({"out": np.array(65, np.int32)}).right

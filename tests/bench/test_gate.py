@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target
+from loopwright.ir.loop.nest import Loop
+from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.steps import Schedule
 
 from bench.gate import draws
-from bench.gate.judge import is_right
+from bench.gate.judge import is_right, never_meet
 from bench.gate.mutants import KINDS, mutate
 from bench.gate.programs import PROGRAMS, prims_of
 from bench.gate.trial import try_mutants, try_right_ones
@@ -54,6 +59,33 @@ def test_the_judge_tells_right_nests_from_wrong_ones() -> None:
     for seed in range(3):
         found = mutate(nest, "past the end", seed)
         assert found is not None and not is_right(prim, found[0])
+
+
+def test_the_judge_compares_with_the_unchanged_nest_what_rounds_on_its_way() -> None:
+    """Twelve bits of a product that was a half are all that it has."""
+    prim = parse_prim(
+        "prim @halve(x: float16[320]) -> out: float32[320] {\n"
+        "  out[i] = float32(float16(float32(x[i]) * 0.3))\n}"
+    )
+    nest = apply_schedule(prim, default_schedule(prim, Target.host())[0])
+    found = [mutate(nest, "precision", seed) for seed in range(8)]
+    verdicts = {is_right(prim, mutant[0], nest) for mutant in found if mutant is not None}
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [("out[n] += v[n]", True), ("at k in 9 = i[n]:\n      out[k] += v[n]", False)],
+)
+def test_iterations_that_write_their_own_elements_never_meet(body: str, expected: bool) -> None:
+    prim = parse_prim(
+        "prim @add(x: int32[9], v: int32[4], i: int64[4]) -> out: int32[9] begins as x procedure "
+        f"{{\n  for n in 4:\n    {body}\n}}"
+    )
+    nest = apply_schedule(prim, Schedule())
+    (loop,) = nest.body
+    assert isinstance(loop, Loop)
+    assert never_meet(prim, replace(nest, body=(replace(loop, kind="parallel"),))) == expected
 
 
 def test_the_gate_on_kernels_of_operators_by_chance() -> None:
