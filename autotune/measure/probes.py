@@ -33,7 +33,7 @@ import numpy.typing as npt
 from ...ir.dims import as_int
 from ...ir.dtype import dtype_of
 from ...ir.loop.evaluate import evaluate_prim
-from ...ir.loop.expr import Op, Read, walk
+from ...ir.loop.expr import Op, walk
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.procedure import Procedure, executions
 from ...ir.loop.scalar import SCALAR_OPS
@@ -43,7 +43,6 @@ from .reference import INTERPRETED, Reference, index_ranges, make_inputs, random
 Array = npt.NDArray[Any]
 _CHOOSING = ("max", "min", "any", "all")
 _LEAST, _MOST = 4, 8
-_COMPARING = {"maximum", "minimum", "fmax", "fmin", "max_number", "where"}
 _SMALL_WORK, _MOST_OF_SMALL = 50_000, 16
 """Kernels with fewer scalar evaluations are run on more probes, which cost little there: a fault in
 one of a few rows shows only if the spike of that row is where the fault is."""
@@ -62,15 +61,11 @@ def chooses(prim: PrimFunc) -> bool:
 
 
 def compares(prim: PrimFunc) -> bool:
-    """True if results depend on which of two values is greater, or on where one is rounded to."""
+    """True if results depend on which of two values is greater, on what one is rounded to, or are
+    no floats, so that a product of many may be 0."""
     ops = (n for s in prim.stages for n in walk(s.expr) if isinstance(n, Op))
-    return any(
-        op.name in _COMPARING
-        or Trait.JUMPS in SCALAR_OPS[op.name].traits
-        or (op.name == "cast" and op.args[0].dtype.is_float and not op.dtype.is_float)
-        for op in ops
-        if any(isinstance(n, Read) for n in walk(op))
-    )
+    exact = (Trait.EXACT in SCALAR_OPS[o.name].traits or not o.dtype.is_float for o in ops)
+    return any(exact) or any(not s.buffer.dtype.is_float for s in prim.stages)
 
 
 def make_probes(
@@ -80,8 +75,7 @@ def make_probes(
     constant: at most ``most`` quiet ones and as many loud ones, and half as many draws of few
     values. Of a small procedure they are other random inputs.
 
-    Constants stay the same, since they have been packed, but those of a procedure, which never are.
-    Indices of what selects stay the same, too.
+    Constants and indices stay the same in what selects.
     """
     if isinstance(prim, Procedure):
         count = min(most, _MOST_OF_SMALL, INTERPRETED // max(1, executions(prim.body)))
@@ -89,21 +83,13 @@ def make_probes(
     work = sum(_size((*s.axes, *s.reduce_axes)) for s in prim.stages)
     if work > _WORK:
         return []
-    given = {p.name: inputs[p.name] for p in prim.params if p.constant}
     count = min(most // 2, _MOST if work <= _SMALL_WORK else _LEAST) if compares(prim) else 0
-    coarse = [make_inputs(prim, seed + 1 + n, True) | given for n in range(count)]
-    return [*(_spikes(prim, inputs, seed, most, work) if chooses(prim) else []), *coarse]
-
-
-def _spikes(
-    prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int, work: int
-) -> list[dict[str, Array]]:
-    """Returns the quiet probes, and the loud ones behind them."""
+    coarse = [make_inputs(prim, seed + 1 + n, True) for n in range(count)]
     rng = np.random.default_rng(seed + 1)
     kept = {p.name for p in prim.params if p.constant} | index_ranges(prim).keys()
     free = [name for name, values in inputs.items() if name not in kept and values.size > 1]
-    if not free:
-        return []
+    if not free or not chooses(prim):
+        return coarse
     lines = min(inputs[name].size // max(inputs[name].shape) for name in free)
     count = _LEAST if lines >= _MOST else _MOST
     count = min(most, _MOST_OF_SMALL if work <= _SMALL_WORK else count)
@@ -115,9 +101,9 @@ def _spikes(
         for number in range(count)
     ]
     if not _cancels(prim):
-        return probes
+        return probes + coarse
     loud = [{n: _louder(v) if n in free else v for n, v in probe.items()} for probe in probes]
-    return probes + [probe for probe in loud if _is_tame(prim, probe)]
+    return [*probes, *(probe for probe in loud if _is_tame(prim, probe)), *coarse]
 
 
 def _cancels(prim: PrimFunc) -> bool:

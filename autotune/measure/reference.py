@@ -80,11 +80,10 @@ class InputKind:
             return rng.integers(0, 2, shape).astype(np.bool_)
         if coarse:
             least, end = self.integers
-            levels = [least, (2 * least + end) // 3, (least + 2 * end) // 3]
-            floats = _COARSE if self.low < 0 else np.abs(_COARSE)
-            return rng.choice(levels if self.dtype.is_integer else floats, shape).astype(
-                self.dtype.numpy
-            )
+            few: Any = _COARSE if self.low < 0 else np.abs(_COARSE)
+            if self.dtype.is_integer:  # odd numbers, whose product never vanishes, and the ends
+                few = least, min(end - 1, least + ((end - least) // 3 & ~1)), end - 1
+            return rng.choice(few, shape).astype(self.dtype.numpy)
         if self.dtype.is_integer:
             return rng.integers(*self.integers, shape).astype(self.dtype.numpy)
         values = random_floats(self.dtype, shape, rng)
@@ -111,12 +110,12 @@ def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
         exprs = [e for s in statements(prim.body) for e in expressions(s)]
     ops = [node for e in exprs for node in walk(e) if isinstance(node, Op)]
     shifted = [node for o in ops if o.name == "right_shift" for node in walk(o.args[0])]
-    words = {node.buffer for node in shifted if isinstance(node, Read)}
+    words = {node.buffer for node in shifted if isinstance(node, Read) and node.dtype.is_integer}
     low = 0.1 if any(Trait.POSITIVE_DOMAIN in SCALAR_OPS[o.name].traits for o in ops) else -1.0
-    ends = index_ranges(prim)
+    ends = index_ranges(prim) | {
+        p.name: (1 << min(8 * p.dtype.bytes - 1, 63)) - 1 for p in prim.params if p.name in words
+    }
     ranges = {p.name: (0, ends[p.name]) if p.name in ends else (1, 100) for p in prim.params}
-    for p in (p for p in prim.params if p.name in words and p.dtype.is_integer):
-        ranges[p.name] = 0, min(np.iinfo(p.dtype.numpy).max, np.iinfo(np.int64).max)
     return {p.name: InputKind(p.dtype, low, ranges[p.name]) for p in prim.params}
 
 

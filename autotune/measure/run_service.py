@@ -237,8 +237,7 @@ class RunService:
         watch = self._watch(loaded)
         refusal = None
         for number, (probe, reference) in enumerate(self._probes):
-            for name, operand in self._inside.items():
-                operand.show(probe[name])
+            self._show(loaded, probe)
             watch.number = number % _ROUNDS
             with self._harness.watched(watch.loop):
                 self._call(loaded)
@@ -247,9 +246,15 @@ class RunService:
                 refusal = _error("wrong_result", _RACE) if watch.race else _refusal(verdict)
                 break
         if self._probes:
-            for operand in self._inside.values():
-                operand.restore()
+            self._show(loaded, self._inputs)
         return refusal
+
+    def _show(self, loaded: _Loaded, inputs: Mapping[str, Array]) -> None:
+        """Lets the next calls that are checked read other inputs, packed ones too."""
+        for name, operand in self._inside.items():
+            operand.show(inputs[name])
+        for name, pack in loaded.packed:
+            loaded.extra[name].fill(pack.array(inputs[pack.source]))
 
     def _violation(self, loaded: _Loaded) -> Frame | None:
         """Returns a refusal if the kernel wrote memory that it must not write."""
@@ -460,6 +465,7 @@ class RunService:
             built.parallel,
             tuple(operands),
             built.size_values,
+            tuple((o.buffer.name, o.pack) for o in built.operands if o.pack is not None),
         )
 
     def _outputs(self) -> dict[str, Array]:
@@ -492,6 +498,8 @@ class _Loaded:
     operands: tuple[Operand, ...]
     """In the order of the arguments, each where it lies for timing."""
     size_values: tuple[int, ...]
+    packed: tuple[tuple[str, Any], ...]
+    """Operands that are packed, and how."""
     cycle: Cycle | None = None
 
 

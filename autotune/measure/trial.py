@@ -163,9 +163,11 @@ class Trial:
         for probe in make_probes(self.prim, drawn, SEED, PROBES):
             changed = list(arguments)
             for number, operand in enumerate(self.kernel.operands):
-                name = operand.buffer.name
-                if operand.pack is None and name in probe and probe[name] is not drawn[name]:
-                    changed[number] = self._copied(operand, probe[name])
+                pack = operand.pack
+                name = operand.buffer.name if pack is None else pack.source
+                if name in probe and probe[name] is not drawn[name]:
+                    array = probe[name] if pack is None else pack.array(probe[name])
+                    changed[number] = self._copied(operand, array)
             yield self._run(changed, probe, None)
 
     def _large_run(self) -> _Run:

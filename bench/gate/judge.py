@@ -2,7 +2,7 @@
 
 The measure is the repository's own tolerance, against the PrimFunc evaluated in float64. A mutant
 whose results have the same bits as those of the nest that it was made of is right, too: where that
-nest rounds to a half on its way, float64 is not what it computes.
+nest rounds to a half on its way, float64 is not what it computes, and a half's tolerance counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loopwright.autotune.measure.reference import make_inputs
 from loopwright.ir.dims import as_int, symbol
 from loopwright.ir.dtype import INT64
 from loopwright.ir.loop.evaluate import evaluate_prim
-from loopwright.ir.loop.expr import const, index
+from loopwright.ir.loop.expr import const, index, walk
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.kinds import LoopKind
 from loopwright.ir.loop.nest import If, Loop, Nest, Stmt, Store
@@ -147,7 +147,11 @@ def _right_on(prim: PrimFunc, arrays: dict[str, Array], inputs: dict[str, Array]
         (math.prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages), default=0
     )
     for buffer in prim.output_buffers:
-        limit = tolerance(buffer.dtype, length, operations=_OPERATIONS)
+        made = [n.dtype for s in prim.stages for n in walk(s.expr) if n.dtype.is_float]
+        narrow = min([buffer.dtype, *made], key=lambda d: d.bits)
+        limit = tolerance(
+            narrow if buffer.dtype.is_float else buffer.dtype, length, operations=_OPERATIONS
+        )
         got, want = arrays[buffer.name], right[buffer.name]
         if not np.allclose(got, want, rtol=limit.rtol, atol=limit.atol, equal_nan=True):
             return False

@@ -57,7 +57,7 @@ class Rounding:
         self, stage: Stage, value: Array, squares: Array, terms: int, places: Iterable[Any]
     ) -> Array:
         """Returns sums or products of ``terms`` values, moved; ``squares`` sum their squares."""
-        if stage.combiner not in ("sum", "prod"):
+        if stage.combiner not in ("sum", "prod") or terms < 2:
             return value
         spread = np.abs(value) + (np.sqrt(squares) if stage.combiner == "sum" else 0.0)
         return self._moved(value, stage.buffer.dtype, WALK_WIDTH * sqrt(terms) * spread, -1, places)

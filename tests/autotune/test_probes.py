@@ -37,15 +37,18 @@ def test_only_what_chooses_or_compares_is_probed(name: str, choosing: int, compa
         ("x: float16[9], y: float32[9]", "y[i] == float32(x[i])", "y[i] == float32(x[8 - i])"),
         ("x: float32[9], y: float32[]", "x[i] < y[]", "x[8 - i] < y[]"),
         ("x: float32[5], y: float32[5]", "x[2] < y[i]", "x[3] < y[i]"),
+        ("x: uint16[3, 48]", "prod(k: 48) x[i, k]", "prod(k: 32) x[i, k]"),
     ],
 )
 def test_a_wrong_element_of_a_comparison_shows_on_a_probe(
     params: str, right: str, wrong: str
 ) -> None:
-    """Random floats are never equal, a scalar may be above all of them, two may compare alike."""
-    size = params.split("[")[1].split("]")[0]
+    """Random floats are never equal, a scalar may be above all of them, two may compare alike, and
+    a product of many even numbers is 0."""
+    size = params.split("[")[1].split("]")[0].split(",")[0]
+    dtype = "uint16" if "prod" in right else "bool"
     prim, other = (
-        parse_prim(f"prim @compare({params}) -> out: bool[{size}] {{\n  out[i] = {expr}\n}}")
+        parse_prim(f"prim @compare({params}) -> out: {dtype}[{size}] {{\n  out[i] = {expr}\n}}")
         for expr in (right, wrong)
     )
 

@@ -71,6 +71,17 @@ prim @first(x: float32[6]) -> out: int64[] {
     assert not Reference(prim, {"x": x}).check({"out": np.array(3)}).right
 
 
+def test_a_sum_of_one_term_is_exact() -> None:
+    prim = parse_prim(
+        "prim @nothing(x: float32[4]) -> out: float32[4] {\n"
+        "  t[i]: float32[4] = sum() x[i]\n"
+        "  out[i] = (x[i] - t[i]) / 0.0\n}"
+    )
+    reference = Reference(prim, make_inputs(prim, 0))
+    assert reference.check({"out": np.full(4, np.nan, np.float32)}).right
+    assert not reference.check({"out": np.full(4, np.inf, np.float32)}).right
+
+
 def test_products_with_powers_of_two_are_exact() -> None:
     """The least half is among the halves: no rounding lets the search end without a place."""
     prim = parse_prim(
