@@ -253,7 +253,7 @@ class RunService:
         """Lets the next calls that are checked read other inputs, packed ones too."""
         for name, operand in self._inside.items():
             operand.show(inputs[name])
-        for name, pack in loaded.packed:
+        for name, pack in loaded.packed.items():
             loaded.extra[name].fill(pack.array(inputs[pack.source]))
 
     def _violation(self, loaded: _Loaded) -> Frame | None:
@@ -425,6 +425,7 @@ class RunService:
         extra: dict[str, GuardedBuffer] = {}
         exact: list[int] = []
         operands: list[Operand] = []
+        packed: dict[str, Any] = {}
 
         def place(name: str, size: int) -> GuardedBuffer:
             buffer = placed(size)
@@ -448,6 +449,8 @@ class RunService:
                 buffer.fill(array)
                 exact.append(buffer.address)
                 source = operand.pack.source if operand.pack is not None else name
+                if operand.pack is not None:
+                    packed[name] = operand.pack
                 operands.append(Operand(f"own {number}", buffer, True, False, source))
         workspace = place("the workspace", built.workspace_bytes)
         operands.append(Operand("the workspace", workspace, False, False))
@@ -465,7 +468,7 @@ class RunService:
             built.parallel,
             tuple(operands),
             built.size_values,
-            tuple((o.buffer.name, o.pack) for o in built.operands if o.pack is not None),
+            packed,
         )
 
     def _outputs(self) -> dict[str, Array]:
@@ -498,7 +501,7 @@ class _Loaded:
     operands: tuple[Operand, ...]
     """In the order of the arguments, each where it lies for timing."""
     size_values: tuple[int, ...]
-    packed: tuple[tuple[str, Any], ...]
+    packed: dict[str, Any]
     """Operands that are packed, and how."""
     cycle: Cycle | None = None
 
