@@ -101,7 +101,8 @@ def random_floats(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator
 def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
     """Returns the distribution of the elements of every parameter.
 
-    Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions with a restricted domain;
+    Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions with a restricted domain,
+    of acosh in (1, 3];
     integers in [1, 100), and indices anywhere along the axis they index: a table read at a hundred
     places only would seem to be in L1. Integers that are shifted right have bits everywhere.
     """
@@ -112,6 +113,7 @@ def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
     shifted = [node for o in ops if o.name == "right_shift" for node in walk(o.args[0])]
     words = {node.buffer for node in shifted if isinstance(node, Read) and node.dtype.is_integer}
     low = 0.1 if any(Trait.POSITIVE_DOMAIN in SCALAR_OPS[o.name].traits for o in ops) else -1.0
+    low = 3.0 if any(o.name == "acosh" for o in ops) else low
     ends = index_ranges(prim) | {
         p.name: (1 << min(8 * p.dtype.bytes - 1, 63)) - 1 for p in prim.params if p.name in words
     }

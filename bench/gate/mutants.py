@@ -8,11 +8,11 @@ right after all (an element read twice for a maximum), as everywhere where mutan
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from loopwright.ir.dims import as_int, symbols
+from loopwright.ir.dims import as_int, linear, symbols
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.loop.expr import Const, Expr, Index, Op, Read, cast, const, op, read, walk
 from loopwright.ir.loop.expr import rewrite as rewrite_expr
@@ -112,7 +112,13 @@ def _outputs(nest: Nest) -> dict[str, Buffer]:
 
 
 def wrong_index(nest: Nest, rng: random.Random) -> Iterator[Site]:
-    """An element beside the right one is written or read, or two indices change places."""
+    """An element beside the right one is written or read, or two indices change places.
+
+    Of ``x[i, 0]`` in one column they may: ``x[0, i]`` is the same place in memory.
+    """
+    allocs = [s.buffer for s in statements(nest.body) if isinstance(s, Alloc)]
+    buffers = [*(o.buffer for o in nest.operands), *nest.workspace, *allocs]
+    shapes = {b.name: b.shape for b in buffers}
     for path, stmt, _ in _walk(nest.body):
         if not isinstance(stmt, Store | Accumulate):
             continue
@@ -130,10 +136,21 @@ def wrong_index(nest: Nest, rng: random.Random) -> Iterator[Site]:
                     places[d], places[d - 1] = places[d - 1], places[d]
                 else:
                     places[d] = places[d] + rng.choice((-1, 1))  # type: ignore[operator]
-                if tuple(places) == node.indices:
+                shape = shapes[node.buffer]
+                if _offset(shape, places) == _offset(shape, node.indices):
                     continue
                 new = read(node.buffer, places, node.dtype)
                 yield _site(nest, path, stmt, replace(stmt, value=_swap(stmt.value, node, new)))
+
+
+def _offset(shape: Sequence[Any], indices: Sequence[Any]) -> object:
+    """Where an element lies in memory, to compare with others."""
+    offset: Any = 0
+    for size, index in zip(shape, indices, strict=True):
+        if isinstance(index, Expr):  # of an index that is read no linear form is known
+            return tuple(indices)
+        offset = offset * as_int(size) + index
+    return linear(offset) or tuple(indices)
 
 
 def _swap(root: Expr, old: Expr, new: Expr) -> Expr:

@@ -90,6 +90,17 @@ def test_iterations_that_write_their_own_elements_never_meet(body: str, expected
     assert never_meet(prim, replace(nest, body=(replace(loop, kind="parallel"),))) == expected
 
 
+def test_indices_of_one_column_change_places_without_a_mistake() -> None:
+    prim = parse_prim(
+        "prim @column(x: float32[4, 1]) -> out: float32[4, 9] {\n  out[i, j] = x[i, 0]\n}"
+    )
+    nest = apply_schedule(prim, Schedule())
+    found = [mutate(nest, "wrong index", seed) for seed in range(60)]
+    texts = {str(mutant[0]) for mutant in found if mutant is not None}
+    assert any("x[i + 1, 0]" in text for text in texts)
+    assert not any("x[0, i]" in text for text in texts)
+
+
 def test_the_gate_on_kernels_of_operators_by_chance() -> None:
     """``python -m bench.gate.draws`` tries 20,000 and 2,000."""
     assert draws.main(["--draws", "48", "--planted", "14", "--seed", str(SEED)]) == 0
