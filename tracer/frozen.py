@@ -1,7 +1,8 @@
 """Values from outside of a function that a trace reads: random numbers, weights.
 
 A trace runs the Python function once, and the random numbers that it draws become constants:
-``Draws`` warns of them. What else it reads from outside is watched (``loopwright/guards.py``).
+``warn_of_draws`` warns of them. What else it reads from outside is watched
+(``loopwright/guards.py``).
 
 A copy of every weight would double the memory of a compile, so ``Borrowed`` reads big arrays in
 place. They must not change until the code is made: a fingerprint, taken when the array is captured,
@@ -14,7 +15,7 @@ import dis
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -25,7 +26,6 @@ from ..ir.dtype import Array
 from ..ir.errors import FrozenWarning, LoopwrightValueError
 
 _DEPTH = 3
-_RANDOM = "numpy.random"
 _told: set[tuple[str, str, int]] = set()
 
 
@@ -117,78 +117,27 @@ def _warn(message: str, file: str, line: int) -> None:
         warnings.warn_explicit(message, FrozenWarning, file, line)
 
 
-class Draws:
-    """The generators of random numbers that ``function`` may use, as they are before it runs.
-
-    ``holders`` are objects whose attributes may be generators, such as a ``self``.
-    """
-
-    def __init__(self, function: Callable[..., Any], holders: Iterable[Any]) -> None:
-        self.functions = functions_of(function)
-        sources: list[tuple[str, Any]] = [("the module random", _python_random())]
-        if _RANDOM in sys.modules:  # else nobody has drawn from it, and loading it takes a while
-            sources.append(("np.random", vars(np.random.mtrand)["_rand"]))
-        for each in self.functions:
-            sources += [(read.path, read.value) for read in names_read(each)]
-        for holder in (function, getattr(function, "__self__", None), *holders):
-            fields = getattr(holder, "__dict__", {})
-            sources += [(type(v).__name__, v) for v in (holder, *fields.values())]
-        generators = {id(source): (name, source) for name, source in reversed(sources)}
-        self.before = [
-            (name, source, state)
-            for name, source in generators.values()
-            if (state := _state(source)) is not None
-        ]
-
-    def tell(self, name: str) -> None:
-        """Warns if numbers were drawn since."""
-        for source, generator, state in self.before:
-            if _state(generator) != state:
-                message = (
-                    f"{name} draws random numbers while it is traced (from {source}): they are "
-                    "constants of its code, the same in every call. lw.random draws new ones in "
-                    "each, or draw them outside and pass them as an argument"
-                )
-                _warn(message, *self._line())
-
-    def _line(self) -> tuple[str, int]:
-        """Returns the first line that names a method of a generator, else that of the function."""
-        kinds = [np.random.Generator, np.random.RandomState]
-        kinds += [r.Random for r in (_python_random(),) if r is not None]
-        methods = {n for kind in kinds for n in dir(kind) if not n.startswith("_")}
-        codes = [code for each in self.functions for code in _codes(each.__code__)]
-        for code in codes:
-            line = code.co_firstlineno
-            for step in dis.get_instructions(code):
-                line = (step.positions.lineno if step.positions else None) or line
-                if step.opname.startswith("LOAD_") and step.argval in methods:
-                    return code.co_filename, line
-        return (codes[0].co_filename, codes[0].co_firstlineno) if codes else ("<unknown>", 0)
-
-
-def _python_random() -> Any:
-    """Python's module random if somebody has loaded it, else None: nobody has drawn from it."""
-    return sys.modules.get("random")
-
-
-def _state(source: Any) -> Any:
-    """Returns the comparable state of a generator of random numbers; None for other objects."""
-    python = _python_random()
-    if python is not None and (source is python or isinstance(source, python.Random)):
-        return source.getstate()
-    if _RANDOM not in sys.modules:
-        return None
-    if isinstance(source, np.random.RandomState):
-        return _comparable(source.get_state(legacy=False))
-    if isinstance(source, np.random.Generator):
-        return _comparable(source.bit_generator.state)
-    return None
-
-
-def _comparable(state: Any) -> Any:
-    if isinstance(state, dict):
-        return tuple((k, _comparable(v)) for k, v in state.items())
-    return state.tobytes() if isinstance(state, np.ndarray) else state
+def warn_of_draws(name: str, function: Callable[..., Any], source: str) -> None:
+    """Warns that ``function`` drew random numbers from ``source`` while it was traced, at the first
+    line that names a method of a generator."""
+    kinds: list[Any] = [np.random.Generator, np.random.RandomState]
+    kinds += [sys.modules["random"].Random] if "random" in sys.modules else []
+    methods = {n for kind in kinds for n in dir(kind) if not n.startswith("_")}
+    codes = [code for each in functions_of(function) for code in _codes(each.__code__)]
+    lines = [
+        (code.co_filename, step.positions.lineno)
+        for code in codes
+        for step in dis.get_instructions(code)
+        if step.opname.startswith("LOAD_") and step.argval in methods
+        if step.positions is not None and step.positions.lineno is not None
+    ]
+    lines += [(code.co_filename, code.co_firstlineno) for code in codes]
+    message = (
+        f"{name} draws random numbers while it is traced (from {source}): they are constants of "
+        "its code, the same in every call. lw.random draws new ones in each, or draw them outside "
+        "and pass them as an argument"
+    )
+    _warn(message, *[*lines, ("<unknown>", 0)][0])
 
 
 def is_fixed(array: Array) -> bool:

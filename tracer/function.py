@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, evaluate, linear, size_symbols, symbols, typical
-from ..ir.errors import LoopwrightError, LoopwrightTypeError
+from ..ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.printer import as_text
 from ..ir.graph.requirements import Requirement, collecting
@@ -22,14 +23,16 @@ from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
 from .arguments import ArraySpec, Placement, Request, Static
+from .effects import refusal
 from .emitting import lift
 from .fits import Fits
-from .frozen import Borrowed, Draws
+from .frozen import Borrowed, warn_of_draws
 from .needed import ValuesNeeded
 from .proxy import Proxy
 from .pytree import Items, Structure, Yielded, flatten, paths, unflatten
 from .sizes import Size
 from .slices import Piece, pieces_of
+from .snapshot import Change, Snapshot
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
 from .trace import Trace, tracing
@@ -242,8 +245,9 @@ def trace(
     Raises LoopwrightError with the user's line for what cannot be traced; whatever else the
     function raises passes through.
     """
-    run = Trace(name, check_index, borrowed)
-    draws = Draws(function, [leaf.value for leaf in request.leaves if isinstance(leaf, Static)])
+    held = [leaf.value for leaf in request.leaves if isinstance(leaf, Static)]
+    outside = Snapshot([function, *held])
+    run = Trace(name, check_index, borrowed, outside)
     asked: frozenset[str] = frozenset()  # what NumPy's own functions and arrays have to learn
     while True:
         try:
@@ -257,9 +261,26 @@ def trace(
                     raise run.needs.error(error) from error
                 raise
             asked |= missing
-            run = Trace(name, check_index, borrowed)
-    draws.tell(name)
+            if (consumed := outside.restore()) is not None:
+                raise _runs_twice(name, consumed) from error
+            run = Trace(name, check_index, borrowed, outside)
+    for change in outside.changes():
+        if change.is_array:
+            run = Trace(name, check_index, borrowed, outside)
+            again = functools.partial(_traced, function, signature, request, run, ending)
+            raise refusal(outside, change, again, name)
+        if change.is_random:
+            warn_of_draws(name, function, change.path)
     return traced
+
+
+def _runs_twice(name: str, change: Change) -> LoopwrightError:
+    """Returns the error for a function that has to run again, and has consumed something."""
+    where = change.record.path
+    return UnsupportedError(
+        f"{name} has to be traced again, which is not possible once {where} has moved on",
+        hint=f"list({where}) before the call",
+    )
 
 
 def _asked(run: Trace) -> frozenset[str]:

@@ -164,6 +164,7 @@ class Snapshot:
         self._seen: dict[int, Any] = {}
         roots = [*roots]
         self._own = {package_of(_module_of(root)) for root in roots} - {"numpy", "loopwright"}
+        self._own |= outer._own if outer is not None else set()
         self._work = deque[tuple[Any, Record | None, Any]]((r, None, _name(r)) for r in roots)
         self._work += [(g, None, name) for name, g in _generators()]
         self._walk()
@@ -206,7 +207,7 @@ class Snapshot:
         cls = type(value)
         if isinstance(value, type | types.ModuleType | types.FunctionType):
             if parent is not None and self._is_library(_module_of(value)):
-                self._push(parent, key, _dict_of(value).get("__wrapped__"))
+                self._push(parent, key, _dict_of(value).get("__wrapped__"), *_enclosed(value))
             elif isinstance(value, types.FunctionType):
                 self._function(value, parent, key)
             else:
@@ -408,6 +409,12 @@ def _inside(value: Any) -> tuple[Any, ...]:
     if isinstance(value, functools.cached_property):
         return (value.func,)
     return (_dict_of(value).get("__wrapped__"),)  # of compiled functions, and caches of functions
+
+
+def _enclosed(function: Any) -> Iterator[Any]:
+    """What a library's function, such as a decorator's, has of the function that made it."""
+    for cell in getattr(function, "__closure__", None) or ():
+        yield from _read_cell(cell, _Reach(set())).values()
 
 
 def _dict_of(value: Any) -> Any:

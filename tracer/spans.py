@@ -58,12 +58,12 @@ def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:
     code = frame.f_code
     index = frame.f_lasti // 2
     if cache is None:
-        file = _short(code.co_filename)
+        file = short_path(code.co_filename)
         position = next(itertools.islice(code.co_positions(), index, None), (None,) * 4)
     else:
         decoded = cache.get(id(code))
         if decoded is None:
-            decoded = (code, _short(code.co_filename), list(code.co_positions()))
+            decoded = (code, short_path(code.co_filename), list(code.co_positions()))
             cache[id(code)] = decoded
         _, file, positions = decoded
         position = positions[index]
@@ -78,7 +78,7 @@ def definition_of(function: object) -> Span | None:
     code = getattr(function, "__code__", None)
     if code is None:
         return None
-    return Span(_short(code.co_filename), code.co_firstlineno, function=code.co_name)
+    return Span(short_path(code.co_filename), code.co_firstlineno, function=code.co_name)
 
 
 def instruction(frame: FrameType) -> str:
@@ -94,7 +94,7 @@ def previous_instruction(frame: FrameType) -> str:
     return names[-2] if len(names) > 1 else ""
 
 
-def _short(path: str) -> str:
+def short_path(path: str) -> str:
     """The path in messages: relative to the working folder if it is inside, else its last part."""
     short = os.path.basename(path)
     if os.path.isabs(path):

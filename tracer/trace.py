@@ -33,6 +33,7 @@ from .value_numbers import ValueNumbers
 
 if TYPE_CHECKING:
     from ..ir.schedule.steps import Schedule
+    from .snapshot import Snapshot
 
 
 class Trace:
@@ -43,13 +44,19 @@ class Trace:
     ``origins`` says in words where an atom comes from ("argument x of layer"); ``span`` is the
     user's place while one of our functions runs, and None while the user's own code does. With
     ``borrowed``, big arrays that are captured are read in place. ``names`` are those of arrays from
-    outside, where no variables hold them (a model's); None: they are looked up.
+    outside, where no variables hold them (a model's); None: they are looked up. ``outside`` is
+    what the function could reach before it ran.
     """
 
     def __init__(
-        self, name: str, check_index: bool = False, borrowed: Borrowed | None = None
+        self,
+        name: str,
+        check_index: bool = False,
+        borrowed: Borrowed | None = None,
+        outside: Snapshot | None = None,
     ) -> None:
         self.name = name
+        self.outside = outside
         self.borrowed = borrowed
         self._homes: dict[Var, Scope] = {}  # the scope of each variable that is not one of main's
         self._versions = itertools.count(1)

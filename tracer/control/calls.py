@@ -21,6 +21,7 @@ from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
 from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
 from ...ir.graph.types import FuncType, TensorType, TupleType, Type
+from ..effects import watched
 from ..emitting import lift
 from ..frozen import functions_of, names_read
 from ..proxy import Proxy
@@ -306,7 +307,7 @@ def _run(trace: Trace, callee: Callee, scope: Scope) -> tuple[list[Var], list[At
         params.append(scope.param("array", storage.atom.type))
         trace.assign(storage, params[-1])
     args, kwargs = unflatten(callee.structure, leaves)
-    values, structure = flatten(callee.python(*args, **kwargs))
+    values, structure = flatten(watched(trace, callee.python, *args, **kwargs))
     types = tuple(leaf_type(v) for v in values)
     tensors = [(v, t) for v, t in zip(values, types) if isinstance(t, LeafType)]
     atoms = [atom_of(trace, value, type_) for value, type_ in tensors]

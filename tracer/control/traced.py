@@ -23,6 +23,7 @@ from ...ir.graph.requirements import undemanded
 from ...ir.graph.types import TensorType
 from ...ir.span import Span
 from ..checks import unfailed
+from ..effects import watched
 from ..emitting import emit, lift
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
@@ -150,7 +151,7 @@ def _outcome(trace: Trace, function: Callable[[], Any]) -> _Outcome | UnknownRes
     """Runs one branch, which may need a result that is not known."""
     try:
         with trace.block() as scope:
-            leaves, structure = flatten(function())
+            leaves, structure = flatten(watched(trace, function))
             types = [leaf_type(leaf) for leaf in leaves]
             values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
     except UnknownResultError as error:
@@ -386,7 +387,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
         while True:
             with loop.carrying():
                 with trace.block() as inner:
-                    going = condition_of(trace, "while_loop", cond_fn(loop.tree()))
+                    going = condition_of(trace, "while_loop", watched(trace, cond_fn, loop.tree()))
                     _refuse_writes(inner, trace)
                     checked = trace.memory.failure in inner.entries
                     going = unfailed(trace, going)
@@ -416,7 +417,7 @@ def _unless_unknown(loop: _Loop, body: Callable[..., Any], *args: Any) -> Any:
     """``body(*args)``; if that needs a result that is not known, the initial carry, of the same
     types."""
     try:
-        return body(*args)
+        return watched(loop.trace, body, *args)
     except UnknownResultError:
         return unflatten(loop.structure, loop.initial)
 
@@ -504,7 +505,7 @@ def scan(
                 row = _row_number(index, part, together, length, reverse)
                 x = unflatten(rows_structure, [_row(x, row, length) for x in inputs])
                 with under(trace, None):
-                    carry, y = f(carry, x)
+                    carry, y = watched(trace, f, carry, x)
                 leaves, structure = flatten(y)
                 outputs[:] = [structure]
                 _put(loop, leaves, structure, row, length, part)
