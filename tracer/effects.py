@@ -15,8 +15,8 @@ from typing import Any
 
 from ..ir.errors import LoopwrightError, UnsupportedError
 from ..ir.span import Span
-from .snapshot import Change, Snapshot
-from .spans import caret_lines, is_library, short_path
+from .snapshot import Change, Snapshot, is_installed, package_of
+from .spans import caret_lines, short_path
 from .trace import Trace
 
 
@@ -37,11 +37,11 @@ def watched(trace: Trace, body: Callable[..., Any], *args: Any, **kwargs: Any) -
 
 
 def refusal(
-    outside: Snapshot, change: Change, again: Callable[[], object], what: str
+    outside: Snapshot, change: Change, repeat: Callable[[], object], what: str
 ) -> LoopwrightError:
-    """Returns the error for a change, at the line that makes it when it is made ``again``.
-    Everything is as it was then."""
-    span = _place(outside, change, again)
+    """Returns the error for a change, at the line that makes it when ``repeat`` runs. All objects
+    are as they were then."""
+    span = _place(outside, change, repeat)
     outside.restore()
     if change.is_random:
         said, hint = f"draws random numbers from {change.path}", "lw.random, or draw them before it"
@@ -49,7 +49,7 @@ def refusal(
         said = f"writes to {change.path}, an array of NumPy's from outside of it"
         hint = "pass the array as an argument, or carry it and return it"
     else:
-        said = f"changes {change.path}, which is no traced array"
+        said = f"changes {change.path}, which compiled code does not have"
         hint = "a carry or a result: take the value as an argument and return the new one"
     return UnsupportedError(
         f"{what} {said}: that happens when it is traced, and not in each run of the compiled code",
@@ -59,18 +59,18 @@ def refusal(
     )
 
 
-def _place(outside: Snapshot, change: Change, again: Callable[[], object]) -> Span | None:
+def _place(outside: Snapshot, change: Change, repeat: Callable[[], object]) -> Span | None:
     """Returns the user's line that makes a change. None if it cannot be made twice."""
     if outside.restore() is not None:
         return None
     lines: list[Span] = []
-    found: list[Span] = []
+    places: list[Span] = []
 
     def look(frame: FrameType, event: str, argument: object) -> Any:
-        if is_library(frame):
+        if is_installed(package_of(frame.f_globals.get("__name__"))):
             return None
-        if lines and not found and change.still():
-            found.append(lines[-1])
+        if lines and not places and change.still():
+            places.append(lines[-1])
         code = frame.f_code
         lines.append(Span(short_path(code.co_filename), frame.f_lineno, function=code.co_name))
         return look
@@ -78,9 +78,9 @@ def _place(outside: Snapshot, change: Change, again: Callable[[], object]) -> Sp
     tracer = sys.gettrace()
     sys.settrace(look)
     try:
-        again()
+        repeat()
     except Exception:
         return None
     finally:
         sys.settrace(tracer)
-    return found[0] if found else lines[-1] if lines else None
+    return places[0] if places else lines[-1] if lines else None

@@ -23,7 +23,6 @@ from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
 from .arguments import ArraySpec, Placement, Request, Static
-from .effects import refusal
 from .emitting import lift
 from .fits import Fits
 from .frozen import Borrowed, warn_of_draws
@@ -266,9 +265,11 @@ def trace(
             run = Trace(name, check_index, borrowed, outside)
     for change in outside.changes():
         if change.is_array:
+            from .effects import refusal  # loaded when it is first needed
+
             run = Trace(name, check_index, borrowed, outside)
-            again = functools.partial(_traced, function, signature, request, run, ending)
-            raise refusal(outside, change, again, name)
+            repeat = functools.partial(_traced, function, signature, request, run, ending)
+            raise refusal(outside, change, repeat, name)
         if change.is_random:
             warn_of_draws(name, function, change.path)
     return traced

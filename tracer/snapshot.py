@@ -31,7 +31,6 @@ import numpy as np
 
 from ..ir.dataclass import dataclass
 from .frozen import LEAST_BYTES, fingerprint, is_fixed
-from .proxy import Proxy
 from .pytree import slots_of
 
 Parts: TypeAlias = dict[Any, Any]
@@ -207,14 +206,16 @@ class Snapshot:
         cls = type(value)
         if isinstance(value, type | types.ModuleType | types.FunctionType):
             if parent is not None and self._is_library(_module_of(value)):
-                self._push(parent, key, _dict_of(value).get("__wrapped__"), *_enclosed(value))
+                cells = getattr(value, "__closure__", None) or ()
+                held = [v for cell in cells for v in _read_cell(cell, self._reach).values()]
+                self._push(parent, key, _dict_of(value).get("__wrapped__"), *held)
             elif isinstance(value, types.FunctionType):
                 self._function(value, parent, key)
             else:
                 self._add(value, CLASS if isinstance(value, type) else MODULE, parent, key)
         elif isinstance(value, types.CellType):
             self._add(value, CELL, parent, key)
-        elif cls is Proxy:
+        elif cls.__module__.startswith("loopwright.tracer."):  # a traced array
             return
         elif isinstance(value, np.ndarray):
             if value.nbytes <= LEAST_BYTES or (id(value), ARRAY.name) not in self._outer:
@@ -289,7 +290,7 @@ def _module_of(value: Any) -> str | None:
 
 
 def package_of(module: str | None) -> str:
-    """Returns the package that a module is in, by its name."""
+    """Returns the first part of a module's name."""
     return (module or "").partition(".")[0]
 
 
@@ -409,12 +410,6 @@ def _inside(value: Any) -> tuple[Any, ...]:
     if isinstance(value, functools.cached_property):
         return (value.func,)
     return (_dict_of(value).get("__wrapped__"),)  # of compiled functions, and caches of functions
-
-
-def _enclosed(function: Any) -> Iterator[Any]:
-    """What a library's function, such as a decorator's, has of the function that made it."""
-    for cell in getattr(function, "__closure__", None) or ():
-        yield from _read_cell(cell, _Reach(set())).values()
 
 
 def _dict_of(value: Any) -> Any:

@@ -200,7 +200,7 @@ EFFECTS = (
 @pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("way", WAYS)
 def test_effects_on_objects_of_pythons_are_refused(way: Any, effect: Any) -> None:
-    with pytest.raises(UnsupportedError, match="a body (changes|writes to|draws)") as caught:
+    with pytest.raises(UnsupportedError, match=r"a body (changes|writes to|draws)") as caught:
         lw.compile(lambda x: effect(x, way))(X)
     assert caught.value.span is not None
     assert caught.value.span.file.endswith("test_effects.py")

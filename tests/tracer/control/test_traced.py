@@ -152,14 +152,17 @@ def test_bodies_call_compiled_functions_and_capture_arrays() -> None:
 
 
 def test_a_value_of_an_ended_scope_is_an_error() -> None:
-    kept = []
+    class Found(Exception):
+        pass
 
     def f(x):
         def body(i, carry):
-            kept.append(carry * 2)
-            return carry + 1
+            raise Found(carry * 2)
 
-        return lw.fori_loop(0, 3, body, x) + kept[-1]
+        try:
+            return lw.fori_loop(0, 3, body, x)
+        except Found as found:
+            return found.args[0] + 1
 
     with pytest.raises(lw.LoopwrightTypeError, match="from inside of a branch, loop or function"):
         lw.compile(f).trace(ROWS)
