@@ -29,15 +29,6 @@ _DEPTH = 3
 _told: set[tuple[str, str, int]] = set()
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A name that a function reads: its spelling, how to look it up again, and its value."""
-
-    path: str
-    look: Callable[[], Any]
-    value: Any
-
-
 def functions_of(function: Any) -> list[types.FunctionType]:
     """Returns the function as the user wrote it, and those of the user's that it calls by name."""
     functions: list[types.FunctionType] = []
@@ -48,7 +39,7 @@ def functions_of(function: Any) -> list[types.FunctionType]:
             continue
         functions.append(plain)
         if depth < _DEPTH:
-            pending += [(r.value, depth + 1) for r in names_read(plain) if callable(r.value)]
+            pending += [(value, depth + 1) for value in names_read(plain) if callable(value)]
     return functions
 
 
@@ -67,33 +58,23 @@ def _plain(function: Any) -> types.FunctionType | None:
     return None
 
 
-def names_read(function: types.FunctionType) -> Iterator[_Read]:
-    """The globals and variables of enclosing functions that it reads, and attributes of them."""
-    spaces = function.__globals__
+def names_read(function: types.FunctionType) -> Iterator[Any]:
+    """Returns the globals and variables of enclosing functions that it reads, and attributes of
+    them."""
     used = [n for code in _codes(function.__code__) for n in code.co_names]
-    for name in dict.fromkeys(used):
-        if name in spaces:
-            yield from _with_fields(name, lambda n=name: spaces.get(n), spaces[name], used)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+    held = [function.__globals__[n] for n in dict.fromkeys(used) if n in function.__globals__]
+    for cell in function.__closure__ or ():
         try:
-            value = cell.cell_contents
+            held.append(cell.cell_contents)
         except ValueError:  # not assigned yet
             continue
-        yield from _with_fields(name, lambda c=cell: c.cell_contents, value, used)
-
-
-def _with_fields(
-    path: str, look: Callable[[], Any], value: Any, used: list[str]
-) -> Iterator[_Read]:
-    yield _Read(path, look, value)
-    fields = getattr(value, "__dict__", None)
-    if not isinstance(fields, dict) or isinstance(value, type | types.FunctionType):
-        return
-    if isinstance(value, types.ModuleType) and _is_library(value.__name__):
-        return
-    for name in dict.fromkeys(used):
-        if name in fields:
-            yield _Read(f"{path}.{name}", lambda f=fields, n=name: f.get(n), fields[name])
+    for value in held:
+        yield value
+        fields = getattr(value, "__dict__", None)
+        if not isinstance(fields, dict) or isinstance(value, type | types.FunctionType):
+            continue
+        if not isinstance(value, types.ModuleType) or not _is_library(value.__name__):
+            yield from (fields[n] for n in dict.fromkeys(used) if n in fields)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -169,11 +169,6 @@ class Snapshot:
         self._walk()
         self._seen.clear()
 
-    @property
-    def arrays(self) -> list[np.ndarray[Any, Any]]:
-        """The arrays that were reached."""
-        return [r.value for r in self.records.values() if r.kind is ARRAY]
-
     def changes(self) -> Iterator[Change]:
         """Returns what has changed since."""
         for record in self.records.values():

@@ -162,7 +162,7 @@ def _surroundings(
     objects that it is given."""
     traced: list[_Same] = []
     numbers: list[Any] = []
-    around = [read.value for function in functions_of(python) for read in names_read(function)]
+    around = [v for function in functions_of(python) for v in names_read(function)]
     around += [v for o in given for v in getattr(o, "__dict__", {}).values()]
     for value in around:
         values = leaves_within(value, SEARCHED_LEVELS)
