@@ -12,7 +12,7 @@ import numpy as np
 from ..codegen.llvm.store import store
 from ..codegen.target import Target
 from ..ir.dataclass import dataclass
-from ..ir.errors import ScheduleError
+from ..ir.errors import ScheduleError, refused_if_it_fails
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.workload import workload_text
 from ..ir.schedule.apply import apply_schedule
@@ -301,9 +301,10 @@ def _refitted(space: ScheduleSpace, result: LookupResult, default: Population) -
     """
     assert result.record is not None
     try:
-        schedule = Schedule.from_json(as_lists(result.record.schedule))
-        row = space.row_of(schedule) if result.kind == "compatible" else None
-        row = space.refit(schedule) if row is None else row
+        with refused_if_it_fails():
+            schedule = Schedule.from_json(as_lists(result.record.schedule))
+            row = space.row_of(schedule) if result.kind == "compatible" else None
+            row = space.refit(schedule) if row is None else row
     except ScheduleError:
         return None
     if row is None or result.record.target.threads == space.threads:
@@ -356,8 +357,9 @@ def _ahead(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> F
 def _applied(prim: PrimFunc, steps: Sequence[object]) -> Schedule | None:
     """Returns the schedule of some steps, None if it is illegal for the kernel."""
     try:
-        schedule = Schedule.from_json(as_lists(steps))
-        apply_schedule(prim, schedule)
+        with refused_if_it_fails():
+            schedule = Schedule.from_json(as_lists(steps))
+            apply_schedule(prim, schedule)
     except ScheduleError:
         return None
     return schedule

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ..ir.dataclass import dataclass
-from ..ir.errors import ScheduleError
+from ..ir.errors import ScheduleError, refused_if_it_fails
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.cases import Cases
@@ -91,7 +91,8 @@ def cases_from_logs(
 
 def _for_range(prim: PrimFunc, record: MeasureRecord) -> Schedule | None:
     try:
-        return fitted(Schedule.from_json(as_lists(record.schedule)), prim)
+        with refused_if_it_fails():
+            return fitted(Schedule.from_json(as_lists(record.schedule)), prim)
     except ScheduleError:
         return None
 
@@ -99,7 +100,8 @@ def _for_range(prim: PrimFunc, record: MeasureRecord) -> Schedule | None:
 def _layout(prim: PrimFunc, schedule: Schedule) -> Hashable:
     """Returns how a schedule packs constants, None if it does not apply to the kernel."""
     try:
-        operands = apply_schedule(prim, schedule).operands
+        with refused_if_it_fails():
+            operands = apply_schedule(prim, schedule).operands
     except ScheduleError:
         return None
     return tuple(str(o.pack) for o in operands if o.pack is not None)

@@ -8,6 +8,8 @@ the subclass here that also carries where the mistake stands and a way out. A mi
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .span import Span
@@ -112,6 +114,17 @@ class ParseError(LoopwrightError, ValueError):
 
 class ScheduleError(LoopwrightError, ValueError):
     """A schedule step is illegal for this PrimFunc; the search reads it as "not in the space"."""
+
+
+@contextmanager
+def refused_if_it_fails(foreign: bool = True) -> Iterator[None]:
+    """Refuses a schedule from outside for whatever its lowering raises: that is a ScheduleError."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ScheduleError) or not foreign:
+            raise
+        raise ScheduleError(f"{type(error).__name__}: {error}") from error
 
 
 class LoopwrightOSError(LoopwrightError, OSError):

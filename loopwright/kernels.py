@@ -27,7 +27,7 @@ from .codegen.llvm.store import store
 from .codegen.module_text import ModuleText
 from .codegen.objects import begin_object, object_code, remember_object
 from .codegen.target import Target
-from .ir.errors import InternalError, ScheduleError
+from .ir.errors import InternalError, ScheduleError, refused_if_it_fails
 from .ir.loop.prim import PrimFunc
 from .ir.loop.workload import workload_text
 from .ir.schedule.cases import Cases
@@ -59,10 +59,12 @@ def checked_kernels(
     while waiting:
         reasons: dict[str, str] = {}
         for name in waiting:
+            foreign = used[name].origin in FOREIGN
             try:
-                kernels[name] = _kernel(prims[name], workloads[name], used[name], target)
-                if used[name].origin in FOREIGN:
-                    object_code(kernels[name].code, target)
+                with refused_if_it_fails(foreign):
+                    kernels[name] = _kernel(prims[name], workloads[name], used[name], target)
+                    if foreign:
+                        object_code(kernels[name].code, target)
             except ScheduleError as error:
                 reasons[name] = error.message
         subjects = {
@@ -117,7 +119,7 @@ def begin_kernel(prim: PrimFunc, chosen: Chosen, target: Target, inline: bool) -
     """Begins to compile the kernel of a PrimFunc beside the caller, whom ``checked_kernels`` gives
     it later. With ``inline``, those that will be a part of the entry are left out."""
     # What is wrong with a schedule is found, and replaced, there.
-    with contextlib.suppress(ScheduleError):
+    with contextlib.suppress(Exception):
         kernel = _kernel(prim, workload_of(prim).hash, chosen, target)
         if not (inline and inlined_lines(kernel)):
             begin_object(kernel.code, target)

@@ -11,6 +11,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import kernels
+from loopwright.autotune import select
 from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure import sandbox, verdicts
@@ -20,7 +21,9 @@ from loopwright.codegen import limits
 from loopwright.codegen.kernel import Kernel, compile_kernel
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
+from loopwright.ir.errors import InternalError
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule, Step, split, unroll, vectorize
 from planted_kernels import compile_planted
 
@@ -117,6 +120,29 @@ def test_a_schedule_whose_code_is_not_valid_is_passed_over(
     forget(monkeypatch)
     monkeypatch.setattr(kernels, "compile_kernel", invalid)
     assert "1 tuned; 1 schedule refused: LLVM refuses the code" in summary_of(path)
+
+
+@pytest.mark.parametrize("error", [IndexError("pop"), InternalError("bad"), StopIteration()])
+def test_whatever_a_logged_schedule_makes_the_compiler_raise_refuses_it(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(prim: PrimFunc, schedule: Schedule, *others: Any) -> Any:
+        if list(schedule.steps) == EIGHT:
+            raise error
+        return (compile_kernel if others else apply_schedule)(prim, schedule, *others)
+
+    path = log_of(tmp_path / "log.jsonl", EIGHT, FOUR)
+    with monkeypatch.context() as lowering:
+        forget(lowering)
+        lowering.setattr(kernels, "compile_kernel", failing)
+        reason = f"1 schedule refused: {type(error).__name__}: {error}"
+        assert reason in summary_of(path)
+    forget(monkeypatch)
+    monkeypatch.setattr(select, "apply_schedule", failing)
+    np.testing.assert_array_equal(lw.compile(twice_plus_one, log=path, threads=1)(X), X * 2 + 1)
+    (chosen,) = lw.compile(twice_plus_one, log=path, threads=1).lower(X).built.chosen.values()
+    assert list(chosen.schedule.steps) == FOUR
+    assert chosen.passed == ("an own record does not apply",)
 
 
 def test_a_schedule_beyond_the_limits_is_passed_over(
