@@ -32,7 +32,7 @@ from .commands import (
 )
 from .commands.usage import UsageError
 from .config import Config, describe
-from .ir.errors import InternalError, LoopwrightError
+from .ir.errors import InternalError, LoopwrightError, printable
 
 _DESCRIPTION = "Compile NumPy functions to machine code that is tuned for this machine."
 
@@ -123,5 +123,5 @@ def _wants_traceback() -> bool:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"loopwright: {message}", file=sys.stderr)
+    print(f"loopwright: {printable(message)}", file=sys.stderr)
     return code

@@ -34,6 +34,7 @@ from typing import Any
 
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
+from ...ir.schedule.steps import MOST_STEPS
 from .line import RecordError, check_version, data_of
 
 SCHEMA_VERSION = 1
@@ -334,10 +335,13 @@ def record_from_data(data: dict[str, Any]) -> MeasureRecord:
     seconds = seconds_from(data, "seconds")
     if error is None and not seconds:
         raise RecordError("neither seconds nor an error")
+    schedule = tuple(list_from(data, "schedule"))
+    if len(schedule) > MOST_STEPS:
+        raise RecordError(f"{len(schedule)} steps are more than {MOST_STEPS}", "oversized")
     return MeasureRecord(
         workload=workload_from(data),
         target=target_from(data),
-        schedule=tuple(list_from(data, "schedule")),
+        schedule=schedule,
         sketch=text_from(data, "sketch"),
         seconds=seconds,
         error=error,

@@ -95,6 +95,10 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
 }
 
 
+MOST_STEPS = 1000
+"""Steps of a schedule from outside; each costs a look at the whole nest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One primitive applied: ``name`` is a key of ``SIGNATURES``."""
@@ -176,6 +180,8 @@ class Schedule:
         """Read what ``to_json`` wrote; raises ScheduleError for anything else."""
         if not isinstance(data, list):
             raise ScheduleError(f"a schedule is a list of steps, not {type(data).__name__}")
+        if len(data) > MOST_STEPS:
+            raise ScheduleError(f"{len(data)} steps are more than {MOST_STEPS}")
         return Schedule(tuple(_step(item) for item in data))
 
 

@@ -190,7 +190,7 @@ def _write(results: Mapping[str, Any], given: Sequence[str]) -> None:
 
 
 def _row(name: str, value: Any) -> tuple[str, ...]:
-    array, name = np.asarray(value), printable(name)
+    array, name = np.asarray(value), printable(name).replace("\n", "\\n")
     kind = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
     if not array.size:
         return name, kind, "", "", ""

@@ -180,10 +180,23 @@ def test_any_text_of_a_workload_is_read_or_refused() -> None:
 
 def test_compiles_beside_damaged_logs_are_right(tmp_path: Path) -> None:
     rng = random.Random(5)
-    for function, shapes in PROGRAMS:
+    for number, (function, shapes) in enumerate(PROGRAMS):
         arrays = arrays_of(shapes)
-        valid = records_of(function, arrays)
-        for count in (1, 20):
-            lines = [damaged(rng, valid) for _ in range(count)]
-            assert run(function, arrays, lines, tmp_path / "log")[0] == "", lines[0]
-        assert run(function, arrays, lines_of(6, 100), tmp_path / "log")[0] == ""
+        valid = records_of(function, arrays, 3)
+        lines = [damaged(rng, valid) for _ in range(20)]
+        for some in (lines[:1], lines):
+            assert run(function, arrays, some, tmp_path / "log")[0] == "", some[0]
+        if number < 3:
+            assert run(function, arrays, lines_of(6, 100), tmp_path / "log")[0] == ""
+
+
+def test_a_schedule_of_100_000_steps_is_counted_and_not_applied(tmp_path: Path) -> None:
+    function, shapes = PROGRAMS[0]
+    arrays, log = arrays_of(shapes), tmp_path / "log"
+    long = records_of(function, arrays, 1)[0] | {"schedule": [["stream", "out"]] * 100_000}
+    with pytest.raises(RecordError, match="100000 steps are more than 1000"):
+        entry_of(json.dumps(long))
+    with pytest.raises(ScheduleError, match="100000 steps are more than 1000"):
+        Schedule.from_json(long["schedule"])
+    assert run(function, arrays, [json.dumps(long).encode()], log)[0] == ""
+    assert TuningLog(log).skipped.oversized == 1

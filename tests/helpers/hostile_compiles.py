@@ -36,10 +36,47 @@ def transposed(x: Any) -> Any:
     return x.T * 2 + 1
 
 
+def normalized(x: Any) -> Any:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-5)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ np.swapaxes(k, 1, 2) / 4) @ v
+
+
+def running_sums(x: Any) -> Any:
+    return np.cumsum(x * 2, axis=1)
+
+
+def in_order(x: Any) -> Any:
+    return np.sort(x, axis=1)[:, ::2] + 1
+
+
+def rows_by_rank(x: Any, y: Any) -> Any:
+    return y[np.argsort(x[:, 0])] - x
+
+
+def tall_sums(x: Any) -> Any:
+    return (x * x).sum(axis=0) + x.max(axis=0)
+
+
+def moduli(x: Any, y: Any) -> Any:
+    z = x + 1j * y
+    return np.abs(z * z + 1)
+
+
 PROGRAMS: tuple[tuple[Callable[..., Any], tuple[tuple[int, ...], ...]], ...] = (
     (dense, ((37, 65), (65, 50), (50,))),
     (softmax, ((33, 70),)),
     (transposed, ((48, 70),)),
+    (normalized, ((19, 96),)),
+    (attention, ((2, 24, 16), (2, 40, 16), (2, 40, 24))),
+    (running_sums, ((21, 130),)),
+    (in_order, ((9, 66),)),
+    (rows_by_rank, ((40, 33), (40, 33))),
+    (tall_sums, ((130, 37),)),
+    (moduli, ((25, 41), (25, 41))),
 )
 
 

@@ -240,6 +240,12 @@ def external_data_of_a_negative_length(folder: Path) -> Path:
 
 
 @case("names no file")
+def external_data_without_a_name(folder: Path) -> Path:
+    """The model itself has enough bytes for the tensor, and must not be read in its stead."""
+    return _external(folder, "", offset="8", length="16")
+
+
+@case("names no file")
 def external_data_with_a_zero_byte(folder: Path) -> Path:
     return _external(folder, "weights\0.bin")
 

@@ -98,6 +98,24 @@ def test_run_says_what_is_wrong(
     assert message in capsys.readouterr().err
 
 
+def test_names_of_a_model_do_not_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, inputs = "y\x1b[31m\nz", [value("x\x1b[2J", [4])]
+    node = helper.make_node("Relu", ["x\x1b[2J"], [name])
+    (tmp_path / "m.onnx").write_bytes(model([node], inputs, [name]).SerializeToString())
+    np.save(tmp_path / "x.npy", np.ones(4, np.float32))
+    command = ["run", f"{tmp_path}/m.onnx"]
+    given = ["--input", f"{tmp_path}/x.npy"]
+    assert main([*command, *given]) == 0
+    assert main([*command, *given, "--output", f"q={tmp_path}/y.npy"]) == 2
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err
+    assert r"y\x1b[31m\nz  float32[4]" in out
+    assert r"the results are y\x1b[31m" in err and r"takes x\x1b[2J" in err
+
+
 @pytest.mark.parametrize("spec", ["f32[1]", "x/in 1=i32[2,8]", "z=f32[2]", "x/in 1=f32[2,"])
 def test_a_spec_that_does_not_fit_is_refused(
     path: str, spec: str, capsys: pytest.CaptureFixture[str]

@@ -16,6 +16,7 @@ from onnx.numpy_helper import to_array
 from ....ir.dtype import Array
 from ....ir.errors import LoopwrightValueError, UnsupportedError
 from .places import plain
+from .wire import MODEL_ITSELF
 
 MOST_TENSOR_BYTES = 1 << 40
 """Bytes of a tensor that no model has: a damaged file is refused before memory is asked for."""
@@ -72,14 +73,18 @@ class Folder:
         if offset + length > data.size:
             raise LoopwrightValueError(
                 f"tensor {plain(tensor.name)!r} ends {offset + length - data.size} bytes behind "
-                f"the end of {entries.get('location') or 'the model'}"
+                f"the end of {plain(entries['location'])}"
             )
         part = data[offset : offset + length]
         return np.frombuffer(part, dtype).reshape(shape)
 
     def _file(self, location: str, tensor: str) -> Array:
-        if not location and self._model_bytes is not None:
+        if location == MODEL_ITSELF and self._model_bytes is not None:
             return self._model_bytes
+        if not location or "\0" in location:
+            raise LoopwrightValueError(
+                f"the external data of tensor {plain(tensor)!r} names no file"
+            )
         if self.path is None:
             raise LoopwrightValueError(
                 f"the data of tensor {plain(tensor)!r} is in the file {plain(location)!r}, and a "
@@ -87,10 +92,6 @@ class Folder:
                 hint="give the path of the model",
             )
         folder = self.path.resolve()
-        if not location or "\0" in location:
-            raise LoopwrightValueError(
-                f"the external data of tensor {plain(tensor)!r} names no file"
-            )
         try:
             file = (folder / location).resolve()
         except (OSError, RuntimeError) as error:  # a name that is too long, links in a circle

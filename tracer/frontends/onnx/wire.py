@@ -2,8 +2,7 @@
 
 A parser of protocol buffers copies the data of each tensor, and so does each look at it. Here the
 messages that hold big tensors are written anew without the field ``raw_data``; where it was stands
-in their ``external_data`` instead, in a file without a name, which is the model's own
-(``tensors.Folder``).
+in their ``external_data`` instead, in a file of the name ``MODEL_ITSELF`` (``tensors.Folder``).
 
 The encoding is that of https://protobuf.dev/programming-guides/encoding: a message is a row of
 fields, each a key ``number << 3 | type`` and a value. Numbers of fields are from ``onnx.proto``.
@@ -11,6 +10,7 @@ fields, each a key ``number << 3 | type`` and a value. Numbers of fields are fro
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 
 from onnx import StringStringEntryProto, TensorProto
@@ -19,6 +19,9 @@ from ....ir.errors import LoopwrightValueError
 
 BIG_MESSAGE = 1 << 16
 """Bytes of a message that is looked into; smaller ones are parsed as they are."""
+
+MODEL_ITSELF = secrets.token_hex()
+"""Stands for the model's own bytes; no model can say so itself, since nobody guesses it."""
 
 _RAW_DATA = 9
 _INNER: dict[str, dict[int, str]] = {
@@ -75,7 +78,7 @@ def _tensor(data: memoryview, start: int, end: int) -> list[bytes]:
 
 def _place(offset: int, length: int) -> bytes:
     """Returns the fields of a tensor that say where its data is."""
-    entries = {"location": "", "offset": str(offset), "length": str(length)}
+    entries = {"location": MODEL_ITSELF, "offset": str(offset), "length": str(length)}
     place = TensorProto(
         data_location=TensorProto.EXTERNAL,
         external_data=[StringStringEntryProto(key=k, value=v) for k, v in entries.items()],
