@@ -251,7 +251,8 @@ def _opened_folder(path: Path) -> int:
 
 
 def _require_file(path: Path, descriptor: int, most_bytes: int) -> os.stat_result:
-    state = os.fstat(descriptor)
+    with refusing(path):
+        state = os.fstat(descriptor)
     if not stat.S_ISREG(state.st_mode):
         kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
         raise LoopwrightOSError(path, f"{kind}, not a file", errno.EINVAL)
