@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..traits import Trait
-from .nodes import Atom, Binding, Block, Call, Constant, For, If, While
+from .nodes import Binding, Block, Call, Constant, For, If, While
 from .operator import Operator, Pattern
 from .types import TensorType, TupleType, Type
 from .walk import nested_blocks
@@ -51,13 +51,9 @@ def call_work(call: Call, result: Type) -> float:
     count = elements(result)
     if op.compute is not None and op.pattern <= Pattern.INJECTIVE:
         return count * op.cost
-    read = [_elements_of(a) for a in call.args]
+    read = [elements(a.type) for a in call.args]
     if op.pattern == Pattern.CONTRACTION:
         # A product of matrices (m, k) and (k, n) takes m k n: the root of mk * kn * mn.
         product = count * math.prod(read)
         return math.sqrt(product) if product else 0.0
     return (count + sum(read)) * max(op.cost, 1.0)
-
-
-def _elements_of(atom: Atom) -> float:
-    return elements(atom.type)

@@ -40,7 +40,7 @@ from .window import (
 )
 from .winograd import ERROR_GROWTH, winograd
 
-GROUPS = attr("number of groups of channels, convolved separately", 1)
+GROUPS = attr("number of groups of channels, convolved separately", 1, "int")
 
 
 def kernel_axes(layout: str, rank: int) -> tuple[int, ...]:
@@ -256,6 +256,19 @@ def _lowered(
     return F.transpose(result, axes=(0, rank + 1, *spatial)) if planar else result
 
 
+def _attrs(rank: int) -> dict[str, Any]:
+    """The attributes of a convolution."""
+    (first, last), letters = layouts(rank), SPATIAL[rank]
+    return {
+        "strides": stride_attr(rank),
+        "padding": padding_attr(rank),
+        "dilation": dilation_attr(rank),
+        "groups": GROUPS,
+        "data_layout": attr(f"layout of x and of the result, {first} or {last}", first, "str"),
+        "kernel_layout": attr(f"layout of w, OI{letters} or {letters}IO", f"OI{letters}", "str"),
+    }
+
+
 @composite(
     "nn.conv2d",
     Pattern.CONTRACTION,
@@ -263,23 +276,17 @@ def _lowered(
     rule=_conv2d_rule,
     reference=in_float64(_reference),
     samples=_conv2d_samples,
+    attrs={
+        **_attrs(2),
+        "algorithm": attr(
+            "direct, or for plain 3x3 windows winograd2 or winograd4: fewer multiplications, "
+            "rounded otherwise; auto leaves the choice to the compiler",
+            "auto",
+            "str",
+        ),
+    },
 )
-def _conv2d(
-    x: Value,
-    w: Value,
-    *,
-    strides: Any = stride_attr(2),
-    padding: Any = padding_attr(2),
-    dilation: Any = dilation_attr(2),
-    groups: int = GROUPS,
-    data_layout: str = attr("layout of x and of the result, NCHW or NHWC", "NCHW"),
-    kernel_layout: str = attr("layout of w, OIHW or HWIO", "OIHW"),
-    algorithm: str = attr(
-        "direct, or for plain 3x3 windows winograd2 or winograd4: fewer multiplications, "
-        "rounded otherwise; auto leaves the choice to the compiler",
-        "auto",
-    ),
-) -> Value:
+def _conv2d(x: Value, w: Value, **attrs: Any) -> Value:
     """Convolution of images with a kernel (a cross-correlation, as in all networks).
 
     ``x`` of shape (N, C, H, W) or (N, H, W, C), ``w`` of (O, C / groups, KH, KW) or (KH, KW, C /
@@ -294,18 +301,7 @@ def _conv2d(
           nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
         }
     """
-    return _lowered(
-        x,
-        w,
-        2,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        algorithm=algorithm,
-    )
+    return _lowered(x, w, 2, **attrs)
 
 
 def _samples_of_rank(rank: int) -> list[dict[str, Any]]:
@@ -325,9 +321,7 @@ def _samples_of_rank(rank: int) -> list[dict[str, Any]]:
 
 
 def _declare_convolution(rank: int) -> None:
-    channels_first, _ = layouts(rank)
     letters = SPATIAL[rank]
-    kernel = f"OI{letters}"
     axes = ", ".join(letters)
     windows = ", ".join(f"K{letter}" for letter in letters)
     typed = {1: "(1, 64, 100)", 3: "(1, 64, 8, 28, 28)"}[rank]
@@ -357,29 +351,10 @@ layout of ``x`` and O channels. Errors as of ``nn.conv2d``.
         reference=in_float64(_reference),
         samples=samples,
         doc=doc,
+        attrs=_attrs(rank),
     )
-    def _convolution(
-        x: Value,
-        w: Value,
-        *,
-        strides: Ints = stride_attr(rank),
-        padding: Ints = padding_attr(rank),
-        dilation: Ints = dilation_attr(rank),
-        groups: int = GROUPS,
-        data_layout: str = attr(f"layout of x, {' or '.join(layouts(rank))}", channels_first),
-        kernel_layout: str = attr(f"layout of w, {kernel} or {letters}IO", kernel),
-    ) -> Value:
-        return _lowered(
-            x,
-            w,
-            rank,
-            strides=strides,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
-        )
+    def _convolution(x: Value, w: Value, **attrs: Any) -> Value:
+        return _lowered(x, w, rank, **attrs)
 
 
 def _declare_valid(rank: int) -> None:

@@ -31,6 +31,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -88,9 +90,10 @@ class Body(NamedTuple):
     begins_as: Tensor | None = None
 
 
-def attr(doc: str, default: Any = REQUIRED) -> Any:
-    """Declares an attribute, as the default of a keyword-only parameter."""
-    return Attr("", doc, default)
+def attr(doc: str, default: Any = REQUIRED, kind: str = "Any") -> Any:
+    """Declares an attribute, as the default of a keyword-only parameter, whose annotation is its
+    kind, or in the ``attrs`` that several composites share."""
+    return Attr("", doc, default, kind)
 
 
 def primitive(
@@ -167,16 +170,17 @@ def composite(
     dtypes: str = "f",
     traits: Trait = Trait.NONE,
     doc: str = "",
+    attrs: Mapping[str, Attr] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Declares an operator that consists of others; the function takes and returns ``Value``\\ s.
 
     Without ``rule`` the result has the type that the traced function gives. Without ``reference``
     that is the traced function in float64, and without ``samples`` they are drawn for one operand
-    of any shape.
+    of any shape. ``attrs`` are the attributes of a function that takes them as ``**attrs``.
     """
 
     def declare(body: Callable[..., Any]) -> Operator:
-        params, attrs = _signature(name, body)
+        params, own = _signature(name, body)
         text = doc or inspect.getdoc(body) or ""
         if "\n" not in text and pattern == Pattern.ELEMENTWISE:
             text = elementwise_doc(name, text, params, dtypes)
@@ -208,7 +212,7 @@ def composite(
                 infer=_infer(name, params, dtypes, rule or traced_type),
                 reference=_reference(reference or in_float64(traced_reference)),
                 samples=samples or (lambda rng: elementwise_samples(rng, dtypes)),
-                attrs=attrs,
+                attrs=(*own, *(replace(a, name=n) for n, a in attrs.items())),
                 decompose=decompose,
                 dtypes=dtypes,
                 traits=traits,

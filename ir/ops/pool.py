@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.scalar import COMBINERS
 from .compose import F, Value
-from .declare import DTYPE_WORDS, Ints, attr, composite, in_float64
+from .declare import DTYPE_WORDS, attr, composite, in_float64
 from .reduce_window import spans
 from .sampling import floats, ints, sample
 from .window import (
@@ -36,10 +37,6 @@ from .window import (
 )
 
 __all__: list[str] = []
-
-_POOL_SIZE = attr("size of the window, an int or one per axis")
-_POOL_STRIDES = attr("distance of neighbouring windows; None: the window's size", None)
-_CEIL = attr("True if a last window may reach over the padding", False)
 
 
 class _Windows:
@@ -264,106 +261,69 @@ larger than the padded image, LoopwrightTypeError for another dtype.
 """
 
 
-def _reference_of(combine: str) -> Callable[..., Any]:
-    return lambda x, **attrs: _reference_pool(x, combine=combine, **attrs)
+def _max_pool(x: Value, **attrs: Any) -> Value:
+    windows = _Windows(x.type, **attrs)
+    least = COMBINERS["max"].identity(x.dtype)
+    return windows.reduce(windows.padded(x, windows.sides, least), "max")
 
 
-def _declare_pools(rank: int) -> None:
-    layout = attr(" or ".join(layouts(rank)), layouts(rank)[0])
+def _sum_pool(x: Value, **attrs: Any) -> Value:
+    windows = _Windows(x.type, **attrs)
+    return windows.reduce(windows.padded(x, windows.sides, 0), "sum")
 
-    @composite(
-        f"nn.max_pool{rank}d",
+
+def _avg_pool(x: Value, **attrs: Any) -> Value:
+    windows, count_include_pad = _Windows(x.type, **attrs), attrs["count_include_pad"]
+    sides = windows.sides
+    total = windows.reduce(windows.padded(x, sides, 0), "sum")
+    if all(side == 0 for side in (windows.beyond if count_include_pad else sides)):
+        return total / prod(windows.window)
+    image = [size if axis in windows.axes else 1 for axis, size in enumerate(x.shape)]
+    ones = x.full(image, 1)
+    if count_include_pad:
+        ones = windows.padded(windows.padded(ones, windows.padding, 1), windows.beyond, 0)
+    else:
+        ones = windows.padded(ones, sides, 0)
+    # A division for each place of the image, instead of one for each element of the result.
+    return total * (1 / windows.reduce(ones, "sum"))
+
+
+def _declare_pool(kind: str, kinds: str, text: str, reference: Any, body: Any, rank: int) -> None:
+    name, first = f"nn.{kind}_pool{rank}d", layouts(rank)[0]
+    padded = attr("True if padding counts in the divisor", False, "bool")
+    composite(
+        name,
         Pattern.CONTRACTION,
-        dtypes="iuf",
+        dtypes=kinds,
         rule=_pool_rule,
-        reference=_reference_of("max"),
-        samples=lambda rng: _samples_of_rank(rng, rank, mean=False),
-        doc=_pool_doc(
-            rank,
-            f"nn.max_pool{rank}d",
-            "The greatest element of every window; of padding alone, the least value of the dtype",
-            "iuf",
-        ),
-    )
-    def _max_pool(
-        x: Value,
-        *,
-        pool_size: Ints = _POOL_SIZE,
-        strides: Ints = _POOL_STRIDES,
-        padding: Ints = padding_attr(rank),
-        dilation: Ints = dilation_attr(rank),
-        layout: str = layout,
-        ceil_mode: bool = _CEIL,
-    ) -> Value:
-        windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
-        least = COMBINERS["max"].identity(x.dtype)
-        return windows.reduce(windows.padded(x, windows.sides, least), "max")
+        reference=reference,
+        samples=lambda rng: _samples_of_rank(rng, rank, mean=kind == "avg"),
+        doc=_pool_doc(rank, name, text, kinds),
+        attrs={
+            "pool_size": attr("size of the window, an int or one per axis", kind="Ints"),
+            "strides": attr(
+                "distance of neighbouring windows; None: the window's size", None, "Ints"
+            ),
+            "padding": padding_attr(rank),
+            "dilation": dilation_attr(rank),
+            "layout": attr(" or ".join(layouts(rank)), first, "str"),
+            **({"count_include_pad": padded} if kind == "avg" else {}),
+            "ceil_mode": attr("True if a last window may reach over the padding", False, "bool"),
+        },
+    )(body)
 
-    @composite(
-        f"nn.sum_pool{rank}d",
-        Pattern.CONTRACTION,
-        dtypes="iuf",
-        rule=_pool_rule,
-        reference=in_float64(_reference_of("sum")),
-        samples=lambda rng: _samples_of_rank(rng, rank, mean=False),
-        doc=_pool_doc(
-            rank, f"nn.sum_pool{rank}d", "The sum of every window; padding counts as zero", "iuf"
-        ),
-    )
-    def _sum_pool(
-        x: Value,
-        *,
-        pool_size: Ints = _POOL_SIZE,
-        strides: Ints = _POOL_STRIDES,
-        padding: Ints = padding_attr(rank),
-        dilation: Ints = dilation_attr(rank),
-        layout: str = layout,
-        ceil_mode: bool = _CEIL,
-    ) -> Value:
-        windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
-        return windows.reduce(windows.padded(x, windows.sides, 0), "sum")
 
-    @composite(
-        f"nn.avg_pool{rank}d",
-        Pattern.CONTRACTION,
-        rule=_pool_rule,
-        reference=in_float64(_reference_of("mean")),
-        samples=lambda rng: _samples_of_rank(rng, rank, mean=True),
-        doc=_pool_doc(
-            rank,
-            f"nn.avg_pool{rank}d",
-            "The mean of every window of an image; of padding alone that does not count, nan",
-            "f",
-        ),
-    )
-    def _avg_pool(
-        x: Value,
-        *,
-        pool_size: Ints = _POOL_SIZE,
-        strides: Ints = _POOL_STRIDES,
-        padding: Ints = padding_attr(rank),
-        dilation: Ints = dilation_attr(rank),
-        layout: str = layout,
-        count_include_pad: bool = attr("True if padding counts in the divisor", False),
-        ceil_mode: bool = _CEIL,
-    ) -> Value:
-        windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
-        sides = windows.sides
-        total = windows.reduce(windows.padded(x, sides, 0), "sum")
-        if all(side == 0 for side in (windows.beyond if count_include_pad else sides)):
-            return total / prod(windows.window)
-        image = [size if axis in windows.axes else 1 for axis, size in enumerate(x.shape)]
-        ones = x.full(image, 1)
-        if count_include_pad:
-            ones = windows.padded(windows.padded(ones, windows.padding, 1), windows.beyond, 0)
-        else:
-            ones = windows.padded(ones, sides, 0)
-        # A division for each place of the image, instead of one for each element of the result.
-        return total * (1 / windows.reduce(ones, "sum"))
-
+_GREATEST = "The greatest element of every window; of padding alone, the least value of the dtype"
+_SUM = "The sum of every window; padding counts as zero"
+_MEAN = "The mean of every window of an image; of padding alone that does not count, nan"
+_SUMS, _MEANS = (in_float64(partial(_reference_pool, combine=c)) for c in ("sum", "mean"))
 
 for _rank in SPATIAL:
-    _declare_pools(_rank)
+    _declare_pool(
+        "max", "iuf", _GREATEST, partial(_reference_pool, combine="max"), _max_pool, _rank
+    )
+    _declare_pool("sum", "iuf", _SUM, _SUMS, _sum_pool, _rank)
+    _declare_pool("avg", "f", _MEAN, _MEANS, _avg_pool, _rank)
 
 
 def _global_rule(x: TensorType, layout: str) -> TensorType:
@@ -407,8 +367,13 @@ dtype.
         return getattr(F, reduce)(x, axis=axes(layout), keepdims=True)
 
 
-_GREATEST = "The greatest element of every channel of an image"
-_declare_global("nn.global_max_pool2d", _GREATEST, "iuf", "max", np.max)
+_declare_global(
+    "nn.global_max_pool2d",
+    "The greatest element of every channel of an image",
+    "iuf",
+    "max",
+    np.max,
+)
 _declare_global(
     "nn.global_avg_pool2d", "The mean of every channel of an image", "f", "mean", np.mean
 )

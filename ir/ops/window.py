@@ -32,17 +32,17 @@ _SIDES = {
 
 def padding_attr(rank: int) -> Any:
     """Declares the attribute ``padding`` of images with ``rank`` spatial axes."""
-    return attr(_SIDES[rank], (0,) * (2 * rank))
+    return attr(_SIDES[rank], (0,) * (2 * rank), "Ints")
 
 
 def stride_attr(rank: int) -> Any:
     """Declares the attribute ``strides``."""
-    return attr("distance of neighbouring windows, an int or one per axis", (1,) * rank)
+    return attr("distance of neighbouring windows, an int or one per axis", (1,) * rank, "Ints")
 
 
 def dilation_attr(rank: int) -> Any:
     """Declares the attribute ``dilation``."""
-    return attr("distance of the elements of a window, an int or one per axis", (1,) * rank)
+    return attr("distance of the elements of a window, an int or one per axis", (1,) * rank, "Ints")
 
 
 LAYOUT = attr("NCHW or NHWC", "NCHW")

@@ -96,7 +96,7 @@ def _cast(x: Operand, *, dtype: str) -> Operand:
         re = F.cast(x, dtype=wanted.part.name)
         return Pair(re, re.full(re.shape, 0.0))
     if wanted.is_bool:
-        return _nonzero(x)
+        return F.logical_or(F.not_equal(x.re, 0.0), F.not_equal(x.im, 0.0))
     if wanted.is_complex:
         return Pair(*(F.cast(part, dtype=wanted.part.name) for part in x))
     return F.cast(x.re, dtype=dtype)
@@ -165,10 +165,6 @@ def modulus(x: Pair) -> Value:
     infinite = F.logical_or(F.isinf(a), F.isinf(b))
     plain = F.where(F.equal(great, 0.0), great, root)
     return F.where(infinite, plain.full((), math.inf), plain)
-
-
-def _nonzero(x: Pair) -> Value:
-    return F.logical_or(F.not_equal(x.re, 0.0), F.not_equal(x.im, 0.0))
 
 
 @on_pairs("sign")
