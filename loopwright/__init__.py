@@ -159,48 +159,36 @@ __all__ = [
 ]
 
 _LATE = {
-    "CompiledModule": (".module", "CompiledModule"),
-    "ModuleBuilder": (".module_builder", "ModuleBuilder"),
-    "SavedFunction": (".saved", "SavedFunction"),
-    "Sketch": (".autotune.space.sketch", "Sketch"),
-    "argwhere": (".tracer.sized", "argwhere"),
-    "at": (".tracer.updating", "at"),
-    "bf16": (".tracer.specs", "bf16"),
-    "build": (".module", "build"),
-    "cond": (".tracer.control", "cond"),
-    "debug": (".debug", ""),
-    "extern": (".tracer.extern", "extern"),
-    "flatnonzero": (".tracer.sized", "flatnonzero"),
-    "fori_loop": (".tracer.control", "fori_loop"),
-    "from_onnx": (".onnx_model", "from_onnx"),
-    "from_torch": (".torch_model", "from_torch"),
-    "function": (".tracer.control", "function"),
-    "load": (".saved", "load"),
-    "map": (".tracer.control", "map"),
-    "nn": (".tracer.nn", ""),
-    "nonzero": (".tracer.sized", "nonzero"),
-    "parse": (".module", "parse"),
-    "prim": (".tracer.prim", "prim"),
-    "random": (".random", ""),
-    "scan": (".tracer.control", "scan"),
-    "schedule": (".schedule", ""),
-    "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
-    "switch": (".tracer.control", "switch"),
-    "te": (".tracer.te", ""),
-    "unique": (".tracer.sized", "unique"),
-    "while_loop": (".tracer.control", "while_loop"),
-    "xp": (".xp", ""),
+    name: module
+    for module, names in {
+        ".autotune.space.rules.user": "sketch_rule",
+        ".autotune.space.sketch": "Sketch",
+        ".module": "CompiledModule build parse",
+        ".module_builder": "ModuleBuilder",
+        ".onnx_model": "from_onnx",
+        ".saved": "SavedFunction load",
+        ".torch_model": "from_torch",
+        ".tracer.control": "cond fori_loop function map scan switch while_loop",
+        ".tracer.extern": "extern",
+        ".tracer.prim": "prim",
+        ".tracer.sized": "argwhere flatnonzero nonzero unique",
+        ".tracer.specs": "bf16",
+        ".tracer.updating": "at",
+    }.items()
+    for name in names.split()
 }
-"""Names that are imported at their first use: few programs need them, and loading them takes as
-long as loading everything else."""
+_LATE_MODULES = {name: f".{name}" for name in ("debug", "random", "schedule", "xp")}
+_LATE_MODULES |= {name: f".tracer.{name}" for name in ("nn", "te")}
+"""Names that are imported at their first use, and their modules: few programs need them, and
+loading them takes as long as loading everything else."""
 
 
 def __getattr__(name: str) -> Any:
+    if name in _LATE_MODULES:
+        return importlib.import_module(_LATE_MODULES[name], __name__)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    path, inside = _LATE[name]
-    module = importlib.import_module(path, __name__)
-    return getattr(module, inside) if inside else module
+    return getattr(importlib.import_module(_LATE[name], __name__), name)
 
 
 @method("__array_namespace__")
@@ -209,7 +197,7 @@ def _namespace(x: Any) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted({*globals(), *_LATE, *_LATE_MODULES})
 
 
 requirements.loaded()

@@ -41,9 +41,7 @@
 """
 
 from . import (
-    complex as complex,
-)
-from . import (
+    complex,
     composed,
     creation,
     elementwise,
@@ -54,10 +52,8 @@ from . import (
     reductions,
     shaping,
     ufuncs,
+    updating,
     writing,
-)
-from . import (
-    updating as updating,
 )
 from .arguments import (
     Arguments,
@@ -83,15 +79,15 @@ from .write_back import check, placements, write_back
 
 
 def _load_linalg() -> None:
-    from . import linalg  # noqa: F401
+    from . import linalg
 
 
 def _load_fft() -> None:
-    from . import fft  # noqa: F401
+    from . import fft
 
 
 def _load_more() -> None:
-    from . import (  # noqa: F401
+    from . import (
         bits,
         calculus,
         counting,
@@ -106,7 +102,7 @@ def _load_more() -> None:
 
 
 def _load_special() -> None:
-    from . import special  # noqa: F401
+    from . import special
 
 
 LATE.update(
@@ -117,44 +113,3 @@ LATE.update(
         "scipy.special": _load_special,
     }
 )
-
-__all__ = [
-    "Arguments",
-    "ArraySpec",
-    "Borrowed",
-    "DTypeSpec",
-    "Proxy",
-    "Request",
-    "SPEC_DTYPES",
-    "Snapshot",
-    "Spec",
-    "Traced",
-    "ValuesNeeded",
-    "any_traced",
-    "composed",
-    "bind",
-    "check",
-    "creation",
-    "cut_traceback",
-    "elementwise",
-    "is_ours",
-    "indexing",
-    "joining",
-    "linear",
-    "located",
-    "ordering",
-    "parse_spec",
-    "placements",
-    "quick_key",
-    "reader",
-    "reductions",
-    "shaping",
-    "signature_of",
-    "to_array",
-    "trace",
-    "ufuncs",
-    "valued_names",
-    "without_iterators",
-    "write_back",
-    "writing",
-]

@@ -63,6 +63,28 @@ def checked(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+def like(function: F, name: str, text: str, pairs: Sequence[str] = (), **defaults: Any) -> F:
+    """Returns a ``checked`` function under another name, with other defaults of keywords, which are
+    needed then; ``pairs`` are one int or two."""
+    plain = inspect.unwrap(function)
+    signature = inspect.signature(plain)
+    parameters: list[inspect.Parameter] = []
+    for p in signature.parameters.values():
+        kind = p.annotation.replace("Ints", "Pair") if p.name in pairs else p.annotation
+        if p.name in defaults:
+            p = p.replace(default=defaults[p.name])
+            kind = kind.removesuffix(" | None")
+        parameters.append(p.replace(annotation=kind))
+
+    def alike(*args: Any, **kwargs: Any) -> Any:
+        return plain(*args, **{**defaults, **kwargs})
+
+    alike.__name__ = alike.__qualname__ = name
+    alike.__module__, alike.__doc__ = plain.__module__, text
+    vars(alike)["__signature__"] = signature.replace(parameters=parameters)
+    return checked(alike)  # pyright: ignore[reportReturnType]
+
+
 def by_numpy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Calls NumPy's ``function``; its TypeError and ValueError become ours, with its words."""
     try:

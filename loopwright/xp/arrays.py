@@ -26,6 +26,7 @@ from .eager import check_device, compiled, of_numpy
     eye,
     linspace,
 ) = of_numpy(
+    __name__,
     """
     arange(start, /, stop=None, step=1, *, dtype=None, device=None)
         Returns ``start, start + step, ...`` below ``stop``; of one number, those from 0 to it.
@@ -57,6 +58,7 @@ from .eager import check_device, compiled, of_numpy
     permute_dims,
     squeeze,
 ) = of_numpy(
+    __name__,
     """
     empty_like(x, /, *, dtype=None, device=None)
         Returns an array of any values with the shape of ``x``, and its dtype if none is given.
@@ -80,6 +82,7 @@ from .eager import check_device, compiled, of_numpy
     finish=lambda function: function,
 )
 concat, stack, roll, tile, tril, triu, take_along_axis = of_numpy(
+    __name__,
     """
     concat(arrays, /, *, axis=0)
         Returns the arrays joined along an axis; flattened if that is None.
@@ -95,7 +98,7 @@ concat, stack, roll, tile, tril, triu, take_along_axis = of_numpy(
         Returns the matrices with zeros below the ``k``-th diagonal.
     take_along_axis(x, indices, /, *, axis=-1)
         Returns the elements of ``x`` that an array of indices names in each line along an axis.
-    """
+    """,
 )
 
 

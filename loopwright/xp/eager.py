@@ -59,9 +59,9 @@ def check_device(device: Any) -> None:
 
 
 def of_numpy(
-    table: str, source: Any = np, finish: Callable[[F], Any] = compiled
+    module: str, table: str, source: Any = np, finish: Callable[[F], Any] = compiled
 ) -> Iterator[Callable[..., Any]]:
-    """Yields functions of ``source`` with the parameters that the standard gives them.
+    """Yields functions of ``source``, with the parameters of the standard, for one of our modules.
 
     Each row of the table has names, parameters and, on the next line, what the functions return,
     where ``{}`` stands for the name. Parameters reach NumPy's function by position where they may
@@ -72,7 +72,7 @@ def of_numpy(
         for name in names.split():
             function = _passing(getattr(source, name), signature)
             function.__name__ = function.__qualname__ = name
-            function.__doc__ = text.format(name)
+            function.__module__, function.__doc__ = module, text.format(name)
             yield finish(function)  # pyright: ignore[reportArgumentType]
 
 

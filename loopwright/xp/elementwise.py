@@ -18,6 +18,7 @@ from .eager import compiled, of_numpy
     logaddexp, logical_and, logical_or, logical_xor, maximum, minimum, multiply, nextafter,
     not_equal, pow, remainder, subtract, where,
 ) = of_numpy(
+    __name__,
     """
     abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor
     isfinite isinf isnan log log10 log1p log2 logical_not negative positive reciprocal round sign

@@ -28,6 +28,7 @@ __all__ = [
 
 
 fft, ifft, rfft, irfft, hfft, ihfft, fftshift, ifftshift = of_numpy(
+    __name__,
     """
     fft ifft rfft irfft hfft ihfft(x, /, *, n=None, axis=-1, norm="backward")
         As ``numpy.fft.{}``.

@@ -41,6 +41,7 @@ __all__ = [
     matmul, tensordot, vecdot, cholesky, det, diagonal, eigh, eigvalsh, inv, matrix_norm,
     matrix_power, matrix_rank, qr, slogdet, solve, svd, svdvals, trace, vector_norm,
 ) = of_numpy(
+    __name__,
     """
     matmul(x1, x2, /)
         Returns the matrix product; leading axes broadcast.

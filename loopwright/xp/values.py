@@ -11,6 +11,7 @@ from ..tracer import Proxy
 from .eager import compiled, of_numpy
 
 all, any, argmax, argmin, max, min, mean, prod, sum, std, var = of_numpy(
+    __name__,
     """
     all(x, /, *, axis=None, keepdims=False)
         True where all elements along the axes are true; of none, True.
@@ -34,7 +35,7 @@ all, any, argmax, argmin, max, min, mean, prod, sum, std, var = of_numpy(
         Returns the standard deviation along the axes; the divisor is their size - correction.
     var(x, /, *, axis=None, correction=0.0, keepdims=False)
         Returns the variance along the axes; the divisor is their size - correction.
-    """
+    """,
 )
 
 

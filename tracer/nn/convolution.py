@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ...ir.ops.window import SPATIAL, layouts
-from ..parameters import Ints, Pair, by_numpy, checked
+from ..parameters import Ints, Pair, by_numpy, checked, like
 from .apply import apply
 
 
@@ -41,38 +41,18 @@ def conv(
     return _conv(x, w, bias, strides, padding, dilation, groups, data_layout, kernel_layout)
 
 
-@checked
-def conv1d(
-    x: Any,
-    w: Any,
-    bias: Any = None,
-    *,
-    strides: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str | None = None,
-) -> Any:
-    """One-dimensional convolution, of ``(n, c, w)`` or ``(n, w, c)``; see ``conv``."""
-    return _conv(x, w, bias, strides, padding, dilation, groups, data_layout, kernel_layout)
-
-
-@checked
-def conv3d(
-    x: Any,
-    w: Any,
-    bias: Any = None,
-    *,
-    strides: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    kernel_layout: str | None = None,
-) -> Any:
-    """Three-dimensional convolution of ``(n, c, d, h, w)`` or ``(n, d, h, w, c)``: see ``conv``."""
-    return _conv(x, w, bias, strides, padding, dilation, groups, data_layout, kernel_layout)
+conv1d = like(
+    conv,
+    "conv1d",
+    "One-dimensional convolution, of ``(n, c, w)`` or ``(n, w, c)``; see ``conv``.",
+    data_layout="NCW",
+)
+conv3d = like(
+    conv,
+    "conv3d",
+    "Three-dimensional convolution of ``(n, c, d, h, w)`` or ``(n, d, h, w, c)``: see ``conv``.",
+    data_layout="NCDHW",
+)
 
 
 @checked

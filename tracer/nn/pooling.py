@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.ops.window import per_spatial_axis
-from ..parameters import Ints, Pair, checked
+from ..parameters import Ints, checked, like
 from .apply import apply
 from .convolution import each, rank_and_layout, sides_of
 
@@ -34,8 +34,7 @@ def max_pool(
     >>> nn.max_pool(np.float32([[[1, 3, 2, 5]]]), 2).tolist()
     [[[3.0, 5.0]]]
     """
-    rank, layout = rank_and_layout(x, layout)
-    attrs = _windows(rank, pool_size, strides, padding, dilation, layout=layout)
+    rank, attrs = _windows(x, pool_size, strides, padding, dilation, layout)
     return apply(f"nn.max_pool{rank}d", x, floats=False, ceil_mode=ceil_mode, **attrs)
 
 
@@ -60,8 +59,7 @@ def avg_pool(
     >>> nn.avg_pool(np.float32([[[1, 3, 2, 5]]]), 2).tolist()
     [[[2.0, 3.5]]]
     """
-    rank, layout = rank_and_layout(x, layout)
-    attrs = _windows(rank, pool_size, strides, padding, dilation, layout=layout)
+    rank, attrs = _windows(x, pool_size, strides, padding, dilation, layout)
     attrs |= {"count_include_pad": count_include_pad, "ceil_mode": ceil_mode}
     return apply(f"nn.avg_pool{rank}d", x, **attrs)
 
@@ -87,8 +85,7 @@ def lp_pool(
     >>> nn.lp_pool(np.float32([[[3, 4, 0, -2]]]), 2).tolist()
     [[[5.0, 2.0]]]
     """
-    rank, layout = rank_and_layout(x, layout)
-    attrs = _windows(rank, pool_size, strides, padding, dilation, layout=layout)
+    rank, attrs = _windows(x, pool_size, strides, padding, dilation, layout)
     powers = x * x if p == 2 else np.abs(x) ** p
     total = apply(f"nn.sum_pool{rank}d", powers, ceil_mode=ceil_mode, **attrs)
     return np.sqrt(total) if p == 2 else total ** (1 / p)
@@ -115,8 +112,7 @@ def max_pool_with_indices(
     >>> values.tolist(), places.tolist()
     ([[[3.0, 5.0]]], [[[1, 3]]])
     """
-    rank, layout = rank_and_layout(x, None)
-    attrs = _windows(rank, pool_size, strides, padding, dilation, layout=layout)
+    rank, attrs = _windows(x, pool_size, strides, padding, dilation, None)
     value = apply(f"nn.max_pool{rank}d", x, floats=False, ceil_mode=ceil_mode, **attrs)
     sizes, counts = x.shape[2:], value.shape[2:]
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -197,50 +193,36 @@ def _adaptive(x: Any, output_size: Ints, pool: Callable[..., Any], join: Any) ->
     return x
 
 
-@checked
-def max_pool2d(
-    x: Any,
-    pool_size: Pair,
-    *,
-    strides: Pair | None = None,
-    padding: Ints | str = 0,
-    dilation: Pair = 1,
-    layout: str = "NCHW",
-    ceil_mode: bool = False,
-) -> Any:
+_PAIRS = ("pool_size", "strides", "dilation")
+max_pool2d = like(
+    max_pool,
+    "max_pool2d",
     """Returns the greatest element of each window; padding counts as minus infinity.
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
-    """
-    attrs = _windows(2, pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
-    return apply("nn.max_pool2d", x, floats=False, **attrs)
-
-
-@checked
-def avg_pool2d(
-    x: Any,
-    pool_size: Pair,
-    *,
-    strides: Pair | None = None,
-    padding: Ints | str = 0,
-    dilation: Pair = 1,
-    layout: str = "NCHW",
-    count_include_pad: bool = False,
-    ceil_mode: bool = False,
-) -> Any:
+    """,
+    _PAIRS,
+    layout="NCHW",
+)
+avg_pool2d = like(
+    avg_pool,
+    "avg_pool2d",
     """Returns the mean of each window, of the real elements only unless ``count_include_pad``.
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
-    """
-    attrs = _windows(2, pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
-    return apply("nn.avg_pool2d", x, count_include_pad=count_include_pad, **attrs)
+    """,
+    _PAIRS,
+    layout="NCHW",
+)
 
 
 def _windows(
-    rank: int, pool_size: Any, strides: Any, padding: Any, dilation: Any, **rest: Any
-) -> dict[str, Any]:
-    """Returns the attributes of a pooling operator."""
+    x: Any, pool_size: Any, strides: Any, padding: Any, dilation: Any, layout: str | None
+) -> tuple[int, dict[str, Any]]:
+    """Returns the number of spatial axes, and the attributes of a pooling operator."""
+    rank, layout = rank_and_layout(x, layout)
     window, spread = each(pool_size, rank), each(dilation, rank)
     step = window if strides is None else each(strides, rank)
     pads = sides_of(padding, window, spread, step)
-    return {"pool_size": window, "strides": step, "padding": pads, "dilation": spread, **rest}
+    windows = {"pool_size": window, "strides": step, "padding": pads, "dilation": spread}
+    return rank, {**windows, "layout": layout}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from typing import Any
 
 import loopwright as lw
@@ -160,3 +161,8 @@ def test_only_the_cpu_is_there() -> None:
     assert xp.zeros(2, device="cpu").shape == (2,)
     with pytest.raises(ValueError, match="there is no device 'gpu'"):
         xp.zeros(2, device="gpu")
+
+
+@pytest.mark.parametrize("function", [xp.sum, xp.zeros, xp.add, xp.linalg.svd, xp.fft.rfft])
+def test_functions_are_pickled_by_their_name(function: Any) -> None:
+    assert pickle.loads(pickle.dumps(function)) is function
