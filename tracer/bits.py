@@ -12,17 +12,13 @@ from ..ir.dtype import DTYPES, FLOAT32, INT32, INT64, UINT8, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .composed import ufunc
 from .dispatch import implements
-from .emitting import common, emit, kind_of, lift, promoted, ufunc_dtypes
+from .emitting import choose, emit, kind_of, lift, promoted, ufunc_dtypes
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import flattened, moveaxis, reshape
 from .ufuncs import with_options
 
 __all__: list[str] = []
-
-
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return emit("where", condition, *common(x, y))
 
 
 class _Format:
@@ -51,7 +47,7 @@ def _frexp(x: Any) -> Any:
     (operand,), _ = promoted(np.frexp, x)
     layout = _Format(operand.type.dtype)
     small = abs(operand) < float(np.finfo(operand.dtype).tiny)
-    scaled = _where(small, operand * 2.0**layout.fraction * 2.0, operand)
+    scaled = choose(small, operand * 2.0**layout.fraction * 2.0, operand)
     bits: Any = _bits(scaled)
     mask = (1 << (8 * layout.dtype.bytes - 1 - layout.fraction)) - 1
     raw = lift((bits >> layout.fraction) & mask, INT32)
@@ -59,8 +55,8 @@ def _frexp(x: Any) -> Any:
     half = (bits & ~(mask << layout.fraction) % (1 << (8 * layout.dtype.bytes))) | (
         (layout.bias - 1) << layout.fraction
     )
-    exponent = raw - (layout.bias - 1) - _where(small, layout.fraction + 1, 0)
-    return _where(plain, _from_bits(half), operand), lift(_where(plain, exponent, 0), INT32)
+    exponent = raw - (layout.bias - 1) - choose(small, layout.fraction + 1, 0)
+    return choose(plain, _from_bits(half), operand), lift(choose(plain, exponent, 0), INT32)
 
 
 @implements(np.ldexp)
@@ -76,8 +72,8 @@ def _ldexp(x1: Any, x2: Any) -> Any:
     high, low = layout.bias, -(layout.bias - 1) + layout.fraction + 1
     for _ in range(2):
         above, below = power > high, power < -(layout.bias - 1)
-        x = _where(above, x * 2.0**high, _where(below, x * 2.0**low, x))
-        power = power - _where(above, high, _where(below, low, 0))
+        x = choose(above, x * 2.0**high, choose(below, x * 2.0**low, x))
+        power = power - choose(above, high, choose(below, low, 0))
     power = np.clip(power, -(layout.bias - 1), high)
     return x * _power(layout, power)
 
@@ -93,11 +89,11 @@ def _nextafter(x: Proxy, y: Proxy) -> Any:
     layout = _Format(x.type.dtype)
     bits: Any = _bits(x)
     away = (x < y) == (x > 0)
-    moved = _from_bits(_where(away, bits + 1, bits - 1))
+    moved = _from_bits(choose(away, bits + 1, bits - 1))
     from_zero = np.copysign(lift(layout.smallest, x.type.dtype), y)
-    moved = _where(x == 0, from_zero, moved)
-    moved = _where(x == y, y, moved)
-    return _where(np.logical_or(np.isnan(x), np.isnan(y)), x + y, moved)
+    moved = choose(x == 0, from_zero, moved)
+    moved = choose(x == y, y, moved)
+    return choose(np.logical_or(np.isnan(x), np.isnan(y)), x + y, moved)
 
 
 @ufunc(np.spacing)
@@ -106,14 +102,14 @@ def _spacing(x: Proxy) -> Any:
     size = abs(x)
     gap = np.nextafter(size, infinite) - size
     signed = gap if x.type.dtype.is_half else np.copysign(gap, x)  # as NumPy has it
-    return _where(np.isfinite(x), signed, math.nan)
+    return choose(np.isfinite(x), signed, math.nan)
 
 
 @ufunc(np.logaddexp2)
 def _logaddexp2(x: Proxy, y: Proxy) -> Any:
     """``log2(2**x + 2**y)`` without overflow."""
     raised = np.maximum(x, y) + np.log1p(np.exp2(-abs(x - y))) * (1 / math.log(2))
-    return _where(x == y, x + 1, raised)
+    return choose(x == y, x + 1, raised)
 
 
 @ufunc(np.gcd)
@@ -129,7 +125,7 @@ def _gcd(x: Proxy, y: Proxy) -> Any:
     def step(pair: Any) -> Any:
         a, b = pair
         done = b == 0
-        return _where(done, a, b), _where(done, b, a % _where(done, 1, b))
+        return choose(done, a, b), choose(done, b, a % choose(done, 1, b))
 
     return lift(while_loop(lambda pair: np.any(pair[1] != 0), step, (a, b))[0], x.type.dtype)
 
@@ -139,7 +135,7 @@ def _lcm(x: Proxy, y: Proxy) -> Any:
     size = DTYPES[f"uint{8 * x.itemsize}"]
     a, b = (lift(abs(v), size) for v in (x, y))
     divisor: Any = np.gcd(a, b)
-    return lift(a // _where(divisor == 0, 1, divisor) * b, x.type.dtype)
+    return lift(a // choose(divisor == 0, 1, divisor) * b, x.type.dtype)
 
 
 @implements(np.bitwise_count)

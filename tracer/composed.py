@@ -22,7 +22,7 @@ import numpy as np
 from ..ir.dtype import BOOL, COMPLEX128, FLOAT64, INT64
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
 from .dispatch import UFUNCS, UNSET, by_element, implements
-from .emitting import common, emit, lift, promoted
+from .emitting import choose, common, emit, lift, promoted
 from .proxy import Proxy
 from .reductions import Axis, axes_of, float_operand
 from .shaping import reshape
@@ -69,12 +69,12 @@ def _square(x: Proxy) -> Any:
 @ufunc(np.reciprocal)
 def _reciprocal(x: Proxy) -> Any:
     if x.type.dtype.is_complex:  # of 0 it is nan, which 1 / 0 is not
-        return _where(x == 0, complex(math.nan, math.nan), 1 / x)
+        return choose(x == 0, complex(math.nan, math.nan), 1 / x)
     if x.type.dtype.is_float:
         return 1 / x
     with np.errstate(divide="ignore", invalid="ignore"):
         of_zero = int(np.reciprocal(np.zeros(1, x.dtype))[0])
-    return _where(x == 0, of_zero, _where(abs(x) == 1, x, 0))
+    return choose(x == 0, of_zero, choose(abs(x) == 1, x, 0))
 
 
 @ufunc(np.hypot)
@@ -83,8 +83,8 @@ def _hypot(x: Proxy, y: Proxy) -> Any:
     x, y = abs(x), abs(y)
     great, small = np.maximum(x, y), np.minimum(x, y)
     infinite = np.logical_or(np.isinf(x), np.isinf(y))
-    ratio = _where(great == 0, 0, small / great)
-    return _where(infinite, math.inf, great * np.sqrt(ratio * ratio + 1))
+    ratio = choose(great == 0, 0, small / great)
+    return choose(infinite, math.inf, great * np.sqrt(ratio * ratio + 1))
 
 
 @ufunc(np.logaddexp)
@@ -93,13 +93,13 @@ def _logaddexp(x: Proxy, y: Proxy) -> Any:
     difference = -abs(x - y)
     raised = np.maximum(x, y) + np.log1p(np.exp(difference))
     same = x + math.log(2.0)  # also where both are infinite
-    return _where(x == y, same, raised)
+    return choose(x == y, same, raised)
 
 
 @ufunc(np.heaviside)
 def _heaviside(x: Proxy, y: Proxy) -> Any:
-    step = _where(x < 0, 0, _where(np.isnan(x), x, 1))
-    return _where(x == 0, y, step)
+    step = choose(x < 0, 0, choose(np.isnan(x), x, 1))
+    return choose(x == 0, y, step)
 
 
 @ufunc(np.deg2rad, np.radians)
@@ -120,13 +120,8 @@ def _divmod(x: Proxy, y: Proxy) -> Any:
 @ufunc(np.modf)
 def _modf(x: Proxy) -> Any:
     whole = np.trunc(x)
-    fraction = _where(np.isinf(x), 0, x - whole)
+    fraction = choose(np.isinf(x), 0, x - whole)
     return np.copysign(fraction, x), whole
-
-
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    """``np.where`` as a part of a ufunc: of scalars it is a scalar."""
-    return emit("where", condition, *common(x, y))
 
 
 @implements(np.fix)
@@ -151,9 +146,9 @@ def _nan_to_num(
     info = np.finfo(x.dtype)
     high = float(info.max) if posinf is None else posinf
     low = float(info.min) if neginf is None else neginf
-    finite = _where(np.isnan(x), nan, x)
-    above = _where(finite == math.inf, high, finite)
-    return _where(above == -math.inf, low, above)
+    finite = choose(np.isnan(x), nan, x)
+    above = choose(finite == math.inf, high, finite)
+    return choose(above == -math.inf, low, above)
 
 
 @implements(np.isclose)
@@ -213,8 +208,8 @@ def _isneginf(x: Any, out: Any = None) -> Any:
 def _sinc(x: Any) -> Any:
     angle = np.multiply(lift(x), math.pi)
     zero = angle == 0
-    safe = _where(zero, 1, angle)
-    return _where(zero, 1, np.sin(safe) / safe)
+    safe = choose(zero, 1, angle)
+    return choose(zero, 1, np.sin(safe) / safe)
 
 
 @implements(np.count_nonzero)
@@ -249,16 +244,6 @@ def _average(
     return np.sum(x * w, axis, keepdims=keepdims) / np.sum(w, axis, keepdims=keepdims)
 
 
-@implements(np.nansum)
-def _nansum(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
-) -> Any:
-    x = lift(a)
-    if x.type.dtype.is_inexact:
-        x = _where(np.isnan(x), 0, x)
-    return np.sum(x, axis, dtype, keepdims=keepdims)
-
-
 @implements(np.nanmean)
 def _nanmean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
@@ -267,7 +252,7 @@ def _nanmean(
         return np.mean(lift(a), axis, dtype, keepdims=keepdims)
     x = float_operand(a, dtype)
     valid = np.logical_not(np.isnan(x))
-    total = _nansum(x, axis, keepdims=keepdims)
+    total = np.nansum(x, axis, keepdims=keepdims)
     return total / lift(np.sum(valid, axis, keepdims=keepdims), total.type.dtype)
 
 
@@ -279,9 +264,9 @@ def _nan_extremum(reduce: Callable[..., Any], least: float) -> Callable[..., Any
             return (np.fmin if least > 0 else np.fmax).reduce(x, axis, keepdims=kept)
         if not x.type.dtype.is_float:
             return reduce(x, axis, keepdims=keepdims)
-        result = reduce(_where(np.isnan(x), least, x), axis, keepdims=keepdims)
+        result = reduce(choose(np.isnan(x), least, x), axis, keepdims=keepdims)
         empty = np.all(np.isnan(x), axis, keepdims=keepdims)
-        return _where(empty, math.nan, result)
+        return choose(empty, math.nan, result)
 
     return call
 

@@ -280,6 +280,11 @@ def common(*values: Any) -> list[Proxy]:
     return [_strong(lift(v, dtype)) for v in values]
 
 
+def choose(condition: Any, x: Any, y: Any) -> Proxy:
+    """``np.where`` as a part of a ufunc: of scalars it is a scalar."""
+    return emit("where", condition, *common(x, y))
+
+
 def _strong(x: Proxy) -> Proxy:
     """``x`` as an operand whose dtype is decided: no longer a Python number."""
     return x if x.weak is None else Proxy(x.atom, x.owner)

@@ -85,15 +85,10 @@ def _inner(a: Any, b: Any, /) -> Proxy:
     return _tensordot(x, y, ([-1], [-1]))
 
 
-@implements(np.outer)
+@implements(np.outer, np.linalg.outer)
 def _outer(a: Any, b: Any, out: Any = None) -> Proxy:
     x, y = common_strong(a, b)
     return emit("multiply", reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
-
-
-@implements(np.linalg.outer)
-def _linalg_outer(x1: Any, x2: Any, /) -> Proxy:
-    return _outer(x1, x2)
 
 
 @implements(np.vdot)

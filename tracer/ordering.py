@@ -10,7 +10,6 @@ import numpy as np
 from ..ir.dtype import UINT8
 from ..ir.errors import LoopwrightValueError
 from .dispatch import METHODS, implements, method
-from .elementwise import where
 from .emitting import common_dtype, dtype_argument, emit, lift
 from .proxy import Proxy
 from .reductions import normalise_axis
@@ -35,21 +34,6 @@ def _scan(name: str) -> Callable[..., Proxy]:
 
 _cumsum = implements(np.cumsum)(method("cumsum")(_scan("cumsum")))
 _cumprod = implements(np.cumprod)(method("cumprod")(_scan("cumprod")))
-
-
-@implements(np.nancumsum)
-def _nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Proxy:
-    return _cumsum(_without_nan(a, 0), axis, dtype)
-
-
-@implements(np.nancumprod)
-def _nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Proxy:
-    return _cumprod(_without_nan(a, 1), axis, dtype)
-
-
-def _without_nan(a: Any, instead: int) -> Proxy:
-    x = lift(a)
-    return where(emit("isnan", x), lift(instead, x.type.dtype), x) if x.type.dtype.is_inexact else x
 
 
 def _cumulative(scan: Callable[..., Proxy], neutral: int) -> Callable[..., Proxy]:

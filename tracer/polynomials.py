@@ -44,14 +44,12 @@ def _polyval(p: Any, x: Any) -> Any:
 
 @implements(np.polyadd)
 def _polyadd(a1: Any, a2: Any) -> Proxy:
-    x, y = _of_one_length(a1, a2)
-    return emit("add", x, y)
+    return emit("add", *_of_one_length(a1, a2))
 
 
 @implements(np.polysub)
 def _polysub(a1: Any, a2: Any) -> Proxy:
-    x, y = _of_one_length(a1, a2)
-    return emit("subtract", x, y)
+    return emit("subtract", *_of_one_length(a1, a2))
 
 
 def _of_one_length(a1: Any, a2: Any) -> list[Proxy]:

@@ -15,45 +15,41 @@ import numpy as np
 
 from ..ir.library.special import PREFIX
 from .dispatch import UFUNCS
-from .emitting import call_library, common, emit, kind_of, lift, promoted, ufunc_dtypes
+from .emitting import call_library, choose, emit, kind_of, lift, promoted, ufunc_dtypes
 from .proxy import Proxy
 from .ufuncs import with_options
 
 __all__: list[str] = []
 
 
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return emit("where", condition, *common(x, y))
-
-
 def _xlogy(x: Any, y: Any) -> Any:
-    return _where(np.logical_and(x == 0, np.logical_not(np.isnan(y))), 0, x * np.log(y))
+    return choose(np.logical_and(x == 0, np.logical_not(np.isnan(y))), 0, x * np.log(y))
 
 
 def _xlog1py(x: Any, y: Any) -> Any:
-    return _where(np.logical_and(x == 0, np.logical_not(np.isnan(y))), 0, x * np.log1p(y))
+    return choose(np.logical_and(x == 0, np.logical_not(np.isnan(y))), 0, x * np.log1p(y))
 
 
 def _entr(x: Any) -> Any:
-    return _where(x < 0, -np.inf, -_xlogy(x, x))
+    return choose(x < 0, -np.inf, -_xlogy(x, x))
 
 
 def _rel_entr(x: Any, y: Any) -> Any:
-    inside = _where(np.logical_and(x > 0, y > 0), x * np.log(x / y), np.inf)
-    inside = _where(np.logical_and(x == 0, y >= 0), 0, inside)
-    return _where(np.logical_or(np.isnan(x), np.isnan(y)), x + y, inside)
+    inside = choose(np.logical_and(x > 0, y > 0), x * np.log(x / y), np.inf)
+    inside = choose(np.logical_and(x == 0, y >= 0), 0, inside)
+    return choose(np.logical_or(np.isnan(x), np.isnan(y)), x + y, inside)
 
 
 def _kl_div(x: Any, y: Any) -> Any:
-    inside = _where(np.logical_and(x > 0, y > 0), x * np.log(x / y) - x + y, np.inf)
-    inside = _where(np.logical_and(x == 0, y >= 0), y, inside)
-    return _where(np.logical_or(np.isnan(x), np.isnan(y)), x + y, inside)
+    inside = choose(np.logical_and(x > 0, y > 0), x * np.log(x / y) - x + y, np.inf)
+    inside = choose(np.logical_and(x == 0, y >= 0), y, inside)
+    return choose(np.logical_or(np.isnan(x), np.isnan(y)), x + y, inside)
 
 
 def _huber(delta: Any, r: Any) -> Any:
     size = abs(r)
-    near = _where(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))
-    return _where(delta < 0, np.inf, near)
+    near = choose(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))
+    return choose(delta < 0, np.inf, near)
 
 
 _COMPOSED: dict[str, Callable[..., Any]] = {

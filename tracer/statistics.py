@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from ..ir.graph.requirements import greater, require
 from .creation import number
 from .dispatch import FUNCTIONS, UNSET, implements
 from .elementwise import where
-from .emitting import common, dtype_argument, emit, lift, one_array
+from .emitting import choose, dtype_argument, emit, lift, one_array
 from .proxy import Proxy
 from .reductions import Axis, float_operand
 from .shaping import atleast_2d
@@ -87,23 +88,10 @@ def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) 
     return np.clip(r, -1, 1)
 
 
-@implements(np.nanprod)
-def _nanprod(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = UNSET,
-    initial: Any = UNSET,
-    where: Any = UNSET,
-) -> Any:
-    return np.prod(_filled(a, 1), axis, dtype, None, keepdims, initial, where)
-
-
 def _filled(a: Any, value: float) -> Proxy:
     """``a`` with ``value`` in the place of nan."""
     x = lift(a)
-    return where(np.isnan(x), value, x) if x.type.dtype.is_float else x
+    return where(np.isnan(x), value, x) if x.type.dtype.is_inexact else x
 
 
 def _nan_spread(root: bool) -> Callable[..., Any]:
@@ -130,31 +118,32 @@ def _nan_spread(root: bool) -> Callable[..., Any]:
         valid = np.logical_not(np.isnan(x))
         if mean is UNSET:
             mean = FUNCTIONS[np.nanmean](x, axis, keepdims=True)
-        apart: Any = _choice(valid, x - mean, 0)
+        apart: Any = choose(valid, x - mean, 0)
         square: Any = (apart * np.conj(apart)).real if x.type.dtype.is_complex else apart * apart
         count = np.sum(valid, axis, keepdims=keepdims)
         total = np.sum(square, axis, keepdims=keepdims)
         free = lift(count - ddof, total.type.dtype)
-        variance = _choice(free > 0, total / free, math.nan)
+        variance = choose(free > 0, total / free, math.nan)
         return np.sqrt(variance) if root else variance
 
     return reduce
-
-
-def _choice(condition: Any, x: Any, y: Any) -> Any:
-    return emit("where", condition, *common(x, y))
 
 
 implements(np.nanvar)(_nan_spread(False))
 implements(np.nanstd)(_nan_spread(True))
 
 
-def _nan_position(position: Callable[..., Any], least: float) -> Callable[..., Any]:
-    def find(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = UNSET) -> Any:
-        return position(_filled(a, least), axis, keepdims=keepdims)
+def _without_nan(function: Callable[..., Any], instead: float) -> Callable[..., Any]:
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(_filled(a, instead), *args, **kwargs)
 
-    return find
+    vars(call)["__signature__"] = inspect.signature(FUNCTIONS[function])
+    return call
 
 
-implements(np.nanargmax)(_nan_position(np.argmax, -math.inf))
-implements(np.nanargmin)(_nan_position(np.argmin, math.inf))
+implements(np.nansum)(_without_nan(np.sum, 0))
+implements(np.nanprod)(_without_nan(np.prod, 1))
+implements(np.nancumsum)(_without_nan(np.cumsum, 0))
+implements(np.nancumprod)(_without_nan(np.cumprod, 1))
+implements(np.nanargmax)(_without_nan(np.argmax, -math.inf))
+implements(np.nanargmin)(_without_nan(np.argmin, math.inf))
