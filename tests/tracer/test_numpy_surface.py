@@ -374,6 +374,10 @@ def test_indexing_by_traced_arrays() -> None:
     check(lambda x, i: x[..., i], C, np.int32(-1))
 
 
+def test_nansum_of_some_elements() -> None:
+    check(lambda x, m: np.nansum(x, axis=1, where=m, initial=2.0), N, M)
+
+
 @pytest.mark.skipif(not hasattr(np, "unstack"), reason="NumPy 2.1 has it")
 def test_unstack() -> None:
     check(lambda x: np.unstack(x, axis=1), A)
