@@ -55,6 +55,7 @@ class Guard:
         self.changed = "an array that it captures"
         self.summed_bytes = 0
         self._records = [r for r in records if r.kind not in (snapshot.ARRAY, snapshot.RANDOM)]
+        self._random = [r for r in records if r.kind is snapshot.RANDOM]
         self._arrays = {id(r.value): r.value for r in records if r.kind is snapshot.ARRAY}
         self._names: dict[str, Any] = {"same": same, "is_": operator.is_, "unchanged": _unchanged}
         self._lengths: list[tuple[str, Callable[[], int]]] = []
@@ -66,6 +67,11 @@ class Guard:
     def watch(self, arrays: Sequence[Array]) -> Guard | None:
         """Watches more ``arrays``, as they are now. Returns None if there is nothing to watch."""
         self._sum([a for a in arrays if id(a) not in self._arrays and not is_fixed(a)])
+        drawn = [
+            r for r in self._random if not _unchanged(r)
+        ]  # numbers of another call's are others
+        self._records += drawn
+        self._conditions += [text for record in drawn for text in self._of(record)]
         if not self._conditions and not self._sums:
             return None
         self._conditions += [*self._code, *(f"{self._name(f)}()" for f in self._sums)]

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..ir.errors import LoopwrightError, UnsupportedError
 from ..ir.span import Span
+from .arguments import any_traced
 from .snapshot import Change, Snapshot, is_installed, package_of
 from .spans import caret_lines, short_path
 from .trace import Trace
@@ -48,6 +49,9 @@ def refusal(
     elif change.is_array:
         said = f"writes to {change.path}, an array of NumPy's from outside of it"
         hint = "pass the array as an argument, or carry it and return it"
+    elif any_traced([change.after]):
+        said = f"leaves a traced value in {change.path}"
+        hint = "return it, and keep what the compiled function returns"
     else:
         said = f"changes {change.path}, which compiled code does not have"
         hint = "a carry or a result: take the value as an argument and return the new one"

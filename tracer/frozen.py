@@ -115,8 +115,8 @@ def warn_of_draws(name: str, function: Callable[..., Any], source: str) -> None:
     lines += [(code.co_filename, code.co_firstlineno) for code in codes]
     message = (
         f"{name} draws random numbers while it is traced (from {source}): they are constants of "
-        "its code, the same in every call. lw.random draws new ones in each, or draw them outside "
-        "and pass them as an argument"
+        "its code, which is traced and compiled again in every call. lw.random draws new ones "
+        "without that, or draw them outside and pass them as an argument"
     )
     _warn(message, *[*lines, ("<unknown>", 0)][0])
 

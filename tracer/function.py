@@ -22,7 +22,7 @@ from ..ir.graph.walk import may_fail
 from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
-from .arguments import ArraySpec, Placement, Request, Static
+from .arguments import ArraySpec, Placement, Request, Static, any_traced
 from .emitting import lift
 from .fits import Fits
 from .frozen import Borrowed, warn_of_draws
@@ -264,7 +264,7 @@ def trace(
                 raise _runs_twice(name, consumed) from error
             run = Trace(name, check_index, borrowed, outside)
     for change in outside.changes():
-        if change.is_array:
+        if change.is_array or any_traced([change.after]):
             from .effects import refusal  # loaded when it is first needed
 
             run = Trace(name, check_index, borrowed, outside)

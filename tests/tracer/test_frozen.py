@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,15 @@ def test_random_numbers_drawn_while_tracing_are_said_once(kind: str) -> None:
         assert text in source.read().splitlines()[told[0].lineno - 1]
     f(np.ones(3, np.float64))  # once for each line, not for each trace
     f(X)
+
+
+def test_random_numbers_of_each_call_are_drawn_in_it() -> None:
+    numbers, others = np.random.default_rng(5), np.random.default_rng(5)
+    f = lw.compile(lambda x: x + numbers.random())
+    for _ in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lw.FrozenWarning)
+            np.testing.assert_allclose(f(X), X + others.random(), rtol=1e-6)
 
 
 def test_a_generator_that_is_not_used_is_not_told_of() -> None:

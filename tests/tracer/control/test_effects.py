@@ -236,6 +236,22 @@ def test_an_array_from_outside_is_not_written_once_and_never_again() -> None:
     np.testing.assert_array_equal(TABLE, before)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_traced_value_does_not_stay_outside(nested: bool) -> None:
+    class Layer:
+        last: Any = None
+
+        def __call__(self, x: Any) -> Any:
+            self.last = [x * 2] if nested else x * 2
+            return x
+
+    layer = Layer()
+    with pytest.raises(UnsupportedError, match=r"leaves a traced value in .*last") as caught:
+        lw.compile(layer)(X)
+    assert "self.last = [x * 2] if nested" in str(caught.value)
+    assert layer.last is None
+
+
 def test_a_function_that_is_traced_again_changes_things_once() -> None:
     queue, numbers = [1.0, 2.0, 3.0], np.random.default_rng(4)
     right = np.random.default_rng(4).random()
