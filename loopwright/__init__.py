@@ -184,11 +184,11 @@ loading them takes as long as loading everything else."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE_MODULES:
-        return importlib.import_module(_LATE_MODULES[name], __name__)
-    if name not in _LATE:
+    place = _LATE_MODULES.get(name) or _LATE.get(name)
+    if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LATE[name], __name__), name)
+    module = importlib.import_module(place, __name__)
+    return module if name in _LATE_MODULES else getattr(module, name)
 
 
 @method("__array_namespace__")

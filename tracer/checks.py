@@ -22,6 +22,7 @@ from ..ir.graph.requirements import Requirement, demands, is_data_size, undemand
 from ..ir.library.checks import LARGEST, failure_code
 from ..ir.ops import get
 from .emitting import emit, lift
+from .handlers import refuse_handlers
 from .proxy import Proxy
 from .ranges import as_dim, is_certain
 from .scope import Scope
@@ -67,6 +68,7 @@ def check(
             return
         scope = scope.parent if scope is not scope.function else None
     trace.checked.add((trace.scope, *key))
+    refuse_handlers(error, "this")
     span = trace.span or trace.here()
     place = () if span is None else tuple(getattr(span, name) for name in span.__slots__)
     source = () if span is None else caret_lines(span)

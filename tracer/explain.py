@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr
-from ..ir.errors import LoopwrightError
+from ..ir.errors import LoopwrightError, UnsupportedError
 from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TensorType
 from .spans import caret_lines, operand_texts, segment, user_frame
@@ -25,23 +25,32 @@ class Operand:
     origin: str = ""
 
 
-def locate(error: LoopwrightError, trace: Trace) -> None:
-    """Gives ``error`` the user's line if it has none yet."""
+def locate(error: LoopwrightError, trace: Trace, ours: bool = False) -> None:
+    """Gives ``error`` the user's line if it has none yet. If it is ``ours``, and not NumPy's, no
+    handler in the traced function can make up for it."""
     if error.span is None:
         error.span = trace.span if trace.span is not None else trace.here()
     if error.span is not None and not error.source:
         error.source = caret_lines(error.span)
+    if ours or isinstance(error, UnsupportedError):
+        from .handlers import note_caught  # loaded when it is first needed
+
+        note_caught(error, trace)
 
 
 def explain(
-    error: LoopwrightError, trace: Trace, operation: str, values: Sequence[Atom | None]
+    error: LoopwrightError,
+    trace: Trace,
+    operation: str,
+    values: Sequence[Atom | None],
+    ours: bool = False,
 ) -> None:
     """Completes ``error``, raised by ``operation`` on ``values`` (None: an operand without atom).
 
     Without an ``operation``, the user's line is not a call with these operands, but something that
     happened to one of them.
     """
-    locate(error, trace)
+    locate(error, trace, ours)
     source = segment(error.span) if error.span and operation else ""
     operands = describe(trace, values, source)
     if not error.notes:

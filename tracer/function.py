@@ -255,13 +255,13 @@ def trace(
             break
         except Exception as error:
             missing = _asked(run) - asked
-            if not missing:
-                if run.needs:
-                    raise run.needs.error(error) from error
+            if not missing and not run.needs:
                 raise
             asked |= missing
             if (consumed := outside.restore()) is not None:
                 raise _runs_twice(name, consumed) from error
+            if not missing:
+                raise run.needs.error(error) from error
             run = Trace(name, check_index, borrowed, outside)
     for change in outside.changes():
         if change.is_array or any_traced([change.after]):

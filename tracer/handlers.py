@@ -1,7 +1,9 @@
-"""``try: ... except ...`` around operations whose errors come when compiled code runs.
+"""``try: ... except ...`` of the user's around operations that raise something else than in Python.
 
-While tracing no such error is raised, so the handler would never run: it is refused at the line.
-Python 3.11 keeps a table of the handlers of a function beside its code.
+Errors of compiled code come when it runs, and not while it is traced, so a handler of them would
+never run: it is refused at the line. Errors of tracing are none of NumPy's, so a handler would run
+that does not in Python: the trace fails with the error in the end. Python 3.11 keeps a table of the
+handlers of a function beside its code.
 """
 
 from __future__ import annotations
@@ -13,25 +15,37 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from ..ir.errors import UnsupportedError
-from .spans import is_library
-from .trace import active
+from ..ir.errors import LoopwrightError, UnsupportedError
+from .snapshot import is_installed, package_of
+from .trace import Trace, active
 
 
 def refuse_handlers(error: type[Exception], operation: str) -> None:
     """Raises UnsupportedError if the user's code would catch ``error`` of ``operation``."""
+    for frame in _catching(error):
+        refused = UnsupportedError(
+            f"{operation} raises {error.__name__} when the compiled function runs, so the "
+            f"`except` of {frame.f_code.co_name} would never run",
+            hint="catch it where the compiled function is called",
+        )
+        trace = active()
+        if trace is not None:  # the handler may catch this one, too
+            trace.refused = refused
+        raise refused
+
+
+def note_caught(error: LoopwrightError, trace: Trace) -> None:
+    """Lets ``trace`` fail with an error that NumPy does not raise if the user's code catches it."""
+    if trace.refused is None and next(_catching(type(error)), None) is not None:
+        trace.refused = error
+
+
+def _catching(error: type[Exception]) -> Iterator[FrameType]:
+    """Yields the frames of the user's that would catch ``error``, within the traced function."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__") != "loopwright.tracer.function":
-        if not is_library(frame) and _catches(frame, error):
-            refused = UnsupportedError(
-                f"{operation} raises {error.__name__} when the compiled function runs, so the "
-                f"`except` of {frame.f_code.co_name} would never run",
-                hint="catch it where the compiled function is called",
-            )
-            trace = active()
-            if trace is not None:  # the handler may catch this one, too
-                trace.refused = refused
-            raise refused
+        if not is_installed(package_of(frame.f_globals.get("__name__"))) and _catches(frame, error):
+            yield frame
         frame = frame.f_back
 
 

@@ -53,20 +53,30 @@ def _dot(a: Any, b: Any, out: Any = None) -> Proxy:
     return _tensordot(x, y, ([-1], [-2]))
 
 
+def _stacked(name: str, least: tuple[int, int], *operands: Any) -> tuple[Proxy, ...]:
+    """Returns the operands in one dtype. LoopwrightValueError if one has fewer axes than that."""
+    x, y = common_strong(*operands)
+    for number, (operand, ndim) in enumerate(zip((x, y), least)):
+        if operand.ndim < ndim:
+            message = f"{name}: operand {number} has {operand.ndim} axes, and needs {ndim}"
+            raise LoopwrightValueError(message)
+    return x, y
+
+
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Proxy:
-    x, y = common_strong(x1, x2)
+    x, y = _stacked("vecdot", (1, 1), x1, x2)
     total = np.sum(METHODS["conj"](x) * y, axis)  # of small integers in 64 bits,
     return lift(total, x.type.dtype)  # where it is right modulo any smaller power of two
 
 
 def _matvec(x1: Any, x2: Any, /) -> Proxy:
-    x, y = common_strong(x1, x2)
+    x, y = _stacked("matvec", (2, 1), x1, x2)
     wide = emit("nn.matmul", x, reshape(y, (*y.shape, 1)))
     return emit("squeeze", wide, axis=(wide.ndim - 1,))
 
 
 def _vecmat(x1: Any, x2: Any, /) -> Proxy:
-    x, y = common_strong(x1, x2)
+    x, y = _stacked("vecmat", (1, 2), x1, x2)
     wide = emit("nn.matmul", reshape(x, (*x.shape[:-1], 1, x.shape[-1])), y)
     return emit("squeeze", wide, axis=(wide.ndim - 2,))
 

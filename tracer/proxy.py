@@ -164,16 +164,12 @@ class Proxy(_Operators):
     def __len__(self) -> int:
         shape = self.type.shape
         if not shape:
-            _fail(LoopwrightTypeError("len() of a traced scalar"), self)
+            _fail(LoopwrightTypeError("len() of a traced scalar"), self, numpys=True)
         length = shape[0]
         if isinstance(length, Dim):
             self.owner.needs.sizes |= {*size_symbols(length)}
-            _fail(
-                LoopwrightTypeError(
-                    f"len() is an int, and the first size is symbolic: {length}", hint="x.shape[0]"
-                ),
-                self,
-            )
+            message = f"len() is an int, and the first size is symbolic: {length}"
+            _fail(LoopwrightTypeError(message, hint="x.shape[0]"), self)
         return length
 
     def __repr__(self) -> str:
@@ -293,7 +289,7 @@ class Proxy(_Operators):
         _fail(misuse.number_needed("complex", self._name()), self)
 
     def __hash__(self) -> int:
-        _fail(misuse.hashed(), self)
+        _fail(misuse.hashed(), self, numpys=True)
 
     def __index__(self) -> int:
         if active() is self.owner:  # a bound of a slice of one of NumPy's arrays
@@ -315,7 +311,7 @@ class Proxy(_Operators):
     def __iter__(self) -> Iterator[Proxy]:
         shape = self.type.shape
         if not shape:
-            _fail(misuse.iteration("a traced scalar cannot be iterated over"), self)
+            _fail(misuse.iteration("a traced scalar cannot be iterated over"), self, numpys=True)
         rows = shape[0]
         if isinstance(rows, Dim):
             self.owner.needs.sizes |= {*size_symbols(rows)}
@@ -330,7 +326,8 @@ class Proxy(_Operators):
             raise AttributeError(name)
         if name in METHODS or (hasattr(np.ndarray, name) and implementation_of(name, METHODS)):
             return self._method(name)
-        _fail(misuse.attribute_missing(name, [n for n in dir(self) if n[0] != "_"]), self)
+        missing = misuse.attribute_missing(name, [n for n in dir(self) if n[0] != "_"])
+        _fail(missing, self, numpys=not hasattr(np.ndarray, name))
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *METHODS})
@@ -561,11 +558,9 @@ def complete(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
     """``error`` with the user's line, of the running ``trace`` or of a call outside of any."""
     if trace is not None:
         locate(error, trace)
-    else:
-        frame = user_frame()
-        if frame is not None:
-            error.span = span_of(frame)
-            error.source = caret_lines(error.span)
+    elif (frame := user_frame()) is not None:
+        error.span = span_of(frame)
+        error.source = caret_lines(error.span)
     return error
 
 
@@ -581,12 +576,13 @@ def need_value(number: Proxy) -> None:
         trace.needs.note(number.atom, bindings)
 
 
-def _fail(error: LoopwrightError, *operands: Any) -> NoReturn:
-    """Raises ``error`` at the user's place, with notes about ``operands``."""
+def _fail(error: LoopwrightError, *operands: Any, numpys: bool = False) -> NoReturn:
+    """Raises ``error``, which is NumPy's as well if ``numpys``, at the user's place."""
     trace = active()
     if trace is None:
         fail_leaked(operands)
-    explain(error, trace, "", [_atom_of(o) for o in _proxies(operands) if isinstance(o, Proxy)])
+    atoms = [_atom_of(o) for o in _proxies(operands) if isinstance(o, Proxy)]
+    explain(error, trace, "", atoms, ours=not numpys)
     raise error
 
 

@@ -302,7 +302,7 @@ def _guard(left: IntExpr, relation: str, right: IntExpr, trace: Trace) -> None:
 def located(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
     """Returns ``error`` with the user's line."""
     if trace is not None and active() is trace:
-        locate(error, trace)
+        locate(error, trace, ours=True)
     return error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -243,6 +244,8 @@ def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
             return run(ufunc.__name__, UFUNCS[ufunc], operands)
         return NotImplemented
     of_numbers = all(is_number(o) or getattr(o, "weak", None) for o in operands)
+    if ufunc is np.power and not of_numbers and _is_square(*operands):
+        ufunc, operands = np.square, operands[:1]
     if of_numbers and ufunc not in _OF_BOOLS:
         operands = tuple(map(_int_of_bool, operands))
     result = run(ufunc.__name__, UFUNCS[ufunc], operands)
@@ -286,6 +289,15 @@ _COMPARISON = {
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 _OF_BOOLS = {np.bitwise_and, np.bitwise_or, np.bitwise_xor, *_COMPARISON.values()}
 """Those that give a bool if their operands are Python's bools; others take these as ints."""
+
+
+def _is_square(base: Any, exponent: Any) -> bool:
+    """True for ``b ** 2`` of an array of bool, for which NumPy takes another ufunc (int8)."""
+    if type(base) is not Proxy or not base.type.dtype.is_bool or base.is_scalar:
+        return False
+    if type(exponent) is Proxy and exponent.weak is int:
+        exponent = operator.index(exponent)  # known when it is traced again
+    return type(exponent) is int and exponent == 2
 
 
 def _int_of_bool(value: Any) -> Any:

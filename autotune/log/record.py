@@ -34,7 +34,7 @@ from typing import Any
 
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
-from ...ir.schedule.steps import MOST_STEPS
+from ...ir.schedule.steps import LONGEST_SCHEDULE
 from .line import RecordError, check_version, data_of
 
 SCHEMA_VERSION = 1
@@ -336,8 +336,8 @@ def record_from_data(data: dict[str, Any]) -> MeasureRecord:
     if error is None and not seconds:
         raise RecordError("neither seconds nor an error")
     schedule = tuple(list_from(data, "schedule"))
-    if len(schedule) > MOST_STEPS:
-        raise RecordError(f"{len(schedule)} steps are more than {MOST_STEPS}", "oversized")
+    if len(schedule) > LONGEST_SCHEDULE:
+        raise RecordError(f"{len(schedule)} steps are more than {LONGEST_SCHEDULE}", "oversized")
     return MeasureRecord(
         workload=workload_from(data),
         target=target_from(data),

@@ -180,7 +180,7 @@ def composite(
     """
 
     def declare(body: Callable[..., Any]) -> Operator:
-        params, own = _signature(name, body)
+        params, declared = _signature(name, body)
         text = doc or inspect.getdoc(body) or ""
         if "\n" not in text and pattern == Pattern.ELEMENTWISE:
             text = elementwise_doc(name, text, params, dtypes)
@@ -212,7 +212,7 @@ def composite(
                 infer=_infer(name, params, dtypes, rule or traced_type),
                 reference=_reference(reference or in_float64(traced_reference)),
                 samples=samples or (lambda rng: elementwise_samples(rng, dtypes)),
-                attrs=(*own, *(replace(a, name=n) for n, a in attrs.items())),
+                attrs=(*declared, *(replace(a, name=n) for n, a in attrs.items())),
                 decompose=decompose,
                 dtypes=dtypes,
                 traits=traits,

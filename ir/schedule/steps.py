@@ -95,7 +95,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
 }
 
 
-MOST_STEPS = 1000
+LONGEST_SCHEDULE = 1000
 """Steps of a schedule from outside; each costs a look at the whole nest."""
 
 
@@ -180,8 +180,8 @@ class Schedule:
         """Read what ``to_json`` wrote; raises ScheduleError for anything else."""
         if not isinstance(data, list):
             raise ScheduleError(f"a schedule is a list of steps, not {type(data).__name__}")
-        if len(data) > MOST_STEPS:
-            raise ScheduleError(f"{len(data)} steps are more than {MOST_STEPS}")
+        if len(data) > LONGEST_SCHEDULE:
+            raise ScheduleError(f"{len(data)} steps are more than {LONGEST_SCHEDULE}")
         return Schedule(tuple(_step(item) for item in data))
 
 

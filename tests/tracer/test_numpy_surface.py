@@ -389,6 +389,22 @@ def test_matvec_and_vecmat() -> None:
     check(lambda x, y: np.vecmat(y, x), D, V)
 
 
+@pytest.mark.parametrize("name", ["vecdot", "matvec", "vecmat"])
+def test_operands_without_the_axes_of_a_product(name: str) -> None:
+    function = getattr(np, name, None)
+    if function is None:
+        pytest.skip("NumPy 2.2 has it")
+    for arguments in ((A, 2.0), (2.0, A), (V, V))[: 2 if name == "vecdot" else 3]:
+        with pytest.raises(ValueError, match="axes"):
+            lw.compile(lambda x, y: function(x, y)).trace(*arguments)
+
+
+def test_squares_of_bools() -> None:
+    check(lambda x: (x**2, x**3, x**1, x[0, 0] ** 2, np.power(x, 2)), L)
+    check(lambda x, p: x**p, L, 2)
+    check(lambda x, p: x**p, L, 3)
+
+
 def test_methods_are_those_of_numpy_arrays() -> None:
     own = {"matrix_transpose"}
     plain = {n for n in METHODS if "." not in n and not n.startswith("__")} - own

@@ -268,6 +268,17 @@ def test_a_function_that_is_traced_again_changes_things_once() -> None:
     assert queue == [2.0, 3.0]
 
 
+def test_a_function_that_is_traced_for_a_value_changes_things_once() -> None:
+    counts = [0]
+
+    def program(x: Any, n: Any) -> Any:
+        counts[0] += 1
+        return x[: range(n)[-1]] * counts[0]
+
+    _same(lw.compile(program)(X, 2), X[:1])
+    assert counts == [1]
+
+
 def test_what_cannot_be_taken_back_is_refused() -> None:
     numbers = iter([1.0, 2.0])
 
