@@ -177,8 +177,9 @@ _LATE = {
     }.items()
     for name in names.split()
 }
-_LATE_MODULES = {name: f".{name}" for name in ("debug", "random", "schedule", "xp")}
-_LATE_MODULES |= {name: f".tracer.{name}" for name in ("nn", "te")}
+_LATE_MODULES = {n: f".{n}" for n in ("debug", "random", "schedule", "xp")} | {
+    n: f".tracer.{n}" for n in ("nn", "te")
+}
 """Names that are imported at their first use, and their modules: few programs need them, and
 loading them takes as long as loading everything else."""
 
