@@ -162,7 +162,8 @@ class Snapshot:
         self._outer = outer.records if outer is not None else {}
         self._seen: dict[int, Any] = {}
         roots = [*roots]
-        self._own = {package_of(_module_of(root)) for root in roots} - {"numpy", "loopwright"}
+        libraries = {"numpy", "loopwright", *sys.stdlib_module_names} - {"__main__"}
+        self._own = {package_of(_module_of(root)) for root in roots} - libraries
         self._own |= outer._own if outer is not None else set()
         self._work = deque[tuple[Any, Record | None, Any]]((r, None, _name(r)) for r in roots)
         self._work += [(g, None, name) for name, g in _generators()]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..proxy import Proxy
+from ..pytree import flatten, unflatten
 from ..trace import active
 from . import eager, traced
 from .leaves import Fixed, leaf_type
@@ -36,7 +37,7 @@ def cond(
     """
     if type(pred) is not Proxy:
         chosen = true_fn if eager.is_true("cond", pred) else false_fn
-        return eager.branch(chosen, operands) if active() is None else chosen(*operands)
+        return _result(chosen, operands)
     trace = traced.running()
     with traced.ours(trace):
         condition = traced.condition_of(trace, "cond", pred)
@@ -66,5 +67,14 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         )
     if type(index) is not Proxy:
         chosen = branches[int(np.clip(index, 0, len(branches) - 1))]
-        return eager.branch(chosen, operands) if active() is None else chosen(*operands)
+        return _result(chosen, operands)
     return traced.choose(index, [functools.partial(branch, *operands) for branch in branches])
+
+
+def _result(chosen: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """Returns the result of a branch that Python chose, whose arrays are no views of others."""
+    if active() is None:
+        return eager.branch(chosen, operands)
+    leaves, structure = flatten(chosen(*operands))
+    values = [v.copy() if type(v) is Proxy and not v.is_scalar else v for v in leaves]
+    return unflatten(structure, values)

@@ -279,6 +279,16 @@ def test_a_function_that_is_traced_for_a_value_changes_things_once() -> None:
     assert counts == [1]
 
 
+def test_an_iterator_beside_a_number_that_is_known() -> None:
+    numbers = iter([3.0, 1.0, 4.0])
+
+    def program(x: Any, n: Any) -> Any:
+        return lw.fori_loop(0, 3, lambda i, c: c + x[n] * next(numbers), 0.0)
+
+    with pytest.raises(UnsupportedError, match="changes numbers"):
+        lw.compile(program, static_argnames=("n",))(X, 1)
+
+
 def test_what_cannot_be_taken_back_is_refused() -> None:
     numbers = iter([1.0, 2.0])
 

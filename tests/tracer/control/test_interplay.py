@@ -123,6 +123,15 @@ def sieve(n: Any) -> Any:
     return prime, prime.sum()
 
 
+def a_branch_that_python_chooses(x: Any) -> Any:
+    """Gives an array that is no view of ``x``, as a branch that data chooses does."""
+    y = lw.cond(True, lambda: x[::-1], lambda: x)
+    y[:2] = 7
+    z = lw.switch(1, [lambda: x * 2, lambda: x])
+    z += 1
+    return x, y, z
+
+
 PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lstm, (ROWS,)),
     (rows_of_a_table, (np.array([1, 5, 9]),)),
@@ -132,6 +141,7 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (functions_of_functions, (1.5,)),
     (quicksort, (RNG.standard_normal(50),)),
     (sieve, (100,)),
+    (a_branch_that_python_chooses, (np.arange(4.0),)),
 ]
 
 
