@@ -125,7 +125,7 @@ class Config:
         ),
     )
     check_index: bool = field(
-        default=False,
+        default=True,
         metadata=_about(
             _flag,
             "0|1",

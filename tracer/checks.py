@@ -10,12 +10,13 @@ code calls it only if there is one.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from ..ir.dims import Dim, IntExpr
-from ..ir.dtype import INT64
+from ..ir.dtype import INT64, UINT64
 from ..ir.errors import RAISE_FAILED
 from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.requirements import Requirement, demands, is_data_size, undemanded
@@ -106,23 +107,44 @@ def check_elements(name: str, x: Proxy, axis: Any) -> None:
 
 
 def check_index(index: Proxy, length: IntExpr, axis: int) -> None:
-    """Checks that integers lie inside of an axis of ``length``: from ``-length`` to
-    ``length - 1``."""
-    trace, dtype = index.owner, index.type.dtype
-    limits = np.iinfo(dtype.numpy)
-    conditions: list[Proxy] = []
-    for name, bound in ("less", -length), ("greater_equal", length):
-        if isinstance(bound, Dim):
-            conditions.append(emit(name, lift(index, INT64), lift(bound, INT64)))
-        elif bound > limits.min if name == "less" else bound <= limits.max:
-            conditions.append(emit(name, index, lift(int(bound), dtype)))
-    if not conditions:
+    """Checks that integers lie inside of an axis of ``length``, from ``-length`` to ``length - 1``,
+    unless that is certain. Of an array it looks at the one that is farthest from 0."""
+    trace, signed = index.owner, index.type.dtype.is_signed
+    least = -length if signed else 0
+    each = as_dim(trace, index.atom)
+    low = not is_certain(trace, each, ">=", least)
+    high = not is_certain(trace, each, "<", length)
+    if not signed:  # what is below 0 has become great
+        low, high = False, low or high
+    if index.size == 0 or not (low or high):
         return
-    failed = conditions[0]
-    for other in conditions[1:]:
-        failed = emit("logical_or", failed, other)
+    worst = index if index.ndim == 0 else _farthest(index, low, high)
+    if not signed:
+        worst = emit("minimum", lift(worst, UINT64), lift(LARGEST, UINT64))
+    at = lift(worst, INT64)
+    bounds = [("less", least)] * low + [("greater_equal", length)] * high
+    failed = functools.reduce(np.logical_or, (emit(n, at, lift(b, INT64)) for n, b in bounds))
+    if not is_certain(trace, index.size, ">=", 1) and not is_certain(trace, length, ">=", 1):
+        failed = emit("logical_and", failed, emit("less", lift(0, INT64), lift(index.size, INT64)))
     message = f"index {{}} is out of bounds for axis {axis} with size {length}"
-    check(failed, IndexError, message, index, trace)
+    check(failed, IndexError, message, at, trace)
+
+
+def _farthest(index: Proxy, low: bool, high: bool) -> Proxy:
+    """Returns the greatest of the integers, the least of them, or the one farthest from 0, in one
+    pass; 0 or any if there are none."""
+    dtype, axes = index.type.dtype, tuple(range(index.ndim))
+    with undemanded():
+        if not (low and high):
+            return emit("min" if low else "max", index, axis=axes)
+        # 0, -1, 1, -2, 2 ... in the order of 0, 1, 2, 3, 4 ...
+        one, unsigned = lift(1, dtype), str(dtype).replace("i", "ui", 1)
+        signs = emit("right_shift", index, lift(dtype.bits - 1, dtype))
+        order = emit("bitwise_xor", emit("left_shift", index, one), signs)
+        last = emit("max", emit("cast", order, dtype=unsigned), axis=axes)
+    half = emit("cast", emit("right_shift", last, lift(1, last.type.dtype)), dtype=str(dtype))
+    odd = emit("bitwise_and", emit("cast", last, dtype=str(dtype)), one)
+    return emit("bitwise_xor", half, emit("negative", odd))
 
 
 def checked_number(index: Any, shape: Any, axis: int) -> Any:

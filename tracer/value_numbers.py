@@ -7,12 +7,15 @@ choose them (``ranges.as_dim``). A write gives an array a new value, and so anot
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..ir.dims import IntExpr
 from ..ir.graph.nodes import Atom
 from ..ir.graph.printer import value_text
 from ..ir.graph.types import TensorType
+
+if TYPE_CHECKING:
+    from ..ir.dim_proofs import Fact
 
 Definition: TypeAlias = "tuple[str, tuple[Atom, ...], Mapping[str, Any]]"
 """The operator that an atom is the result of, its operands and its attributes."""
@@ -32,6 +35,8 @@ class ValueNumbers:
         self.extents: dict[Atom, Atom] = {}  # of the loops that atoms count
         self.dims: dict[Atom, IntExpr] = {}  # integers as expressions (see ``ranges``)
         self.ranges: dict[str, tuple[IntExpr, IntExpr]] = {}  # of the names in them
+        self.facts: list[Fact] = []  # relations of such expressions where the trace is
+        self.open: list[Fact] = []  # those that were asked for and not proved
         self._by_atom: dict[Atom, int] = {}
         self._by_key: dict[Hashable, int] = {}
         self._kept: list[Atom] = []  # keys may have the identity of an array

@@ -27,6 +27,7 @@ from ..effects import watched
 from ..emitting import emit, lift
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
+from ..ranges import as_dim, assuming, facts, invariants
 from ..scope import Scope, Storage
 from ..spans import caret_lines
 from ..storage import Kind
@@ -45,6 +46,10 @@ from .leaves import (
 
 COUNT = TensorType((), INT64)
 """The type of an index."""
+
+
+MOST_COUNTERS = 4
+"""Integers carried by a loop of which it is guessed that they stay within where they begin."""
 
 
 class UnknownResultError(BaseException):
@@ -124,7 +129,10 @@ def branch(
     """
     trace = running()
     span = trace.span
-    one, other = _outcome(trace, then), _outcome(trace, orelse)
+    with assuming(trace, facts(trace, condition)):
+        one = _outcome(trace, then)
+    with assuming(trace, facts(trace, condition, False)):
+        other = _outcome(trace, orelse)
     if isinstance(one, UnknownResultError):
         if isinstance(other, UnknownResultError):
             raise min(one, other, key=lambda error: error.depth)
@@ -285,6 +293,8 @@ class _Loop:
         self.written: list[Storage] = []
         self.outputs: list[_Output] = []
         self.params: list[Var] = []
+        self.nexts: list[Atom] = []
+        self.certain: list[tuple[int, str, IntExpr]] | None = None  # relations of counting carries
         self.settled = False
 
     @property
@@ -309,9 +319,26 @@ class _Loop:
                 var = scope.param(_identifier(name) or "array", storage.atom.type)
                 self.params.append(var)
                 trace.assign(storage, var)
-            yield scope
-        self.written += [s for s in scope.entries if s not in written]
-        self.settled = types == self.types and len(written) == len(self.written)
+            first, counting = len(trace.values.open), self._counting()
+            relations = [(counting[n][0], r, b) for n, r, b in self.certain or ()]
+            with assuming(trace, relations):
+                yield scope
+                self.written += [s for s in scope.entries if s not in written]
+                self.settled = types == self.types and len(written) == len(self.written)
+                opened = trace.values.open[first:]
+                if self.settled and opened and self.certain is None and counting:
+                    self.certain = invariants(trace, self._counting(), opened)
+                    self.settled = not self.certain
+
+    def _counting(self) -> list[tuple[IntExpr, IntExpr, IntExpr]]:
+        """Returns what the user's integer carries are, begin as and, once traced, go on as."""
+        leaves = (v for v, t in zip(self.initial, self.types) if isinstance(t, LeafType))
+        rows = zip(self.params, leaves, self.nexts or self.params)
+        return [
+            (as_dim(self.trace, p), as_dim(self.trace, lift(v).atom), as_dim(self.trace, after))
+            for p, v, after in rows
+            if p.type == COUNT
+        ][:MOST_COUNTERS]
 
     def tree(self) -> Any:
         """Returns the carry as the user's function gets it."""
@@ -342,7 +369,8 @@ class _Loop:
                 raise _located(error, value)
             self.types[number] = meeting
         values = [(v, t) for v, t in zip(leaves, self.types) if isinstance(t, LeafType)]
-        return [atom_of(self.trace, value, type_) for value, type_ in values]
+        self.nexts = [atom_of(self.trace, value, type_) for value, type_ in values]
+        return self.nexts
 
     def block(self, scope: Scope, ends: Sequence[Atom]) -> Block:
         """Returns the body's block, whose scope has not ended yet."""
@@ -390,8 +418,10 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
                     going = condition_of(trace, "while_loop", watched(trace, cond_fn, loop.tree()))
                     _refuse_writes(inner, trace)
                     checked = trace.memory.failure in inner.entries
+                    holds = [*facts(trace, going)]
                     going = unfailed(trace, going)
                 condition = inner.builder.block(going)
+                trace.values.facts += holds
                 with trace.block() as inner:
                     body = loop.block(inner, loop.end(_unless_unknown(loop, body_fn, loop.tree())))
             if loop.settled:
