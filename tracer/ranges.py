@@ -9,7 +9,7 @@ of those are known of counters of loops, remainders, limited values and elements
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ import numpy as np
 from ..ir.dims import Dim, IntExpr, floordiv, int_max, int_min, mod, symbol, symbols
 from ..ir.graph.nodes import Constant
 from .places import Emitter
-from .value_numbers import Definition
 
 if TYPE_CHECKING:
     from ..ir.dim_proofs import Fact
@@ -94,7 +93,7 @@ def _named(trace: Emitter, value: Any) -> IntExpr:
     return symbol(name)
 
 
-def _definition(trace: Emitter, value: Any) -> Definition:
+def _definition(trace: Emitter, value: Any) -> tuple[str, Any, Mapping[str, Any]]:
     return trace.values.definitions.get(value) or ("", (), {})
 
 
@@ -203,7 +202,7 @@ def _proved(
             for fact in given:
                 if fact not in chosen and name in symbols(fact[0]) | symbols(fact[2]):
                     chosen.append(fact)
-                    work += fact[::2]
+                    work += (fact[0], fact[2])
     inside = {name: ends for name, ends in ranges.items() if name in needed}
     return prove(left, relation, right, inside, chosen) is True
 
