@@ -146,7 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with MachineLock():
             value = ratio(case, args.rounds, args.seconds)
         proved += value is None
-        ratios[case.kind][case.name] = 1.0 if value is None else value
+        ratios[case.kind][f"{case.name} ({case.function.__module__})"] = (
+            1.0 if value is None else value
+        )
         if value is not None:
             print(f"{case.name:40}{value:8.3f}", flush=True)
     every = {name: value for each in ratios.values() for name, value in each.items()}
