@@ -22,13 +22,13 @@ from .trace import Trace, active
 
 def refuse_handlers(error: type[Exception], operation: str) -> None:
     """Raises UnsupportedError if the user's code would catch ``error`` of ``operation``."""
-    for frame in _catching(error):
+    trace = active()
+    for frame in _catching(error, trace):
         refused = UnsupportedError(
             f"{operation} raises {error.__name__} when the compiled function runs, so the "
             f"`except` of {frame.f_code.co_name} would never run",
             hint="catch it where the compiled function is called",
         )
-        trace = active()
         if trace is not None:  # the handler may catch this one, too
             trace.refused = refused
         raise refused
@@ -36,14 +36,14 @@ def refuse_handlers(error: type[Exception], operation: str) -> None:
 
 def note_caught(error: LoopwrightError, trace: Trace) -> None:
     """Lets ``trace`` fail with an error that NumPy does not raise if the user's code catches it."""
-    if trace.refused is None and next(_catching(type(error)), None) is not None:
+    if trace.refused is None and next(_catching(type(error), trace), None) is not None:
         trace.refused = error
 
 
-def _catching(error: type[Exception]) -> Iterator[FrameType]:
-    """Yields the frames of the user's that would catch ``error``, within the traced function."""
+def _catching(error: type[Exception], trace: Trace | None) -> Iterator[FrameType]:
+    """Yields the frames of the user's that would catch ``error``, within what is traced."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") != "loopwright.tracer.function":
+    while trace is not None and frame is not None and frame is not trace.outermost:
         if not is_installed(package_of(frame.f_globals.get("__name__"))) and _catches(frame, error):
             yield frame
         frame = frame.f_back

@@ -86,6 +86,7 @@ class Trace:
         self.makes_arrays = False  # NumPy's functions make traced arrays
         self.converts = False  # one of NumPy's functions asked for the values of a traced array
         self.refused: LoopwrightError | None = None  # what the user's code may have caught
+        self.outermost: FrameType | None = None  # that traces what it calls
         self.names: dict[int, tuple[np.ndarray[Any, Any], str]] | None = None
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[Constant, DType], Constant] = {}
@@ -367,9 +368,11 @@ def tracing(trace: Trace) -> Generator[Trace, None, None]:
     if not hasattr(_STACK, "traces"):
         _STACK.traces = []
     _STACK.traces.append(trace)
+    trace.outermost = sys._getframe(2)
     try:
         yield trace
     finally:
+        trace.outermost = None
         _STACK.traces.pop()
 
 

@@ -59,3 +59,11 @@ def test_an_error_that_compiled_code_would_raise_is_refused_at_its_line() -> Non
     with pytest.raises(lw.UnsupportedError, match="would never run") as caught:
         lw.compile(program)(X)
     assert "return x + compute(x)" in str(caught.value) or "x[x > 100].max()" in str(caught.value)
+
+
+def test_a_handler_around_the_call_is_no_matter() -> None:
+    try:
+        result = lw.compile(lambda x: x[x > 1].max())(X)
+    except ValueError:
+        result = None
+    assert result == 3
