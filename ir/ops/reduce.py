@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..dims import IntExpr, int_max, product
-from ..dtype import DType
+from ..dtype import DType, dtype_of
 from ..errors import LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
+from ..loop.scalar import COMBINERS
 from ..loop.tensor import Tensor
 from .compose import F, Value
 from .declare import (
@@ -84,6 +85,16 @@ def _wrapping(function: Any) -> Any:
     return reduce
 
 
+def _extreme(name: str) -> Any:
+    """NumPy's max or min; of no elements, the identity, as compiled code gives."""
+
+    def reduce(x: Any, **keywords: Any) -> Any:
+        first = COMBINERS[name].identity(dtype_of(x.dtype))
+        return np.asarray(getattr(np, name)(x, initial=first, **keywords), x.dtype)
+
+    return reduce
+
+
 def _samples(rng: np.random.Generator, kinds: str, empty: str | None = None) -> list[Sample]:
     """Samples of dtypes of ``kinds``, and some without elements of the dtype ``empty``."""
     samples: list[Sample] = []
@@ -133,7 +144,7 @@ def _doc(name: str, text: str, kinds: str = "f", error: str = "") -> str:
 
 
 def _reduction(
-    name: str, text: str, kinds: str, reference: Any, *, empty: str | None = None
+    name: str, text: str, kinds: str, reference: Any = None, *, empty: str | None = None
 ) -> None:
     """Declares a primitive reduction; ``empty`` is the dtype of samples without elements."""
     error = "" if empty else " or a result without any element to take"
@@ -143,7 +154,7 @@ def _reduction(
         Pattern.REDUCTION,
         dtypes=kinds,
         rule=reduction_rule(needs_element=empty is None),
-        reference=_reference(reference),
+        reference=_reference(reference) if reference else _extreme(name),
         samples=lambda rng: _samples(rng, kinds, empty),
         doc=_doc(name, text, kinds, error),
     )
@@ -172,8 +183,8 @@ _ALL = "True if all elements along axes are True; of none, True."
 
 _reduction("sum", _SUM, "iuf", _wrapping(np.sum), empty="float32")
 _reduction("prod", _PROD, "iuf", _wrapping(np.prod), empty="int32")
-_reduction("max", _MAX, "biuf", np.max)
-_reduction("min", _MIN, "biuf", np.min)
+_reduction("max", _MAX, "biuf")
+_reduction("min", _MIN, "biuf")
 _reduction("any", _ANY, "b", np.any, empty="bool")
 _reduction("all", _ALL, "b", np.all, empty="bool")
 
