@@ -34,7 +34,7 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
     mask = mask_of(key)
     if mask is not None and misuse.is_augmented():
         if mask.shape != x.shape[: mask.ndim]:
-            raise misuse.mask_shape(str(mask.shape), x.type.short)
+            raise misuse.mask_shape(mask.shape, x.type.short)
         return METHODS["getitem.mask"](x, mask)
     if mask is not None and isinstance(mask, Proxy):
         return masked(x, mask)
@@ -102,7 +102,7 @@ def masked(x: Proxy, mask: Proxy, before: int = 0) -> Proxy:
     """The elements at which a traced mask of leading axes holds, along an axis behind ``before``
     others: their number is a size that data decides."""
     if mask.shape != x.shape[: mask.ndim]:
-        raise misuse.mask_shape(str(mask.shape), x.type.short)
+        raise misuse.mask_shape(mask.shape, x.type.short)
     places = _late("places.true")(mask)
     rows = reshape(x, (mask.size, *x.shape[mask.ndim :]))
     taken = emit("take", rows, places, axis=0, mode="clip")
@@ -304,7 +304,7 @@ def masked_part(x: Proxy, key: Any) -> tuple[Proxy, Proxy, int] | None:
     first = len(before) if Ellipsis not in before else part.ndim - mask.ndim - len(after)
     axes = range(first, first + mask.ndim)
     if tuple(part.shape[axis] for axis in axes) != mask.shape:
-        raise misuse.mask_shape(str(mask.shape), x.type.short)
+        raise misuse.mask_shape(mask.shape, x.type.short)
     rest = [axis for axis in range(part.ndim) if axis not in axes]
     apart = [n for n, item in enumerate(key) if is_number(item) or n == at]
     together = apart == list(range(apart[0], apart[-1] + 1))

@@ -231,10 +231,11 @@ def captured_write() -> LoopwrightError:
     )
 
 
-def mask_shape(mask: str, array: str) -> LoopwrightError:
+def mask_shape(mask: Iterable[object], array: str) -> LoopwrightError:
     """``x[mask] = 0`` where the mask has another shape."""
+    shape = f"({', '.join(map(str, mask))})"
     return LoopwrightIndexError(
-        f"boolean index did not match indexed array: the mask has shape {mask}, the array {array}"
+        f"boolean index did not match indexed array: the mask has shape {shape}, the array {array}"
     )
 
 

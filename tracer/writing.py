@@ -363,7 +363,7 @@ def _assign_where(x: Proxy, mask: Proxy, value: Any, before: int = 0) -> None:
     """``x[mask] = value``, where the mask has the leading axes of ``x``; ``before`` of the others
     stand before that of the chosen elements in ``value``."""
     if mask.shape != x.shape[: mask.ndim]:
-        raise misuse.mask_shape(_text(mask.shape), _text(x.shape))
+        raise misuse.mask_shape(mask.shape, _text(x.shape))
     if isinstance(value, int) or (isinstance(value, Proxy) and value.weak is int):
         value = lift(value, x.type.dtype)  # which an int has to fit, other than an array
     if _is_chosen(value, mask, x, before):
