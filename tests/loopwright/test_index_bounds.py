@@ -170,3 +170,12 @@ def test_the_debugger_always_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not lw.debug.compare(f, TABLE, np.array([1, -7, 6])).differs
     with pytest.raises(lw.LoopwrightIndexError, match="index 7 is out of bounds for axis 0"):
         lw.debug.compare(f, TABLE, np.array([1, 7]))
+
+
+def test_an_index_that_is_known_once_a_loop_is_unrolled() -> None:
+    def program(n: Any) -> Any:
+        last = lw.fori_loop(0, 3, lambda i, c: i, n)
+        return lw.xp.ones(2)[last]
+
+    with pytest.raises(IndexError, match="index 2 is out of bounds"):
+        lw.compile(program)(np.int64(1))
