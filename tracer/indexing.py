@@ -563,7 +563,7 @@ def take(
         x, axis = reshape(x, (x.size,)), 0
     axis = normalise_axis(axis, x.ndim)
     misuse.refuse_subclass(indices)
-    index = indices if isinstance(indices, Proxy) else np.asarray(indices)
+    index = lift(indices) if isinstance(indices, Proxy | Dim) else np.asarray(indices)
     if mode == "raise":
         _checked(index, x.shape[axis], axis)
     position = lift(index)

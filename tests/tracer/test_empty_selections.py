@@ -147,3 +147,12 @@ def test_slices_that_hold_nothing() -> None:
             continue
         with pytest.raises(ValueError, match="zero-size array to reduction operation maximum"):
             lw.compile(f)(X, i, j)
+
+
+def test_an_element_at_a_size_that_data_decides() -> None:
+    def program(x: Any, k: Any) -> Any:
+        return np.take(x, x[k[0] :].shape[0] - 1, axis=0)
+
+    for k in range(4):
+        arguments = np.arange(4.0), np.array([k])
+        assert lw.compile(program)(*arguments) == program(*arguments)
