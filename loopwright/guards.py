@@ -67,9 +67,7 @@ class Guard:
     def watch(self, arrays: Sequence[Array]) -> Guard | None:
         """Watches more ``arrays``, as they are now. Returns None if there is nothing to watch."""
         self._sum([a for a in arrays if id(a) not in self._arrays and not is_fixed(a)])
-        drawn = [
-            r for r in self._random if not _unchanged(r)
-        ]  # numbers of another call's are others
+        drawn = [r for r in self._random if not _unchanged(r)]  # the next call draws others
         self._records += drawn
         self._conditions += [text for record in drawn for text in self._of(record)]
         if not self._conditions and not self._sums:

@@ -23,15 +23,15 @@ from .trace import Trace, active
 def refuse_handlers(error: type[Exception], operation: str) -> None:
     """Raises UnsupportedError if the user's code would catch ``error`` of ``operation``."""
     trace = active()
+    if trace is None:
+        return
     for frame in _catching(error, trace):
-        refused = UnsupportedError(
+        trace.refused = UnsupportedError(
             f"{operation} raises {error.__name__} when the compiled function runs, so the "
             f"`except` of {frame.f_code.co_name} would never run",
             hint="catch it where the compiled function is called",
         )
-        if trace is not None:  # the handler may catch this one, too
-            trace.refused = refused
-        raise refused
+        raise trace.refused  # the handler may catch this one, too
 
 
 def note_caught(error: LoopwrightError, trace: Trace) -> None:
@@ -40,10 +40,10 @@ def note_caught(error: LoopwrightError, trace: Trace) -> None:
         trace.refused = error
 
 
-def _catching(error: type[Exception], trace: Trace | None) -> Iterator[FrameType]:
+def _catching(error: type[Exception], trace: Trace) -> Iterator[FrameType]:
     """Yields the frames of the user's that would catch ``error``, within what is traced."""
     frame = inspect.currentframe()
-    while trace is not None and frame is not None and frame is not trace.outermost:
+    while frame is not None and frame is not trace.outermost:
         if not is_installed(package_of(frame.f_globals.get("__name__"))) and _catches(frame, error):
             yield frame
         frame = frame.f_back
