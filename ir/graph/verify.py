@@ -1,7 +1,8 @@
 """The rules of the graph IR, checked: what a pass hands on must still be a program.
 
-Every variable is bound once and before it is used, every type is what the operator's type rule
-gives, global functions exist and are called with their signature.
+Every variable is bound once and before it is used, and so is every size that data decides; every
+type is what the operator's type rule gives, global functions exist and are called with their
+signature.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .builder import carry_type, is_bool_scalar
 from .printer import as_text
 from .requirements import assuming
 from .types import FuncType, TensorType, TupleType, Type, instantiate, sizes_in
-from .walk import nested_blocks, nested_params, operands
+from .walk import nested_blocks, nested_params, operands, set_by, setters, sizes_used
 
 _WINDOW = 12  # lines shown on either side of what is wrong in a long function
 _Checked = TypeVar("_Checked", nodes.Module, nodes.Function)
@@ -52,6 +53,7 @@ class _Verifier:
         self.name, self.function, self.module = name, function, module
         self.scope: set[nodes.Var] = set()  # what may be used here
         self.bound: set[nodes.Var] = set()  # what was bound anywhere in the function
+        self.unset = setters(function)  # sizes that data decides below
 
     def run(self) -> None:
         with assuming(self.function.requirements):
@@ -70,6 +72,7 @@ class _Verifier:
             if inferred != var.type:
                 self._fail(var, f"%{var.name} is said to be {var.type}, its value is {inferred}")
             self._bind(var, var)
+            self._sizes(var, value)
         self._use(block.result, block.result)
         self.scope.difference_update(b.var for b in block.bindings)
 
@@ -80,6 +83,14 @@ class _Verifier:
             self._fail(where, f"%{var.name} is {var.type}, and a size cannot be negative")
         self.bound.add(var)
         self.scope.add(var)
+
+    def _sizes(self, var: nodes.Var, value: nodes.Expr) -> None:
+        for name in set_by(value):
+            if self.unset.pop(name, None) is not var:
+                self._fail(var, f"the size {name} is set twice")
+        for name in self.unset and sizes_used(var, value):
+            if name in self.unset:
+                self._fail(var, f"the size {name} is used before it is set")
 
     def _use(self, atom: nodes.Atom, where: object) -> Type:
         if isinstance(atom, nodes.Constant):

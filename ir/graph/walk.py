@@ -6,7 +6,7 @@ Every pass visits the operands of a binding first, then the binding, then the ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, TypeAlias, TypeGuard
@@ -233,12 +233,12 @@ def sizes_used(var: Var, value: Expr) -> dict[str, Symbol]:
 
 def setters(scope: Function | Block) -> dict[str, Var]:
     """Returns the variables that give sizes their values (``set_size``), by the sizes' names."""
-    return {
-        name: binding.var
-        for binding in all_bindings(scope)
-        if _sets_size(binding.value)
-        for name in size_symbols(binding.value.attrs["size"])
-    }
+    return {name: binding.var for binding in all_bindings(scope) for name in set_by(binding.value)}
+
+
+def set_by(value: Expr) -> Iterable[str]:
+    """Returns the names of the sizes that a binding's value sets: one or none."""
+    return size_symbols(value.attrs["size"]) if _sets_size(value) else ()
 
 
 def may_fail(value: Expr) -> TypeGuard[Call]:

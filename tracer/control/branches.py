@@ -14,6 +14,7 @@ from ..pytree import flatten, unflatten
 from ..trace import active
 from . import eager, traced
 from .leaves import Fixed, leaf_type
+from .traced_branches import branch, choose
 from .user import for_users
 
 
@@ -41,9 +42,7 @@ def cond(
     trace = traced.running()
     with traced.ours(trace):
         condition = traced.condition_of(trace, "cond", pred)
-        return traced.branch(
-            "cond", condition, lambda: true_fn(*operands), lambda: false_fn(*operands)
-        )
+        return branch("cond", condition, lambda: true_fn(*operands), lambda: false_fn(*operands))
 
 
 @for_users
@@ -68,7 +67,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if type(index) is not Proxy:
         chosen = branches[int(np.clip(index, 0, len(branches) - 1))]
         return _result(chosen, operands)
-    return traced.choose(index, [functools.partial(branch, *operands) for branch in branches])
+    return choose(index, [functools.partial(branch, *operands) for branch in branches])
 
 
 def _result(chosen: Callable[..., Any], operands: Sequence[Any]) -> Any:

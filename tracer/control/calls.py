@@ -2,7 +2,7 @@
 
 A function that calls itself needs the type of its own result before it is known. So it is traced
 once without: a branch that calls it is abandoned, and the other branch says what the type is (see
-``traced.branch``). Then it is traced again, until the type, the arguments that it writes, and the
+``traced_branches``). Then it is traced again, until the type, the arguments that it writes, and the
 values from outside that it uses stay as they are. The same goes for several functions that call
 one another: those that were traced while the type of another was unknown are traced anew.
 

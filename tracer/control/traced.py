@@ -1,9 +1,9 @@
-"""Branches and loops traced into blocks of the graph.
+"""Loops traced into blocks of the graph.
 
 A body is the user's function, run on proxies in a scope of its own. Arrays from outside that it
-writes become further results of a branch, and further carries of a loop; which these are is known
-when it has run, and so is the dtype of a carry that begins as a Python number. So the bodies of
-loops run again until both stay as they are, at most once for each of them.
+writes become further carries; which these are is known when it has run, and so is the dtype of a
+carry that begins as a Python number. So the bodies of loops run again until both stay as they are,
+at most once for each of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from .leaves import (
     check_fixed,
     check_structure,
     differ,
-    joined,
     leaf_type,
 )
 
@@ -82,6 +81,12 @@ def atom_of(trace: Trace, value: Any, type_: LeafType) -> Atom:
     return trace.visible(lift(value, type_.dtype).atom)
 
 
+def stand_in(trace: Trace, type_: LeafType) -> Atom:
+    """Returns any value of that type."""
+    attrs = {"shape": type_.shape, "fill_value": 0, "dtype": str(type_.dtype)}
+    return trace.emit("full", (), attrs)
+
+
 def condition_of(trace: Trace, operation: str, value: Any) -> Atom:
     """Returns a condition as an atom: one bool, or one number that is not 0."""
     type_ = leaf_type(value)
@@ -102,166 +107,6 @@ def _located(error: LoopwrightError, value: Any) -> LoopwrightError:
     return error
 
 
-# Branches.
-
-
-@dataclass(slots=True, eq=False)
-class _Outcome:
-    """The leaves that a branch gave, and the scope with what it wrote."""
-
-    scope: Scope
-    structure: Structure
-    leaves: list[Any]
-    types: list[LeafType | Fixed]
-
-
-def branch(
-    operation: str,
-    condition: Atom,
-    then: Callable[[], Any],
-    orelse: Callable[[], Any],
-    names: tuple[str, str] = ("true_fn", "false_fn"),
-) -> Any:
-    """Returns the results of two branches, of which ``condition`` chooses one.
-
-    Where one needs the result of a function that is not known yet, the type of the other one's
-    result is that of both: nothing of such a trace is kept.
-    """
-    trace = running()
-    span = trace.span
-    with assuming(trace, facts(trace, condition)):
-        one = _outcome(trace, then)
-    with assuming(trace, facts(trace, condition, False)):
-        other = _outcome(trace, orelse)
-    if isinstance(one, UnknownResultError):
-        if isinstance(other, UnknownResultError):
-            raise min(one, other, key=lambda error: error.depth)
-        return _stand_in(trace, other)
-    if isinstance(other, UnknownResultError):
-        return _stand_in(trace, one)
-    check_structure(
-        operation, names[0] + "'s result", one.structure, names[1] + "'s", other.structure
-    )
-    types = _joined(operation, names, one, other)
-    written = list(dict.fromkeys([*one.scope.entries, *other.scope.entries]))
-    blocks = [_block(trace, outcome, types, written) for outcome in (one, other)]
-    tensors = [t for t in types if isinstance(t, LeafType)]
-    if not tensors and not written:
-        return unflatten(one.structure, one.leaves)
-    result = trace.builder.cond(condition, *blocks, span=span)
-    atoms = _fields(trace, result, len(tensors) + len(written), span)
-    for storage, atom in zip(written, atoms[len(tensors) :], strict=True):
-        trace.assign(storage, atom)
-    return _tree(trace, one, types, atoms)
-
-
-def _outcome(trace: Trace, function: Callable[[], Any]) -> _Outcome | UnknownResultError:
-    """Runs one branch, which may need a result that is not known."""
-    try:
-        with trace.block() as scope:
-            leaves, structure = flatten(watched(trace, function))
-            types = [leaf_type(leaf) for leaf in leaves]
-            values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
-    except UnknownResultError as error:
-        return error
-    return _Outcome(scope, structure, values, types)
-
-
-def _joined(
-    operation: str, names: tuple[str, str], one: _Outcome, other: _Outcome
-) -> list[LeafType | Fixed]:
-    types: list[LeafType | Fixed] = []
-    labels = paths(one.structure, "the result")
-    for label, a, b, x, y in zip(
-        labels, one.types, other.types, one.leaves, other.leaves, strict=True
-    ):
-        if isinstance(a, Fixed) and isinstance(b, Fixed):
-            check_fixed(operation, label, x, y)
-            types.append(a)
-            continue
-        meeting = None if isinstance(a, Fixed) or isinstance(b, Fixed) else joined(a, b)
-        if meeting is None:
-            first, second = (f"{name} gives" for name in names)
-            error = differ(operation, label, f"differs: {first}", a, second, b)
-            error.notes = (*_note(names[0], a, x), *_note(names[1], b, y))
-            raise error
-        types.append(meeting)
-    return types
-
-
-def _note(name: str, type_: LeafType | Fixed, atom: Any) -> tuple[str, ...]:
-    span = atom.span if isinstance(atom, Var) else None
-    return () if span is None else (f"{name} : {type_}   from {span}",)
-
-
-def _block(
-    trace: Trace, outcome: _Outcome, types: Sequence[LeafType | Fixed], written: Sequence[Storage]
-) -> Block:
-    """Returns a branch's block, whose results are leaves of ``types`` and what is ``written``."""
-    scope = outcome.scope
-    with trace.reopened(scope):
-        atoms = [
-            trace.visible(trace.cast(atom, type_.dtype))
-            for atom, type_ in zip(outcome.leaves, types, strict=True)
-            if isinstance(type_, LeafType)
-        ]
-        atoms += [trace.visible(scope.finals.get(s, s.atom)) for s in written]
-        result = atoms[0] if len(atoms) == 1 else trace.builder.make_tuple(atoms)
-        return trace.builder.block(result)
-
-
-def _fields(trace: Trace, result: Var, count: int, span: Span | None) -> list[Atom]:
-    if count == 1 and isinstance(result.type, TensorType):
-        return [result]
-    return [trace.builder.get_item(result, i, span=span) for i in range(count)]
-
-
-def _tree(
-    trace: Trace, outcome: _Outcome, types: Sequence[LeafType | Fixed], atoms: Sequence[Atom]
-) -> Any:
-    rest = iter(atoms)
-    leaves = [
-        v if isinstance(t, Fixed) else new_proxy(trace, next(rest), t)
-        for v, t in zip(outcome.leaves, types, strict=True)
-    ]
-    return unflatten(outcome.structure, leaves)
-
-
-def _stand_in(trace: Trace, outcome: _Outcome) -> Any:
-    """Returns values of the types of an outcome."""
-    atoms = [stand_in(trace, t) for t in outcome.types if isinstance(t, LeafType)]
-    return _tree(trace, outcome, outcome.types, atoms)
-
-
-def stand_in(trace: Trace, type_: LeafType) -> Atom:
-    """Returns any value of that type."""
-    attrs = {"shape": type_.shape, "fill_value": 0, "dtype": str(type_.dtype)}
-    return trace.emit("full", (), attrs)
-
-
-def choose(index: Proxy, branches: Sequence[Callable[[], Any]], first: int = 0) -> Any:
-    """Returns the result of ``branches[index - first]``, or of the nearest one."""
-    if len(branches) == 1:
-        return branches[0]()
-    trace = running()
-    middle = len(branches) // 2
-    with ours(trace):
-        before = condition_of(trace, "switch", index < first + middle)
-        parts = branches[:middle], branches[middle:]
-        return branch(
-            "switch",
-            before,
-            lambda: choose(index, parts[0], first),
-            lambda: choose(index, parts[1], first + middle),
-            (_named(first, parts[0]), _named(first + middle, parts[1])),
-        )
-
-
-def _named(first: int, branches: Sequence[Any]) -> str:
-    last = first + len(branches) - 1
-    return f"branch {first}" if first == last else f"one of branches {first} to {last}"
-
-
 def ours(trace: Trace) -> AbstractContextManager[None]:
     """Operations in the body count as those of the user's present line."""
     return under(trace, trace.span or trace.here())
@@ -275,9 +120,6 @@ def under(trace: Trace, span: Span | None) -> Generator[None, None, None]:
         yield
     finally:
         trace.span = outer
-
-
-# Loops.
 
 
 class _Loop:

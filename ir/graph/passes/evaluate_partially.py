@@ -46,7 +46,14 @@ from ..call_graph import call_graph, recursive_components
 from ..operator import Operator
 from ..structural import atom_key
 from ..types import FuncType
-from ..walk import all_bindings, copy_block, free_variables, global_variables, rewrite_function
+from ..walk import (
+    all_bindings,
+    copy_block,
+    free_variables,
+    global_variables,
+    rewrite_function,
+    setters,
+)
 from ..work import elements
 from .eliminate_dead_code import eliminate_dead_code
 
@@ -156,7 +163,9 @@ class _Unfolding:
         function = self.module.functions[name]
         assert isinstance(function, nodes.Function)
         env: dict[nodes.Var, _Value] = dict(zip(function.params, args, strict=True))
-        result: _Value = yield self.block(function.body, env, builder)
+        # Each call sets sizes of its own: the data of one is not that of another.
+        body = copy_block(function.body, {}) if setters(function) else function.body
+        result: _Value = yield self.block(body, env, builder)
         if key is not None and _is_constant(result):
             self.results[key] = result
         return result

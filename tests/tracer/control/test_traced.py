@@ -62,6 +62,33 @@ def test_branches_give_their_results() -> None:
         check(lambda i, x: lw.switch(i, branches, x), index, ROWS)
 
 
+def test_what_is_raised_in_a_branch_is_raised_when_it_is_taken() -> None:
+    evens = np.arange(4) * 2
+
+    def f(x, i):
+        def nothing():
+            return evens[evens > 100][0] * x.sum()
+
+        def written():
+            x[:i] = 0.0  # needs the value of i, which writes with the number 9 then
+            np.zeros(4)[i] = 1.0
+            return x.sum()
+
+        return lw.cond(x[0, 0] > 0, nothing, lambda: lw.cond(x[0, 1] > 0, lambda: 1.0, written))
+
+    compiled = lw.compile(f)
+    assert compiled(ROWS, 9) == f(ROWS, 9) == 1.0
+    with pytest.raises(IndexError, match="index 0 is out of bounds for axis 0 with size 0") as one:
+        compiled(ROWS + 1, 9)
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 4") as two:
+        compiled(ROWS - 1, 9)
+    assert "evens[evens > 100][0]" in one.value.source[0]
+    assert "np.zeros(4)[i] = 1.0" in two.value.source[0]
+    both = lw.compile(lambda x: lw.cond(x > 0, lambda: int("a"), lambda: int("b")))
+    with pytest.raises(ValueError, match="invalid literal"):
+        both(1.0)
+
+
 def test_conditions_may_be_numbers() -> None:
     check(lambda n: lw.while_loop(lambda c: c[0], lambda c: (c[0] - 1, c[1] * 2), (n, 1)), 5)
     check(lambda n: lw.cond(n, lambda: 1, lambda: 2), np.float32(0))

@@ -9,7 +9,7 @@ from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Module
 from loopwright.ir.graph.passes.evaluate_partially import MOST_UNFOLDED, evaluate_partially
 from loopwright.ir.graph.verify import verify
-from loopwright.ir.graph.walk import count_bindings, global_variables
+from loopwright.ir.graph.walk import count_bindings, global_variables, setters
 
 ACKERMANN = """
   def @f(%m: int64, %n: int64) -> int64 {
@@ -152,3 +152,19 @@ def test_loops_inside_are_copied() -> None:
         np.float32(1),
     )
     assert list(module.functions) == ["main"] and str(module).count("for (") == 3
+
+
+def test_each_call_sets_sizes_of_its_own() -> None:
+    module = evaluated(
+        """
+        def @main(%x: Tensor[(6), bool], %y: Tensor[(6), bool]) -> int64 { @f(%x, %y, 2) }
+        def @f[s in 0..6](%x: Tensor[(6), bool], %y: Tensor[(6), bool], %n: int32) -> int64 {
+          %0 = sum(cast(%x, dtype="int64"), axis=[0]);
+          %1 = set_size(%0, size=s, most=6);
+          %2 = sum(true_places(%x, size=s), axis=[0]);
+          if (equal(%n, 0)) { %2 } else { add(%2, @f(%y, %x, subtract(%n, 1))) }
+        }""",
+        np.array([True, False, True, True, False, True]),
+        np.array([False, True, False, False, False, False]),
+    )
+    assert list(module.functions) == ["main"] and len(setters(module.main)) == 3
