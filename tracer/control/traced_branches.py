@@ -65,18 +65,20 @@ def branch(
         one = _outcome(trace, then)
     with assuming(trace, facts(trace, condition, False)):
         other = _outcome(trace, orelse)
+    if isinstance(one, Exception):
+        if not isinstance(other, _Outcome):
+            raise one
+        one = _raising(trace, one, other)
+    elif isinstance(other, Exception):
+        if not isinstance(one, _Outcome):
+            raise other
+        other = _raising(trace, other, one)
     if isinstance(one, UnknownResultError):
         if isinstance(other, UnknownResultError):
             raise min(one, other, key=lambda error: error.depth)
         return _stand_in(trace, other)
     if isinstance(other, UnknownResultError):
         return _stand_in(trace, one)
-    if isinstance(one, Exception):
-        if isinstance(other, Exception):
-            raise one
-        one = _raising(trace, one, other)
-    elif isinstance(other, Exception):
-        other = _raising(trace, other, one)
     check_structure(
         operation, names[0] + "'s result", one.structure, names[1] + "'s", other.structure
     )
