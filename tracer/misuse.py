@@ -164,8 +164,8 @@ def is_received() -> bool:
 
 
 def is_text(caller: types.FrameType) -> bool:
-    """True if the user's code itself makes text of a traced array, and not ``print``."""
-    return caller is user_frame() and not _line().startswith("print(")
+    """True if the user's code itself makes text of a traced value, but for ``print`` and errors."""
+    return caller is user_frame() and not _line().startswith(("print(", "raise ", "assert "))
 
 
 _NUMPYS_AT = re.compile(r"\s*\w+\.\w+\.at\(")

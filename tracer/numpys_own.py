@@ -12,6 +12,7 @@ NumPy's own arrays as ever.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim
 from ..ir.errors import LoopwrightError
 from .converting import CONVERTERS, SUBSCRIPTED, has_traced, joined_by, vectorized
 from .creation import (
@@ -40,7 +42,7 @@ from .creation import (
 from .dispatch import implementation_of
 from .emitting import copied, lift, one_array
 from .padding import as_strided
-from .proxy import run
+from .proxy import Proxy, run
 from .sizes import has_sizes
 from .trace import active
 
@@ -67,7 +69,7 @@ def replaced() -> Generator[None, None, None]:
             with _lock:
                 _depth -= 1
                 if not _depth:
-                    _replace({**_NUMPYS, "__call__": _VECTORIZED})
+                    _replace({**_NUMPYS, "__call__": _VECTORIZED, "len": _LEN})
 
 
 def _replace(functions: dict[str, Any]) -> None:
@@ -91,11 +93,16 @@ _OF_LISTS = (
 """Functions of an array that may be a list of arrays, in which NumPy does not look for traced
 ones."""
 _CONVERTERS = {**CONVERTERS, "as_strided": as_strided}
-_OWNERS: dict[str, Any] = {"__call__": np.vectorize, "as_strided": np.lib.stride_tricks}
+_OWNERS: dict[str, Any] = {
+    "__call__": np.vectorize,
+    "as_strided": np.lib.stride_tricks,
+    "len": builtins,
+}
 _NUMPYS = {
     name: vars(_OWNERS.get(name, np))[name]
     for name in (*_FILLED, *_LIKE, *_COPIES, *_SIZED, *_OF_LISTS, *_CONVERTERS, *SUBSCRIPTED)
 }
+_LEN = len
 _VECTORIZED = np.vectorize.__call__
 
 
@@ -105,7 +112,7 @@ def _ours() -> dict[str, Any]:
         name: _Subscripted(name, value) if name in SUBSCRIPTED else _creator(name, value)
         for name, value in _NUMPYS.items()
     }
-    return {**made, "__call__": _vectorize}
+    return {**made, "__call__": _vectorize, "len": _len}
 
 
 _CREATION = {
@@ -158,6 +165,11 @@ def _vectorize(self: Any, *args: Any, **kwargs: Any) -> Any:
     if active() is None or not has_traced((args, kwargs)):
         return _VECTORIZED(self, *args, **kwargs)
     return vectorized(self, args, kwargs)
+
+
+def _len(x: Any) -> Any:
+    of_many = type(x) is Proxy and active() is x.owner and isinstance(x.type.shape[0], Dim)
+    return x.shape[0] if of_many else _LEN(x)
 
 
 def _is_library(module: str) -> bool:

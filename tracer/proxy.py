@@ -168,6 +168,7 @@ class Proxy(_Operators):
         length = shape[0]
         if isinstance(length, Dim):
             self.owner.needs.sizes |= {*size_symbols(length)}
+            self.owner.indexed_sizes = True
             message = f"len() is an int, and the first size is symbolic: {length}"
             _fail(LoopwrightTypeError(message, hint="x.shape[0]"), self)
         return length

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ from ..ir.graph.requirements import Requirement, require
 from ..ir.graph.requirements import locate as locate_required
 from .dispatch import METHODS
 from .explain import locate
+from .misuse import is_text
 from .trace import Trace, active
 
 GUARD = "a comparison of sizes in the function"
@@ -57,12 +60,20 @@ class Size:
         return np.int64 if self.strong else int
 
     def __str__(self) -> str:
-        return str(self.expr)
+        return self._text(sys._getframe(1))
 
     __repr__ = __str__
 
+    def _text(self, caller: FrameType) -> str:
+        """Returns the name, to be printed. In another text it would stand for the value."""
+        if active() is self.owner and is_text(caller):
+            self.__index__()
+        return str(self.expr)
+
     def __format__(self, spec: str) -> str:
-        return format(str(self.expr), spec if not spec or spec[-1] in "s<>^=0123456789" else "")
+        return format(
+            self._text(sys._getframe(1)), spec if not spec or spec[-1] in "s<>^=0123456789" else ""
+        )
 
     def __copy__(self) -> Size:
         return self

@@ -157,6 +157,29 @@ def test_a_size_that_data_decides_has_no_value_while_tracing() -> None:
         lw.compile(lambda x: sum(x[x > 0][i] for i in range(x[x > 0].shape[0])))(X)
     with pytest.raises(LoopwrightError, match="known only when the code runs"):
         lw.compile(lambda x: x if x[x > 0].shape[0] > 3 else -x)(X)
+    for text in (lambda x: f"{x[x > 0].shape}", lambda x: str(len(x[x > 0]))):
+        with pytest.raises(LoopwrightError, match="Python needs an int here"):
+            lw.compile(lambda x, text=text: (x, text(x)))(X)
+
+
+def test_the_text_of_an_error_names_symbolic_sizes() -> None:
+    def f(x):
+        if len(x) != 3:
+            raise KeyError(f"{x.shape}")
+
+    with pytest.raises(KeyError, match=r"\(n, 5\)"):
+        lw.compile(f, dynamic={"x": {0: "n"}})(X)
+
+
+def test_len_of_a_size_that_data_decides() -> None:
+    def f(x):
+        chosen, kinds = x[x > 0], np.unique(x)
+        return chosen.sum() / len(chosen), kinds * len(kinds), len(x)
+
+    for options in ({}, {"dynamic": {"x": {0: "n"}}}):
+        for given, wanted in zip(lw.compile(f, **options)(X), f(X)):
+            np.testing.assert_allclose(given, wanted, rtol=1e-5)
+    assert len.__module__ == "builtins"
 
 
 def test_graph_text() -> None:

@@ -45,7 +45,7 @@ from ..builder import Builder
 from ..call_graph import call_graph, recursive_components
 from ..operator import Operator
 from ..structural import atom_key
-from ..types import FuncType
+from ..types import FuncType, TupleType, Type, bind_sizes
 from ..walk import (
     all_bindings,
     copy_block,
@@ -163,8 +163,11 @@ class _Unfolding:
         function = self.module.functions[name]
         assert isinstance(function, nodes.Function)
         env: dict[nodes.Var, _Value] = dict(zip(function.params, args, strict=True))
-        # Each call sets sizes of its own: the data of one is not that of another.
-        body = copy_block(function.body, {}) if setters(function) else function.body
+        # Each call has sizes of its own: those of its operands, and those that data decides.
+        sizes = bind_sizes([p.type for p in function.params], [_type(a) for a in args])
+        body = function.body
+        if sizes or setters(function):
+            body = copy_block(body, {}, sizes)
         result: _Value = yield self.block(body, env, builder)
         if key is not None and _is_constant(result):
             self.results[key] = result
@@ -301,6 +304,10 @@ def _is_constant(value: _Value) -> bool:
 
 def _key(value: _Value) -> Hashable:
     return tuple(map(_key, value)) if isinstance(value, tuple) else atom_key(value)
+
+
+def _type(value: _Value) -> Type:
+    return TupleType(tuple(map(_type, value))) if isinstance(value, tuple) else value.type
 
 
 def _atom(value: _Value, builder: Builder) -> nodes.Atom:

@@ -127,6 +127,23 @@ def test_shapes_that_shrink_are_functions_of_their_own() -> None:
     assert text.count("def @") == 5
 
 
+def test_each_call_of_a_recursion_has_sizes_of_its_own() -> None:
+    def program(a, b):
+        @lw.function
+        def f(n, x):
+            twos = np.full(x.shape[0], 2.0)
+            s = (x * twos).sum() + len(x) + np.unique(x)[0] + len(x[x > n])
+            return lw.cond(n > 0, lambda: s + f(n - 1, x), lambda: s)
+
+        return f(2, a), f(2, b[:-1]), f(1, b)
+
+    a, b = np.arange(5.0), np.arange(7.0) + 1
+    for sizes in ("n", "m"):
+        compiled = lw.compile(program, dynamic={"a": {0: "n"}, "b": {0: sizes}})
+        other = a + 1 if sizes == "n" else b
+        np.testing.assert_array_equal(compiled(a, other), program(a, other))
+
+
 def test_recursion_inside_of_a_loop() -> None:
     @lw.function
     def leaves(depth):
