@@ -15,7 +15,7 @@ import dis
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -25,56 +25,7 @@ from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import FrozenWarning, LoopwrightValueError
 
-_DEPTH = 3
 _told: set[tuple[str, str, int]] = set()
-
-
-def functions_of(function: Any) -> list[types.FunctionType]:
-    """Returns the function as the user wrote it, and those of the user's that it calls by name."""
-    functions: list[types.FunctionType] = []
-    pending: list[tuple[Any, int]] = [(function, 0)]
-    for each, depth in pending:
-        plain = _plain(each)
-        if plain is None or plain in functions or _is_library(plain.__module__):
-            continue
-        functions.append(plain)
-        if depth < _DEPTH:
-            pending += [(value, depth + 1) for value in names_read(plain) if callable(value)]
-    return functions
-
-
-def _plain(function: Any) -> types.FunctionType | None:
-    for _ in range(8):
-        if isinstance(function, types.FunctionType):
-            wrapped = getattr(function, "__wrapped__", None)
-            if wrapped is None:
-                return function
-            function = wrapped
-        elif isinstance(function, type):
-            return None
-        else:  # a bound method, a compiled function, an object that can be called
-            inner = getattr(function, "__func__", None) or getattr(function, "__wrapped__", None)
-            function = inner or vars(type(function)).get("__call__")
-    return None
-
-
-def names_read(function: types.FunctionType) -> Iterator[Any]:
-    """Returns the globals and variables of enclosing functions that it reads, and attributes of
-    them."""
-    used = [n for code in _codes(function.__code__) for n in code.co_names]
-    held = [function.__globals__[n] for n in dict.fromkeys(used) if n in function.__globals__]
-    for cell in function.__closure__ or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:  # not assigned yet
-            continue
-    for value in held:
-        yield value
-        fields = getattr(value, "__dict__", None)
-        if not isinstance(fields, dict) or isinstance(value, type | types.FunctionType):
-            continue
-        if not isinstance(value, types.ModuleType) or not _is_library(value.__name__):
-            yield from (fields[n] for n in dict.fromkeys(used) if n in fields)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -84,13 +35,6 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _is_library(module: str | None) -> bool:
-    root = (module or "").partition(".")[0]
-    return root in ("numpy", "loopwright") or (
-        root in sys.stdlib_module_names and root != "__main__"
-    )
-
-
 def _warn(message: str, file: str, line: int) -> None:
     """Warns at a place, once in a process."""
     if (message, file, line) not in _told:
@@ -98,13 +42,14 @@ def _warn(message: str, file: str, line: int) -> None:
         warnings.warn_explicit(message, FrozenWarning, file, line)
 
 
-def warn_of_draws(name: str, function: Callable[..., Any], source: str) -> None:
-    """Warns that ``function`` drew random numbers from ``source`` while it was traced, at the first
-    line that names a method of a generator."""
+def warn_of_draws(name: str, functions: Iterable[types.FunctionType], source: str) -> None:
+    """Warns that one of ``functions`` drew random numbers from ``source`` while it was traced, at
+    the first line that names a method of a generator."""
     kinds: list[Any] = [np.random.Generator, np.random.RandomState]
     kinds += [sys.modules["random"].Random] if "random" in sys.modules else []
     methods = {n for kind in kinds for n in dir(kind) if not n.startswith("_")}
-    codes = [code for each in functions_of(function) for code in _codes(each.__code__)]
+    drawing = sorted(functions, key=lambda f: f.__name__ == "__init__")  # that made the generator
+    codes = [code for each in drawing for code in _codes(each.__code__)]
     lines = [
         (code.co_filename, step.positions.lineno)
         for code in codes

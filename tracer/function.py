@@ -271,7 +271,7 @@ def trace(
             repeat = functools.partial(_traced, function, signature, request, run, ending)
             raise refusal(outside, change, repeat, name)
         if change.is_random:
-            warn_of_draws(name, function, change.path)
+            warn_of_draws(name, outside.functions(), change.path)
     return traced
 
 

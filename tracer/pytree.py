@@ -202,7 +202,7 @@ def _is_object(cls: type) -> bool:
     """True if objects of ``cls`` are no more than their attributes, and the class is the user's."""
     if cls is types.SimpleNamespace:
         return True
-    root = cls.__module__.partition(".")[0]
+    root = str(cls.__module__).partition(".")[0]  # a metaclass may have none
     if root in ("numpy", "loopwright") or (root in sys.stdlib_module_names and root != "__main__"):
         return False
     if issubclass(cls, type | enum.Enum | BaseException | Iterator) or is_array_like(cls):

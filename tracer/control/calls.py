@@ -23,10 +23,10 @@ from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
 from ...ir.graph.types import FuncType, TensorType, TupleType, Type
 from ..effects import watched
 from ..emitting import lift
-from ..frozen import functions_of, names_read
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, leaves_within, paths, unflatten
 from ..scope import Scope, Storage
+from ..snapshot import ARRAY, Snapshot
 from ..spans import caret_lines, definition_of
 from ..trace import Trace
 from ..writing import write
@@ -157,14 +157,12 @@ SEARCHED_LEVELS = 3
 def _surroundings(
     python: Callable[..., Any], given: Sequence[Any]
 ) -> tuple[tuple[_Same, ...], tuple[Any, ...]]:
-    """Returns the traced values and the numbers among what the function reads around it: variables,
-    their attributes, those that functions of the user's read which it calls, and attributes of
-    objects that it is given."""
+    """Returns the traced values and the numbers among what the function reads: variables, their
+    attributes, those of functions that it calls and of objects that it is given."""
     traced: list[_Same] = []
     numbers: list[Any] = []
-    around = [v for function in functions_of(python) for v in names_read(function)]
-    around += [v for o in given for v in getattr(o, "__dict__", {}).values()]
-    for value in around:
+    records = Snapshot([python, *given]).records.values()
+    for value in [v for r in records if r.kind is not ARRAY for v in r.parts.values()]:
         values = leaves_within(value, SEARCHED_LEVELS)
         traced += [_Same(v) for v in values if type(v) is Proxy]
         numbers += [(type(v), v) for v in values if type(v) in (bool, int, float, str)]
