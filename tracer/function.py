@@ -31,7 +31,7 @@ from .proxy import Proxy
 from .pytree import Items, Structure, Yielded, flatten, paths, unflatten
 from .sizes import Size
 from .slices import Piece, pieces_of
-from .snapshot import Change, Snapshot
+from .snapshot import FUNCTION, Change, Snapshot
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
 from .trace import Trace, tracing
@@ -271,7 +271,8 @@ def trace(
             repeat = functools.partial(_traced, function, signature, request, run, ending)
             raise refusal(outside, change, repeat, name)
         if change.is_random:
-            warn_of_draws(name, outside.functions(), change.path)
+            functions = [r.value for r in outside.records.values() if r.kind is FUNCTION]
+            warn_of_draws(name, functions, change.path)
     return traced
 
 

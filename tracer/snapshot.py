@@ -175,10 +175,6 @@ class Snapshot:
         for record in self.records.values():
             yield from record.changes()
 
-    def functions(self) -> list[types.FunctionType]:
-        """Returns the user's functions, the roots first."""
-        return [r.value for r in self.records.values() if r.kind is FUNCTION]
-
     def restore(self) -> Change | None:
         """Puts everything back as it was; returns a change that cannot be taken back, if any."""
         for record in [*self.records.values()]:
