@@ -248,7 +248,7 @@ def _from_records(
     rows: list[Population] = []
     sources: list[LookupResult] = []
     for result in transferable:
-        row = _refitted(space, result, defaults[0])
+        row = refitted(space, result, defaults[0])
         if row is None:
             passed.append(f"a {result.source} cannot be fitted")
         elif not np.array_equal(row, defaults[0]):
@@ -293,7 +293,7 @@ def _why_not(result: LookupResult, ahead: float) -> str | None:
     return "is not expected to be faster here"
 
 
-def _refitted(space: ScheduleSpace, result: LookupResult, default: Population) -> Population | None:
+def refitted(space: ScheduleSpace, result: LookupResult, default: Population) -> Population | None:
     """Returns the row of a record's schedule in a space.
 
     The number of fused parallel loops is that of the default row if the record was measured with
