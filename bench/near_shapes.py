@@ -2,8 +2,8 @@
 
     python -m bench.near_shapes                                   all families, some minutes
     python -m bench.near_shapes --only softmax matmul --log tuned.jsonl
-    python -m bench.near_shapes --log tuned.jsonl --threads 2     records of one thread, carried to two
-    LOOPWRIGHT_ISA=x86-64-v3 python -m bench.near_shapes --log tuned.jsonl        and to AVX2
+    python -m bench.near_shapes --log tuned.jsonl --threads 2     carried to two threads
+    LOOPWRIGHT_ISA=x86-64-v3 python -m bench.near_shapes --log tuned.jsonl       and to AVX2
 
 Two shapes of each family are tuned into a log, unless ``--log`` has records already. The log is
 then carried to near shapes: what a compile would choose, and use after its first-use check, is
@@ -21,12 +21,13 @@ import argparse
 import math
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import loopwright as lw
+import numpy as np
 from loopwright.autotune.log.log_index import log_index
 from loopwright.autotune.log.lookup import best_of, related
 from loopwright.autotune.log.tuning_log import TuningLog
@@ -37,92 +38,171 @@ from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.select import choose_schedule, refitted
 from loopwright.autotune.settings import DEFAULT_SETTINGS
+from loopwright.autotune.space.analysis import prim_bytes, prim_flops
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.autotune.task import Task
+from loopwright.codegen.target import Target
 from loopwright.kernels import checked_kernels
+from loopwright.pipeline import called_kernels, lower_module, preferences_of
 
-from .families import make
 from .interval import geometric_mean
 from .lock import MachineLock
-from .search_tasks import main_task
 
-__all__ = ["FAMILIES", "main"]
+__all__ = ["FAMILIES", "main", "main_task"]
 
 ROUNDS = 12
 OF_USE = 1.03
 """Times as fast as the default schedule from which on a record is of use."""
 
-_CONV = {"kernel": 3, "stride": 1}
+Shapes = tuple[tuple[int, ...], ...]
 
 
-def _mkn(m: int, k: int, n: int, const: bool = True) -> dict[str, Any]:
-    return {"m": m, "k": k, "n": n, "const": const}
+def _product(x: Any, w: Any) -> Any:
+    return np.maximum(x @ w, 0)
 
 
-def _image(c: int, size: int, out: int, **more: Any) -> dict[str, Any]:
-    return {"c": c, "size": size, "out": out, **(more or _CONV)}
+def _patches(x: Any, w: Any) -> Any:
+    return lw.nn.conv2d(x, w, strides=4)
 
 
-FAMILIES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
-    "matmul": (
-        [_mkn(192, 256, 320), _mkn(96, 384, 768)],
-        [_mkn(208, 256, 320), _mkn(192, 320, 288), _mkn(128, 384, 640), _mkn(96, 448, 768)],
+def _convolution(x: Any, w: Any) -> Any:
+    return lw.nn.conv2d(x, w, padding=1)
+
+
+def _softmax(x: Any) -> Any:
+    return lw.nn.softmax(x)
+
+
+def _first_axis(x: Any) -> Any:
+    return lw.nn.softmax(x, axis=0)
+
+
+def _layer_norm(x: Any) -> Any:
+    return _normalised(x, -1)
+
+
+def _channel_norm(x: Any) -> Any:
+    return _normalised(x, 1)
+
+
+def _normalised(x: Any, axis: int) -> Any:
+    centred = x - x.mean(axis, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis, keepdims=True) + np.float32(1e-5))
+
+
+def _sum(x: Any) -> Any:
+    return (x * x).sum((0, 2))
+
+
+def _argmax(x: Any) -> Any:
+    return x.argmax(-1)
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    return lw.nn.softmax(q @ k.swapaxes(-1, -2) * np.float32(0.125)) @ v
+
+
+def _scores(q: Any, k: Any) -> Any:
+    return np.einsum("hd,shd->hs", q, k)
+
+
+def _permuted(x: Any) -> Any:
+    return np.tanh(x.transpose(0, 3, 1, 2))
+
+
+def _added(x: Any, y: Any) -> Any:
+    return x + y.T
+
+
+def _pooled(x: Any) -> Any:
+    return lw.nn.max_pool2d(x, 3, strides=2)
+
+
+FAMILIES: dict[str, tuple[Callable[..., Any], list[Shapes], list[Shapes]]] = {
+    "product": (
+        _product,
+        [((192, 256), (256, 320)), ((96, 384), (384, 768))],
+        [((208, 256), (256, 320)), ((192, 320), (320, 288)), ((96, 448), (448, 768))],
     ),
-    "conv": (
-        [_image(32, 28, 64), _image(64, 14, 96)],
-        [_image(32, 24, 64), _image(48, 28, 64), _image(64, 16, 80), _image(80, 14, 96)],
+    "patches": (
+        _patches,
+        [((1, 3, 64, 64), (96, 3, 4, 4)), ((1, 3, 112, 112), (64, 3, 4, 4))],
+        [((1, 3, s, s), (n, 3, 4, 4)) for s, n in ((80, 96), (64, 128), (128, 64), (112, 80))],
+    ),
+    "convolution": (
+        _convolution,
+        [((1, 32, 28, 28), (64, 32, 3, 3)), ((1, 64, 14, 14), (96, 64, 3, 3))],
+        [
+            ((1, c, s, s), (n, c, 3, 3))
+            for c, s, n in ((32, 24, 64), (48, 28, 64), (64, 16, 80), (80, 14, 96))
+        ],
     ),
     "softmax": (
-        [{"shape": (256, 384), "log": False}, {"shape": (96, 1000), "log": False}],
-        [{"shape": s, "log": False} for s in ((320, 384), (256, 448), (128, 1000), (96, 1200))],
+        _softmax,
+        [((256, 384),), ((96, 1000),)],
+        [(s,) for s in ((320, 384), (256, 448), (128, 1000), (96, 1200))],
     ),
-    "norm": (
-        [{"op": "layer", "shape": (256, 512)}, {"op": "layer", "shape": (128, 768)}],
-        [{"op": "layer", "shape": s} for s in ((320, 512), (256, 576), (160, 768), (128, 1024))],
+    "softmax over the first axis": (
+        _first_axis,
+        [((384, 256),), ((1000, 48),)],
+        [(s,) for s in ((448, 256), (384, 320), (1200, 48), (1000, 64))],
     ),
-    "reduction": (
-        [{"op": "sum", "shape": (512, 384), "axis": (0,)}, {"op": "sum", "shape": (900, 96), "axis": (0,)}],
-        [
-            {"op": "sum", "shape": s, "axis": (0,)}
-            for s in ((640, 384), (512, 480), (1000, 96), (900, 128))
-        ],
+    "layer norm": (
+        _layer_norm,
+        [((256, 512),), ((128, 768),)],
+        [(s,) for s in ((320, 512), (256, 576), (160, 768), (128, 1024))],
+    ),
+    "norm over channels": (
+        _channel_norm,
+        [((2, 96, 28, 28),), ((1, 192, 14, 14),)],
+        [(s,) for s in ((2, 128, 28, 28), (2, 96, 32, 32), (1, 256, 14, 14), (1, 192, 16, 16))],
+    ),
+    "sum": (
+        _sum,
+        [((32, 64, 196),), ((8, 128, 784),)],
+        [(s,) for s in ((32, 96, 196), (48, 64, 196), (8, 160, 784), (8, 128, 900))],
     ),
     "argmax": (
-        [{"op": "argmax", "shape": (256, 500), "axis": (1,)}],
-        [{"op": "argmax", "shape": s, "axis": (1,)} for s in ((320, 500), (256, 600))],
+        _argmax,
+        [((256, 500),), ((1000, 10),)],
+        [(s,) for s in ((320, 500), (256, 600), (1200, 10), (1000, 16))],
     ),
     "attention": (
-        [{"heads": 8, "length": 64, "depth": 64, "keys": 0}],
-        [{"heads": n, "length": s, "depth": 64, "keys": 0} for n, s in ((12, 64), (8, 80), (8, 96))],
+        _attention,
+        [((8, 64, 64),) * 3],
+        [((h, n, 64),) * 3 for h, n in ((12, 64), (8, 80), (8, 96))],
     ),
-    "permute": (
-        [{"shape": (8, 64, 48, 16), "axes": (0, 3, 1, 2)}],
-        [{"shape": s, "axes": (0, 3, 1, 2)} for s in ((12, 64, 48, 16), (8, 72, 48, 16), (8, 64, 56, 16))],
+    "scores": (
+        _scores,
+        [((8, 64), (512, 8, 64))],
+        [((h, 64), (n, h, 64)) for h, n in ((8, 640), (12, 512), (8, 400))],
     ),
-    "transpose_add": (
-        [{"m": 384, "n": 512}],
-        [{"m": m, "n": n} for m, n in ((448, 512), (384, 640), (300, 500))],
+    "permuted": (
+        _permuted,
+        [((8, 64, 48, 16),), ((2, 56, 56, 24),)],
+        [(s,) for s in ((12, 64, 48, 16), (8, 72, 48, 16), (2, 64, 64, 24), (2, 56, 56, 32))],
+    ),
+    "transpose and sum": (
+        _added,
+        [((384, 512), (512, 384)), ((200, 300), (300, 200))],
+        [((m, n), (n, m)) for m, n in ((448, 512), (384, 640), (240, 300), (200, 360))],
     ),
     "pooling": (
-        [{"op": "max", "c": 64, "size": 56, "kernel": 3, "stride": 2, "pad": 1}],
-        [
-            {"op": "max", "c": c, "size": s, "kernel": 3, "stride": 2, "pad": 1}
-            for c, s in ((80, 56), (64, 64), (64, 48))
-        ],
-    ),
-    "depthwise": (
-        [{"c": 96, "size": 28, "out": 96, "kernel": 3, "groups": 96, "stride": 1}],
-        [
-            {"c": c, "size": s, "out": c, "kernel": 3, "groups": c, "stride": 1}
-            for c, s in ((128, 28), (96, 32), (80, 28))
-        ],
-    ),
-    "elementwise": (
-        [{"op": "gelu", "n": 80000}],
-        [{"op": "gelu", "n": n} for n in (100000, 64000)],
+        _pooled,
+        [((1, 64, 56, 56),)],
+        [(s,) for s in ((1, 80, 56, 56), (1, 64, 64, 64), (1, 64, 48, 48))],
     ),
 }
-"""Parameters of the shapes that are tuned, and of those that records are carried to."""
+"""Functions, the shapes at which they are tuned, and those that records are carried to."""
+
+
+def main_task(function: Callable[..., Any], shapes: Shapes, threads: int) -> Task:
+    """Returns the kernel of a function with the most work, with its operands in the caches."""
+    target = Target.host()
+    traced = lw.compile(function).trace(*(lw.f32[shape] for shape in shapes))
+    kernels = called_kernels(lower_module(traced.module, preferences_of(None, target)))
+    prim = max(kernels, key=lambda prim: (prim_flops(prim), prim_bytes(prim)))
+    return task_of(prim, target, threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +229,19 @@ class Carried:
         return f"{text} ({', '.join(self.passed)})" if self.passed else text
 
 
-def tuned(tasks: Sequence[Task], log: TuningLog, seconds: float) -> None:
-    """Tunes each task on its own for so many seconds."""
-    for task in tasks:
-        tune_tasks([task], TOOLCHAIN, log, TuneRequest(f"{seconds}s").resolved())
+def tuned(task: Task, log: TuningLog, seconds: float) -> None:
+    """Tunes a kernel for so many seconds."""
+    tune_tasks([task], TOOLCHAIN, log, TuneRequest(f"{seconds}s").resolved())
 
 
-def _entrants(task: Task, path: Path, own: TuningLog) -> tuple[dict[str, Candidate], str, tuple[str, ...]]:
+def _entrants(
+    task: Task, path: Path, own: TuningLog
+) -> tuple[dict[str, Candidate], str, tuple[str, ...]]:
     """Returns what is raced on a near shape, and the origin of the choice."""
     prim, target, threads = task.prim, task.target, task.threads
     logs = [log_index(path)]
     default, _ = default_schedule(prim, target.with_threads(threads))
-    first = {prim.name: choose_schedule(prim, target, threads, logs)}
+    first = {prim.name: choose_schedule(prim, target, threads, logs, measure=True)}
     _, used = checked_kernels({prim.name: prim}, first, target, threads, logs)
     chosen = used[prim.name]
     schedules = {"default": default.to_json(), "carried": chosen.schedule.to_json()}
@@ -220,21 +301,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, MachineLock() as lock:
         path = Path(options.log or Path(folder) / "tuned.jsonl")
         own = TuningLog(options.own or Path(folder) / "own.jsonl")
-        if not path.exists():
-            for kind in options.only:
-                tasks = [main_task(make(kind, params)) for params in FAMILIES[kind][0]]
-                tuned(tasks, TuningLog(path), options.seconds)
+        for name in options.only:
+            function, shapes, _ = FAMILIES[name]
+            for task in (main_task(function, s, 1) for s in shapes):
+                if not TuningLog(path).of(task.workload.hash):
+                    tuned(task, TuningLog(path), options.seconds)
                 lock.between()
         with Workers(options.threads) as workers:
-            for kind in options.only:
-                for params in FAMILIES[kind][1]:
-                    workload = make(kind, params)
-                    task = main_task(workload, options.threads)
-                    task = task_of(task.prim, task.target, task.threads)  # operands in the caches
+            for name in options.only:
+                function, _, shapes = FAMILIES[name]
+                for each in shapes:
+                    task = main_task(function, each, options.threads)
                     if options.seconds and not own.of(task.workload.hash, task.key):
-                        tuned([task], own, options.seconds)
-                    row = carried(task, workload.name, path, own, workers)
-                    sys.stdout.write(f"{row or f'{workload.name}: a schedule failed'}\n")
+                        tuned(task, own, options.seconds)
+                    text = f"{name} {' '.join('x'.join(map(str, s)) for s in each)}"
+                    row = carried(task, text, path, own, workers)
+                    sys.stdout.write(f"{row or f'{text}: a schedule failed'}\n")
                     sys.stdout.flush()
                     rows += [] if row is None else [row]
                     lock.between()

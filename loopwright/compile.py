@@ -22,14 +22,14 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, tune_option
 from .by_memory import ByMemory
 from .call_signature import CallSignature, Copied
 from .codegen.target import Target
-from .config import Config
+from .config import MEASURE, Config
 from .inspected import Inspected
 from .ir.errors import LoopwrightTypeError
 from .ir.pass_context import PassContext
@@ -86,6 +86,7 @@ class CompiledFunction(Inspected, Copied):
         precision: Precision | None = None,
         target: Target | str | None = None,
         tune: str | Background | None = None,
+        measure: Literal["auto", "never"] | None = None,
         passes: PassContext | None = None,
         dynamic: Option = "auto",
     ) -> None:
@@ -101,6 +102,9 @@ class CompiledFunction(Inspected, Copied):
         self.target = Target.named(target)
         self.passes = passes or PassContext()
         self._tune = tune_option(tune)
+        if measure not in (None, *MEASURE):
+            raise LoopwrightTypeError(f"measure is {' or '.join(MEASURE)}, not {measure!r}")
+        self.measure = measure
         self._background: Any = None
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = CallSignature(function, self._name, names, dynamic)
@@ -187,6 +191,7 @@ class CompiledFunction(Inspected, Copied):
             "precision": self.precision,
             "target": self.target,
             "tune": self._tune,
+            "measure": self.measure,
             "passes": self.passes,
             "dynamic": self._signature.dynamic_option,
         }
@@ -391,6 +396,7 @@ class CompiledFunction(Inspected, Copied):
             "log": log_in_force(self.log, config.log),
             "threads": self.threads or config.threads,
             "precision": self.precision or config.precision,
+            "measure": self.measure or config.measure,
             "passes": pass_context(self.passes, config, dump),
         }
 
@@ -528,6 +534,7 @@ def compile(
     precision: Precision | None = None,
     target: Target | str | None = None,
     tune: str | Background | None = None,
+    measure: Literal["auto", "never"] | None = None,
     passes: PassContext | None = None,
     dynamic: Option = "auto",
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
@@ -558,6 +565,10 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
       tunes in a process of low priority while the program runs, and swaps in what proves faster in
       it; ``lw.Background(share=0.5, budget="2m")`` says how. Else ``LOOPWRIGHT_TUNE``.
       ``f.background`` tells what it does, waits for it, and stops it.
+    - ``measure``: ``"never"`` times nothing: a schedule that the log has for a near shape, another
+      machine or number of threads is then taken for what its records promise. Else (``"auto"``) it
+      is raced with the default schedule for 5 ms when a machine first compiles it. Else
+      ``LOOPWRIGHT_MEASURE``.
     - ``passes``: an ``lw.PassContext``: which passes run, and what is verified and dumped.
 
     >>> import numpy as np

@@ -24,6 +24,7 @@ from .ir.dataclass import dataclass
 from .ir.errors import LoopwrightValueError
 
 PREFIX = "LOOPWRIGHT_"
+MEASURE = ("auto", "never")
 
 
 def _flag(text: str) -> bool:
@@ -83,6 +84,12 @@ def _precision(text: str) -> str | float | None:
 def _tune(text: str) -> str | None:
     if text not in ("", "background", "quick"):
         raise ValueError("quick, background, or empty")
+    return text or None
+
+
+def _measure(text: str) -> str | None:
+    if text not in ("", *MEASURE):
+        raise ValueError(" or ".join(MEASURE))
     return text or None
 
 
@@ -148,6 +155,14 @@ class Config:
             _precision,
             "strict|standard|n",
             "how far algorithms may lie from sums taken term by term (standard)",
+        ),
+    )
+    measure: str | None = field(
+        default=None,
+        metadata=_about(
+            _measure,
+            "auto|never",
+            "race schedules of near shapes and other machines with the default at first use (auto)",
         ),
     )
     tune: str | None = field(

@@ -4,20 +4,23 @@
 
     schedule -> code -> trusted, or checked (autotune/measure/first_use.py)       -> Kernel
                      -> refused: the next best schedule, and in the end the plain loops
+    several schedules that nobody measured here -> those that are right, raced -> the fastest
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from .autotune.log.lookup import LogView
+from .autotune.measure.first_race import race
 from .autotune.measure.first_use import Subject, can_try, refusals
 from .autotune.ranges import checked_points, specialised
-from .autotune.select import Chosen, Origin, choose_schedule
+from .autotune.select import SELECTION, Chosen, Origin, choose_schedule
 from .autotune.space.default_cases import default_cases
 from .autotune.workload import kernel_symbol, workload_at, workload_of
 from .codegen.inlining import inlined_lines
@@ -49,10 +52,10 @@ def checked_kernels(
     check: bool = False,
 ) -> tuple[dict[str, Kernel], dict[str, Chosen]]:
     """Returns the kernels and their schedules: that of ``chosen`` or, where its code is refused,
-    the next best of the ``logs`` or the rules. With ``check``, the rules' schedules may be refused,
-    too."""
+    the next best of the ``logs`` or the rules, or the fastest of its ``rivals``. With ``check``,
+    the rules' schedules may be refused, too."""
     kernels: dict[str, Kernel] = {}
-    used = dict(chosen)
+    used = {name: _raced(prims[name], way, target, threads) for name, way in chosen.items()}
     workloads = {name: workload_of(prim).hash for name, prim in prims.items()}
     refused: dict[str, list[Schedule | Cases]] = {name: [] for name in chosen}
     waiting = set(chosen)
@@ -115,14 +118,63 @@ def _next_best(
     return replace(new, refused=(*old.refused, reason))
 
 
+def _raced(prim: PrimFunc, chosen: Chosen, target: Target, threads: int) -> Chosen:
+    """Returns the fastest of a schedule and its ``rivals``, the last of which is the default.
+
+    They are measured once on a machine. Where they cannot be, the records decide.
+    """
+    if not chosen.rivals:
+        return chosen
+    *ways, default = chosen, *chosen.rivals
+    machine = replace(target, features=frozenset()), sorted(target.features)
+    schedules = [way.schedule.to_json() for way in (default, *ways)]
+    entry = store().key("race", workload_text(prim), schedules, threads, *machine)
+    content = store().get(entry)
+    if content is None and can_try(target):
+        content = json.dumps(_race(prim, [default, *ways], target, threads)).encode()
+        store().put(entry, f"race {prim.name}", content)
+    gains: list[float] = json.loads(content or "[]")
+    promising = chosen if chosen.gain >= SELECTION.least_gain else default
+    best, gain = promising, promising.gain
+    reasons = [] if promising is chosen or gains else [f"a {chosen.source} is not measured here"]
+    if gains:
+        gain = max(gains)
+        best = [default, *ways][gains.index(gain)]
+        reasons = [
+            f"a {way.source} is {g:.2f}x the default's speed" if g else f"a {way.source} is refused"
+            for way, g in zip(ways, gains[1:])
+            if way is not best
+        ]
+    return replace(best, rivals=(), gain=gain, passed=(*default.passed, *reasons))
+
+
+def _race(prim: PrimFunc, ways: Sequence[Chosen], target: Target, threads: int) -> list[float]:
+    """Returns how many times as fast as the first of several schedules each is, 0 for those that
+    are refused or lost a race early; nothing if calls take too long for a race."""
+    workload = workload_of(prim).hash
+    subjects: dict[int, Subject] = {}
+    for number, way in enumerate(ways):
+        with contextlib.suppress(ScheduleError), refused_if_it_fails(number > 0):
+            kernel = _kernel(prim, workload, way, target)
+            subjects[number] = Subject(prim, kernel, target, workload, way.schedule)
+    checked = {number: subject for number, subject in subjects.items() if number}
+    for number in refusals(checked, cache_folder()):
+        del subjects[number]
+    with contextlib.suppress(OSError, MemoryError):
+        speedups = dict(zip(subjects, race([*subjects.values()], threads)))
+        return [speedups.get(number, 0.0) for number in range(len(ways))] if speedups else []
+    return []
+
+
 def begin_kernel(prim: PrimFunc, chosen: Chosen, target: Target, inline: bool) -> None:
     """Begins to compile the kernel of a PrimFunc beside the caller, whom ``checked_kernels`` gives
     it later. With ``inline``, those that will be a part of the entry are left out."""
     # What is wrong with a schedule is found, and replaced, there.
     with contextlib.suppress(Exception):
-        kernel = _kernel(prim, workload_of(prim).hash, chosen, target)
-        if not (inline and inlined_lines(kernel)):
-            begin_object(kernel.code, target)
+        for way in (chosen, *chosen.rivals):
+            kernel = _kernel(prim, workload_of(prim).hash, way, target)
+            if not (inline and inlined_lines(kernel)):
+                begin_object(kernel.code, target)
 
 
 _kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()

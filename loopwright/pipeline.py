@@ -23,7 +23,6 @@ from .autotune.log.decision import taken_options
 from .autotune.log.log_index import log_index
 from .autotune.log.lookup import LogView, own_records, shipped_logs
 from .autotune.log.record import TargetKey, target_key
-from .autotune.model.shipped import shipped_model
 from .autotune.scratch import ScratchFolder
 from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.workload import workload_of
@@ -290,13 +289,15 @@ def build(
     taken: Mapping[str, str] | None = None,
     schedules: Mapping[str, Chosen] | None = None,
     check: bool | None = None,
+    measure: str | None = None,
     updates: Sequence[NewValue] = (),
 ) -> Built:
     """Returns ``module`` as machine code, with the schedules that the logs or the rules give.
 
     The code of a schedule that is not the rules' is checked before its first use here, with
-    ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/measure/first_use.py``. ``passes``
-    says how passes run, those over the graph and those over the program.
+    ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/measure/first_use.py``. Unless
+    ``measure`` (``LOOPWRIGHT_MEASURE``) is "never", schedules of near shapes and other machines are
+    raced with the default ones. ``passes`` says how passes run, over the graph and the program.
 
     ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
     workload go before all others. ``updates`` says which results are new values of parameters; see
@@ -323,6 +324,8 @@ def build(
     chosen: dict[str, Chosen] = {}
     by_workload: dict[str, Chosen] = dict(schedules or {})
     own_schedule = own_schedules(lowered)
+    config = Config.read()
+    races = (measure or config.measure) != "never"
     inline = _has_control_flow(lowered)
     for number, (name, prim) in enumerate(prims.items()):
         report(number, len(prims), "kernels")
@@ -332,11 +335,11 @@ def build(
             if schedule is not None and not own_records(logs[:1], workload, key):
                 by_workload[workload] = Chosen(schedule, Origin.GIVEN, "given")
             else:
-                by_workload[workload] = choose_schedule(prim, target, used, logs)
+                by_workload[workload] = choose_schedule(prim, target, used, logs, (), races)
             # LLVM works on this kernel while a schedule for the next is chosen.
             begin_kernel(prim, by_workload[workload], target, inline)
         chosen[name] = by_workload[workload]
-    check = Config.read().check if check is None else check
+    check = config.check if check is None else check
     source = Source(
         module,
         lowered,
@@ -438,7 +441,7 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     parts = [f"{counts[origin]} {origin.text}" for origin in Origin if counts[origin]]
     plural = "" if len(chosen) == 1 else "s"
     text = f"{len(chosen)} kernel{plural}" + (f": {', '.join(parts)}" if parts else "")
-    if counts[Origin.RULES] or counts[Origin.NEAR] or counts[Origin.MODEL]:
+    if counts[Origin.RULES] or counts[Origin.NEAR]:
         text += "; f.tune(...) or `loopwright tune` may make them faster"
         text += "" if log is not None else " (give log= to keep what it finds)"
     reasons = [reason for c in chosen.values() for reason in c.refused]
@@ -446,8 +449,6 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
         plural = "" if len(reasons) == 1 else "s"
         text += f"; {len(reasons)} schedule{plural} refused: {reasons[0]}"
         text += ", ..." if len(reasons) > 1 else ""
-    if counts[Origin.RULES] and shipped_model().model is None:
-        text += f"; {shipped_model()}"
     passed = Counter(reason for c in chosen.values() for reason in c.passed)
     if passed:
         why = (f"{reason} ({n} times)" if n > 1 else reason for reason, n in passed.items())

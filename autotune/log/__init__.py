@@ -4,6 +4,5 @@
 - ``tuning_log``   a log that is written; ``log_index`` the same for reading in a compile
 - ``log_file``     opening, locking and reading the file
 - ``lookup``       the record that serves a kernel best
-- ``logged``       kernel, loop nest and machine of a record
 - ``journal``      the notes that a search writes about itself
 """

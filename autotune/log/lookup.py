@@ -1,7 +1,7 @@
 """Looks up the record of the logs that serves a kernel best.
 
-In this order: the same workload on the same target; the same workload on a target whose code runs
-here; the nearest shape of the same kind. ``LookupResult`` says which it was. ``best_of`` is the one
+In this order: the same workload on the same target; the same workload on the most similar target;
+the nearest shape of the same kind. ``LookupResult`` says which it was. ``best_of`` is the one
 place that says which of all measured schedules is the best.
 """
 
@@ -30,8 +30,8 @@ LogView: TypeAlias = TuningLog | LogIndex
 class LookupResult:
     """A record that may serve a workload: its ``kind`` is "exact", "compatible", "near" or "none".
 
-    ``record`` is None for "none". ``distance`` is that of the shapes, 0 unless the kind is "near":
-    then the schedule has to be re-fitted (``SearchSpace.refit``) from ``record.workload.prim``.
+    ``record`` is None for "none". ``distance`` is that of the shapes, 0 unless the kind is "near".
+    Unless it is exact, the schedule has to be re-fitted (``SearchSpace.refit``).
     ``gain`` is how many times faster the record was than the first schedule tried on its target,
     usually the default one.
     """
@@ -47,7 +47,9 @@ class LookupResult:
     @property
     def source(self) -> str:
         """The origin of the record, in words."""
-        return "near shape" if self.kind == "near" else f"record of a {self.kind} machine"
+        if self.kind == "near" or self.record is None:
+            return "record of a near shape"
+        return f"record of {self.record.target.text}"
 
     def __str__(self) -> str:
         if self.record is None:
@@ -114,21 +116,19 @@ def related(
     """Returns records that may serve a workload of which ``key`` itself has none.
 
     The best record of the same workload on the most similar target, unless its ``schedule_key`` is
-    ``refused``; otherwise those of up to ``most`` near shapes, the nearest first.
+    ``refused``, and those of near shapes, the nearest first; up to ``most`` of both.
     """
-    records, decisions = _entries(logs, wanted.hash)
-    elsewhere = [r for r in records if r.target != key]
-    best = _best_of_similar_target(elsewhere, decisions, key, refused)
-    if best is not None:
-        return [LookupResult("compatible", best, 0.0, _gain(best, records))]
     others = {w.hash: w for log in logs for w in log.alike(wanted) if w.hash != wanted.hash}
+    nearest = sorted(others.values(), key=wanted.distance)[: 2 * most]
     results: list[LookupResult] = []
-    for workload in sorted(others.values(), key=wanted.distance)[: 2 * most]:
+    for workload in (wanted, *nearest):
         records, decisions = _entries(logs, workload.hash)
-        best = _best_of_similar_target(records, decisions, key)
+        records = [r for r in records if workload is not wanted or r.target != key]
+        best = _best_of_similar_target(records, decisions, key, refused)
+        distance = wanted.distance(workload) if workload is not wanted else 0.0
         if best is not None and len(results) < most:
-            distance = wanted.distance(workload)
-            results.append(LookupResult("near", best, distance, _gain(best, records)))
+            kind = "near" if workload is not wanted else "compatible"
+            results.append(LookupResult(kind, best, distance, _gain(best, records)))
     return results
 
 
@@ -156,10 +156,11 @@ def _best_of_similar_target(
     key: TargetKey,
     refused: Collection[str] = (),
 ) -> MeasureRecord | None:
-    """Returns the best record of the target most similar to ``key`` among those that it can run."""
+    """Returns the best record of the target most similar to ``key``; one of another ISA level is
+    evidence, too, since its schedule is fitted to the vectors here."""
     groups: dict[TargetKey, list[MeasureRecord]] = {}
     for record in records:
-        if _runs_on(record.target.isa, key.isa):
+        if record.target.isa == key.isa or {record.target.isa, key.isa} <= ISA_LEVELS.keys():
             groups.setdefault(record.target, []).append(record)
     for target in sorted(groups, key=lambda t: (_unlikeness(t, key), repr(t))):
         pooled = _pooled(groups[target], decisions, target)
@@ -175,14 +176,6 @@ def _pooled(
     """Returns ``pooled_costs`` of the records and decisions of one target."""
     mine = [r for r in records if r.target == key]
     return pooled_costs(mine, [d for d in decisions if d.target == key]) if mine else {}
-
-
-def _runs_on(isa: str, host: str) -> bool:
-    if isa == host:
-        return True
-    if isa not in ISA_LEVELS or host not in ISA_LEVELS:
-        return False
-    return ISA_LEVELS[isa].cpu_flags <= ISA_LEVELS[host].cpu_flags
 
 
 def _unlikeness(a: TargetKey, b: TargetKey) -> tuple[float, ...]:

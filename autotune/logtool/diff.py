@@ -8,10 +8,10 @@ import math
 from collections.abc import Sequence
 
 from ...ir.dataclass import dataclass
-from ..log.logged import nest_or_reason
 from ..log.lookup import best_of, best_records
 from ..log.record import MeasureRecord, TargetKey, Workload
 from ..log.tuning_log import TuningLog
+from .logged import nest_or_reason
 
 
 @dataclass(frozen=True, slots=True)

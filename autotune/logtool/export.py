@@ -7,11 +7,11 @@ import io
 import json
 from collections.abc import Iterable
 
-from ..log.logged import nest_or_reason
 from ..log.lookup import best_records
 from ..log.record import MeasureRecord
 from ..log.tuning_log import TuningLog
 from ..progress import format_time
+from .logged import nest_or_reason
 
 FORMATS = ("csv", "json", "text")
 

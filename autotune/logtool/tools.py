@@ -21,12 +21,12 @@ from ...ir.files import MOST_FILE_BYTES, read_named
 from ..log.decision import Decision
 from ..log.line import FutureRecordError, RecordError, SkippedLines, data_of
 from ..log.log_file import locked_file
-from ..log.logged import logged_nest, logged_prim
 from ..log.lookup import best_of, best_records, grouped, own_records
 from ..log.note import Entry, Note, entry_of
 from ..log.record import ERRORS, MeasureRecord, TargetKey
 from ..log.tuning_log import TuningLog
 from ..measure.verdicts import schedule_digest, verdicts
+from .logged import logged_nest, logged_prim
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ def _log_problems() -> Iterator[str]:
         if lost := logtool.verify(log.path).skipped.total:
             yield f"{log.path}: {lost} lines cannot be read; install loopwright again"
     if shipped_model().model is None:
-        yield f"{shipped_model()}: kernels that nobody tuned are scheduled by rules alone"
+        yield f"{shipped_model()}: searches begin without what it learnt"
 
 
 def _logs_text() -> str:

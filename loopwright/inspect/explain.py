@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..autotune.log.lookup import LookupResult, related
-from ..autotune.log.record import target_key
 from ..autotune.ranges import Point, fitted, point_of, specialised, typical_point
 from ..autotune.select import Chosen, Origin
 from ..autotune.space.space import ScheduleSpace
 from ..autotune.space.tiling import UNUSED
-from ..autotune.workload import workload_of
 from ..codegen.machine import MachineModel
 from ..codegen.roofline import Roof
 from ..codegen.traffic import LEVELS
@@ -156,21 +153,11 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
         return f"by the rules; {', '.join((*chosen.refused, *chosen.passed))}"
     if chosen.origin == Origin.RULES:
         return "by the rules, the logs have nothing like it"
-    if chosen.origin == Origin.MODEL:
-        return "picked by the cost model among schedules near the default one"
-    if chosen.origin == Origin.NEAR:
-        return "fitted to this shape from the log's record of a near one"
     if chosen.origin == Origin.GIVEN:
         return "the one that the kernel was written with"
-    took = f"{chosen.seconds * 1e3:.3g} ms"
     if chosen.origin == Origin.EXACT:
-        return f"from the log, measured {took}"
-    key = target_key(parts.target, parts.threads)
-    (result, *_) = related(parts.logs, workload_of(prim), key) or [LookupResult("none")]
-    if result.record is None:
-        return chosen.origin
-    where = result.record.target
-    return f"from the log of another machine ({where.text}: {took})"
+        return f"from the log, measured {chosen.seconds * 1e3:.3g} ms"
+    return f"fitted from the log's {chosen.source}, {chosen.gain:.2f}x the default's speed"
 
 
 def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]:

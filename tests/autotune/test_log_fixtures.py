@@ -10,9 +10,9 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log.logged import logged_nest, logged_prim
 from loopwright.autotune.log.lookup import best_records
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool.logged import logged_nest, logged_prim
 from loopwright.autotune.logtool.tools import still_applies, verify
 from loopwright.ir.loop.workload import workload_hash
 

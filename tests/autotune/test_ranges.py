@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from loopwright.autotune.log.line import RecordError
 from loopwright.autotune.log.log_index import LogIndex
-from loopwright.autotune.log.logged import logged_kernel, logged_prim
 from loopwright.autotune.log.record import MeasureRecord, Workload, hash_at, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool.logged import logged_kernel, logged_prim
 from loopwright.autotune.ranges import MOST_BYTES, checked_points, fitted, points, specialised
 from loopwright.autotune.select import Origin, choose_schedule
 from loopwright.autotune.size_cases import CASES, cases_from_logs, learnt_cases, threshold

@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log.logged import logged_prim, logged_target
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool.logged import logged_prim, logged_target
 from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.workload import as_lists
 from loopwright.codegen.kernel import compile_kernel

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...autotune.log.decision import Decision
-from ...autotune.log.logged import kernel_name, logged_prim, logged_target, nest_or_reason
 from ...autotune.log.lookup import fastest, pooled_costs
 from ...autotune.log.note import Note
 from ...autotune.log.record import MeasureRecord, TargetKey, Workload
 from ...autotune.log.tuning_log import TuningLog
+from ...autotune.logtool.logged import kernel_name, logged_prim, logged_target, nest_or_reason
 from ...autotune.measure.kernels import task_of
 from ...autotune.model.quality import pairwise_accuracy
 from ...autotune.space.analysis import prim_bytes
