@@ -52,28 +52,6 @@ def _by_cycles(
     return [distances[call] for call in order]
 
 
-UNKNOWN_TRIPS = 16
-"""Iterations that a loop is expected to have where its trip count is not in the program."""
-
-
-def expected_calls(program: Program) -> Counter[str]:
-    """Returns how often each kernel is expected to be called in a run, inline ones left out; of a
-    branch both ways, and of a function what one call of it runs."""
-    counts: Counter[str] = Counter()
-    work = [(scope.body, 1) for scope in scopes(program)]
-    while work:
-        body, times = work.pop()
-        for instr in body:
-            if isinstance(instr, Call) and not instr.inline:
-                counts[instr.kernel] += times
-            trips = 1
-            if isinstance(instr, For | While):
-                extent = instr.extent if isinstance(instr, For) else ""
-                trips = extent if isinstance(extent, int) else UNKNOWN_TRIPS
-            work += [(nested, times * trips) for nested in nested_bodies(instr)]
-    return counts
-
-
 def _calls(body: Iterable[Instr]) -> Iterator[Call]:
     for instr in body:
         if isinstance(instr, Call):

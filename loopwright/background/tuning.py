@@ -39,10 +39,11 @@ from ..autotune.program.background import BackgroundJob, Winner
 from ..autotune.workload import workload_of
 from ..background_options import Background
 from ..codegen.objects import remember_object
-from ..codegen.reuse import expected_calls
 from ..ir.dataclass import dataclass
 from ..ir.dims import typical
 from ..ir.loop.prim import PrimFunc
+from ..ir.program.analysis import scopes
+from ..ir.program.nodes import Call, For, Program, While, nested_bodies
 from ..kernels import remember_kernel
 from ..pipeline import Built, rebuilt, session_log
 from ..tuning.in_place import decision_between
@@ -54,6 +55,8 @@ a swap does not delay the program's calls (``bench.serving``)."""
 _IDLE_SECONDS = 3.0
 """Seconds without a call after which the manager no longer waits for the program."""
 _MOST_ERROR_TEXT = 2000
+UNKNOWN_TRIPS = 16
+"""Iterations that a loop is expected to have where its trip count is not in the program."""
 
 
 @dataclass(slots=True, eq=False)
@@ -405,3 +408,21 @@ def _short_slices() -> Iterator[None]:
 MANAGER = _Manager()
 os.register_at_fork(after_in_child=MANAGER.forget)
 atexit.register(MANAGER.shut_down)
+
+
+def expected_calls(program: Program) -> Counter[str]:
+    """Returns how often each kernel is expected to be called in a run, inline ones left out; of a
+    branch both ways, and of a function what one call of it runs."""
+    counts: Counter[str] = Counter()
+    work = [(scope.body, 1) for scope in scopes(program)]
+    while work:
+        body, times = work.pop()
+        for instr in body:
+            if isinstance(instr, Call) and not instr.inline:
+                counts[instr.kernel] += times
+            trips = 1
+            if isinstance(instr, For | While):
+                extent = instr.extent if isinstance(instr, For) else ""
+                trips = extent if isinstance(extent, int) else UNKNOWN_TRIPS
+            work += [(nested, times * trips) for nested in nested_bodies(instr)]
+    return counts
