@@ -18,8 +18,6 @@ from .reductions import normalise_axis
 from .shaping import flattened, moveaxis, reshape
 from .ufuncs import with_options
 
-__all__: list[str] = []
-
 
 class _Format:
     """The layout of a float dtype: bits of the fraction, the exponent's bias, the integer dtype."""

@@ -14,8 +14,6 @@ from .emitting import copied, emit, lift, promoted
 from .proxy import Proxy
 from .ufuncs import with_options
 
-__all__: list[str] = []
-
 
 @implements(np.real)
 @method("real")

@@ -28,8 +28,6 @@ from .reductions import Axis, axes_of, float_operand
 from .shaping import reshape
 from .ufuncs import with_options
 
-__all__: list[str] = []
-
 
 def ufunc(*functions: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enters the decorated function for ufuncs of NumPy's that compute in the same dtypes."""

@@ -15,8 +15,6 @@ from .emitting import call_library, emit, lift
 from .ordering import searchsorted
 from .proxy import Proxy
 
-__all__: list[str] = []
-
 
 def _counted(places: Any, weights: Any, bins: int) -> Any:
     """The number of elements with each place below ``bins``, or the sum of their weights; places

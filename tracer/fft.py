@@ -15,8 +15,6 @@ from .emitting import call_library, lift
 from .proxy import Proxy
 from .reductions import normalise_axis
 
-__all__: list[str] = []
-
 _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 

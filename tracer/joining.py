@@ -28,8 +28,6 @@ from .shaping import (
 )
 from .storage import view_by
 
-__all__: list[str] = []
-
 
 @implements(np.concatenate, *([np.concat] if np.concat is not np.concatenate else []))
 def _concatenate(

@@ -21,8 +21,6 @@ from .handlers import refuse_handlers
 from .linear import largest, norm
 from .reductions import normalise_axis
 
-__all__: list[str] = []
-
 _EIGH: Any = type(np.linalg.eigh(np.eye(1)))
 _QR: Any = type(np.linalg.qr(np.eye(1)))
 _SVD: Any = type(np.linalg.svd(np.eye(1)))

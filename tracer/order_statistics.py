@@ -22,8 +22,6 @@ from .emitting import emit, lift
 from .proxy import Proxy
 from .reductions import Axis, axes_of
 
-__all__: list[str] = []
-
 
 def _averaged(place: Any) -> Any:
     whole = np.floor(place)

@@ -17,8 +17,6 @@ from .emitting import common, common_strong, emit, lift
 from .proxy import Proxy
 from .shaping import reshape
 
-__all__: list[str] = []
-
 
 def _coefficients(p: Any) -> Proxy:
     if isinstance(p, np.poly1d):

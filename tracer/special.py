@@ -19,8 +19,6 @@ from .emitting import call_library, choose, emit, kind_of, lift, promoted, ufunc
 from .proxy import Proxy
 from .ufuncs import with_options
 
-__all__: list[str] = []
-
 
 def _xlogy(x: Any, y: Any) -> Any:
     return choose(np.logical_and(x == 0, np.logical_not(np.isnan(y))), 0, x * np.log(y))

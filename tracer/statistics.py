@@ -21,8 +21,6 @@ from .proxy import Proxy
 from .reductions import Axis, float_operand
 from .shaping import atleast_2d
 
-__all__: list[str] = []
-
 
 @implements(np.cov)
 def _cov(

@@ -20,8 +20,6 @@ from .emitting import dtype_argument, emit, lift
 from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 
-__all__: list[str] = []
-
 _ASSOCIATIVE = {
     "add", "multiply", "maximum", "minimum", "fmax", "fmin", "logical_and", "logical_or",
     "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm", "hypot", "logaddexp",

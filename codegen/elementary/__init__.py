@@ -32,8 +32,6 @@ from .remainder import floor_divide, floor_mod, truncate_mod
 from .root import cbrt
 from .trig import cos, sin, tan
 
-__all__ = ["BINARY", "FUNCTIONS", "INTERNAL", "ElementaryFunction", "error_bound", "function"]
-
 Body = Callable[..., Value]
 
 _FLOATS = ("float32", "float64")  # for which there is code

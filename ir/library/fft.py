@@ -19,8 +19,6 @@ from ..errors import LoopwrightTypeError
 from .gufunc import quiet
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
-__all__: list[str] = []
-
 
 def _rule(kind: str, operands: Sequence[Typed], options: Mapping[str, Any]) -> Sequence[ArrayType]:
     (operand,) = operands

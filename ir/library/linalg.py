@@ -15,8 +15,6 @@ from numpy.linalg import _umath_linalg as lapack  # pyright: ignore
 from .gufunc import failing, gufunc_function, quiet
 from .registry import Values
 
-__all__: list[str] = []
-
 _SQUARE = "(m,m)->(m,m)"
 _EIGEN = "Eigenvalues did not converge"
 _SVD = "SVD did not converge"

@@ -16,8 +16,6 @@ from .compose import F, Value
 from .declare import attr, composite, in_float64
 from .sampling import extremes, floats, sample
 
-__all__: list[str] = []
-
 
 @composite(
     "nn.relu",

@@ -25,8 +25,6 @@ from .reduce import KEEPDIMS, reduced_shape, reduction_rule
 from .rules import ANY, normalise_axes, upper_bound
 from .sampling import SPECIAL_FLOATS, floats, ints, sample, truths
 
-__all__: list[str] = []
-
 
 def _rule(x: TensorType, axis: Any, keepdims: bool) -> TensorType:
     if axis is not None and not isinstance(axis, int):

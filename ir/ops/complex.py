@@ -21,8 +21,6 @@ from .declare import Element, attr, composite, primitive
 from .rules import broadcast_shapes
 from .sampling import floats, ints, sample
 
-__all__: list[str] = []
-
 
 def _bitcast_rule(x: TensorType, dtype: str) -> TensorType:
     wanted = DTYPES.get(str(dtype))

@@ -28,8 +28,6 @@ from .conv import GROUPS, check_channels, kernel_size
 from .declare import Ints, attr, composite, in_float64
 from .sampling import floats, sample
 
-__all__: list[str] = []
-
 ONE_CONVOLUTION = 1.3
 """Work of all phases as one convolution over that of each phase alone, up to which it is one."""
 

@@ -21,8 +21,6 @@ from ..loop.tensor import Tensor
 from .declare import Body, attr, primitive
 from .sampling import ints, sample, truths
 
-__all__: list[str] = []
-
 INTERLEAVED = 4  # counters of each number: equal neighbours wait for one another's store otherwise
 PARTS = 8  # parts of a long array, which threads count by themselves
 PART_SIZE = 1 << 14  # elements of a part from which it is worth a thread

@@ -17,8 +17,6 @@ from .declare import Element, attr, primitive
 from .rules import dtype_attr, is_size, normalise_axis, require_fits, sizes_of
 from .sampling import sample
 
-__all__: list[str] = []
-
 _DTYPE = attr("name of the result's dtype", "float32")
 _SHAPE = attr("sizes of the result")
 

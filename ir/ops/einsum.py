@@ -21,8 +21,6 @@ from .declare import attr, composite, in_float64
 from .rules import ANY, joined_size, same_dtype, shorts
 from .sampling import floats, ints, sample, truths
 
-__all__: list[str] = []
-
 
 def _parse(equation: Any, xs: Sequence[TensorType]) -> tuple[list[str], str]:
     """One letter per axis for each operand, and for the result; ``...`` becomes letters too."""

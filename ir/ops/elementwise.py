@@ -32,8 +32,6 @@ from .sampling import (
     truths,
 )
 
-__all__: list[str] = []
-
 _INTEGERS = ("int8", "uint8", "int32", "int64", "int16", "uint32", "uint16", "uint64")
 
 

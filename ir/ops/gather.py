@@ -21,8 +21,6 @@ from .rules import require_shape
 from .sampling import floats, ints, sample, truths
 from .scatter import counted_from_end
 
-__all__: list[str] = []
-
 
 def _inside(place: Expr, size: Any) -> Expr:
     """Returns an index from data within ``size``: counted from the end, or the nearest place."""

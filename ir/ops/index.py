@@ -28,8 +28,6 @@ from .declare import Element, PerAxis, attr, primitive
 from .rules import dtype_attr, is_size, normalise_axes, normalise_axis
 from .sampling import floats, ints, sample, specials, truths
 
-__all__: list[str] = []
-
 
 def _sliced_size(begin: Any, end: Any, stride: int) -> IntExpr:
     size = ceildiv(end - begin, stride) if stride > 0 else ceildiv(begin - end, -stride)

@@ -30,8 +30,6 @@ from .rules import Shape, broadcast_read, joined_shape
 from .sampling import floats, ints, sample, truths
 from .scatter import REDUCTIONS, counted_from_end, join, scattered
 
-__all__: list[str] = []
-
 
 def _rest(rank: int, axes: Sequence[int]) -> list[int]:
     return [axis for axis in range(rank) if axis not in axes]

@@ -18,8 +18,6 @@ from .compose import F, Value
 from .declare import Element, attr, composite, primitive
 from .sampling import floats, ints, sample, truths
 
-__all__: list[str] = []
-
 
 def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
     dtype = rules.same_dtype(xs)

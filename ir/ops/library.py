@@ -17,8 +17,6 @@ from .sampling import floats
 if TYPE_CHECKING:
     from ..library.registry import LibraryFunction
 
-__all__: list[str] = []
-
 
 def _function(attrs: Mapping[str, Any]) -> LibraryFunction:
     from ..library.lookup import library_function  # few programs need the table

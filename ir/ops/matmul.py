@@ -22,8 +22,6 @@ from .declare import Reduce, attr, composite, in_float64, primitive
 from .rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
 from .sampling import extremes, floats, ints, sample, truths
 
-__all__: list[str] = []
-
 
 def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
     dtype = same_dtype((a, b))

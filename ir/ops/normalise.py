@@ -16,8 +16,6 @@ from .declare import attr, composite, in_float64
 from .rules import normalise_axes, normalise_axis, require_shape
 from .sampling import floats, sample
 
-__all__: list[str] = []
-
 _AXIS = attr("axis or axes over which to normalise", -1)
 _EPSILON = attr("added to the variance", 1e-5)
 

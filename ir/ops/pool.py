@@ -36,8 +36,6 @@ from .window import (
     window_span,
 )
 
-__all__: list[str] = []
-
 
 class _Windows:
     """The places of the windows of a pooling; checks its attributes.

@@ -23,8 +23,6 @@ from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis
 from .sampling import extremes, floats, ints, sample, specials, truths
 
-__all__: list[str] = []
-
 
 def _rule(x: TensorType, axis: Any, exclusive: Any, reverse: Any) -> TensorType:
     if x.rank == 0:

@@ -28,8 +28,6 @@ from .declare import Body, Element, attr, composite, primitive
 from .rules import ANY, require_shape, same_dtype, upper_bound
 from .sampling import floats, ints, sample, truths
 
-__all__: list[str] = []
-
 COUNTED = 32  # elements of a row up to which all are compared with each value
 SEARCHED_AT_ONCE = 256  # values whose places stay in L1 while they are searched
 STEPS_AT_ONCE = 4  # values of a block that one iteration takes a step with

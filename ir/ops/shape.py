@@ -23,8 +23,6 @@ from . import rules
 from .declare import Element, attr, primitive
 from .sampling import floats, ints, sample, truths
 
-__all__: list[str] = []
-
 
 def _missing_size(x: TensorType, sizes: Sequence[IntExpr]) -> IntExpr:
     if product(sizes) == 0:

@@ -23,8 +23,6 @@ from .declare import attr, composite, in_float64
 from .rules import normalise_axis
 from .sampling import floats, sample
 
-__all__: list[str] = []
-
 
 def _rule(x: TensorType, axis: int) -> TensorType:
     axis = normalise_axis(axis, x.rank, x)

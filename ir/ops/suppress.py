@@ -22,8 +22,6 @@ from .declare import Body, attr, composite, primitive
 from .rules import require_shape, same_dtype
 from .sampling import floats, sample
 
-__all__: list[str] = []
-
 _MOST = attr("places in the result of each row of boxes")
 _OVERLAP = attr("the intersection over the union from which on a box is left out", 0.5)
 

@@ -19,8 +19,6 @@ from .pad import both
 from .rules import is_size, same_dtype
 from .sampling import floats, ints, sample, truths
 
-__all__: list[str] = []
-
 
 def _end(first: IntExpr, stride: int, size: IntExpr) -> IntExpr:
     return first + (size - 1) * stride + 1 if size != 0 else first

@@ -16,8 +16,6 @@ from ..compose import F, Value
 from .arithmetic import divide, modulus, multiply
 from .table import Pair, on_pairs
 
-__all__: list[str] = []
-
 PI, LN_2, LN_10 = math.pi, math.log(2), math.log(10)
 
 

@@ -10,8 +10,6 @@ from ..compose import F, Value
 from ..rules import normalise_axes
 from .table import Pair, on_pairs
 
-__all__: list[str] = []
-
 
 @on_pairs("equal")
 def _equal(x: Pair, y: Pair) -> Value:

@@ -12,8 +12,6 @@ from ..rules import normalise_axes, normalise_axis
 from .arithmetic import multiply
 from .table import Pair, on_interleaved, on_pairs
 
-__all__: list[str] = []
-
 
 def _bilinear(multiplied: Callable[[Value, Value], Value], x: Pair, y: Pair) -> Pair:
     """Four products of the parts."""

@@ -10,8 +10,6 @@ from .... import nn
 from ..table import Value, aten
 from .creation import filled
 
-__all__: list[str] = []
-
 
 def _each_head(x: Value, like: Value) -> Value:
     """Returns keys or values for each head of ``like``: several heads may share them."""

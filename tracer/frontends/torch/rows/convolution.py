@@ -10,8 +10,6 @@ import numpy as np
 from .... import nn
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 PRODUCT_COLUMNS = 48
 """Columns that a product of matrices should have, so that a vector is full: with fewer input
 channels, adjacent places of the window share a product."""

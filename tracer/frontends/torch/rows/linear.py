@@ -6,8 +6,6 @@ import numpy as np
 
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 
 @aten("mm.default", "bmm.default")
 def _matmul(self: Value, mat2: Value) -> Value:

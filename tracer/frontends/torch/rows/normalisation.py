@@ -10,8 +10,6 @@ import numpy as np
 from .... import nn
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 
 def _channels(x: Value, rank: int) -> Value | None:
     """Returns a value per channel as it broadcasts over ``(batch, channels, ...)``."""

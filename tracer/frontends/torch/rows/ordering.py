@@ -11,8 +11,6 @@ from .... import nn
 from ....emitting import lift
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 
 @aten("topk.default", ignores=("sorted",))  # any order will do if it is False
 def _topk(self: Value, k: int, dim: int = -1, largest: bool = True) -> tuple[Value, Value]:

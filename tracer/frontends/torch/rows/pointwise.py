@@ -11,8 +11,6 @@ import numpy as np
 from .... import nn
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 
 def _unary(name: str, function: Callable[[Value], Value]) -> None:
     """Enters a function of one tensor, which computes in the dtype of its result."""

@@ -12,8 +12,6 @@ from .... import nn
 from ....emitting import lift
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 
 def _each(value: Any, rank: int) -> tuple[int, ...]:
     """Returns an attribute with one int per axis; one int stands for all."""

@@ -10,8 +10,6 @@ import numpy as np
 from .... import nn
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 
 def _enter(name: str, function: Callable[..., Any]) -> None:
     aten(f"prims.{name}.default")(lambda *args: function(*args))

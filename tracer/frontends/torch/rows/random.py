@@ -11,8 +11,6 @@ import torch
 
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 _Draw = Callable[..., Value]
 
 

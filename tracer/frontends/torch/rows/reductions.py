@@ -10,8 +10,6 @@ import numpy as np
 from .... import nn
 from ..table import Value, aten
 
-__all__: list[str] = []
-
 
 def _axes(dim: Any) -> Any:
     """Returns NumPy's axes: None for all, also where no axis is given."""

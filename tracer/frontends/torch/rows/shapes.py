@@ -12,8 +12,6 @@ from .....ir.errors import UnsupportedError
 from .... import nn
 from ..table import Stored, Value, aten
 
-__all__: list[str] = []
-
 
 @aten(
     "alias.default",
