@@ -38,13 +38,13 @@ def terminable() -> Iterator[None]:
             signal.signal(number, old)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     for other in _ENDING:
         if signal.getsignal(other) is _interrupt:
             signal.signal(other, _at_once)
     raise KeyboardInterrupt
 
 
-def _at_once(number: int, frame: FrameType | None) -> None:
+def _at_once(number: int, _frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

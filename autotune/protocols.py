@@ -106,13 +106,13 @@ class Measurer(Protocol):
     """Builds, checks and times candidates of one task in processes of their own."""
 
     def measure(
-        self, candidates: Sequence[Candidate], best_seconds: float
+        self, candidates: Sequence[Candidate], best_seconds: float, /
     ) -> Iterator[tuple[int, MeasureRecord]]:
         """Records as they are completed, with the index of their candidate."""
         ...
 
     def race(
-        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm", /
     ) -> list[MeasureRecord]:
         """Measures good candidates again in interleaved rounds, so that drift meets all alike.
 

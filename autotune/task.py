@@ -19,7 +19,7 @@ def _parse_schedule(data: Any) -> Schedule:
     return Schedule.from_json(list(data))
 
 
-def unnamed_sketch(row: Population) -> str:
+def unnamed_sketch(_row: Population) -> str:
     """Returns the name of a sketch in a space that names none."""
     return ""
 

@@ -276,7 +276,7 @@ class _Conversion:
         self.body.append(program_nodes.While(head, _name(test), body, loop.span))
         return carried
 
-    def for_loop(self, var: nodes.Var, loop: nodes.For) -> Names:
+    def for_loop(self, _var: nodes.Var, loop: nodes.For) -> Names:
         extent: int | str
         if isinstance(loop.extent, nodes.Constant):
             extent = max(0, int(loop.extent.value))

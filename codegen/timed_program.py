@@ -165,7 +165,7 @@ class _Clock:
 
     helpers: str
 
-    def __init__(self, program: Program, places: Mapping[int, int]) -> None:
+    def __init__(self, _program: Program, places: Mapping[int, int]) -> None:
         self.places = places
         self.helpers = _NOTE + _NO_EVENT
         self.begins: dict[int, str] = {}

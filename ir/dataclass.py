@@ -113,11 +113,11 @@ def _with_methods(
     return made
 
 
-def _init(cls: type, name: str) -> FunctionType:
+def _init(cls: type, _name: str) -> FunctionType:
     return _compiled_init(cls, lambda field: f"self.{field} = {{}}", {})
 
 
-def _frozen_init(cls: type, name: str) -> FunctionType:
+def _frozen_init(cls: type, _name: str) -> FunctionType:
     """Returns ``__init__`` that goes past ``__setattr__``, and straight to the slots if any."""
     values: dict[str, Any] = {"_set": object.__setattr__}
 

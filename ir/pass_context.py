@@ -53,7 +53,7 @@ class Language(Generic[T]):
     name: str
     text: Callable[[T], str]
     verify: Callable[[T], object]
-    assuming: Callable[[T], AbstractContextManager[None]] = lambda ir: nullcontext()
+    assuming: Callable[[T], AbstractContextManager[None]] = lambda _ir: nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

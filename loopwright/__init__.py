@@ -193,7 +193,7 @@ def __getattr__(name: str) -> Any:
 
 
 @method("__array_namespace__")
-def _namespace(x: Any) -> Any:
+def _namespace(_x: Any) -> Any:
     return __getattr__("xp")  # a layer above that of traced arrays
 
 

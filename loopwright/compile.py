@@ -352,7 +352,7 @@ class CompiledFunction(Inspected, Copied):
             self._background = extra("background")()
         return self._background
 
-    def _trace(self, request: Request, borrowed: Any = None, checks: bool = False) -> Traced:
+    def _trace(self, request: Request, borrowed: Any = None, checks: bool = False, /) -> Traced:
         checks = checks or Config.read().check_index
         ending = self._ending
         signature = self._signature.signature

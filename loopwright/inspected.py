@@ -42,7 +42,7 @@ class Inspected:
     def _specialised(self, request: Request) -> Specialisation:
         raise NotImplementedError
 
-    def _trace(self, request: Request, borrowed: Any = None, checks: bool = False) -> Traced:
+    def _trace(self, request: Request, borrowed: Any = None, checks: bool = False, /) -> Traced:
         raise NotImplementedError
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:

@@ -173,7 +173,7 @@ class CompiledModule(CompiledFunction):
     def _for_threads(self, count: int | None) -> CompiledFunction:
         return CompiledModule(self.module, self._name, **{**self._options, "threads": count})
 
-    def _trace(self, request: Request, borrowed: Any = None, checks: bool = False) -> Traced:
+    def _trace(self, request: Request, _borrowed: Any = None, _checks: bool = False, /) -> Traced:
         refuse_other_kind(self._traced, request)
         return self._traced
 

@@ -124,7 +124,7 @@ def _modf(x: Proxy) -> Any:
 
 @implements(np.fix)
 @by_element
-def _fix(x: Any, out: Any = None) -> Any:
+def _fix(x: Any, _out: Any = None) -> Any:
     return np.trunc(lift(x))
 
 
@@ -191,13 +191,13 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 @implements(np.isposinf)
 @by_element
-def _isposinf(x: Any, out: Any = None) -> Any:
+def _isposinf(x: Any, _out: Any = None) -> Any:
     return promoted(np.signbit, x)[0][0] == math.inf
 
 
 @implements(np.isneginf)
 @by_element
-def _isneginf(x: Any, out: Any = None) -> Any:
+def _isneginf(x: Any, _out: Any = None) -> Any:
     return promoted(np.signbit, x)[0][0] == -math.inf
 
 
@@ -216,7 +216,7 @@ def _count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
 
 @implements(np.ptp)
-def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Any:
+def _ptp(a: Any, axis: Axis = None, _out: Any = None, keepdims: Any = UNSET) -> Any:
     a = lift(a)
     return np.max(a, axis, keepdims=keepdims) - np.min(a, axis, keepdims=keepdims)
 
@@ -244,7 +244,7 @@ def _average(
 
 @implements(np.nanmean)
 def _nanmean(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
+    a: Any, axis: Axis = None, dtype: Any = None, _out: Any = None, keepdims: Any = UNSET
 ) -> Any:
     if not lift(a).type.dtype.is_inexact:
         return np.mean(lift(a), axis, dtype, keepdims=keepdims)
@@ -255,7 +255,7 @@ def _nanmean(
 
 
 def _nan_extremum(reduce: Callable[..., Any], least: float) -> Callable[..., Any]:
-    def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = UNSET) -> Any:
+    def call(a: Any, axis: Any = None, _out: Any = None, keepdims: Any = UNSET) -> Any:
         x = lift(a)
         if x.type.dtype.is_complex:
             kept = keepdims is not UNSET and keepdims

@@ -45,7 +45,7 @@ def _array(
     *,
     copy: bool | None = True,
     order: str | None = "K",
-    subok: bool = False,
+    _subok: bool = False,
     ndmin: int = 0,
 ) -> Proxy:
     """``np.array``: arrays are copied, nested sequences stacked."""
@@ -67,7 +67,7 @@ def _asarray(order: str | None, least: int = 0) -> Callable[..., Proxy]:
         dtype: Any = None,
         order: str | None = order,
         *,
-        device: Any = None,
+        _device: Any = None,
         copy: bool | None = None,
     ) -> Proxy:
         x = _array(a, dtype, copy=copy, order=order, ndmin=least)
@@ -82,7 +82,7 @@ def _asarray(order: str | None, least: int = 0) -> Callable[..., Proxy]:
 
 
 @views
-def _require(a: Any, dtype: Any = None, requirements: Any = None, **options: Any) -> Proxy:
+def _require(a: Any, dtype: Any = None, requirements: Any = None) -> Proxy:
     forced = {str(r)[:1].upper() for r in np.atleast_1d(requirements or [])} & {"C", "F"}
     return _asarray(min(forced, default="K"))(a, dtype)
 

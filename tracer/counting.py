@@ -55,8 +55,10 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     return cond(np.all(inside), lambda: counts, refused)
 
 
-def _edges(a: Any, bins: Any, range: Any) -> tuple[Any, Any, bool]:
+def _edges(a: Any, bins: Any, range: Any, weights: Any) -> tuple[Any, Any, bool]:
     """The edges of the bins, their number, and whether all are equally wide."""
+    if weights is not None and lift(weights).shape != a.shape:
+        raise LoopwrightValueError("weights should have the same shape as a.")
     if isinstance(bins, str):
         raise UnsupportedError(f"bins={bins!r}", hint="a number of bins, or their edges")
     if np.ndim(bins) == 0 and not isinstance(bins, Proxy):
@@ -105,17 +107,18 @@ def _evenly(first: Any, last: Any, count: int, dtype: Any) -> Any:
 
 @implements(np.histogram_bin_edges)
 def _histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    return _edges(lift(a), bins, range)[0]
+    return _edges(lift(a), bins, range, weights)[0]
 
 
 @implements(np.histogram)
 def _histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any]:
-    x: Any = np.reshape(lift(a), (-1,))
+    x: Any = lift(a)
     if x.dtype == bool:
         x = x.astype(np.uint8)
-    edges, count, uniform = _edges(x, bins, range)
+    edges, count, uniform = _edges(x, bins, range, weights)
+    x = np.reshape(x, (-1,))
     places = _uniform_places(x, edges, count) if uniform else _places(x, edges, count)
     if weights is not None:
         weights = lift(weights)

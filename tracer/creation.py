@@ -28,7 +28,7 @@ from .emitting import (
     one_array,
     read_only_view,
 )
-from .proxy import Proxy, is_number, run
+from .proxy import Proxy, is_number, numpys_options, run
 from .shaping import broadcast_shapes, broadcast_to, moveaxis, shape_argument, size
 from .trace import active
 
@@ -69,7 +69,7 @@ def number(value: IntExpr, dtype: DType) -> Proxy:
     return lift(value, dtype)
 
 
-def _full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
+def _full(shape: Any, fill_value: Any, dtype: Any = None, *, _device: Any = None) -> Proxy:
     """Returns an array of ``shape`` filled with ``fill_value``; sizes may be symbolic."""
     target = dtype_argument(_default(fill_value) if dtype is None else dtype)
     return _filled(shape, fill_value, target)
@@ -80,18 +80,18 @@ def _default(value: Any) -> Any:
     return {int: np.int64, float: np.float64, complex: np.complex128}.get(kind, kind)
 
 
-def _zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
+def _zeros(shape: Any, dtype: Any = None, *, _device: Any = None) -> Proxy:
     """Returns an array of ``shape`` filled with zeros, float64 unless ``dtype`` is given."""
     return _filled(shape, 0, FLOAT64 if dtype is None else dtype_argument(dtype))
 
 
-def _ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
+def _ones(shape: Any, dtype: Any = None, *, _device: Any = None) -> Proxy:
     """Returns an array of ``shape`` filled with ones, float64 unless ``dtype`` is given."""
     return _filled(shape, 1, FLOAT64 if dtype is None else dtype_argument(dtype))
 
 
 def _arange(
-    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, _device: Any = None
 ) -> Proxy:
     """``start, start + step, ...`` below ``stop``; ``n`` may be symbolic in ``arange(n)``."""
     if stop is None:
@@ -111,7 +111,7 @@ def _arange(
 
 
 def _eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, _device: Any = None
 ) -> Proxy:
     """Ones on the ``k``-th diagonal of a matrix of zeros."""
     sizes = n_rows, n_rows if n_cols is None else n_cols
@@ -154,7 +154,7 @@ def _linspace(
     num: int,
     *,
     dtype: Any = None,
-    device: Any = None,
+    _device: Any = None,
     endpoint: bool = True,
 ) -> Proxy:
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
@@ -175,7 +175,7 @@ def _linspace(
 
 
 @views
-def _asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Proxy:
+def _asarray(obj: Any, /, *, dtype: Any = None, _device: Any = None, copy: Any = None) -> Proxy:
     """``obj`` as an array; a traced array stays one."""
     array = lift(obj, None if dtype is None else dtype_argument(dtype))
     return copied(array, "K") if copy else array
@@ -202,10 +202,10 @@ def _full_like(
     fill_value: Any,
     dtype: Any = None,
     order: str = "K",
-    subok: bool = True,
+    _subok: bool = True,
     shape: Any = None,
     *,
-    device: Any = None,
+    _device: Any = None,
 ) -> Proxy:
     operand = lift(a)
     if order not in ("K", "A") and operand.ndim > 1 and shape is None:
@@ -216,7 +216,7 @@ def _full_like(
 
 def _constant_like(value: int) -> Callable[..., Proxy]:
     def like(a: Any, *args: Any, **options: Any) -> Proxy:
-        return _full_like(a, value, *args, **options)
+        return _full_like(a, value, *args, **numpys_options(_full_like, options))
 
     return by_element(like)
 
@@ -228,7 +228,7 @@ implements(np.ones_like)(_constant_like(1))
 @implements(np.empty_like)
 @by_element
 def _empty_like(prototype: Any, *args: Any, **options: Any) -> Proxy:
-    return _full_like(prototype, 0, *args, **options)
+    return _full_like(prototype, 0, *args, **numpys_options(_full_like, options))
 
 
 def _inexact(value: Any) -> Any:

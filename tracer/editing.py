@@ -218,8 +218,7 @@ _MODES = ("raise", "clip", "wrap")
 
 
 @implements(np.choose)
-@method("choose")
-def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Proxy:
+def _choose(a: Any, choices: Any, _out: Any = None, mode: str = "raise") -> Proxy:
     """``np.choose``; a traced index outside of the choices is clipped."""
     index = lift(a)
     if mode not in _MODES or not np.can_cast(index.dtype, np.int64):
@@ -235,13 +234,16 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Proxy
     return made
 
 
+method("choose")(lambda a, *c, mode="raise": _choose(a, c[0] if len(c) == 1 else c, mode=mode))
+
+
 @method("compress")
-def _compress_method(x: Proxy, condition: Any, axis: int | None = None, out: Any = None) -> Proxy:
-    return _compress(condition, x, axis, out)
+def _compress_method(x: Proxy, condition: Any, axis: int | None = None, _out: Any = None) -> Proxy:
+    return _compress(condition, x, axis)
 
 
 @implements(np.compress)
-def _compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Proxy:
+def _compress(condition: Any, a: Any, axis: int | None = None, _out: Any = None) -> Proxy:
     x, axis = _along(a, axis)
     if any_traced((condition,)):
         places = np.flatnonzero(condition)
@@ -434,7 +436,7 @@ def _array_equiv(a1: Any, a2: Any) -> Any:
 def _isin(
     element: Any,
     test_elements: Any,
-    assume_unique: bool = False,
+    _assume_unique: bool = False,
     invert: bool = False,
     *,
     kind: Any = None,

@@ -70,7 +70,7 @@ def _place(outside: Snapshot, change: Change, repeat: Callable[[], object]) -> S
     lines: list[Span] = []
     places: list[Span] = []
 
-    def look(frame: FrameType, event: str, argument: object) -> Any:
+    def look(frame: FrameType, _event: str, _argument: object) -> Any:
         if is_installed(package_of(frame.f_globals.get("__name__"))):
             return None
         if lines and not places and change.still():

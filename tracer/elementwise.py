@@ -72,7 +72,7 @@ def _clip(
     a: Any,
     a_min: Any = None,
     a_max: Any = None,
-    out: Any = None,
+    _out: Any = None,
     *,
     min: Any = None,
     max: Any = None,
@@ -129,7 +129,7 @@ def _bound(value: Any, wide: DType, target: DType, low: bool = False, high: bool
 @implements(np.round, np.around)
 @method("round")
 @by_element
-def _round(a: Any, decimals: int = 0, out: Any = None) -> Proxy:
+def _round(a: Any, decimals: int = 0, _out: Any = None) -> Proxy:
     x = lift(a)
     dtype = x.type.dtype
     if dtype.is_complex:
@@ -168,9 +168,9 @@ def _astype(
     dtype: Any,
     order: str = "K",
     casting: str = "unsafe",
-    subok: bool = True,
+    _subok: bool = True,
     copy: bool = True,
-    device: Any = None,
+    _device: Any = None,
 ) -> Proxy:
     operand, target = lift(x), dtype_argument(dtype)
     if not copy and operand.type.dtype == target and order == "K":
@@ -224,7 +224,7 @@ def _as_bytes_of(x: Proxy, target: DType) -> Proxy:
 @implements(np.copy)
 @method("__copy__")
 @views
-def _copy(a: Any, order: str = "K", subok: bool = False) -> Proxy:
+def _copy(a: Any, order: str = "K", _subok: bool = False) -> Proxy:
     return one_array(copied(lift(a), order))
 
 

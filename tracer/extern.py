@@ -144,7 +144,7 @@ class Extern:
     def _bind(self, options: Mapping[str, Any], count: int) -> Values:
         return functools.partial(self._fill if self._into else self._copy, options, count)
 
-    def _fill(self, options: Mapping[str, Any], count: int, /, *arrays: Any) -> None:
+    def _fill(self, options: Mapping[str, Any], _count: int, /, *arrays: Any) -> None:
         """Lets the function write into the arrays of its results."""
         try:
             self._function(*arrays, **options)

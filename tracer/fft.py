@@ -60,33 +60,33 @@ def _size(a: Any, n: Any, axis: int) -> int:
 
 
 @implements(np.fft.fft)
-def _fft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Proxy:
+def _fft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
     return _call("fft", a, [_size(a, n, axis)], [axis], norm)
 
 
 @implements(np.fft.ifft)
-def _ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Proxy:
+def _ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
     return _call("ifft", a, [_size(a, n, axis)], [axis], norm)
 
 
 @implements(np.fft.rfft)
-def _rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Proxy:
+def _rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
     return _call("rfft", a, [_size(a, n, axis)], [axis], norm)
 
 
 @implements(np.fft.irfft)
-def _irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Proxy:
+def _irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
     size = 2 * (_size(a, None, axis) - 1) if n is None else int(n)
     return _call("irfft", a, [size], [axis], norm)
 
 
 @implements(np.fft.hfft)
-def _hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Proxy:
+def _hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
     return _irfft(np.conj(lift(a)), n, axis, _SWAPPED.get(norm or "backward", norm))
 
 
 @implements(np.fft.ihfft)
-def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Any:
     return np.conj(_rfft(a, n, axis, _SWAPPED.get(norm or "backward", norm)))
 
 
@@ -113,7 +113,7 @@ def _transforms(kind: str, default: Any) -> Callable[..., Proxy]:
     """Returns the transform of a kind along several axes, ``default`` ones at first."""
 
     def transform(
-        a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None
+        a: Any, s: Any = None, axes: Any = default, norm: Any = None, _out: Any = None
     ) -> Proxy:
         sizes, places = _sizes_and_axes(a, s, axes, kind == "irfft")
         if kind != "irfft":  # the last axis is transformed first

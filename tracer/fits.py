@@ -103,4 +103,4 @@ class Numbers:
         self.fits.append(Fits(number, *limits, dtype, span))
 
     def _number(self, operand: Any) -> Number | None:
-        return self.values.get(operand) if isinstance(operand, Atom) else lambda leaves: operand
+        return self.values.get(operand) if isinstance(operand, Atom) else lambda _leaves: operand

@@ -166,10 +166,10 @@ class Traced:
         """``result`` for calls that come often: of a function that returns nothing, or an argument
         that it has written, in no time."""
         if not self.outputs and self.structure == _NOTHING:
-            return lambda arrays, leaves: None
+            return lambda _arrays, _leaves: None
         if self.structure == _ONE and isinstance(self.outputs[0], _Argument):
             operand = self.outputs[0].operand
-            return lambda arrays, leaves: leaves[operand]
+            return lambda _arrays, leaves: leaves[operand]
         return self.result
 
     @property

@@ -553,7 +553,7 @@ def _take(x: Proxy, index: Any, axis: int) -> Proxy:
 @implements(np.take)
 @method("take")
 def take(
-    a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+    a: Any, indices: Any, axis: int | None = None, _out: Any = None, mode: str = "raise"
 ) -> Proxy:
     """``np.take``; LoopwrightIndexError in calls with an index outside of the axis."""
     x = lift(a)

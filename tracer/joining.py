@@ -34,7 +34,7 @@ def _concatenate(
     arrays: Any,
     /,
     axis: Any = 0,
-    out: Any = None,
+    _out: Any = None,
     *,
     dtype: Any = None,
     casting: str = "same_kind",
@@ -65,7 +65,7 @@ def _parts(arrays: Any, name: str, dtype: Any, casting: str) -> list[Proxy]:
 
 @implements(np.stack)
 def _stack(
-    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+    arrays: Any, axis: int = 0, _out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Proxy:
     parts = _parts(arrays, "stack", dtype, casting)
     return emit("stack", *parts, axis=normalise_axis(axis, parts[0].ndim + 1))

@@ -361,7 +361,7 @@ def _matrix_power(a: Any, n: Any) -> Any:
 
 
 @implements(np.linalg.multi_dot)
-def _multi_dot(arrays: Any, *, out: Any = None) -> Any:
+def _multi_dot(arrays: Any) -> Any:
     parts = common_strong(*arrays)
     if len(parts) < 2:
         raise LoopwrightValueError("np.linalg.multi_dot takes two arrays at least")

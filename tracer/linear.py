@@ -44,7 +44,7 @@ implements(np.linalg.matmul)(_matmul)
 
 @implements(np.dot)
 @method("dot")
-def _dot(a: Any, b: Any, out: Any = None) -> Proxy:
+def _dot(a: Any, b: Any, _out: Any = None) -> Proxy:
     x, y = common_strong(a, b)
     if x.ndim == 0 or y.ndim == 0:
         return emit("multiply", x, y)
@@ -96,7 +96,7 @@ def _inner(a: Any, b: Any, /) -> Proxy:
 
 
 @implements(np.outer, np.linalg.outer)
-def _outer(a: Any, b: Any, out: Any = None) -> Proxy:
+def _outer(a: Any, b: Any, _out: Any = None) -> Proxy:
     x, y = common_strong(a, b)
     return emit("multiply", reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
@@ -167,7 +167,7 @@ def _kron(a: Any, b: Any) -> Proxy:
 
 @views
 @implements(np.einsum)
-def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Proxy:
+def _einsum(*operands: Any, _optimize: Any = False, **options: Any) -> Proxy:
     """``np.einsum`` with a subscripts string; ``optimize`` changes nothing."""
     if options.pop("casting", "safe") != "safe" or options.pop("order", "K") not in ("K", "C"):
         raise UnsupportedError("einsum: casting= and order= are not supported")
@@ -211,7 +211,7 @@ def _trace(
     axis1: int = 0,
     axis2: int = 1,
     dtype: Any = None,
-    out: Any = None,
+    _out: Any = None,
 ) -> Proxy:
     return np.sum(_read_diagonal(lift(a), offset, axis1, axis2), -1, dtype)
 

@@ -122,8 +122,8 @@ def _quantile(percent: bool, ignores_nan: bool) -> Callable[..., Any]:
         a: Any,
         q: Any,
         axis: Axis = None,
-        out: Any = None,
-        overwrite_input: bool = False,
+        _out: Any = None,
+        _overwrite_input: bool = False,
         method: str = "linear",
         keepdims: Any = UNSET,
         *,
@@ -196,8 +196,8 @@ def _median(ignores_nan: bool) -> Callable[..., Any]:
     def median(
         a: Any,
         axis: Axis = None,
-        out: Any = None,
-        overwrite_input: bool = False,
+        _out: Any = None,
+        _overwrite_input: bool = False,
         keepdims: Any = UNSET,
     ) -> Any:
         x = lift(a)

@@ -19,7 +19,7 @@ from .shaping import reshape
 def _scan(name: str) -> Callable[..., Proxy]:
     """A cumulative sum or product: dtypes as of the sum or product of all elements."""
 
-    def scan(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Proxy:
+    def scan(a: Any, axis: int | None = None, dtype: Any = None, _out: Any = None) -> Proxy:
         x = lift(a)
         if axis is None:
             x, axis = reshape(x, (x.size,)), 0
@@ -43,7 +43,7 @@ def _cumulative(scan: Callable[..., Proxy], neutral: int) -> Callable[..., Proxy
         *,
         axis: int | None = None,
         dtype: Any = None,
-        out: Any = None,
+        _out: Any = None,
         include_initial: bool = False,
     ) -> Proxy:
         x = lift(x)
@@ -69,7 +69,7 @@ if hasattr(np, "cumulative_sum"):  # NumPy 2.1
 def _accumulate(name: str) -> Callable[..., Proxy]:
     """``ufunc.accumulate``: in the dtype that ``ufunc.reduce`` gives."""
 
-    def accumulate(array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Proxy:
+    def accumulate(array: Any, axis: int = 0, dtype: Any = None, _out: Any = None) -> Proxy:
         return _scan(name)(array, axis, dtype)
 
     return accumulate

@@ -149,7 +149,7 @@ def _symbolic_pairs(given: Any, rank: int) -> Any:
 @implements(sliding_window_view)
 @views
 def _sliding_window_view(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+    x: Any, window_shape: Any, axis: Any = None, *, _subok: bool = False, _writeable: bool = False
 ) -> Proxy:
     array, sizes = lift(x), [int(w) for w in listed(window_shape)]
     axes = (
@@ -175,7 +175,7 @@ def _sliding_window_view(
 
 @views
 def as_strided(
-    x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True
+    x: Any, shape: Any = None, strides: Any = None, _subok: bool = False, _writeable: bool = True
 ) -> Proxy:
     """``as_strided`` with known strides in bytes, on the elements of ``x`` itself."""
     array = lift(x)

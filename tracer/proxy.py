@@ -11,7 +11,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from weakref import ref
 
@@ -21,6 +21,7 @@ from ..ir.dims import Dim, IntExpr, size_symbols
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.graph.nodes import Atom, Binding
 from ..ir.graph.types import TensorType
+from ..ir.ops.declare import by_parameter
 from . import misuse
 from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
 from .explain import explain, locate
@@ -133,7 +134,7 @@ class Proxy(_Operators):
         return bool(owner.sizes or owner.data_sizes) and owner.span is None and active() is owner
 
     @shape.setter
-    def shape(self, value: object) -> None:
+    def shape(self, _value: object, /) -> None:
         _fail(misuse.shape_assigned(), self)
 
     @property
@@ -299,7 +300,7 @@ class Proxy(_Operators):
         self._note_store()
         _fail(misuse.size_needed(self._name()), self)
 
-    def item(self, *args: int) -> NoReturn:
+    def item(self, *_args: int) -> NoReturn:
         need_value(self)
         _fail(misuse.number_needed("item", self._name()), self)
 
@@ -441,7 +442,7 @@ def run(
     operation: str,
     function: Callable[..., Any],
     args: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, Any] = MappingProxyType({}),
     aliases: bool = False,
 ) -> Any:
     """Calls ``function`` for the user, who wrote ``operation``; errors get the user's line.
@@ -453,18 +454,16 @@ def run(
     if trace is None:
         fail_leaked(args)
     if trace.span is not None:  # called by one of our own functions
-        return function(*args, **(kwargs or {}))
+        return function(*args, **numpys_options(function, kwargs))
     trace.span = trace.here()
     if (trace.sizes or trace.data_sizes) and has_sizes((args, kwargs)):
         operands = function in BY_ELEMENT
         args, kwargs = expressions(args, operands), expressions(kwargs, operands)
     try:
-        if (device := (kwargs or {}).get("device")) not in (None, "cpu"):
-            raise LoopwrightValueError(f'Device not understood, only "cpu" is allowed: {device}')
-        result = function(*args, **(kwargs or {}))
+        result = function(*args, **numpys_options(function, kwargs))
         return publish(result, function, args, aliases or function in VIEWS)
     except LoopwrightError as error:
-        operands = [*_proxies(args), *_proxies((kwargs or {}).values())]
+        operands = [*_proxies(args), *_proxies(kwargs.values())]
         explain(error, trace, operation, [_atom_of(o) for o in operands])
         if isinstance(error, UnsupportedError):  # it may be supported for a number that is known
             for operand in operands:
@@ -481,6 +480,14 @@ def run(
         trace.span = None
 
 
+def numpys_options(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns NumPy's keyword arguments ``by_parameter``; ``device`` may only be the CPU."""
+    options = by_parameter(function, kwargs)
+    if (device := options.get("_device")) not in (None, "cpu"):
+        raise LoopwrightValueError(f'Device not understood, only "cpu" is allowed: {device}')
+    return options
+
+
 def _run_into(
     operation: str,
     function: Callable[..., Any],
@@ -493,17 +500,16 @@ def _run_into(
         return run(operation, function, args, kwargs)
 
     def into(*args: Any, **kwargs: Any) -> Any:
-        return METHODS["function.out"](operation, function(*args, **kwargs), out)
+        return METHODS["function.out"](operation, run(operation, function, args, kwargs), out)
 
     return run(operation, into, args, kwargs, aliases=True)
 
 
 @functools.cache
 def _place_of_out(implementation: Callable[..., Any]) -> int | None:
-    """Returns which positional argument of ``implementation`` is ``out``."""
-    parameters = list(inspect.signature(implementation).parameters.values())
-    places = (i for i, p in enumerate(parameters) if p.name == "out" and p.kind != p.KEYWORD_ONLY)
-    return next(places, None)
+    """Returns which positional argument of ``implementation`` is ``_out``, for NumPy's ``out``."""
+    parameters = list(inspect.signature(implementation).parameters)
+    return parameters.index("_out") if "_out" in parameters else None
 
 
 def _out_of(

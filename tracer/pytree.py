@@ -66,11 +66,11 @@ class _Kind:
     names: Callable[[Any, int], Iterable[str]]
 
 
-def _bracketed(aux: Any, count: int) -> Iterable[str]:
+def _bracketed(_aux: Any, count: int) -> Iterable[str]:
     return (f"[{i}]" for i in range(count))
 
 
-def _dotted(aux: Any, count: int) -> Iterable[str]:
+def _dotted(aux: Any, _count: int) -> Iterable[str]:
     return (f".{name}" for name in aux)
 
 
@@ -90,7 +90,7 @@ def _make_dict(cls: Any, aux: Any, children: list[Any]) -> Any:
 _DICT = _Kind(
     lambda tree: (list(tree.values()), tuple(tree)),
     _make_dict,
-    lambda aux, count: (f"[{key!r}]" for key in aux),
+    lambda aux, _count: (f"[{key!r}]" for key in aux),
 )
 
 
@@ -101,7 +101,7 @@ def _take_defaultdict(tree: Any) -> tuple[Sequence[Any], Hashable]:
 _DEFAULTDICT = _Kind(
     _take_defaultdict,
     lambda cls, aux, children: cls(aux[0], zip(aux[1:], children, strict=True)),
-    lambda aux, count: (f"[{key!r}]" for key in aux[1:]),
+    lambda aux, _count: (f"[{key!r}]" for key in aux[1:]),
 )
 
 
@@ -118,7 +118,7 @@ def _make_partial(cls: type, aux: Any, children: list[Any]) -> Any:
 _PARTIAL = _Kind(
     _take_partial,
     _make_partial,
-    lambda aux, count: (
+    lambda aux, _count: (
         *(f".args[{n}]" for n in range(aux[1])),
         *(f".keywords[{name!r}]" for name in aux[2]),
     ),
@@ -195,7 +195,7 @@ def _make_object(cls: type, aux: Any, children: list[Any]) -> Any:
     return made
 
 
-OBJECT = _Kind(_take_object, _make_object, lambda aux, count: (f".{name}" for name in aux[0]))
+OBJECT = _Kind(_take_object, _make_object, lambda aux, _count: (f".{name}" for name in aux[0]))
 
 
 def _is_object(cls: type) -> bool:
@@ -218,12 +218,12 @@ def _is_object(cls: type) -> bool:
 
 _NAMEDTUPLE = _Kind(
     lambda tree: (tree, type(tree)._fields),
-    lambda cls, aux, children: cls._make(children),
+    lambda cls, _aux, children: cls._make(children),
     _dotted,
 )
 _KINDS: dict[type, _Kind] = {
-    tuple: _Kind(lambda tree: (tree, None), lambda cls, aux, children: tuple(children), _bracketed),
-    list: _Kind(lambda tree: (tree, None), lambda cls, aux, children: children, _bracketed),
+    tuple: _Kind(lambda tree: (tree, None), lambda _cls, _, children: tuple(children), _bracketed),
+    list: _Kind(lambda tree: (tree, None), lambda _cls, _aux, children: children, _bracketed),
     dict: _DICT,
     defaultdict: _DEFAULTDICT,
     deque: _Kind(
@@ -235,7 +235,7 @@ _KINDS: dict[type, _Kind] = {
         _DICT.take, lambda cls, aux, children: cls(dict(zip(aux, children))), _DICT.names
     ),
     functools.partial: _PARTIAL,
-    type(None): _Kind(lambda tree: ((), None), lambda cls, aux, children: None, _bracketed),
+    type(None): _Kind(lambda _tree: ((), None), lambda _cls, _aux, _children: None, _bracketed),
 }
 
 
@@ -296,10 +296,10 @@ MOST_ITEMS = 10_000
 """Items of a generator: code is made for each by itself."""
 
 _KINDS[Items] = _Kind(
-    lambda tree: (tree.items, None), lambda cls, aux, children: Items(children), _bracketed
+    lambda tree: (tree.items, None), lambda _cls, _aux, children: Items(children), _bracketed
 )
 _KINDS[Yielded] = _Kind(
-    lambda tree: (tree.items, None), lambda cls, aux, children: (c for c in children), _bracketed
+    lambda tree: (tree.items, None), lambda _cls, _aux, children: (c for c in children), _bracketed
 )
 
 

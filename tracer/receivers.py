@@ -27,7 +27,7 @@ import numpy as np
 
 from .dispatch import METHODS
 from .emitting import lift
-from .proxy import Proxy, run
+from .proxy import Proxy
 from .sizes import has_sizes
 from .trace import active
 
@@ -124,18 +124,13 @@ def _ours() -> dict[str, Any]:
 
 
 def _receiver(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    implementation = METHODS[name]
-
-    def traced(array: Any, *args: Any, **kwargs: Any) -> Any:
-        return implementation(lift(array), *args, **kwargs)
-
     @functools.wraps(otherwise)
     def receive(*args: Any, **kwargs: Any) -> Any:
         trace = active()
         if trace is not None and _is_traced((*args[1:], *kwargs.values())):
-            return run(name, traced, args, kwargs)
+            return lift(args[0])._method(name)(*args[1:], **kwargs)
         if name == "copy" and trace is not None and trace.makes_arrays and trace.span is None:
-            return run(name, traced, args, kwargs)  # it is to be written
+            return lift(args[0])._method(name)(*args[1:], **kwargs)  # it is to be written
         return otherwise(*args, **kwargs)
 
     return receive

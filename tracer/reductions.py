@@ -83,7 +83,7 @@ def _accumulation(name: str, join: str, identity: int) -> Callable[..., Proxy]:
         a: Any,
         axis: Axis = None,
         dtype: Any = None,
-        out: Any = None,
+        _out: Any = None,
         keepdims: Any = UNSET,
         initial: Any = UNSET,
         where: Any = UNSET,
@@ -106,7 +106,7 @@ def _extremum(name: str, join: str) -> Callable[..., Proxy]:
     def reduce(
         a: Any,
         axis: Axis = None,
-        out: Any = None,
+        _out: Any = None,
         keepdims: Any = UNSET,
         initial: Any = UNSET,
         where: Any = UNSET,
@@ -120,7 +120,7 @@ def _extremum(name: str, join: str) -> Callable[..., Proxy]:
 
 def _truth(name: str, identity: bool) -> Callable[..., Proxy]:
     def reduce(
-        a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET, *, where: Any = UNSET
+        a: Any, axis: Axis = None, _out: Any = None, keepdims: Any = UNSET, *, where: Any = UNSET
     ) -> Proxy:
         return _reduce(name, _masked(lift(a, BOOL), where, identity), axis, keepdims)
 
@@ -142,7 +142,7 @@ def _spread(name: str) -> Callable[..., Proxy]:
         a: Any,
         axis: Axis = None,
         dtype: Any = None,
-        out: Any = None,
+        _out: Any = None,
         ddof: int = 0,
         keepdims: Any = UNSET,
         *,
@@ -162,7 +162,7 @@ def _spread(name: str) -> Callable[..., Proxy]:
 
 
 def _position(name: str) -> Callable[..., Proxy]:
-    def reduce(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = UNSET) -> Proxy:
+    def reduce(a: Any, axis: Any = None, _out: Any = None, *, keepdims: Any = UNSET) -> Proxy:
         x = lift(a)
         x = lift(x, UINT8) if x.type.dtype.is_bool else x
         position = None if axis is None else normalise_axis(axis, x.ndim)
@@ -201,7 +201,7 @@ def _mean(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
-    out: Any = None,
+    _out: Any = None,
     keepdims: Any = UNSET,
     *,
     where: Any = UNSET,
@@ -219,7 +219,6 @@ def _ufunc_reduce(name: str) -> Any:
         array: Any,
         axis: Axis = 0,
         dtype: Any = None,
-        out: Any = None,
         keepdims: Any = False,
         initial: Any = UNSET,
         where: Any = True,

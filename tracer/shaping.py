@@ -250,7 +250,7 @@ def broadcast_to(x: Proxy, shape: tuple[IntExpr, ...]) -> Proxy:
 
 @implements(np.broadcast_to)
 @views
-def _broadcast_to_function(array: Any, shape: Any, subok: bool = False) -> Proxy:
+def _broadcast_to_function(array: Any, shape: Any, _subok: bool = False) -> Proxy:
     x, wide = lift(array), shape_argument(shape)
     x = one_array(Proxy(x.atom, x.owner)) if x.is_scalar else x
     return read_only_view(x, lambda: broadcast_to(x, wide))
@@ -258,7 +258,7 @@ def _broadcast_to_function(array: Any, shape: Any, subok: bool = False) -> Proxy
 
 @implements(np.broadcast_arrays)
 @views
-def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Proxy, ...]:
+def _broadcast_arrays(*args: Any, _subok: bool = False) -> tuple[Proxy, ...]:
     arrays = [lift(a) for a in args]
     shape = broadcast_shapes(*(a.shape for a in arrays))
     return tuple(broadcast_to(a, shape) for a in arrays)
@@ -284,7 +284,7 @@ def atleast_2d(*arys: Any) -> Any:
 @views
 def atleast_3d(*arys: Any) -> Any:
     """Arrays with three axes at least, as NumPy places them."""
-    shapes = {0: lambda s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
+    shapes = {0: lambda _s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
     made = [reshape(x, shapes[x.ndim](x.shape)) if x.ndim < 3 else x for x in map(lift, arys)]
     return made[0] if len(made) == 1 else tuple(made)
 

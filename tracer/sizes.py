@@ -377,12 +377,12 @@ _OPERATORS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "mul": (operator.mul, operator.mul),
     "floordiv": (operator.floordiv, _quotient),
     "mod": (operator.mod, _remainder),
-    "truediv": (operator.truediv, lambda left, right: None),
+    "truediv": (operator.truediv, lambda _left, _right: None),
     "lshift": (operator.lshift, lambda left, right: _shifted(left, right, False)),
     "rshift": (operator.rshift, lambda left, right: _shifted(left, right, True)),
-    "and": (operator.and_, lambda left, right: None),
-    "or": (operator.or_, lambda left, right: None),
-    "xor": (operator.xor, lambda left, right: None),
+    "and": (operator.and_, lambda _left, _right: None),
+    "or": (operator.or_, lambda _left, _right: None),
+    "xor": (operator.xor, lambda _left, _right: None),
 }
 for _name, (_function, _compute) in _OPERATORS.items():
     setattr(Size, f"__{_name}__", _arithmetic(_function, _compute, swapped=False))

@@ -425,7 +425,7 @@ def _container(value: Any) -> Kind | None:
 # How each kind of object is read, and written back.
 
 
-def _read_globals(space: Space, reach: _Reach) -> Parts:
+def _read_globals(space: Space, _reach: _Reach) -> Parts:
     held = space.variables
     return {n: held[n] for n in sorted(space.names) if n in held}
 
@@ -440,14 +440,14 @@ def _read_module(module: types.ModuleType, reach: _Reach) -> Parts:
     return {n: v for n, v in vars(module).items() if reach.names(n) and not n.startswith("__")}
 
 
-def _read_cell(cell: types.CellType, reach: _Reach) -> Parts:
+def _read_cell(cell: types.CellType, _reach: _Reach) -> Parts:
     try:
         return {"": cell.cell_contents}
     except ValueError:  # not assigned yet
         return {}
 
 
-def _write_cell(cell: types.CellType, parts: Parts, now: Parts) -> None:
+def _write_cell(cell: types.CellType, parts: Parts, _now: Parts) -> None:
     if parts:
         cell.cell_contents = parts[""]
     else:
@@ -501,35 +501,35 @@ _OF_CLASSES = frozenset(
 )
 
 
-def _items(value: Any, reach: _Reach) -> Parts:
+def _items(value: Any, _reach: _Reach) -> Parts:
     return dict(enumerate(value))
 
 
-def _write_list(value: list[Any], parts: Parts, now: Parts) -> None:
+def _write_list(value: list[Any], parts: Parts, _now: Parts) -> None:
     value[:] = parts.values()
 
 
-def _write_deque(value: deque[Any], parts: Parts, now: Parts) -> None:
+def _write_deque(value: deque[Any], parts: Parts, _now: Parts) -> None:
     value.clear()
     value.extend(parts.values())
 
 
-def _write_dict(value: dict[Any, Any], parts: Parts, now: Parts) -> None:
+def _write_dict(value: dict[Any, Any], parts: Parts, _now: Parts) -> None:
     value.clear()
     value.update(parts)
 
 
-def _write_set(value: set[Any], parts: Parts, now: Parts) -> None:
+def _write_set(value: set[Any], parts: Parts, _now: Parts) -> None:
     value.clear()
     value.update(parts)
 
 
-def _write_bytes(value: Any, parts: Parts, now: Parts) -> None:
+def _write_bytes(value: Any, parts: Parts, _now: Parts) -> None:
     held = parts[""]
     value[:] = held if isinstance(value, bytearray) else python_array.array(value.typecode, held)
 
 
-def _read_array(array: np.ndarray[Any, Any], reach: _Reach) -> Parts:
+def _read_array(array: np.ndarray[Any, Any], _reach: _Reach) -> Parts:
     parts: Parts = {"shape": array.shape, "dtype": str(array.dtype), "strides": array.strides}
     if is_fixed(array):
         return parts
@@ -540,13 +540,13 @@ def _read_array(array: np.ndarray[Any, Any], reach: _Reach) -> Parts:
     return parts | {"": fingerprint(array if dense else np.ascontiguousarray(array))}
 
 
-def _write_array(array: np.ndarray[Any, Any], parts: Parts, now: Parts) -> None:
+def _write_array(array: np.ndarray[Any, Any], parts: Parts, _now: Parts) -> None:
     held = parts.get("")
     if isinstance(held, bytes):
         array[...] = np.frombuffer(held, array.dtype).reshape(array.shape)
 
 
-def _read_random(generator: Any, reach: _Reach) -> Parts:
+def _read_random(generator: Any, _reach: _Reach) -> Parts:
     if hasattr(generator, "getstate"):
         state = generator.getstate()
     elif hasattr(generator, "get_state"):
@@ -556,7 +556,7 @@ def _read_random(generator: Any, reach: _Reach) -> Parts:
     return {"": pickle.dumps(state)}
 
 
-def _write_random(generator: Any, parts: Parts, now: Parts) -> None:
+def _write_random(generator: Any, parts: Parts, _now: Parts) -> None:
     state = pickle.loads(parts[""])
     if hasattr(generator, "setstate"):
         generator.setstate(state)
@@ -566,7 +566,7 @@ def _write_random(generator: Any, parts: Parts, now: Parts) -> None:
         getattr(generator, "bit_generator", generator).state = state
 
 
-def _read_iterator(iterator: Any, reach: _Reach) -> Parts:
+def _read_iterator(iterator: Any, _reach: _Reach) -> Parts:
     parts: Parts = {"position": operator.length_hint(iterator, -1)}
     if isinstance(iterator, types.GeneratorType):
         frame = iterator.gi_frame

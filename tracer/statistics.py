@@ -97,7 +97,7 @@ def _nan_spread(root: bool) -> Callable[..., Any]:
         a: Any,
         axis: Axis = None,
         dtype: Any = None,
-        out: Any = None,
+        _out: Any = None,
         ddof: int = 0,
         keepdims: Any = UNSET,
         *,

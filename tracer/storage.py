@@ -189,24 +189,24 @@ def _repeated(parent: Reference, attrs: Mapping[str, Any]) -> Strides:
     return (0,) * added + tuple(0 if size != wide else s for size, s, wide in axes)
 
 
-def _transposed(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _transposed(_parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     return tuple(strides[axis] for axis in attrs["axes"])
 
 
-def _sliced(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _sliced(_parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     return tuple(s * step for s, step in zip(strides, attrs["strides"], strict=True))
 
 
-def _reversed(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _reversed(_parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     return tuple(-s if axis in attrs["axis"] else s for axis, s in enumerate(strides))
 
 
-def _squeezed(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _squeezed(_parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     gone = {axis % len(strides) for axis in attrs["axis"]}
     return tuple(s for axis, s in enumerate(strides) if axis not in gone)
 
 
-def _part(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _part(_parent: Reference, strides: tuple[int, ...], _attrs: Mapping[str, Any]) -> Strides:
     return tuple(2 * s for s in strides)
 
 

@@ -55,7 +55,6 @@ def _reduce(
     array: Any,
     axis: Any = 0,
     dtype: Any = None,
-    out: Any = None,
     keepdims: Any = False,
     initial: Any = UNSET,
     where: Any = True,
@@ -103,9 +102,7 @@ _CUMULATIVE: dict[np.ufunc, str] = {np.add: "cumsum", np.multiply: "cumprod"}
 
 
 @method("ufunc.accumulate")
-def _accumulate(
-    ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
-) -> Proxy:
+def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Proxy:
     """Each step joins elements that are twice as far apart as before."""
     cumulative = _CUMULATIVE.get(ufunc)
     if cumulative is not None and not lift(array).type.dtype.is_complex:
@@ -122,14 +119,7 @@ def _accumulate(
 
 
 @method("ufunc.reduceat")
-def _reduceat(
-    ufunc: np.ufunc,
-    array: Any,
-    indices: Any,
-    axis: int = 0,
-    dtype: Any = None,
-    out: Any = None,
-) -> Proxy:
+def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Proxy:
     if any_traced((indices,)):
         raise UnsupportedError(
             f"np.{ufunc.__name__}.reduceat at traced indices",

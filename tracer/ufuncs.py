@@ -33,7 +33,7 @@ def _refuse(where: Any, options: dict[str, Any]) -> None:
     if where is not True:
         raise UnsupportedError("where= is not supported", hint="np.where(mask, result, otherwise)")
     for name, value in options.items():
-        if (name, value) not in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
+        if name != "subok" and (name, value) not in (("casting", "same_kind"), ("order", "K")):
             raise UnsupportedError(f"{name}= is not supported")
 
 

@@ -141,7 +141,7 @@ class ReplayMeasurer:
     tape: Tape
 
     def measure(
-        self, candidates: Sequence[Candidate], best_seconds: float
+        self, candidates: Sequence[Candidate], _best_seconds: float, /
     ) -> Iterator[tuple[int, MeasureRecord]]:
         waiting = {candidate.key: index for index, candidate in enumerate(candidates)}
         while waiting and (record := self.tape.peek()) is not None:
@@ -152,7 +152,7 @@ class ReplayMeasurer:
             yield index, record
 
     def race(
-        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+        self, candidates: Sequence[Candidate], _rounds: int, _cache: str = "warm", /
     ) -> list[MeasureRecord]:
         """Returns all rounds of the race at the first call; later calls of the race find none
         left."""

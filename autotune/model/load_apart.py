@@ -48,7 +48,7 @@ class _Missing:
         self._packages = packages
         self._thread = threading.get_ident()
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
         """Raises ModuleNotFoundError for these packages; of all others, finds nothing."""
         if name in self._packages and threading.get_ident() == self._thread:
             raise ModuleNotFoundError(f"{name} is not loaded here", name=name)

@@ -40,7 +40,7 @@ class GridSearch(Explorer):
             self._stride += 1
         self._next = 0
 
-    def explore(self, score: Score | None, count: int) -> Population:
+    def explore(self, _score: Score | None, count: int) -> Population:
         batch = np.empty((0, len(self._sizes)), np.int32)
         while len(batch) < count and self._next < self._total:
             rows = self._rows(min(_CHUNK, self._total - self._next))

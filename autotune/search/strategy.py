@@ -96,7 +96,7 @@ class Explorer:
             batch, self.spare = every[:count], every[count:]
         return batch if len(batch) == count else self._fill(batch, count)
 
-    def explore(self, score: Score | None, count: int) -> Population:
+    def explore(self, _score: Score | None, count: int) -> Population:
         """The strategy itself: about ``count`` rows, best first. Here they are random samples."""
         return self.fresh(2 * count)
 

@@ -253,7 +253,7 @@ class _Class:
             case "stream", _:
                 self.streams = self.streams | where
             case "mirror", (stage, name):
-                self.mirrors[stage] = self.block(stage, self.parts(name)[-1], where)
+                self.mirrors[stage] = self.block(self.parts(name)[-1], where)
             case _:
                 pass
 
@@ -276,7 +276,7 @@ class _Class:
             self.extent[name] = -(-limit // block)
             limit = np.minimum(limit, block)
 
-    def block(self, stage: str, name: str, where: BoolArray) -> IntArray:
+    def block(self, name: str, where: BoolArray) -> IntArray:
         """Returns the width of the blocks of a mirrored stage: what the loops inside of ``name``
         cover of its last axis; 0 in rows that are not mirrored."""
         axis = self.axis[name]

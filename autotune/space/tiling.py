@@ -110,12 +110,12 @@ class Tiling:
         """Cycles that were estimated for some choices, by their text."""
         return {}
 
-    def transposes_for_few(self, choices: Choices) -> bool:
+    def transposes_for_few(self, _choices: Choices) -> bool:
         """True if every call transposes an operand that few rows use: that takes longer than to
         read it again for each of them."""
         return False
 
-    def untold(self, values: Values) -> float | npt.NDArray[np.float64]:
+    def untold(self, _values: Values) -> float | npt.NDArray[np.float64]:
         """Returns how many times longer the main stage takes than its loops tell."""
         return 1.0
 

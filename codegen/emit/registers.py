@@ -117,7 +117,7 @@ class Registers:
                 return None
         return self.read(w, at, lanes, active)
 
-    def _vector(self, w: FunctionWriter, number: int, lane: int, count: int) -> Value:
+    def _vector(self, _w: FunctionWriter, number: int, lane: int, count: int) -> Value:
         """A vector of which ``count`` lanes from ``lane`` on are read."""
         wanted = _bits(lane, count)
         if self.written.get(number, 0) & wanted != wanted:

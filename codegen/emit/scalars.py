@@ -179,11 +179,11 @@ _NONE = _Code()
 
 
 def _op(instruction: str) -> Body:
-    return lambda e, dtype, *args: e.w.op(instruction, *args)
+    return lambda e, _dtype, *args: e.w.op(instruction, *args)
 
 
 def _intrinsic(name: str) -> Body:
-    return lambda e, dtype, *args: e.w.intrinsic(name, *args)
+    return lambda e, _dtype, *args: e.w.intrinsic(name, *args)
 
 
 def _comparison(floats: str, ints: str) -> _Code:
@@ -193,13 +193,13 @@ def _comparison(floats: str, ints: str) -> _Code:
         sign = "" if ints in ("eq", "ne") else ("s" if dtype.is_signed else "u")
         return e.w.op(f"icmp {sign}{ints}", a, b, type="i1")
 
-    def on_floats(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+    def on_floats(e: ScalarEmitter, _dtype: DType, a: Value, b: Value) -> Value:
         return e.w.op(f"fcmp {floats}", a, b, type="i1")
 
     return _Code(on_floats, on_integers, on_integers)
 
 
-def _is_nan(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+def _is_nan(e: ScalarEmitter, _dtype: DType, x: Value) -> Value:
     return e.w.op("fcmp uno", x, x, type="i1")
 
 
@@ -209,7 +209,7 @@ def _power(e: ScalarEmitter, dtype: DType, x: Value, y: Value) -> Value:
     return e.elementary("power", [x, y], dtype)
 
 
-def _sign_of_floats(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+def _sign_of_floats(e: ScalarEmitter, _dtype: DType, x: Value) -> Value:
     w, zero = e.w, e.const(0.0, x)
     below = w.select(w.op("fcmp olt", x, zero, type="i1"), e.const(-1.0, x), x)
     signed = w.select(w.op("fcmp ogt", x, zero, type="i1"), e.const(1.0, x), below)
@@ -227,7 +227,7 @@ def _sign_of_integers(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
     return w.op("sub", positive, negative)
 
 
-def _negated_integers(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+def _negated_integers(e: ScalarEmitter, _dtype: DType, x: Value) -> Value:
     return e.w.op("sub", e.integer(0, x), x)
 
 
@@ -283,7 +283,7 @@ def _extreme(relation: str) -> Body:
 def _second_if_nan(relation: str) -> Body:
     """``a > b ? a : b``, one instruction: b if either is NaN."""
 
-    def body(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+    def body(e: ScalarEmitter, _dtype: DType, a: Value, b: Value) -> Value:
         symbol = _machine_extreme(e.target, relation, a)
         if symbol:
             rounding = (Value("4", "i32"),) if a.lanes * LLVM_TYPES[a.type].bytes == 64 else ()

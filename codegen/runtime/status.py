@@ -85,7 +85,7 @@ def symbols() -> Mapping[str, int]:
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-def _portable_poll(clock: int) -> int:
+def _portable_poll(_clock: int) -> int:
     """The same for interpreters whose calls go through ctypes, where Python's own evaluation loop
     runs the handlers."""
     try:

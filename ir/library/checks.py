@@ -35,11 +35,11 @@ def failure_code(check: int) -> int:
     return (MOST_CHECKS - 1 - min(check, MOST_CHECKS - 1)) * _NUMBERS + LARGEST + 1
 
 
-def _rule(operands: Sequence[Typed], options: Mapping[str, Any]) -> Sequence[ArrayType]:
+def _rule(_operands: Sequence[Typed], _options: Mapping[str, Any]) -> Sequence[ArrayType]:
     return [ArrayType((), INT64)]
 
 
-def _bind(options: Mapping[str, Any], count: int) -> Values:
+def _bind(options: Mapping[str, Any], _count: int) -> Values:
     def raise_failed(failure: Array, result: Array) -> None:
         result[...] = value = int(failure)
         if not value:

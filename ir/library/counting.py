@@ -11,12 +11,12 @@ from .registry import ArrayType, LibraryFunction, Typed, Values, register
 NAME = "numpy.bincount"
 
 
-def _rule(operands: Sequence[Typed], options: Mapping[str, Any]) -> Sequence[ArrayType]:
+def _rule(_operands: Sequence[Typed], options: Mapping[str, Any]) -> Sequence[ArrayType]:
     return [ArrayType((options["minlength"],), DTYPES[options["dtype"]])]
 
 
-def _bind(options: Mapping[str, Any], count: int) -> Values:
-    def refuse(x: Array, counts: Array) -> None:
+def _bind(options: Mapping[str, Any], _count: int) -> Values:
+    def refuse(x: Array, _counts: Array) -> None:
         if x.min() < 0:
             raise ValueError("'list' argument must have no negative elements")
         raise ValueError(

@@ -41,7 +41,7 @@ def _scale(norm: str, forward: bool, size: int, part: Any) -> Any:
     return np.reciprocal(size, dtype=part) if divided else part(1)
 
 
-def _bind(kind: str, options: Mapping[str, Any], count: int) -> Values:
+def _bind(kind: str, options: Mapping[str, Any], _count: int) -> Values:
     axes, sizes, norm = options["axes"], options["sizes"], options["norm"]
     forward = kind in ("fft", "rfft")
     routines = [pocketfft.fft if forward else pocketfft.ifft] * len(axes)

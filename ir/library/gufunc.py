@@ -67,7 +67,7 @@ def gufunc_function(
             for axes, letter in zip(outputs, results, strict=True)
         ]
 
-    def bind(options: Mapping[str, Any], count: int) -> Values:
+    def bind(options: Mapping[str, Any], _count: int) -> Values:
         return call if isinstance(call, Guarded) else call(options)
 
     return register(LibraryFunction(name, doc, rule, bind, tuple(map(len, inputs))))
@@ -118,7 +118,7 @@ class Guarded:
 def failing(run: Callable[..., Any], message: str) -> Guarded:
     """Returns ``run``, which raises NumPy's LinAlgError with ``message`` where it fails."""
 
-    def fail(error: str, flag: int) -> None:
+    def fail(_error: str, _flag: int) -> None:
         raise np.linalg.LinAlgError(message)
 
     return Guarded(run, fail)

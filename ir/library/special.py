@@ -36,7 +36,7 @@ def declare(name: str) -> bool:
 
 
 def _rule(
-    ufunc: np.ufunc, operands: Sequence[Typed], options: Mapping[str, Any]
+    ufunc: np.ufunc, operands: Sequence[Typed], _options: Mapping[str, Any]
 ) -> Sequence[ArrayType]:
     given = tuple(o.dtype.numpy for o in operands)
     dtypes = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
@@ -48,5 +48,5 @@ def _rule(
     return [ArrayType(shape, dtype_of(d)) for d in dtypes[ufunc.nin :]]
 
 
-def _bind(ufunc: np.ufunc, options: Mapping[str, Any], count: int) -> Values:
+def _bind(ufunc: np.ufunc, _options: Mapping[str, Any], _count: int) -> Values:
     return quiet(ufunc)

@@ -70,7 +70,7 @@ def _complex_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: str
     ],
 )
 def _bitcast(
-    out: TensorType, x: Tensor, *, dtype: str = attr("name of the result's dtype, not bool")
+    _out: TensorType, _x: Tensor, *, _dtype: str = attr("name of the result's dtype, not bool")
 ) -> Element:
     """The bytes of the elements, read as elements of another dtype.
 

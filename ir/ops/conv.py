@@ -157,7 +157,7 @@ def _reference(
     padding: Any = 0,
     data_layout: str | None = None,
     kernel_layout: str | None = None,
-    algorithm: str = "direct",
+    **_: Any,
 ) -> Any:
     """The sum of shifted images, each times one element of the kernel."""
     rank = x.ndim - 2
@@ -403,7 +403,7 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
         doc=doc,
     )
     def _valid(
-        out: TensorType,
+        _out: TensorType,
         x: Tensor,
         w: Tensor,
         *,

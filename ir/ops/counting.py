@@ -64,7 +64,7 @@ def _count_reference(x: Any, bins: int) -> Any:
         sample(ints(rng, (PARTS * PART_SIZE + 5,), "int8", 0, 9), bins=5),
     ],
 )
-def _count(out: TensorType, x: Tensor, *, bins: int = attr("how many numbers are counted")) -> Body:
+def _count(_out: TensorType, x: Tensor, *, bins: int = attr("how many numbers to count")) -> Body:
     """The number of times that each number below ``bins`` occurs, int64; others are not counted.
 
     ``x`` of integers or bools on one axis. LoopwrightTypeError for another operand.
@@ -101,7 +101,7 @@ def _count(out: TensorType, x: Tensor, *, bins: int = attr("how many numbers are
     return Body(statements, (counters,))
 
 
-def _places_rule(mask: TensorType, size: Any, fill: Any) -> TensorType:
+def _places_rule(mask: TensorType, size: Any, **_: Any) -> TensorType:
     if mask.rank != 1 or not mask.dtype.is_bool:
         raise LoopwrightTypeError(f"one axis of bools has places, not {mask.short}")
     if isinstance(size, bool) or not isinstance(size, int | Dim) or prove(size, "<", 0):
@@ -127,7 +127,7 @@ def _places_reference(mask: Any, size: int, fill: int) -> Any:
     ],
 )
 def _true_places(
-    out: TensorType,
+    _out: TensorType,
     mask: Tensor,
     *,
     size: int = attr("number of places"),

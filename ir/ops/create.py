@@ -26,7 +26,7 @@ def _full_rule(*, shape: Any, fill_value: Any, dtype: str) -> TensorType:
     return TensorType(sizes_of(shape), dtype_attr(dtype))
 
 
-def _full_samples(rng: np.random.Generator) -> list[Sample]:
+def _full_samples(_rng: np.random.Generator) -> list[Sample]:
     def drawn(shape: tuple[int, ...], value: Any, dtype: str) -> Sample:
         return sample(shape=shape, fill_value=value, dtype=dtype)
 
@@ -50,9 +50,9 @@ def _full_samples(rng: np.random.Generator) -> list[Sample]:
 def _full(
     out: TensorType,
     *,
-    shape: Any = _SHAPE,
+    _shape: Any = _SHAPE,
     fill_value: Any = attr("the value"),
-    dtype: Any = _DTYPE,
+    _dtype: Any = _DTYPE,
 ) -> Element:
     """A tensor filled with one value.
 
@@ -65,8 +65,8 @@ def _full(
         }
     """
     if isinstance(fill_value, Dim):
-        return lambda *i: cast(index(fill_value), out.dtype)
-    return lambda *i: const(fill_value, out.dtype)
+        return lambda *_i: cast(index(fill_value), out.dtype)
+    return lambda *_i: const(fill_value, out.dtype)
 
 
 def _iota_rule(shape: Any, axis: Any, dtype: Any) -> TensorType:
@@ -84,7 +84,7 @@ def _iota_reference(shape: Any, axis: Any, dtype: Any) -> Any:
     Pattern.ELEMENTWISE,
     rule=_iota_rule,
     reference=_iota_reference,
-    samples=lambda rng: [
+    samples=lambda _rng: [
         sample(shape=(3, 5), axis=1, dtype="int64"),
         sample(shape=(3, 5, 2), axis=-3, dtype="float32"),
         sample(shape=(300,), axis=0, dtype="int8"),
@@ -95,9 +95,9 @@ def _iota_reference(shape: Any, axis: Any, dtype: Any) -> Any:
 def _iota(
     out: TensorType,
     *,
-    shape: Any = _SHAPE,
+    _shape: Any = _SHAPE,
     axis: Any = attr("the axis whose index it is", 0),
-    dtype: Any = _DTYPE,
+    _dtype: Any = _DTYPE,
 ) -> Element:
     """Every element is its own index along ``axis``.
 
@@ -143,7 +143,7 @@ def _arange_reference(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     return np.arange(start, stop, step, dtype=wide).astype(dtype)
 
 
-def _arange_samples(rng: np.random.Generator) -> list[Sample]:
+def _arange_samples(_rng: np.random.Generator) -> list[Sample]:
     def drawn(start: Any, stop: Any, step: Any, dtype: str) -> Sample:
         return sample(start=start, stop=stop, step=step, dtype=dtype)
 
@@ -170,9 +170,9 @@ def _arange(
     out: TensorType,
     *,
     start: Any = attr("first value", 0),
-    stop: Any = attr("end of the range, not included"),
+    _stop: Any = attr("end of the range, not included"),
     step: Any = attr("distance of neighbours", 1),
-    dtype: Any = attr("name of the result's dtype", "int64"),
+    _dtype: Any = attr("name of the result's dtype", "int64"),
 ) -> Element:
     """Evenly spaced values ``start + i * step``, up to but without ``stop``.
 

@@ -96,6 +96,13 @@ def attr(doc: str, default: Any = REQUIRED, kind: str = "Any") -> Any:
     return Attr("", doc, default, kind)
 
 
+def by_parameter(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns keyword arguments by the names of the parameters of ``function``, which have an
+    underscore in front if it does not read them."""
+    names = getattr(getattr(function, "__code__", None), "co_varnames", ())
+    return {f"_{n}" if f"_{n}" in names else n: v for n, v in options.items()}
+
+
 def primitive(
     name: str,
     pattern: Pattern,
@@ -113,6 +120,7 @@ def primitive(
 ) -> Callable[[Callable[..., Element | Reduce | Body]], Operator]:
     """Declares a primitive operator; the function's first parameter is the type of the result.
 
+    What the function does not read has an underscore in front, which its name does not have.
     Without ``rule`` the result has the type of the one operand. ``numpy`` is NumPy's own function
     if the reference is another. ``params`` and ``doc`` are for operators that differ in few words;
     else both are read off the function.
@@ -124,7 +132,7 @@ def primitive(
         def compute(
             inputs: Sequence[Tensor], attrs: Attrs, out: TensorType
         ) -> Map | Reduction | Statements:
-            meaning = body(out, *inputs, **attrs)
+            meaning = body(out, *inputs, **by_parameter(body, attrs))
             if isinstance(meaning, Body):
                 written = meaning.statements
                 return Statements(
@@ -243,7 +251,7 @@ def _signature(name: str, body: Any) -> tuple[tuple[str, ...], tuple[Attr, ...]]
     # From the code object: inspect.signature took a tenth of the time to import the package.
     code = body.__code__
     last = code.co_argcount + code.co_kwonlyargcount
-    params = code.co_varnames[: code.co_argcount]
+    params = tuple(p.lstrip("_") for p in code.co_varnames[: code.co_argcount])
     if body.__defaults__:
         raise InternalError(
             f"operator {name}: the parameter {params[-len(body.__defaults__)]} has a default, so "
@@ -256,7 +264,7 @@ def _signature(name: str, body: Any) -> tuple[tuple[str, ...], tuple[Attr, ...]]
         default = (body.__kwdefaults__ or {}).get(attr_name, REQUIRED)
         given = default if isinstance(default, Attr) else Attr("", "", default)
         annotation = inspect.formatannotation(body.__annotations__.get(attr_name, Any)).strip("'")
-        attrs.append(Attr(attr_name, given.doc, given.default, annotation))
+        attrs.append(Attr(attr_name.lstrip("_"), given.doc, given.default, annotation))
     return params, tuple(attrs)
 
 
@@ -287,7 +295,7 @@ def _infer(
     return infer
 
 
-def _same_type(x: TensorType, **attrs: Any) -> TensorType:
+def _same_type(x: TensorType, **_: Any) -> TensorType:
     return x
 
 

@@ -68,7 +68,7 @@ def _declare(row: ScalarOp) -> None:
         params=params,
         doc=elementwise_doc(row.name, row.text, params, row.kinds, result=row.of),
     )
-    def _row(out: TensorType, *inputs: Tensor) -> Element:
+    def _row(_out: TensorType, *inputs: Tensor) -> Element:
         def element(*i: IndexLike) -> Expr:
             values = [rules.broadcast_read(x, i) for x in inputs]
             return select(*values) if row.arity == 3 else op(row.name, *values)
@@ -177,7 +177,7 @@ def _cast_reference(x: Any, dtype: str) -> Any:
     samples=_samples_cast,
 )
 def _cast(
-    out: TensorType, x: Tensor, *, dtype: str = attr("name of the result's dtype")
+    out: TensorType, x: Tensor, *, _dtype: str = attr("name of the result's dtype")
 ) -> Element:
     """The elements converted to another dtype, as ``ndarray.astype``.
 

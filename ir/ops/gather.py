@@ -69,7 +69,7 @@ def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
     ],
 )
 def _gather_nd(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     indices: Tensor,
     *,
@@ -148,7 +148,7 @@ def _slice_reference(x: Any, *starts: Any, axes: Any, sizes: Any, strides: Any) 
     ],
 )
 def _dynamic_slice(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *starts: Tensor,
     axes: Any = attr("the axes that are cut"),

@@ -81,11 +81,11 @@ def _strided_slice_samples(rng: np.random.Generator) -> list[Sample]:
     samples=_strided_slice_samples,
 )
 def _strided_slice(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     begin: PerAxis = attr("first index per axis"),
-    end: PerAxis = attr("end per axis, not included"),
+    _end: PerAxis = attr("end per axis, not included"),
     strides: PerAxis = attr("step per axis, not 0"),
 ) -> Element:
     """Every ``strides``-th element from ``begin`` up to, without, ``end`` on each axis.
@@ -216,7 +216,7 @@ def _take_reference(x: Any, indices: Any, axis: Any, mode: Any) -> Any:
     ],
 )
 def _take(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     indices: Tensor,
     *,
@@ -281,8 +281,8 @@ def _one_hot(
     out: TensorType,
     indices: Tensor,
     *,
-    depth: Any = attr("size of the new axis"),
-    dtype: Any = attr("name of the result's dtype", "float32"),
+    _depth: Any = attr("size of the new axis"),
+    _dtype: Any = attr("name of the result's dtype", "float32"),
 ) -> Element:
     """1 at the index, 0 elsewhere, along a new last axis.
 

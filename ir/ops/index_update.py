@@ -202,7 +202,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
     samples=_samples,
 )
 def _index_update(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     value: Tensor,
     *indices: Tensor,

@@ -76,7 +76,7 @@ def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
         sample(truths(rng, (3, 4)), truths(rng, (4, 5))),
     ],
 )
-def _matmul(out: TensorType, a: Tensor, b: Tensor) -> Reduce:
+def _matmul(_out: TensorType, a: Tensor, b: Tensor) -> Reduce:
     """Matrix product with the meaning of ``np.matmul``.
 
     ``a`` of shape (..., m, k) and ``b`` of (..., k, n) give (..., m, n); the axes in front are
@@ -208,7 +208,7 @@ def _contract_samples(rng: np.random.Generator) -> list[Sample]:
     samples=_contract_samples,
 )
 def _contract(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     y: Tensor,
     *,

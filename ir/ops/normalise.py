@@ -20,7 +20,7 @@ _AXIS = attr("axis or axes over which to normalise", -1)
 _EPSILON = attr("added to the variance", 1e-5)
 
 
-def _row_rule(x: TensorType, *scales: TensorType, axis: Any, epsilon: float) -> TensorType:
+def _row_rule(x: TensorType, *scales: TensorType, axis: Any, **_: Any) -> TensorType:
     """The type of x; the scales have the sizes of the axes that are normalised."""
     sizes = tuple(x.shape[a] for a in normalise_axes(axis, x.rank, x))
     for label, scale in zip(("gamma", "beta"), scales, strict=False):
@@ -140,9 +140,7 @@ def _rms_norm(x: Value, gamma: Value, *, axis: Any = _AXIS, epsilon: float = _EP
     return _scaled_by_root(x, axes, epsilon) * _along(gamma, axes, x.rank)
 
 
-def _batch_norm_rule(
-    x: TensorType, *parameters: TensorType, axis: int, epsilon: float
-) -> TensorType:
+def _batch_norm_rule(x: TensorType, *parameters: TensorType, axis: int, **_: Any) -> TensorType:
     size = x.shape[normalise_axis(axis, x.rank, x)]
     for label, parameter in zip(("gamma", "beta", "mean", "var"), parameters, strict=True):
         wanted = f"{label} of {x.short} has the shape ({size}) of axis {axis % x.rank}"

@@ -41,7 +41,7 @@ def _reflected(at: IndexLike, size: IntExpr) -> IndexLike:
 
 
 _PAD_INDEX: dict[str, Callable[[IndexLike, IntExpr], IndexLike]] = {
-    "constant": lambda at, size: at,
+    "constant": lambda at, _size: at,
     "edge": _nearest,
     "reflect": _reflected,
 }

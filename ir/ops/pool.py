@@ -54,7 +54,7 @@ class _Windows:
         dilation: Any,
         layout: str,
         ceil_mode: bool,
-        count_include_pad: bool = False,
+        **_: Any,
     ) -> None:
         rank = len(layout) - 2 if len(layout) - 2 in SPATIAL else 2
         self.axes = spatial_axes(layout, x, rank)
@@ -173,7 +173,7 @@ def _reference_line(
     padding: Any,
     dilation: Any,
     ceil_mode: bool,
-    count_include_pad: bool = False,
+    **_: Any,
 ) -> list[tuple[list[int], int, int]]:
     """For each window on one axis: its indices inside, their number, and that with padding."""
     window, spread = np.resize(pool_size, rank)[n], np.resize(dilation, rank)[n]

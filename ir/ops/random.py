@@ -195,7 +195,7 @@ def _exponential(a: Arithmetic, words: Sequence[Any], dtype: DType) -> Sequence[
     return [a.op("negative", a.op("log", f)) for f in _positive_fractions(a, words, dtype)]
 
 
-def _bernoulli(a: Arithmetic, words: Sequence[Any], dtype: DType, p: Any) -> Sequence[Any]:
+def _bernoulli(a: Arithmetic, words: Sequence[Any], _dtype: DType, p: Any) -> Sequence[Any]:
     """True where a word is less than ``p * 2**32``."""
     bound = a.multiply(p, 2.0**32, FLOAT64)
     return [a.op("less", a.cast(a.cast(w, UINT32), FLOAT64), bound) for w in words]
@@ -260,7 +260,7 @@ def _rule(
     generator: Any,
     size: Any,
     dtype: Any,
-    stream: Any,
+    **_: Any,
 ) -> TensorType:
     result, row = dtype_attr(dtype), DISTRIBUTIONS.get(distribution)
     if generator != "philox":
@@ -288,10 +288,10 @@ def _reference(
     start: Any,
     *params: Any,
     distribution: str,
-    generator: str,
     size: int,
     dtype: str,
     stream: int,
+    **_: Any,
 ) -> Any:
     result = DTYPES[dtype]
     row, length = DISTRIBUTIONS[distribution], size
@@ -346,9 +346,9 @@ def _random(
     start: Tensor,
     *params: Tensor,
     distribution: str = attr("the name of a distribution"),
-    generator: str = attr("philox, the only one there is"),
-    size: Any = attr("number of values"),
-    dtype: str = attr("name of the result's dtype", "float32"),
+    _generator: str = attr("philox, the only one there is"),
+    _size: Any = attr("number of values"),
+    _dtype: str = attr("name of the result's dtype", "float32"),
     stream: int = attr("which of the independent streams of the key", 0),
 ) -> Body:
     """Independent random values of a distribution, a function of ``key``.

@@ -61,18 +61,18 @@ def _affine(m: Any, x: Any, alpha: float, beta: float) -> Any:
 
 ACTIVATIONS: dict[str, Callable[[Any, Any, float, float], Any]] = {
     "affine": _affine,
-    "elu": lambda m, x, a, b: m.where(
+    "elu": lambda m, x, a, _b: m.where(
         m.greater_equal(x, 0.0), x, m.multiply(m.subtract(m.exp(m.minimum(x, 0.0)), 1.0), a)
     ),
     "hardsigmoid": lambda m, x, a, b: m.minimum(m.maximum(_affine(m, x, a, b), 0.0), 1.0),
-    "leakyrelu": lambda m, x, a, b: m.where(m.greater_equal(x, 0.0), x, m.multiply(x, a)),
-    "relu": lambda m, x, a, b: m.maximum(x, 0.0),
+    "leakyrelu": lambda m, x, a, _b: m.where(m.greater_equal(x, 0.0), x, m.multiply(x, a)),
+    "relu": lambda m, x, _a, _b: m.maximum(x, 0.0),
     "scaledtanh": lambda m, x, a, b: m.multiply(m.tanh(m.multiply(x, b)), a),
-    "sigmoid": lambda m, x, a, b: m.sigmoid(x),
-    "softplus": lambda m, x, a, b: m.log1p(m.exp(x)),
-    "softsign": lambda m, x, a, b: m.divide(x, m.add(m.abs(x), 1.0)),
-    "tanh": lambda m, x, a, b: m.tanh(x),
-    "thresholdedrelu": lambda m, x, a, b: m.where(m.greater(x, a), x, m.multiply(x, 0.0)),
+    "sigmoid": lambda m, x, _a, _b: m.sigmoid(x),
+    "softplus": lambda m, x, _a, _b: m.log1p(m.exp(x)),
+    "softsign": lambda m, x, _a, _b: m.divide(x, m.add(m.abs(x), 1.0)),
+    "tanh": lambda m, x, _a, _b: m.tanh(x),
+    "thresholdedrelu": lambda m, x, a, _b: m.where(m.greater(x, a), x, m.multiply(x, 0.0)),
 }
 """Activations by name, with two parameters that most of them ignore."""
 
@@ -267,7 +267,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
     samples=_samples,
 )
 def _recurrence(
-    out: TensorType,
+    _out: TensorType,
     gates: Tensor,
     r: Tensor,
     bias: Tensor,

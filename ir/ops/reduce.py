@@ -55,7 +55,7 @@ def reduction_rule(
     where an axis without elements is reduced.
     """
 
-    def rule(x: TensorType, axis: Any, keepdims: bool, **attrs: Any) -> TensorType:
+    def rule(x: TensorType, axis: Any, keepdims: bool, **_: Any) -> TensorType:
         axes = normalise_axes(axis, x.rank, x)
         shape = tuple(reduced_shape(x.shape, axes, keepdims))
         message = f"{x.short} has no element along axis {axis}"

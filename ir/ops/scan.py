@@ -24,7 +24,7 @@ from .rules import ANY, normalise_axis
 from .sampling import extremes, floats, ints, sample, specials, truths
 
 
-def _rule(x: TensorType, axis: Any, exclusive: Any, reverse: Any) -> TensorType:
+def _rule(x: TensorType, axis: Any, **_: Any) -> TensorType:
     if x.rank == 0:
         raise LoopwrightTypeError("a scalar has no axis to walk")
     normalise_axis(axis, x.rank, x)
@@ -105,7 +105,7 @@ def _declare(name: str, word: str, combiner: str, neutral: str) -> None:
 _COMBINERS = ("sum", "prod", "max", "min")
 
 
-def _scan_rule(x: TensorType, combiner: Any, exclusive: Any, reverse: Any) -> TensorType:
+def _scan_rule(x: TensorType, combiner: Any, **_: Any) -> TensorType:
     if x.rank != 3 or combiner not in _COMBINERS:
         raise LoopwrightTypeError(f"{combiner} along the second of three axes, not of {x.short}")
     return x
@@ -141,7 +141,7 @@ def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:
     samples=_scan_samples,
 )
 def _scan(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     combiner: str = attr("sum, prod, max or min"),

@@ -139,7 +139,7 @@ def _elements_samples(rng: np.random.Generator) -> Sequence[Sample]:
     samples=_elements_samples,
 )
 def _scatter_elements(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     indices: Tensor,
     updates: Tensor,
@@ -215,7 +215,7 @@ def _rows_rule(
     ],
 )
 def _scatter_rows(
-    out: TensorType, x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = _REDUCTION
+    _out: TensorType, x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = _REDUCTION
 ) -> Body:
     """``x`` with ``updates[m]`` joined to the row ``x[indices[m, 0], ...]``, in order.
 

@@ -34,7 +34,7 @@ STEPS_AT_ONCE = 4  # values of a block that one iteration takes a step with
 _RIGHT = attr("True for the place behind equal elements", False)
 
 
-def _rule(x: TensorType, values: TensorType, right: Any) -> TensorType:
+def _rule(x: TensorType, values: TensorType, **_: Any) -> TensorType:
     same_dtype([x, values])
     error = LoopwrightTypeError(
         f"{x.short} holds rows to be searched for {values.short}: one row, or the same rows"
@@ -100,7 +100,7 @@ def _row_samples(rng: np.random.Generator) -> Sequence[Sample]:
     reference=_reference,
     samples=_few_samples,
 )
-def _search_few(out: TensorType, x: Tensor, values: Tensor, *, right: bool = _RIGHT) -> Element:
+def _search_few(_out: TensorType, x: Tensor, values: Tensor, *, right: bool = _RIGHT) -> Element:
     """The places at which values go into short sorted rows, int64: the number of lesser elements.
 
     As ``nn.searchsorted``; each value is compared with every element of its row.
@@ -133,10 +133,10 @@ def _goes_behind(element: Expr, value: Expr, right: bool) -> Expr:
     return op("logical_or", test, op("logical_and", last, op("equal", element, element)))
 
 
-def _rows_rule(x: TensorType, values: TensorType, right: Any) -> TensorType:
+def _rows_rule(x: TensorType, values: TensorType, **_: Any) -> TensorType:
     if x.rank != 2 or values.rank != 2:
         raise LoopwrightTypeError(f"rows have two axes, not {x.short} and {values.short}")
-    return _rule(x, values, right)
+    return _rule(x, values)
 
 
 @primitive(
@@ -146,7 +146,7 @@ def _rows_rule(x: TensorType, values: TensorType, right: Any) -> TensorType:
     reference=_reference,
     samples=_row_samples,
 )
-def _search_rows(out: TensorType, x: Tensor, values: Tensor, *, right: bool = _RIGHT) -> Body:
+def _search_rows(_out: TensorType, x: Tensor, values: Tensor, *, right: bool = _RIGHT) -> Body:
     """The places at which values go into sorted rows, int64: the number of lesser elements.
 
     As ``nn.searchsorted``, of operands with two axes. LoopwrightTypeError for another rank.

@@ -48,7 +48,7 @@ def _reference(arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     return arrays[0]
 
 
-def _samples(rng: np.random.Generator) -> Sequence[Sample]:
+def _samples(_rng: np.random.Generator) -> Sequence[Sample]:
     from ..dims import size
 
     return [Sample((np.array(3),), {"size": size("s", 0, 8), "most": 8})]

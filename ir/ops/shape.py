@@ -72,7 +72,7 @@ def _reshape_rule(x: TensorType, newshape: Any) -> TensorType:
     ],
 )
 def _reshape(
-    out: TensorType, x: Tensor, *, newshape: Any = attr("sizes of the result; one may be -1")
+    out: TensorType, x: Tensor, *, _newshape: Any = attr("sizes of the result; one may be -1")
 ) -> Element:
     """The elements in the same row-major order, in another shape.
 
@@ -120,7 +120,7 @@ def _transpose_rule(x: TensorType, axes: Any) -> TensorType:
     ],
 )
 def _transpose(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     axes: Any = attr("a permutation of the axes, or None to reverse them", None),
@@ -171,7 +171,7 @@ def _broadcast_to_rule(x: TensorType, shape: Any) -> TensorType:
     ],
 )
 def _broadcast_to(
-    out: TensorType, x: Tensor, *, shape: Any = attr("sizes of the result")
+    _out: TensorType, x: Tensor, *, _shape: Any = attr("sizes of the result")
 ) -> Element:
     """The elements repeated along new axes in front and along axes of size 1.
 
@@ -213,7 +213,7 @@ def _expand_dims_reference(x: Any, axis: Any, num_newaxis: Any) -> Any:
     ],
 )
 def _expand_dims(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     axis: Any = attr("where the first new axis stands in the result, or from the end"),
@@ -261,7 +261,7 @@ def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
     ],
 )
 def _squeeze(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     axis: Any = attr("axes to leave out, or None for all of size 1", None),
@@ -311,7 +311,7 @@ def _diagonal_rule(x: TensorType, offset: int, axis1: Any, axis2: Any) -> Tensor
     ],
 )
 def _diagonal(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     offset: Any = attr("how far above the main diagonal", 0),

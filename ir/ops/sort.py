@@ -104,7 +104,7 @@ class _Sort:
     @property
     def body(self) -> Body:
         if 0 in (self.rows, self.size):
-            return Body(lambda out: [])
+            return Body(lambda _out: [])
         return Body(self.statements, () if self.on_stack else (*self.keys, *self.places))
 
     def at(self, place: IntExpr) -> tuple[IntExpr, IntExpr]:
@@ -223,11 +223,11 @@ class _Sort:
 @primitive(
     "sort_rows",
     Pattern.OPAQUE,
-    rule=lambda x, descending: _rows_rule(x, x.dtype),
+    rule=lambda x, **_: _rows_rule(x, x.dtype),
     reference=_sorted,
     samples=_row_samples,
 )
-def _sort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
+def _sort_rows(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
     """The elements of each row in order.
 
     ``x`` of any dtype and two axes. nan is the greatest, -0 less than 0. LoopwrightTypeError for
@@ -245,11 +245,11 @@ def _sort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) ->
 @primitive(
     "argsort_rows",
     Pattern.OPAQUE,
-    rule=lambda x, descending: _rows_rule(x, INT64),
+    rule=lambda x, **_: _rows_rule(x, INT64),
     reference=lambda x, descending: _order(x, descending).astype(np.int64),
     samples=_row_samples,
 )
-def _argsort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
+def _argsort_rows(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
     """The positions of the elements of each row in their order, int64; equal ones keep theirs.
 
     ``x`` of any dtype and two axes. nan is the greatest. LoopwrightTypeError for another rank.
@@ -264,7 +264,7 @@ def _argsort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING)
 # -- the greatest elements ----------------------------------------------------------------------
 
 
-def _top_rule(x: TensorType, k: Any, largest: Any) -> TensorType:
+def _top_rule(x: TensorType, k: Any, **_: Any) -> TensorType:
     size = _rows_rule(x, x.dtype).shape[1]
     message = f"the first {k} of rows of {x.short}"
     if not isinstance(k, int) or k < 0 or not demand(k, "<=", size, message):
@@ -289,7 +289,7 @@ def _top_rule(x: TensorType, k: Any, largest: Any) -> TensorType:
     ],
 )
 def _top_rows(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     k: int = attr("number of elements of each row"),
@@ -461,7 +461,7 @@ def _axis_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @composite(
     "nn.sort",
     Pattern.OPAQUE,
-    rule=lambda x, axis, descending: _axis_rule(x, axis, x.dtype),
+    rule=lambda x, axis, **_: _axis_rule(x, axis, x.dtype),
     reference=lambda x, axis, descending: _along_reference(
         x, axis, lambda rows: _sorted(rows, descending)
     ),
@@ -486,7 +486,7 @@ def _sort(
 @composite(
     "nn.argsort",
     Pattern.OPAQUE,
-    rule=lambda x, axis, descending: _axis_rule(x, axis, INT64),
+    rule=lambda x, axis, **_: _axis_rule(x, axis, INT64),
     reference=lambda x, axis, descending: _along_reference(
         x, axis, lambda rows: _order(rows, descending)
     ).astype(np.int64),
@@ -508,7 +508,7 @@ def _argsort(
     return _along(x, axis % x.rank, lambda rows: F.argsort_rows(rows, descending=descending))
 
 
-def _first_rule(x: TensorType, k: Any, axis: Any, largest: Any) -> TensorType:
+def _first_rule(x: TensorType, k: Any, axis: Any, **_: Any) -> TensorType:
     axis = normalise_axis(axis, x.rank, x)
     size = x.shape[axis]
     message = f"the first {k} of {size} elements of {x.short}"

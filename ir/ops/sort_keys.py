@@ -65,7 +65,7 @@ def in_vectors(x: Tensor, descending: bool) -> Body:
     others by their keys, which have 32 bits or more."""
     rows, size = x.shape
     if 0 in (rows, size):
-        return Body(lambda out: [])
+        return Body(lambda _out: [])
     r, n, direct = symbol("r"), symbol("n"), x.dtype.is_integer and x.dtype.bits >= 32
     narrow = key_type(x.dtype)
     wide = DTYPES[f"uint{max(32, x.dtype.bits)}"]

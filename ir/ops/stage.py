@@ -83,7 +83,7 @@ def _reference(*arrays: Any, body: str, sizes: Any) -> Any:
     return evaluate_prim(prim, given)[prim.outputs[0]]
 
 
-def _meaning(out: TensorType, *operands: Tensor, body: str, sizes: Any) -> Element | Reduce:
+def _meaning(_out: TensorType, *operands: Tensor, body: str, sizes: Any) -> Element | Reduce:
     prim = _parsed(body)
     (stage,) = prim.stages
     given = {p.name: x for p, x in zip(prim.params, operands, strict=True)}

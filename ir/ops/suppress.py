@@ -26,7 +26,7 @@ _MOST = attr("places in the result of each row of boxes")
 _OVERLAP = attr("the intersection over the union from which on a box is left out", 0.5)
 
 
-def _sorted_rule(boxes: TensorType, most: Any, overlap: Any) -> TensorType:
+def _sorted_rule(boxes: TensorType, most: Any, **_: Any) -> TensorType:
     if boxes.rank != 3 or boxes.shape[-1] != 4 or not boxes.dtype.is_float:
         raise LoopwrightTypeError(f"boxes are rows of four floats, not {boxes.short}")
     if not isinstance(most, int) or most < 0:
@@ -74,7 +74,7 @@ def _boxes(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float
     ],
 )
 def _keep_boxes(
-    out: TensorType, boxes: Tensor, *, most: int = _MOST, overlap: float = _OVERLAP
+    _out: TensorType, boxes: Tensor, *, most: int = _MOST, overlap: float = _OVERLAP
 ) -> Body:
     """The places of boxes that no earlier kept one overlaps too much, int64; then -1.
 
@@ -148,11 +148,9 @@ def _keep_boxes(
     return Body(statements, (columns, left))
 
 
-def _rule(
-    boxes: TensorType, scores: TensorType, most: Any, overlap: Any, least_score: Any
-) -> TensorType:
+def _rule(boxes: TensorType, scores: TensorType, most: Any, **_: Any) -> TensorType:
     same_dtype([boxes, scores])
-    result = _sorted_rule(boxes, most, overlap)
+    result = _sorted_rule(boxes, most)
     error = LoopwrightTypeError(f"one score for each box: {scores.short} for {boxes.short}")
     require_shape(scores.shape, boxes.shape[:2], error)
     return result

@@ -272,7 +272,7 @@ def _constant(atom: Constant) -> Tensor:
         raise InternalError("a constant array in a fused group must be one of its parameters")
     dtype = dtype_of(atom.value.dtype)
     value = const(atom.value.reshape(()).item(), dtype)
-    return Tensor(tuple(atom.value.shape), dtype, lambda *indices: value)
+    return Tensor(tuple(atom.value.shape), dtype, lambda *_indices: value)
 
 
 def _remembering(result: Map) -> Tensor:

@@ -78,7 +78,7 @@ def _strided_set_samples(rng: np.random.Generator) -> list[Sample]:
     samples=_strided_set_samples,
 )
 def _strided_set(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     value: Tensor,
     *,

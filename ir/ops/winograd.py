@@ -201,7 +201,7 @@ def _image_reference(x: Any, tile: int) -> Any:
         sample(_whole(rng, (2, 4, 8, 17)), tile=2),
     ],
 )
-def _winograd_image(out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
+def _winograd_image(_out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
     points = range(tile + 2)
 
     def element(*place: IndexLike) -> Expr:
@@ -263,12 +263,12 @@ def _result_reference(m: Any, tile: int, height: int, width: int) -> Any:
     terms=9,
 )
 def _winograd_result(
-    out: TensorType,
+    _out: TensorType,
     x: Tensor,
     *,
     tile: int = _TILE,
-    height: int = attr("rows of the result, of which the last tiles may hold more"),
-    width: int = attr("columns of the result"),
+    _height: int = attr("rows of the result, of which the last tiles may hold more"),
+    _width: int = attr("columns of the result"),
 ) -> Element:
     points = range(tile + 2)
 
@@ -319,7 +319,7 @@ _CHANNELS = 16
     reference=_kernel_reference,
     samples=lambda rng: [sample(np.abs(_whole(rng, (3, 3, 2, 5))) + 1, tile=2)],
 )
-def _winograd_kernel(out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
+def _winograd_kernel(_out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
     matrix = _kernel_matrix(tile)
 
     def line(g: Sequence[Expr]) -> list[Expr]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from ..dims import IntExpr
 from ..pass_context import Language, PassContext
 from .coalesce import coalesce
 from .copies import eliminate_copies
@@ -25,15 +24,15 @@ ProgramPass: TypeAlias = Callable[[Program], Program]
 PROGRAM: Language[Program] = Language("program", str, verify)
 
 
-def _never(call: Call, read: int, written: int, begin: IntExpr = 0) -> bool:
+def _never(*_operands: object, **_begin: object) -> bool:
     return False
 
 
-def _everything(call: Call, operand: int) -> None:
+def _everything(_call: Call, _operand: int) -> None:
     return None
 
 
-def _on_one_thread(call: Call) -> bool:
+def _on_one_thread(_call: Call) -> bool:
     return False
 
 

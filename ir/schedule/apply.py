@@ -202,7 +202,7 @@ class _Writer(LoopWriter):
         values: Values,
         limits: Limits,
         local: Locals,
-        behind: Callable[[Locals], list[Stmt]] = lambda local: [],
+        behind: Callable[[Locals], list[Stmt]] = lambda _local: [],
     ) -> list[Stmt]:
         """Returns the body of a loop; ``behind`` makes the statements at its end."""
         allocs: list[Stmt] = []
@@ -242,7 +242,7 @@ class _Writer(LoopWriter):
             ]
 
             def store(
-                v: Values, l: Limits, stage: Stage = stage, value: Const = value
+                v: Values, _l: Limits, stage: Stage = stage, value: Const = value
             ) -> list[Stmt]:
                 name, indices = self.target(stage, v, local)
                 return [Store(name, indices, value)]
@@ -262,7 +262,7 @@ class _Writer(LoopWriter):
             copied = any(axis.name in self.short for axis in stage.axes)
             expr = children(stage.expr)[1] if copied else stage.expr
 
-            def store(v: Values, l: Limits) -> list[Stmt]:
+            def store(v: Values, _l: Limits) -> list[Stmt]:
                 value = self.instantiate(expr, v, local)
                 name, indices = self.target(stage, v, local)
                 stored = Store(name, indices, value, name in self.state.streams)
@@ -320,12 +320,12 @@ class _Writer(LoopWriter):
             return (v[lanes],) if lanes else ()
 
         def init(v: Values, l: Limits) -> list[Stmt]:
-            def one(v: Values, l: Limits) -> list[Stmt]:
+            def one(v: Values, _l: Limits) -> list[Stmt]:
                 return [Store(acc.buffer.name, at(acc, v, *extra(v)), identity)]
 
             return lane_loop(one, v, l)
 
-        def accumulate(v: Values, l: Limits) -> list[Stmt]:
+        def accumulate(v: Values, _l: Limits) -> list[Stmt]:
             value = self.instantiate(stage.expr, v, local)
             if is_skipped(stage.expr, value, combiner):
                 return []
@@ -340,7 +340,7 @@ class _Writer(LoopWriter):
             def join(v: Values, l: Limits) -> list[Stmt]:
                 start = Store(tile.buffer.name, at(tile, v), identity)
 
-                def one(v: Values, l: Limits) -> list[Stmt]:
+                def one(v: Values, _l: Limits) -> list[Stmt]:
                     value = read(acc.buffer.name, at(acc, v, *extra(v)), stage.buffer.dtype)
                     return [Accumulate(tile.buffer.name, at(tile, v), combiner, value)]
 
@@ -350,7 +350,7 @@ class _Writer(LoopWriter):
         if stage.name in self.kept:  # the mirror image of the block is computed from a copy of it
             block, needed = self.kept[stage.name]
 
-            def keep(v: Values, l: Limits) -> list[Stmt]:
+            def keep(v: Values, _l: Limits) -> list[Stmt]:
                 value = read(tile.buffer.name, at(tile, v), stage.buffer.dtype)
                 return [Store(block.buffer.name, at(block, v), value)]
 
@@ -374,11 +374,11 @@ class _Writer(LoopWriter):
         identity = const(COMBINERS[combiner].identity(stage.buffer.dtype), stage.buffer.dtype)
         spatial = [l for l in item.inner if not state.is_reduction(stage, l)]
 
-        def init(v: Values, l: Limits) -> list[Stmt]:
+        def init(v: Values, _l: Limits) -> list[Stmt]:
             name, indices = self.target(stage, v, local)
             return [Store(name, indices, identity)]
 
-        def accumulate(v: Values, l: Limits) -> list[Stmt]:
+        def accumulate(v: Values, _l: Limits) -> list[Stmt]:
             value = self.instantiate(stage.expr, v, local)
             if is_skipped(stage.expr, value, combiner):
                 return []
@@ -499,7 +499,7 @@ class _Writer(LoopWriter):
         combiner = stage.combiner
 
         def store(fresh: bool) -> list[Stmt]:
-            def one(v: Values, l: Limits) -> list[Stmt]:
+            def one(v: Values, _l: Limits) -> list[Stmt]:
                 place = self.relative(stage, tile, v)
                 value = read(tile.buffer.name, place, stage.buffer.dtype)
                 name, indices = self.target(stage, v, local)

@@ -173,19 +173,19 @@ def _apart(
 # -- steps ------------------------------------------------------------------------------------
 
 
-def _parallel(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+def _parallel(loop: Loop, ranges: Ranges, _args: tuple[object, ...]) -> list[Stmt]:
     if not independent(loop, ranges):
         raise ScheduleError(f"parallel: the iterations of {loop.var} depend on one another")
     return [replace(loop, kind=LoopKind.PARALLEL)]
 
 
-def _unroll(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+def _unroll(loop: Loop, _ranges: Ranges, _args: tuple[object, ...]) -> list[Stmt]:
     if isinstance(loop.extent, dims.Dim) or loop.extent > MAX_UNROLLED:
         raise ScheduleError(f"unroll: {loop.var} has {loop.extent} iterations")
     return [replace(loop, kind=LoopKind.UNROLL)]
 
 
-def _split(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+def _split(loop: Loop, _ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
     factors = args[1]
     if not isinstance(factors, tuple) or len(factors) != 2 or factors[1] < 1:
         raise ScheduleError(f"split: {loop.var} is split in two, not by {factors}")
@@ -209,7 +209,7 @@ def _split(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
     return [*parts, part(rest, count * width)]
 
 
-def _vectorize(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+def _vectorize(loop: Loop, ranges: Ranges, _args: tuple[object, ...]) -> list[Stmt]:
     if isinstance(loop.extent, dims.Dim) or loop.extent > MAX_LANES:
         raise ScheduleError(f"vectorize: {loop.var} has {loop.extent} iterations")
     if not independent(loop, ranges):

@@ -55,6 +55,6 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _clear(args: argparse.Namespace) -> int:
+def _clear(_args: argparse.Namespace) -> int:
     print(f"{store().sweep(0)} entries removed from {cache_folder() / 'code'}")
     return 0

@@ -108,7 +108,7 @@ def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCa
         seconds=sum(call.seconds for call in calls),
         work=calls[0].work,
         roof=calls[0].roof,
-        source=_source(parts, prim, chosen),
+        source=_source(chosen),
         sketch=chosen.sketch,
         choices={} if isinstance(schedule, Cases) else _choices(prim, parts, schedule),
         nest=str(parts.kernels[name].nest),
@@ -148,7 +148,7 @@ def _knobs(prim: PrimFunc, parts: Parts, schedule: Schedule, point: Point) -> st
     return ", ".join(f"{n} {v}" for n, v in choices.items()) or f"{len(schedule.steps)} steps"
 
 
-def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
+def _source(chosen: Chosen) -> str:
     if chosen.origin == Origin.RULES and (chosen.passed or chosen.refused):
         return f"by the rules; {', '.join((*chosen.refused, *chosen.passed))}"
     if chosen.origin == Origin.RULES:

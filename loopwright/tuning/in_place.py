@@ -69,7 +69,7 @@ def keep_faster(
     arrays: Sequence[Array],
     seconds: float,
     program: str = "",
-    fits: Callable[[int], bool] = lambda calls: True,
+    fits: Callable[[int], bool] = lambda _calls: True,
 ) -> Kept:
     """Compares builds of the same graph for about ``seconds``, and keeps the faster kernels.
 

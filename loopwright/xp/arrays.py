@@ -136,7 +136,7 @@ def broadcast_arrays(*arrays: Any) -> Any:
     return list(np.broadcast_arrays(*arrays))
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
+def expand_dims(x: Any, /, axis: int = 0) -> Any:
     """Returns ``x`` with a new axis of size 1 at ``axis``; IndexError where there is no such."""
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"axis {axis} of an array of {x.ndim + 1} axes")

@@ -17,7 +17,7 @@ from ..tracer.trace import active
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPERANDS = {
-    *("x", "x1", "x2", "arrays", "condition", "indices", "sorter", "min", "max"),
+    *("x", "x1", "x2", "arrays", "condition", "indices", "sorter", "min", "max", "rtol"),
     *("prepend", "append"),
 }
 """Names of parameters that are arrays in all functions of the standard. All others are static."""
@@ -46,10 +46,16 @@ def compiled(function: F) -> F:
     def eager(*args: Any, **kwargs: Any) -> Any:
         if active() is not None:
             return function(*args, **kwargs)
-        return (made[0] if made else code())(*args, **kwargs)
+        kwargs = {name: _frozen(value) for name, value in kwargs.items()}
+        return (made[0] if made else code())(*_frozen(args), **kwargs)
 
     vars(eager)["cache_info"] = lambda: code().cache_info()
     return eager  # pyright: ignore[reportReturnType]
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, which have a hash."""
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def check_device(device: Any) -> None:

@@ -83,7 +83,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
 @compiled
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Returns the elements in order along an axis; nan is the largest."""
-    result = np.sort(x, axis=axis)
+    result = np.sort(x, axis=axis, stable=stable)
     return np.flip(result, axis=axis) if descending else result
 
 
@@ -91,8 +91,8 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Returns the indices that sort along an axis; equal elements stay in order."""
     if not descending:
-        return np.argsort(x, axis=axis, stable=True)
-    backwards = np.argsort(np.flip(x, axis=axis), axis=axis, stable=True)
+        return np.argsort(x, axis=axis, stable=stable)
+    backwards = np.argsort(np.flip(x, axis=axis), axis=axis, stable=stable)
     return x.shape[axis] - 1 - np.flip(backwards, axis=axis)
 
 

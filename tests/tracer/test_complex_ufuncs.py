@@ -72,3 +72,10 @@ def test_arrays_without_elements_and_axes(ufunc: np.ufunc) -> None:
             continue
         result = lw.compile(lambda x, y: ufunc(x, y))(x, y)
         assert_near(f"{first} and {second}", result, wanted)
+
+
+def test_the_sign_of_zero_is_positive_zero() -> None:
+    zeros = np.array([complex(a, b) for a in (0.0, -0.0) for b in (0.0, -0.0)])
+    for dtype in ("complex64", "complex128"):
+        sign = lw.compile(np.sign)(zeros.astype(dtype))
+        assert not np.signbit(sign.real).any() and not np.signbit(sign.imag).any()

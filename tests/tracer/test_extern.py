@@ -115,3 +115,13 @@ def test_a_saved_program_finds_it_by_its_name(tmp_path):
     del TABLE["tests.twice"]
     with pytest.raises(LoopwrightValueError, match=r"no library function 'tests\.twice'"):
         lw.load(tmp_path / "f.lw")
+
+
+@lw.extern(results=lambda x, **_: x)
+def on_device(x, device="cpu", subok=False):
+    return x * 2 if (device, subok) == ("gpu", True) else x
+
+
+def test_its_options_may_have_names_of_options_of_numpys():
+    f = lw.compile(lambda x: on_device(x, device="gpu", subok=True))
+    np.testing.assert_array_equal(f(X), X * 2)

@@ -123,3 +123,39 @@ def test_as_strided_that_was_imported_by_name_says_what_to_write() -> None:
 
     with pytest.raises(LoopwrightTypeError, match=r"try: np\.lib\.stride_tricks\.as_strided\("):
         lw.compile(lambda v: as_strided(v, (3, 3), (v.strides[0],) * 2))(V)
+
+
+@pytest.mark.parametrize("function", [np.histogram, np.histogram_bin_edges])
+def test_weights_of_another_shape_are_refused_as_by_numpy(function: Callable[..., Any]) -> None:
+    for weights in (X[0], X.ravel()):
+        for call in (function, lw.compile(lambda x, w: function(x, 3, weights=w))):
+            with pytest.raises(ValueError, match="weights should have the same shape as a"):
+                call(X, weights=weights) if call is function else call(X, weights)
+
+
+UNREAD = {
+    "broadcast_to": lambda x: np.broadcast_to(x, (2, 3, 4), subok=True),
+    "copy": lambda x: np.copy(x, subok=True),
+    "einsum": lambda x: np.einsum("ij,kj", x, x, optimize="greedy"),
+    "full_like": lambda x: np.full_like(x, 2, subok=False, device="cpu"),
+    "median": lambda x: np.median(x + 1, 0, overwrite_input=True),
+    "ones_like": lambda x: np.ones_like(x, np.int8, "K", True, device="cpu"),
+    "percentile": lambda x: np.percentile(x + 1, 30, 0, overwrite_input=True),
+    "sliding_window_view": lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, 0, subok=True),
+    "ufunc": lambda x: np.add(x, x, subok=False),
+}
+"""Arguments that change nothing for arrays of NumPy's own class, by name and by place."""
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_changes_nothing_is_accepted_and_what_does_not_exist_is_not(name: str) -> None:
+    result, wanted = lw.compile(UNREAD[name])(X), UNREAD[name](X)
+    assert result.dtype == wanted.dtype
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+
+
+def test_devices_and_unknown_options_are_refused() -> None:
+    with pytest.raises(ValueError, match='only "cpu" is allowed: gpu'):
+        lw.compile(lambda x: np.zeros_like(x, device="gpu"))(X)
+    with pytest.raises(UnsupportedError, match="unexpected keyword argument 'subok'"):
+        lw.compile(lambda x: x.sum(subok=True))(X)

@@ -113,3 +113,26 @@ def test_out_by_name(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_out_of_methods_by_place(name: str) -> None:
     check(lambda x, *rest: getattr(x, name)(*rest), CALLS[name])
+
+
+@pytest.mark.parametrize("name", ["sum", "std", "cumsum", "clip", "round", "dot"])
+def test_out_of_an_array_of_numpys_that_takes_traced_arguments(name: str) -> None:
+    args = {"clip": (0, 1), "round": (1,), "dot": (M,)}.get(name, (0,))
+
+    def into_traced(x: Any, ids: Any) -> Any:
+        taken, out = M.take(ids), x * 0 + 7
+        into = out[0] if name in ("sum", "std") else out
+        returned = getattr(M, name)(*args, out=into)
+        return out, returned, taken
+
+    ids = np.array([3, 0])
+    for actual, wanted in zip(lw.compile(into_traced)(M, ids), into_traced(M, ids), strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-12)
+
+
+def test_choices_of_the_method_may_be_many_arguments_of_which_none_is_out() -> None:
+    def chosen(places: Any, x: Any) -> Any:
+        return places.choose(x[0], x[1]), places.choose((x[0], x[1])), x
+
+    for actual, wanted in zip(lw.compile(chosen)(ROW % 2, X), chosen(ROW % 2, X), strict=True):
+        np.testing.assert_array_equal(actual, wanted)

@@ -201,7 +201,7 @@ class Tile(tiling.Tiling):
             if a.buffer in names and _is_strided(self.group, a, self.vector_axis or "")
         )
 
-    def untold(self, values: tiling.Values) -> float:
+    def untold(self, _values: tiling.Values) -> float:
         """A factor for conditions on places, which are free where loops are cut or peeled, and for
         operands that are not packed and so gathered in every step."""
         main, v = self.group.main, self.vector_axis or ""

@@ -359,7 +359,7 @@ class _Copies:
         kind = FuncType(tuple(p.type for p in params), function.body.result.type)
         copy = nodes.GlobalVar(f"{name}_{number}", kind)
 
-        def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
             if not isinstance(value, nodes.Call) or not isinstance(value.op, nodes.GlobalVar):
                 return None
             if value.op.name != name:

@@ -271,7 +271,7 @@ def _inverse(facts: Facts, c: nodes.Atom) -> nodes.Constant:
     return nodes.Constant(np.array(1 / number, number.dtype))
 
 
-def _upper_triangle(facts: Facts, c: nodes.Atom) -> bool:
+def _upper_triangle(_facts: Facts, c: nodes.Atom) -> bool:
     """True for a constant mask of what lies above a diagonal. Kernels leave out what is masked by
     the complement of one: ``np.tri`` is the form they know."""
     if not isinstance(c, nodes.Constant) or c.value.dtype != np.bool_ or c.value.ndim < 2:
@@ -279,7 +279,7 @@ def _upper_triangle(facts: Facts, c: nodes.Atom) -> bool:
     return causal_offset(~c.value) is not None
 
 
-def _complement(facts: Facts, c: nodes.Atom) -> nodes.Constant:
+def _complement(_facts: Facts, c: nodes.Atom) -> nodes.Constant:
     assert isinstance(c, nodes.Constant)
     return nodes.Constant(~c.value)
 
@@ -318,7 +318,7 @@ def _are_weights(facts: Facts, w: nodes.Atom, s: nodes.Atom) -> bool:
     )
 
 
-def _holds_all_of(facts: Facts, wide: str, x: nodes.Atom) -> bool:
+def _holds_all_of(_facts: Facts, wide: str, x: nodes.Atom) -> bool:
     """True if every value of the dtype of ``x`` is one of ``wide``."""
     narrow, target = dtype(x), DTYPES[wide]
     if narrow.is_integer and target.is_float:
@@ -332,22 +332,22 @@ def _axes(x: nodes.Atom, axes: tuple[int, ...] | None) -> tuple[int, ...]:
 
 
 def _one_after_the_other(
-    facts: Facts, x: nodes.Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
+    _facts: Facts, x: nodes.Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
 ) -> tuple[int, ...]:
     first = _axes(x, p)
     return tuple(first[a] for a in _axes(x, q))
 
 
-def _in_order(facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
+def _in_order(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
     return list(_axes(x, axes)) == sorted(_axes(x, axes))
 
 
-def _moves_only_ones(facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
+def _moves_only_ones(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
     long = [a for a in _axes(x, axes) if _shape(x)[a] != 1]
     return long == sorted(long)
 
 
-def _one_element_each(facts: Facts, x: nodes.Atom, axis: Any) -> bool:
+def _one_element_each(_facts: Facts, x: nodes.Atom, axis: Any) -> bool:
     shape = _shape(x)
     axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return all(shape[a] == 1 for a in axes)
@@ -355,22 +355,22 @@ def _one_element_each(facts: Facts, x: nodes.Atom, axis: Any) -> bool:
 
 HELPERS: dict[str, Helper] = {
     "are_weights": _are_weights,
-    "all_ones": lambda facts, values: all(v == 1 for v in values),
+    "all_ones": lambda _facts, values: all(v == 1 for v in values),
     "can_double": _can_double,
-    "floating": lambda facts, x: dtype(x).is_float,
-    "has_dtype": lambda facts, x, name: dtype(x).name == name,
-    "has_shape": lambda facts, x, shape: _shape(x) == shape,
+    "floating": lambda _facts, x: dtype(x).is_float,
+    "has_dtype": lambda _facts, x, name: dtype(x).name == name,
+    "has_shape": lambda _facts, x, shape: _shape(x) == shape,
     "holds_all_of": _holds_all_of,
     "in_order": _in_order,
-    "integer": lambda facts, x: dtype(x).is_integer,
-    "is_element": lambda facts, x, i: len(_shape(x)) == 1 and not _shape(i),
+    "integer": lambda _facts, x: dtype(x).is_integer,
+    "is_element": lambda _facts, x, i: len(_shape(x)) == 1 and not _shape(i),
     "complement": _complement,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,
     "one_after_the_other": _one_after_the_other,
     "one_element_each": _one_element_each,
     "power_of_two": _power_of_two,
-    "signed": lambda facts, x: dtype(x).is_float or dtype(x).is_signed,
+    "signed": lambda _facts, x: dtype(x).is_float or dtype(x).is_signed,
     "twice": _twice,
     "upper_triangle": _upper_triangle,
     "zero_sign_does_not_matter": _zero_sign_does_not_matter,

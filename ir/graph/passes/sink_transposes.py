@@ -352,7 +352,7 @@ def _in_source_order(
         return lambda builder: _source_of(builder, view)
     shape = _shape(atom)
     if not shape:
-        return lambda builder: atom
+        return lambda _builder: atom
     wide = (1,) * (len(groups) - len(shape)) + shape
     spread = _spread(wide, groups, sizes)
     if spread is None:

@@ -121,7 +121,7 @@ def _split(function: Function) -> Function:
     function = without_dead_code(rewrite_function(function, by_row))
     tuples: dict[Atom, Sequence[Atom]] = {}
 
-    def by_carry(var: Var, value: Expr, builder: Builder) -> Atom | None:
+    def by_carry(_var: Var, value: Expr, builder: Builder) -> Atom | None:
         if isinstance(value, TupleGetItem) and value.value in tuples:
             return tuples[value.value][value.index]
         fields = _split_carries(value, builder) if isinstance(value, While | For) else None

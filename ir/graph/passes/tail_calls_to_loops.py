@@ -59,11 +59,11 @@ REPEATED_WORK = 64
 """Instructions of a decision that is computed twice rather than carried out of the loop's body."""
 
 IDENTITIES: dict[str, Callable[[Any], Any]] = {
-    "add": lambda limits: 0,
-    "multiply": lambda limits: 1,
+    "add": lambda _limits: 0,
+    "multiply": lambda _limits: 1,
     "bitwise_and": lambda limits: -1 if limits.min < 0 else limits.max,
-    "bitwise_or": lambda limits: 0,
-    "bitwise_xor": lambda limits: 0,
+    "bitwise_or": lambda _limits: 0,
+    "bitwise_xor": lambda _limits: 0,
     "maximum": lambda limits: limits.min,
     "minimum": lambda limits: limits.max,
 }
@@ -130,7 +130,7 @@ def _with_whole_tuples(function: nodes.Function) -> nodes.Function:
     call's result that is taken apart and put together is the result."""
     items: dict[nodes.Atom, nodes.TupleGetItem] = {}
 
-    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+    def step(var: nodes.Var, value: nodes.Expr, _builder: Builder) -> nodes.Atom | None:
         if isinstance(value, nodes.TupleGetItem):
             items[var] = value
         if not isinstance(value, nodes.Tuple) or not value.fields or value.fields[0] not in items:

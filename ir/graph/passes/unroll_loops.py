@@ -61,7 +61,7 @@ def _unroll(function: nodes.Function) -> nodes.Function:
 def _unroll_once(function: nodes.Function) -> nodes.Function:
     last: dict[nodes.Atom, list[nodes.Atom]] = {}
 
-    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+    def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
         if isinstance(value, nodes.TupleGetItem) and value.value in last:
             return last[value.value][value.index]
         if not isinstance(value, nodes.For) or not _pays(value):

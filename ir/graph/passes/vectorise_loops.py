@@ -60,7 +60,7 @@ def vectorise_loops(module: nodes.Module) -> nodes.Module:
 def _vectorise(function: nodes.Function) -> nodes.Function:
     finished: dict[nodes.Atom, list[nodes.Atom]] = {}
 
-    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+    def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
         if isinstance(value, nodes.TupleGetItem) and value.value in finished:
             return finished[value.value][value.index]
         if not isinstance(value, nodes.For) or not isinstance(value.extent, nodes.Constant):

@@ -68,7 +68,7 @@ def while_to_for(module: nodes.Module) -> nodes.Module:
 def _convert(function: nodes.Function) -> nodes.Function:
     last: dict[nodes.Atom, list[nodes.Atom]] = {}
 
-    def step(var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+    def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
         if isinstance(value, nodes.TupleGetItem) and value.value in last:
             return last[value.value][value.index]
         count = _count(value) if isinstance(value, nodes.While) else None

@@ -177,7 +177,7 @@ def _sign(x: Pair) -> Pair:
     def part(value: Value) -> Value:
         edge = F.where(F.isinf(value), F.sign(value), value.full((), 0.0))
         edge = F.where(both, value.full((), math.nan), edge)
-        plain = F.where(F.equal(size, 0.0), value, value / size)
+        plain = F.where(F.equal(size, 0.0), value.full((), 0.0), value / size)
         return F.where(infinite, edge, plain)
 
     return Pair(part(x.re), part(x.im))

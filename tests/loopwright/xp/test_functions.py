@@ -218,3 +218,19 @@ def test_compiled_in_a_function(name: str) -> None:
     expected = function(np, x)
     for t, e in zip(*(v if isinstance(v, tuple) else (v,) for v in (traced, expected))):
         np.testing.assert_allclose(t, e, rtol=1e-5)
+
+
+LISTS: dict[str, Case] = {
+    "fftn": lambda m, x: m.fft.fftn(x, axes=[0]),
+    "fftshift": lambda m, x: m.fft.fftshift(x, axes=[1]),
+    "roll": lambda m, x: m.roll(x, [1, 2], axis=[0, 1]),
+    "tensordot": lambda m, x: m.tensordot(x, x, axes=([0, 1], [0, 1])),
+    "expand_dims": lambda m, x: m.expand_dims(x, 1),
+    "pinv": lambda m, x: m.linalg.pinv(m.stack([x, x]), rtol=np.array([1e-3, 0.9], np.float32)),
+}
+"""Sequences of ints that are lists; ``rtol`` of each matrix of a stack; an axis by its place."""
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_and_places(name: str) -> None:
+    _check(LISTS[name], _array((2, 3), "float32"))

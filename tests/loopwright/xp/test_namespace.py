@@ -57,7 +57,7 @@ SIGNATURES: dict[str, str] = {
     "clip": "(x, /, min=None, max=None)",
     "concat": "(arrays, /, *, axis=0)",
     "diff": "(x, /, *, axis=-1, n=1, prepend=None, append=None)",
-    "expand_dims": "(x, /, *, axis=0)",
+    "expand_dims": "(x, /, axis=0)",
     "eye": "(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)",
     "finfo": "(type, /)",
     "flip": "(x, /, *, axis=None)",
