@@ -106,6 +106,16 @@ def check_elements(name: str, x: Proxy, axis: Any) -> None:
             check(emit("less", lift(size, INT64), lift(1, INT64)), ValueError, _OF_NOTHING[name])
 
 
+def check_taken(x: Proxy, axis: int, count: IntExpr) -> None:
+    """Checks that an axis from which ``count`` elements are taken, wherever they are, has one."""
+    size = x.type.shape[axis]
+    if is_data_size(size) and not Requirement(1, "<=", size).decided:
+        some = emit("less", lift(0, INT64), lift(count, INT64))
+        none = emit("less", lift(size, INT64), lift(1, INT64))
+        message = "cannot do a non-empty take from an empty axes."
+        check(emit("logical_and", some, none), IndexError, message)
+
+
 def check_index(index: Proxy, length: IntExpr, axis: int) -> None:
     """Checks that integers lie inside of an axis of ``length``, from ``-length`` to ``length - 1``,
     unless that is certain. Of an array it looks at the one that is farthest from 0."""

@@ -513,16 +513,16 @@ def _checked(index: Any, length: IntExpr, axis: int) -> Any:
             inside = require(worst, "<", length, message)
             if not (inside and require(-worst, "<=", length, message)):
                 raise LoopwrightIndexError(message)
-    if isinstance(index, Proxy):
-        _check_inside(index, length, axis)
-    return index
-
-
-def _check_inside(index: Proxy, length: IntExpr, axis: int) -> None:
-    if index.owner.check_index:
+    if isinstance(index, Proxy) and index.owner.check_index:
         from .checks import check_index  # loaded when it is first needed
 
         check_index(index, length, axis)
+    return index
+
+
+def _size(length: IntExpr) -> Any:
+    """Returns a size as an operand of index arithmetic."""
+    return lift(length, INT64) if isinstance(length, Dim) else length
 
 
 def _from_front(index: Any, length: IntExpr, axis: int) -> Any:
@@ -539,11 +539,6 @@ def _from_front(index: Any, length: IntExpr, axis: int) -> Any:
     bounded = emit("clip", wide, a_min=-as_int(length), a_max=as_int(length) - 1)
     below = emit("less", bounded, lift(0, INT64))
     return emit("where", below, emit("add", bounded, lift(as_int(length), INT64)), bounded)
-
-
-def _size(length: IntExpr) -> Any:
-    """Returns a size as an operand of index arithmetic."""
-    return lift(length, INT64) if isinstance(length, Dim) else length
 
 
 def _take(x: Proxy, index: Any, axis: int) -> Proxy:
@@ -569,11 +564,13 @@ def take(
     position = lift(index)
     if not position.type.dtype.is_integer:
         raise misuse.index_of(position.type.short)
-    if mode == "wrap":
-        return emit("take", x, position, axis=axis, mode="wrap")
+    if mode != "raise":
+        from .checks import check_taken  # loaded when it is first needed
+
+        check_taken(x, axis, position.size)
     if mode == "clip" and position.type.dtype.is_signed:  # a negative one means 0 here
         position = emit("maximum", position, lift(0, position.type.dtype))
-    return emit("take", x, position, axis=axis, mode="clip")
+    return emit("take", x, position, axis=axis, mode="wrap" if mode == "wrap" else "clip")
 
 
 @implements(np.take_along_axis)

@@ -40,6 +40,8 @@ RAISING = (
     "v[-3]",
     "v[np.array([0, -1])]",
     "np.take(v, 0)",
+    "np.take(v, [0, 1], mode='clip')",
+    "v.take(np.flatnonzero(x > 0), mode='wrap')",
     "np.stack([v, v], 1)[0]",
     "np.stack([v, v], 1)[-1, 1]",
     "np.nonzero(x > k)[0][0]",
@@ -50,6 +52,7 @@ RAISING = (
     "v - v.min()",
 )
 FINE = (
+    "np.take(v, np.flatnonzero(x > k), mode='wrap')",
     "v.sum()",
     "v.prod()",
     "v.max(initial=0)",
