@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from ..sizes import Size
 from ..trace import Trace, active, tracing
 from . import eager, traced
 from .leaves import Fixed, leaf_type
+from .traced_branches import of_loop
 from .user import for_users
 
 
@@ -39,7 +41,8 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     """
     if active() is None:
         return eager.while_loop(cond_fn, body_fn, init)
-    return traced.while_loop(cond_fn, body_fn, init)
+    loop = functools.partial(traced.while_loop, cond_fn, body_fn, init)
+    return of_loop("while_loop", loop, lambda: cond_fn(init), init)
 
 
 @for_users
@@ -59,7 +62,8 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
     lower, upper = _count("lower", lower), _count("upper", upper)
     if active() is None:
         return eager.for_loop(lower, upper, body_fn, init)
-    return traced.for_loop(lower, upper, body_fn, init)
+    loop = functools.partial(traced.for_loop, lower, upper, body_fn, init)
+    return of_loop("fori_loop", loop, lambda: lower < upper, init)
 
 
 @for_users

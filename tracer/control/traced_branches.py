@@ -128,6 +128,27 @@ def _raising(trace: Trace, error: IndexError | ValueError, other: _Outcome) -> _
     return _Outcome(scope, other.structure, leaves, other.types)
 
 
+def of_loop(operation: str, loop: Callable[[], Any], begins: Callable[[], Any], init: Any) -> Any:
+    """Returns what ``loop`` gives. One in whose body Python or NumPy raises gives ``init``, and
+    raises if it ``begins``."""
+    try:
+        return loop()
+    except (IndexError, ValueError) as error:
+        if isinstance(error, LoopwrightError):
+            raise
+        raised = error
+    trace, begun = running(), begins()
+
+    def fails() -> Any:
+        raise raised
+
+    if type(begun) is not Proxy:
+        return fails() if begun else init
+    with ours(trace):
+        condition = condition_of(trace, operation, begun)
+        return branch(operation, condition, fails, lambda: init)
+
+
 def _joined(
     operation: str, names: tuple[str, str], one: _Outcome, other: _Outcome
 ) -> list[LeafType | Fixed]:

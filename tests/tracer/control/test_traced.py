@@ -89,6 +89,30 @@ def test_what_is_raised_in_a_branch_is_raised_when_it_is_taken() -> None:
         both(1.0)
 
 
+def test_what_is_raised_in_a_loop_is_raised_when_it_begins() -> None:
+    def f(n, i):
+        def body(j, c):
+            return c + np.arange(4.0)[i:].max() + np.zeros(4)[i]
+
+        def step(c):
+            return c + np.arange(4.0)[:i].sum() + np.zeros(4)[i]
+
+        c = lw.fori_loop(0, n, body, 1.0)
+        np.zeros(9)[:i] = 1.0  # needs the value of i
+        return lw.while_loop(lambda c: c + n < 0, step, c)
+
+    compiled = lw.compile(f)
+    assert compiled(0, 5) == f(0, 5) == 1.0
+    with pytest.raises(ValueError, match="zero-size array") as one:
+        compiled(1, 5)
+    with pytest.raises(IndexError, match="index 5 is out of bounds") as two:
+        compiled(-2, 5)
+    assert ".max()" in one.value.source[0] and ".sum()" in two.value.source[0]
+    with pytest.raises(IndexError, match="index 9 is out"):
+        lw.compile(lambda x: lw.fori_loop(0, 3, lambda i, c: c + np.ones(3)[9], x))(1.0)
+    assert lw.compile(lambda x: lw.fori_loop(3, 3, lambda i, c: c + np.ones(3)[9], x))(1.0) == 1.0
+
+
 def test_conditions_may_be_numbers() -> None:
     check(lambda n: lw.while_loop(lambda c: c[0], lambda c: (c[0] - 1, c[1] * 2), (n, 1)), 5)
     check(lambda n: lw.cond(n, lambda: 1, lambda: 2), np.float32(0))
