@@ -4,6 +4,6 @@
   ``worker_process``, ``transport``); ``dask_runner`` does so on other machines
 - ``build_service``, ``run_service``   the work of those processes
 - ``harness``, ``guarded``, ``placement``, ``canary``, ``racing``   timing
-- ``reference``, ``probes``, ``store_points``, ``data_races``   checking results
+- ``inputs``, ``reference``, ``store_points``, ``data_races``   checking results
 - ``first_use``, ``trial``, ``sandbox``, ``verdicts``   the check before a schedule's first use
 """

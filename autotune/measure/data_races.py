@@ -1,16 +1,11 @@
 """Finds data races without running threads: iterations of parallel loops in a random order.
 
-Whether two threads meet is random; on a busy machine one of them often does all the work. So a
-kernel is run with the iterations of its parallel loops split into two random halves, which run one
-after the other, each from the last iteration to the first, all on one thread.
-
-- Iterations that need the result of an earlier one do not have it: the result is wrong. The second
-  half finds all memory as the first one found it.
-- Iterations that write the same memory, be it a shared sum or scratch memory, change memory that
-  the other half changes, too, although both may leave the same value there.
-
-``rounds`` such runs with different halves separate any two of ``2**rounds`` iterations, and of more
-iterations all but one pair in ``2**rounds``; mistakes of this kind concern many pairs.
+Whether two threads meet is random. So the iterations of parallel loops are split into two
+random halves, which run one after the other, each from the last iteration to the first, all on one
+thread. The second half finds all memory as the first one found it: what needs the result of an
+earlier iteration is wrong. Memory that both halves change is a race, although both may leave the
+same value there. ``rounds`` runs with different halves separate any two of ``2**rounds``
+iterations, and of more all but one pair in ``2**rounds``.
 """
 
 from __future__ import annotations
@@ -47,7 +42,8 @@ class IterationWatch:
     def loop(self, function: int, context: int, iterations: int) -> None:
         """Runs a parallel loop, in the place of the thread pool."""
         rank = np.random.default_rng(self._seed).permutation(iterations)
-        chosen = rank >> self.number & 1 == 0
+        bits = max(1, (iterations - 1).bit_length())
+        chosen = rank >> self.number % bits & 1 == 0
         first, second = np.flatnonzero(chosen)[::-1], np.flatnonzero(~chosen)[::-1]
         before = [view.copy() for view in self._views]
         self._harness.iterations(function, context, first.tolist())

@@ -29,8 +29,8 @@ from ..space.analysis import prim_bytes
 from .first_use import Subject
 from .guarded import GuardedBuffer
 from .harness import Harness
+from .inputs import input_kinds
 from .placement import placed
-from .reference import input_kinds
 from .trial import random_values
 
 RACE_SECONDS = 5e-3

@@ -9,7 +9,7 @@ is the same, but takes longer.
 Checked are: the result, with garbage in the registers, on the stack, in the workspace and in the
 result beforehand; that no memory beside the operands is touched and no input written; that the
 iterations of a parallel loop may run from the last to the first; and for kernels that select
-elements, as a maximum does, inputs made for that (``probes.py``). The time limit is 30 times what a
+elements, as a maximum does, inputs made for that (``inputs.py``). The time limit is 30 times what a
 slow machine would take.
 """
 
@@ -36,7 +36,7 @@ from .verdicts import verdicts
 
 _Name = TypeVar("_Name", bound=Hashable)
 
-CHECK_VERSION = 3
+CHECK_VERSION = 4
 """Version of the checks; verdicts of other versions are ignored."""
 
 

@@ -2,11 +2,8 @@
 
 The buffer ends as close to the upper guard as its alignment (or its offset in a page) allows. A
 touch of a guard is a memory fault that the harness recognises; a write into the canary bytes is
-found afterwards. The slack reads as NaN (or -1), so that reading it spoils the result.
-
-Larger buffers lie in huge pages. Small pages lie anywhere in the machine's memory, and it is random
-which of them share sets of the L2, which changes times by up to 95 % (docs/measurements.md). Large
-arrays of programs have huge pages, too.
+found afterwards. Larger buffers lie in huge pages, as large arrays of programs do: which small ones
+share sets of the L2 is random, and changes times by up to 95 % (docs/measurements.md).
 """
 
 from __future__ import annotations
@@ -21,8 +18,9 @@ import numpy.typing as npt
 _PAGE = mmap.PAGESIZE
 _GUARD = 1 << 20
 _CANARY = 0xFF
-GARBAGE = 0x7B
-"""The byte that outputs and workspace are filled with: 1.3e36 as a float32, no valid bool."""
+GARBAGE, OTHER_GARBAGE = 0x7B, (0xFB, 0)
+"""The byte that outputs and workspace are filled with: 1e36 as a float32, no valid bool. The others
+are less, for a minimum that is never begun."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -30,6 +28,7 @@ _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *([ctypes.c_int] * 3), 
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _MAP_PRIVATE_ANONYMOUS = 0x22
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
 _HUGE, _ADVISE_HUGE = 1 << 21, 14
@@ -87,8 +86,13 @@ class GuardedBuffer:
         """Copies an array of the buffer's size into it, row-major."""
         self.bytes[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
-    def fill_with_garbage(self) -> None:
-        self.bytes[:] = GARBAGE
+    def fill_with_garbage(self, byte: int = GARBAGE) -> None:
+        self.bytes[:] = byte
+
+    def holds(self, values: npt.NDArray[Any]) -> bool:
+        """True if its bytes are those of an array, row-major. Nothing is copied for it."""
+        address = np.ascontiguousarray(values).ctypes.data
+        return _libc.memcmp(self.address, address, self.size) == 0
 
     def intact(self) -> bool:
         """True if nobody wrote beside the buffer."""

@@ -1,11 +1,10 @@
 """Native timing and fault handling around a kernel, as LLVM text.
 
-``lw_time`` calls a kernel n times between two readings of the monotonic clock, so that no Python
-runs between two calls, and ``lw_rotate`` does so with other arguments in every call. ``lw_first``
-calls it once with garbage in all vector registers and on the stack, so that a kernel that reads
-what it has not set gives a wrong result. ``lw_fault`` handles memory faults: it ends the process
-with a status that distinguishes guards from other addresses. Parallel loops go through ``lw_loop``,
-to the thread pool or to a watcher.
+``lw_time`` calls a kernel n times between two readings of the monotonic clock, without any Python,
+``lw_rotate`` with other arguments in every call. ``lw_first`` calls it once with garbage in all
+vector registers and on the stack, so that reading what is not set gives a wrong result.
+``lw_fault`` ends the process at a memory fault, with a status that distinguishes guards from other
+addresses. Parallel loops go through ``lw_loop``, to the thread pool or to a watcher.
 """
 
 from __future__ import annotations

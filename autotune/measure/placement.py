@@ -1,10 +1,9 @@
 """Placement in memory of the entrants of a race: the same for all, another one in every round.
 
 The pages of an operand decide which sets of the L2 it shares with others, also in huge pages on a
-virtual machine whose memory is not contiguous. This changes times by 40 % (docs/measurements.md),
-and which schedule is the fastest. So all entrants of a race run in the same memory, and every round
-runs in another placement. Memory of one entrant alone, such as a packed operand, is copied there
-before its sample.
+virtual machine. This changes times by 40 % (docs/measurements.md), and which schedule is fastest.
+So all entrants of a race run in the same memory, and every round in another placement. Memory of
+one entrant alone, such as a packed operand, is copied there before its sample.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ After every few rounds the entrants are compared (``comparison.py``). Entrants t
 in redrawn rounds leave the race. It ends when the confidence in the winner is enough, or the rounds
 or the time are spent.
 
-Every entrant runs in the state of the caches that calls of the program will see: its operands in
-the caches ("warm"), or where the program leaves them ("place", see ``rotation.py``): then some
-rounds are with warm caches, for the record.
+Operands lie where calls of the program find them: in the caches ("warm"), or where the program
+leaves them ("place", see ``rotation.py``), with some warm rounds for the record.
 """
 
 from __future__ import annotations

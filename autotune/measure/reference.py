@@ -1,4 +1,4 @@
-"""Checks results: inputs of a task, its right outputs, and the allowed error of a candidate.
+"""Checks results: right outputs of a task, and the allowed error of a candidate.
 
 The reference is the PrimFunc evaluated by NumPy, as a whole where that is fast, and in float64
 unless rounding can change a result discontinuously. Where the whole takes too long, elements are
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...codegen.kernel import compile_kernel
+from ...codegen.kernel import Kernel, compile_kernel
 from ...codegen.one_kernel import run_kernel
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
@@ -26,10 +26,10 @@ from ...ir.dims import Dim, as_int, symbols
 from ...ir.dtype import FLOAT32, DType, dtype_of
 from ...ir.loop.evaluate import evaluate_points, evaluate_prim
 from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
-from ...ir.loop.nest import At, expressions, statements
+from ...ir.loop.nest import Accumulate, expressions, statements
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure, executions
-from ...ir.loop.rounding import Rounding
+from ...ir.loop.rounding import Rounding, rounds
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.widen import widened
 from ...ir.schedule.steps import Schedule
@@ -41,14 +41,14 @@ from .guarded import GARBAGE
 Array = npt.NDArray[Any]
 
 _OPERATIONS = 16
-"""Elementwise steps in sequence that the tolerance allows for, see ir/tolerance.py."""
+"""Elementwise steps of a procedure in sequence that the tolerance allows for, see
+ir/tolerance.py."""
+_SUMS = ("sum", "prod")
 INTERPRETED = 20_000
 """Stores of a procedure up to which the interpreter runs it. Longer ones run as machine code
 without a schedule, since that is what a schedule must not change."""
 _ROUNDINGS = 8
 """Pairs of roundings that are tried, until an element with a large error is among their results."""
-_COARSE = (-0.75, 0.25, 0.5, 1.5)
-"""Coarse floats: exact in every dtype, as are small sums of them."""
 _WORST_FIRST = 64
 """Elements with the largest errors, which are looked at first."""
 _MOST_ELEMENTS = 2000
@@ -66,93 +66,6 @@ class Verdict:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InputKind:
-    """The dtype of random values, the least float (below 1), and the range of integers."""
-
-    dtype: DType
-    low: float
-    integers: tuple[int, int]
-
-    def draw(self, shape: tuple[int, ...], rng: np.random.Generator, coarse: bool = False) -> Array:
-        """Returns random values; ``coarse`` ones are few, and so they are often equal."""
-        if self.dtype.is_bool:
-            return rng.integers(0, 2, shape).astype(np.bool_)
-        if coarse:
-            least, end = self.integers
-            few: Any = _COARSE if self.low < 0 else np.abs(_COARSE)
-            if self.dtype.is_integer:  # odd numbers, whose product never vanishes, and the ends
-                few = least, min(end - 1, least + ((end - least) // 3 & ~1)), end - 1
-            return rng.choice(few, shape).astype(self.dtype.numpy)
-        if self.dtype.is_integer:
-            return rng.integers(*self.integers, shape).astype(self.dtype.numpy)
-        values = random_floats(self.dtype, shape, rng)
-        values *= values.dtype.type(1.0 - self.low)
-        values += values.dtype.type(self.low)
-        return values
-
-
-def random_floats(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Returns floats in [0, 1), of halves in [0, 1]: NumPy draws no halves."""
-    drawn = FLOAT32 if dtype.is_half else dtype
-    return rng.random(shape, dtype=drawn.numpy.type).astype(dtype.numpy, copy=False)
-
-
-def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
-    """Returns the distribution of the elements of every parameter.
-
-    Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions with a restricted domain,
-    of acosh in (1, 3];
-    integers in [1, 100), and indices anywhere along the axis they index: a table read at a hundred
-    places only would seem to be in L1. Integers that are shifted right have bits everywhere.
-    """
-    exprs = [s.expr for s in prim.stages]
-    if isinstance(prim, Procedure):
-        exprs = [e for s in statements(prim.body) for e in expressions(s)]
-    ops = [node for e in exprs for node in walk(e) if isinstance(node, Op)]
-    shifted = [node for o in ops if o.name == "right_shift" for node in walk(o.args[0])]
-    words = {node.buffer for node in shifted if isinstance(node, Read) and node.dtype.is_integer}
-    low = 0.1 if any(Trait.POSITIVE_DOMAIN in SCALAR_OPS[o.name].traits for o in ops) else -1.0
-    low = 3.0 if any(o.name == "acosh" for o in ops) else low
-    ends = index_ranges(prim) | {
-        p.name: (1 << min(8 * p.dtype.bytes - 1, 63)) - 1 for p in prim.params if p.name in words
-    }
-    ranges = {p.name: (0, ends[p.name]) if p.name in ends else (1, 100) for p in prim.params}
-    return {p.name: InputKind(p.dtype, low, ranges[p.name]) for p in prim.params}
-
-
-def make_inputs(prim: PrimFunc, seed: int, coarse: bool = False) -> dict[str, Array]:
-    """Returns an array per parameter, the same for the same seed."""
-    rng = np.random.default_rng(seed)
-    kinds = input_kinds(prim)
-    shapes = {p.name: tuple(map(as_int, p.shape)) for p in prim.params}
-    return {name: kinds[name].draw(shape, rng, coarse) for name, shape in shapes.items()}
-
-
-def index_ranges(prim: PrimFunc) -> dict[str, int]:
-    """Returns the length of the axis that a parameter's elements index, the shortest of several."""
-    lengths: dict[str, int] = {}
-    given = {p.name for p in prim.params}
-    if isinstance(prim, Procedure):
-        for at in (s for s in statements(prim.body) if isinstance(s, At)):
-            for node in walk(at.value):
-                if isinstance(node, Read) and node.buffer in given and node.dtype.is_integer:
-                    least = min(at.trips, np.iinfo(node.dtype.numpy).max + 1)
-                    lengths[node.buffer] = max(1, min(lengths.get(node.buffer, least), least))
-    nodes = [node for s in prim.stages for node in walk(s.expr)]
-    for node in nodes:
-        if not isinstance(node, Read):
-            continue
-        for i, size in zip(node.indices, prim.buffers[node.buffer].shape, strict=True):
-            if isinstance(i, int | Dim):
-                continue
-            for inner in walk(i):
-                if isinstance(inner, Read) and inner.dtype.is_integer:
-                    least = min(as_int(size), np.iinfo(inner.dtype.numpy).max + 1)
-                    lengths[inner.buffer] = max(1, min(lengths.get(inner.buffer, least), least))
-    return lengths
-
-
 class Reference:
     """The right outputs of ``prim`` on ``inputs``, computed once per task."""
 
@@ -163,16 +76,17 @@ class Reference:
         settings: TuneSettings = DEFAULT_SETTINGS,
         seed: int = 0,
         points: Mapping[str, Array] | None = None,
+        plain: bool = False,
     ) -> None:
         """``points`` are the elements of each output to evaluate, int64[n, rank], where the whole
-        would take too long; by default they are drawn."""
-        self.prim = prim
-        self.inputs = inputs
+        would take too long; by default they are drawn. A ``plain`` reference of a procedure is
+        machine code, however short it is."""
+        self.prim, self.inputs = prim, inputs
         self._whole: dict[str, Array] = {}
         self._points: dict[str, Array] = {}
         self._values: dict[str, Array] = {}
-        self._measures: dict[str, tuple[Array, Array, Array]] = {}  # right values, scale, scratch
-        if isinstance(prim, Procedure) and _work(prim) > INTERPRETED:
+        self._measures: dict[str, tuple[Array, Array]] = {}  # right values and their scale
+        if isinstance(prim, Procedure) and (plain or _work(prim) > INTERPRETED):
             self._whole = _run_plain(prim, inputs)
             return
         if is_evaluated_whole(prim, settings):
@@ -185,18 +99,16 @@ class Reference:
                 b.name: sample_points(tuple(as_int(s) for s in b.shape), count, rng)
                 for b in prim.output_buffers
             }
-        for name, places in points.items():
-            self._points[name] = places
-            self._values[name] = self._evaluated(name, places)
+        self._points |= points
+        self._values |= {name: self._evaluated(name, p) for name, p in points.items()}
 
     def _evaluated(self, name: str, points: Array) -> Array:
         return evaluate_points(_exact(self.prim), self.inputs, name, points)
 
     def save(self, path: Path) -> None:
         """Saves the certain values to a file, so that the next process need not compute them."""
-        parts = {"whole": {} if self.partial else self._whole, "points": self._points}
-        parts["values"] = self._values
-        arrays = {f"{part}.{k}": v for part, named in parts.items() for k, v in named.items()}
+        parts = {} if self.partial else self._whole, self._points, self._values
+        arrays = {f"{n}.{k}": v for n, named in enumerate(parts) for k, v in named.items()}
         new = path.with_suffix(".new.npz")
         np.savez(new, allow_pickle=False, **arrays)
         new.replace(path)
@@ -206,13 +118,16 @@ class Reference:
         """Returns a reference with the values that ``save`` wrote."""
         made = Reference.__new__(Reference)
         made.prim, made.inputs, made._measures = prim, inputs, {}
-        made._whole, made._points, made._values = {}, {}, {}
-        parts = {"whole": made._whole, "points": made._points, "values": made._values}
+        made._whole, made._points, made._values = parts = {}, {}, {}
         with np.load(path, allow_pickle=False) as file:
             for key in file.files:
                 part, _, name = key.partition(".")
-                parts[part][name] = file[key]
+                parts[int(part)][name] = file[key]
         return made
+
+    @functools.cached_property
+    def _bounds(self) -> dict[str, float]:
+        return {b.name: error_bound(self.prim, b.dtype) for b in self.prim.output_buffers}
 
     @property
     def partial(self) -> bool:
@@ -222,11 +137,8 @@ class Reference:
     def check(self, outputs: Mapping[str, Array]) -> Verdict:
         """Compares a candidate's outputs, arrays by name."""
         worst = Verdict(True, 0.0, 0.0)
-        for buffer in self.prim.output_buffers:
-            verdict = self._check_one(
-                buffer.name, outputs[buffer.name], error_bound(self.prim, buffer.dtype)
-            )
-            if not verdict.right:
+        for name in self.prim.outputs:
+            if not (verdict := self._check_one(name, outputs[name])).right:
                 return verdict
             if verdict.max_error >= worst.max_error:
                 worst = verdict
@@ -237,17 +149,14 @@ class Reference:
 
     def check_points(self, values: Mapping[str, Array]) -> Verdict:
         """Compares a candidate's outputs at the points given to ``__init__``."""
-        verdict = Verdict(True, 0.0, 0.0)
-        for buffer in self.prim.output_buffers:
-            bound = error_bound(self.prim, buffer.dtype)
-            name = buffer.name
-            points = self._points[name]
-            verdict = self._judge(name, values[name], self._values[name], bound, points)
-            if not verdict.right:
-                break
-        return verdict
+        for name in self.prim.outputs:
+            right, bound, points = self._values[name], self._bounds[name], self._points[name]
+            if not (verdict := self._judge(name, values[name], right, bound, points)).right:
+                return verdict
+        return Verdict(True, 0.0, 0.0)
 
-    def _check_one(self, name: str, got: Array, bound: float) -> Verdict:
+    def _check_one(self, name: str, got: Array) -> Verdict:
+        bound = self._bounds[name]
         if self.partial:
             if _unwritten(got):
                 return Verdict(False, 1e300, bound, f"parts of {name} are never written")
@@ -255,12 +164,9 @@ class Reference:
             verdict = self._judge(name, at_points, self._values[name], bound, self._points[name])
             if not verdict.right or name not in self._whole:
                 return verdict
-        allowed = 2 * bound if self.partial else bound
-        if (worst := self._quick_error(name, got)) <= allowed:
-            return Verdict(True, worst, allowed)
         if not self.partial:
-            return self._judge(name, got, self._whole[name], allowed)
-        verdict = _verdict(_errors(got, self._whole[name]), allowed, name)
+            return self._judge(name, got, self._kept(name)[0], bound)
+        verdict = _verdict(_errors(got, *self._kept(name)), 2 * bound, name)
         return verdict if verdict.right else self._arbitrate(name, got, bound)
 
     def _judge(
@@ -269,20 +175,21 @@ class Reference:
         """Compares elements, those at ``points`` if these are given. What differs by more than
         ``bound`` is right if another rounding of every step gives it, too (``ir/loop/rounding``).
         """
-        error = _errors(got, right)
+        scale = self._kept(name)[1] if points is None else self._scale(right)
+        error = _errors(got, right, scale)
         failing = np.flatnonzero(error > bound)
         if failing.size > _WORST_FIRST:
             failing = failing[np.argpartition(-error.reshape(-1)[failing], _WORST_FIRST)]
-        for part in (
-            failing[:_WORST_FIRST],
-            failing[_WORST_FIRST:],
-        ):  # of a wrong result few are evaluated
+        for part in (failing[:_WORST_FIRST], failing[_WORST_FIRST:]):  # few of a wrong result
             at = np.array(np.unravel_index(part, got.shape or (1,))).T[:, : got.ndim]
             at = at if points is None else points[part]
             given, true = got.reshape(-1)[part], right.reshape(-1)[part]
-            reached = self._is_rounding(name, at, given, true, bound)
-            error.reshape(-1)[part[reached]] = bound
-            if not reached.all():
+            reached = part[self._is_rounding(name, at, given, true, bound)]
+            if bound:  # other candidates may be as far from it
+                growth = error.reshape(-1)[reached] / bound
+                scale.reshape(-1)[reached] *= np.where(np.isinf(growth), 1.0, growth)
+            error.reshape(-1)[reached] = bound
+            if reached.size < part.size:
                 break
         return _verdict(error, bound, name)
 
@@ -311,22 +218,23 @@ class Reference:
                 break
         return reached
 
-    def _quick_error(self, name: str, got: Array) -> float:
-        """Returns the greatest relative error of floats, in few passes over them; NaN where
-        infinities or other cases of ``_compare`` have to be distinguished."""
-        right = self._whole[name]
-        if got.dtype.kind != "f" or not right.size:
-            return math.nan
+    def _kept(self, name: str) -> tuple[Array, Array]:
+        """Returns a whole output that is right, and its scale."""
         if name not in self._measures:
-            right = np.atleast_1d(_as_float(right))
-            scale = np.abs(right) + _typical_size(right)
-            self._measures[name] = right, scale, np.empty_like(right)
-        right, scale, error = self._measures[name]
-        with np.errstate(all="ignore"):
-            np.subtract(np.atleast_1d(got), right, out=error)
-            np.abs(error, out=error)
-            np.divide(error, scale, out=error)
-        return float(error.max())
+            right = np.atleast_1d(self._whole[name])
+            floats = dtype_of(right.dtype).is_float
+            right = _as_float(right) if floats else right
+            self._measures[name] = right, self._scale(right) if floats else right
+        return self._measures[name]
+
+    def _scale(self, right: Array) -> Array:
+        """Returns what errors of elements are relative to: their size, where there are sums that of
+        all, and at least the least normal number."""
+        sums = isinstance(self.prim, Procedure) or any(terms_of(s) > 1 for s in self.prim.stages)
+        floats = [b.dtype for b in self.prim.buffers.values() if b.dtype.is_float]
+        least = max((2.0 ** (1 - d.exponent_bias) for d in floats), default=0.0)
+        right = _as_float(right)
+        return np.abs(right) + max(_typical_size(right) if sums else 0.0, least)
 
     def _arbitrate(self, name: str, got: Array, bound: float) -> Verdict:
         """Evaluates the elements in which two candidates differ most, to decide who is right."""
@@ -349,54 +257,77 @@ def is_evaluated_whole(prim: PrimFunc, settings: TuneSettings) -> bool:
 
 def _run_plain(prim: Procedure, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Returns the outputs of a procedure without a schedule, as machine code on one thread."""
-    target = Target.host()
-    kernel = compile_kernel(prim, Schedule(), target)
-    outputs = run_kernel(kernel, inputs, target, 1)
+    outputs = run_kernel(_plain_kernel(prim), inputs, Target.host(), 1)
     return {b.name: values for b, values in zip(prim.results, outputs, strict=True)}
 
 
 @functools.lru_cache(maxsize=16)
+def _plain_kernel(prim: Procedure) -> Kernel:
+    return compile_kernel(prim, Schedule(), Target.host())
+
+
+@functools.lru_cache(maxsize=16)
 def _exact(prim: PrimFunc) -> PrimFunc:
-    """Returns the PrimFunc to evaluate: in float64 where that gives the better reference."""
-    return widened(prim) if _is_continuous(prim) else prim
+    """Returns the PrimFunc to evaluate: in float64 where that gives the better reference. What is
+    rounded to a half on its way is so in every right result."""
+    nodes = [node for s in prim.stages for node in walk(s.expr)]
+    halves = any(node.dtype.is_half for node in nodes if isinstance(node, Op))
+    return prim if halves or not _is_continuous(prim) else widened(prim)
 
 
+@functools.lru_cache(maxsize=16)
 def error_bound(prim: PrimFunc, dtype: DType) -> float:
-    """Returns the allowed error of an output of ``dtype``: that of a chain of sums, whose errors
-    add up.
+    """Returns the allowed error of an output of ``dtype``: that of the longest chain of operations
+    and sums, each in the dtype it is computed in. It is 0 where nothing is rounded.
 
-    It is relative to an element and to the size of all of them. Terms of both signs partly cancel,
-    and ``n`` of them sum to ``sqrt(n)`` times one: so the tolerance's absolute part, ``w * n * u``
-    terms, is its relative part of the result's size.
+    It is relative to an element and, where there are sums, to the size of all of them. Terms of
+    both signs partly cancel, and ``n`` of them sum to ``sqrt(n)`` times one: so the tolerance's
+    absolute part, ``w * n * u`` terms, is its relative part of the result's size.
     """
     if not dtype.is_float:
         return 0.0
-    floats = [s for s in prim.stages if s.buffer.dtype.is_float]
-    made = [n.dtype for s in floats for n in walk(s.expr) if isinstance(n, Op)]
-    dtypes = [dtype, *(s.buffer.dtype for s in floats), *(d for d in made if d.is_float)]
-    narrow = min(dtypes, key=lambda d: d.bits)
-    sums = [
-        math.prod(as_int(a.extent) for a in s.reduce_axes)
-        for s in floats
-        if s.combiner in ("sum", "prod")
-    ]
-    bound = tolerance(narrow, operations=_OPERATIONS).rtol
-    return bound + sum(tolerance(narrow, n, operations=0).rtol for n in sums)
+    if isinstance(prim, Procedure):
+        stmts = statements(prim.body)
+        rounded = any(isinstance(s, Accumulate) and s.combiner in _SUMS for s in stmts) or any(
+            isinstance(n, Op) and rounds(n) for s in stmts for e in expressions(s) for n in walk(e)
+        )
+        return tolerance(dtype, operations=_OPERATIONS * rounded).rtol
+    bounds: dict[str, float] = {}
+    for stage in prim.stages:
+        done: dict[int, float] = {}
+        for node in walk(stage.expr):
+            done[id(node)] = bounds.get(node.buffer, 0.0) if isinstance(node, Read) else 0.0
+            if isinstance(node, Op):
+                done[id(node)] = max(done[id(a)] for a in node.args)
+                single = FLOAT32 if node.dtype.is_half else node.dtype  # see _exact
+                done[id(node)] += tolerance(single, operations=rounds(node)).rtol
+        terms = terms_of(stage)
+        summed = tolerance(stage.buffer.dtype, terms if terms > 1 else 0, operations=0).rtol
+        bounds[stage.name] = done[id(stage.expr)] + summed
+    return max(bounds[name] for name in prim.outputs)
 
 
-def _errors(got: Array, right: Array) -> Array:
-    """Returns the error of each element: relative to its size and that of all, or 1 for a wrong
-    integer."""
+def terms_of(stage: Stage) -> int:
+    """Returns how many floats an element of a stage adds up or multiplies."""
+    sums = stage.combiner in _SUMS and stage.buffer.dtype.is_float
+    return math.prod(as_int(a.extent) for a in stage.reduce_axes) if sums else 0
+
+
+def _errors(got: Array, right: Array, scale: Array | None = None) -> Array:
+    """Returns the error of each element: relative to its ``scale``, by default its size and that
+    of all, or 1 for a wrong integer."""
     got, right = np.atleast_1d(got), np.atleast_1d(right)  # scalars have no item assignment
     if not dtype_of(got.dtype).is_float:
         same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
         return 1.0 - same
     got, right = _as_float(got), _as_float(right)
     with np.errstate(all="ignore"):
-        error = np.abs(got - right) / (np.abs(right) + _typical_size(right))
-    error[got == right] = 0.0  # equal infinities and zeros
-    error[np.isnan(got) & np.isnan(right)] = 0.0
-    error[np.isnan(error)] = np.inf
+        error = np.abs(got - right)
+        error /= np.abs(right) + _typical_size(right) if scale is None else scale
+    if not error.max(initial=0.0) < np.inf:
+        error[got == right] = 0.0  # equal infinities and zeros
+        error[np.isnan(got) & np.isnan(right)] = 0.0
+        error[np.isnan(error)] = np.inf
     return error
 
 
@@ -431,8 +362,8 @@ def _is_continuous(prim: PrimFunc) -> bool:
         for node in walk(stage.expr):
             if not isinstance(node, Op):
                 continue
-            rounds = node.name == "cast" and not node.dtype.is_float
-            jumps = rounds or Trait.JUMPS in SCALAR_OPS[node.name].traits
+            jumps = node.name == "cast" and not node.dtype.is_float
+            jumps = jumps or Trait.JUMPS in SCALAR_OPS[node.name].traits
             if jumps and not all(exact(a) for a in node.args):
                 return False
     return True
@@ -448,7 +379,7 @@ def _unwritten(values: Array) -> bool:
 
 
 def _as_float(values: Array) -> Array:
-    return values.astype(np.float64)
+    return values.astype(np.float64, copy=False)
 
 
 def _work(prim: PrimFunc) -> int:

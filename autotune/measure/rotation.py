@@ -1,12 +1,10 @@
 """Operands as a program leaves them: every call of a kernel finds each where its program would.
 
-A kernel that runs again and again on the same memory finds what fits in L1 and L2. In a
-program, its weights were last touched a whole call of the program ago, and its input by the kernel
-before it. What decides where an operand is found is how many bytes were touched since its memory
-was last used (``codegen/reuse.py``). So each operand has several copies, and call after call uses
-the next copy of each: with enough copies, as many bytes are touched until a copy is used again
-as in the program, by the kernel itself. Nothing is flushed, nothing but the kernel runs, and any
-number of calls can be timed together. The sizes of caches need not be known.
+What decides where an operand is found is how many bytes were touched since its memory was last
+used (``codegen/reuse.py``): weights a whole call of the program ago, an input by the kernel before
+it. So each operand has several copies, and call after call uses the next copy of each: with enough
+of them the kernel itself touches as many bytes as the program does until a copy is used again.
+Nothing is flushed, any number of calls can be timed together, and no size of a cache is needed.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pickle
 import resource
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -27,12 +27,12 @@ from ..settings import TuneSettings
 from .build_service import BuiltKernel
 from .canary import Canary
 from .data_races import IterationWatch
-from .guarded import GuardedBuffer
-from .guarded_input import GuardedInput
+from .guarded import GARBAGE, OTHER_GARBAGE
+from .guarded_operand import ALIGNED, BEGINNING, ENDING, GuardedOperand
 from .harness import Harness
-from .placement import Operand, Placement, matters, placed
-from .probes import make_probes
-from .reference import Reference, Verdict, make_inputs
+from .inputs import make_inputs, make_probes
+from .placement import Operand, Placement, matters
+from .reference import Reference, Verdict
 from .rotation import Cycle, Rotation, copies_of
 from .toolchain import Toolchain
 from .transport import Frame
@@ -94,7 +94,7 @@ class RunService:
         sizes = self._sizes()
         copies = self._copies()
         rotating = sum(2 * copies.get(name, 1) * size for name, size in sizes.items())
-        return self.settings.run_memory + 6 * sum(sizes.values()) + rotating
+        return self.settings.run_memory + 10 * sum(sizes.values()) + rotating
 
     def _sizes(self) -> dict[str, int]:
         return {b.name: _bytes(b) for b in (*self.prim.params, *self.prim.output_buffers)}
@@ -108,10 +108,11 @@ class RunService:
         self._reference = self._cached_reference()
         self._harness = Harness()
         self._harness.handle_faults()
-        self._inside = {p.name: GuardedInput(self._inputs[p.name]) for p in self.prim.params}
-        self._outside = {b.name: placed(_bytes(b)) for b in self.prim.output_buffers}
+        self._inside = {p.name: _guarded(p, self._inputs[p.name]) for p in self.prim.params}
+        self._outside = {b.name: _guarded(b) for b in self.prim.output_buffers}
+        self._position = ENDING  # where operands of the last call lay
         self._probes = [
-            (probe, Reference(self.prim, probe, self.settings, self.seed))
+            (probe, Reference(self.prim, probe, self.settings, self.seed, plain=True))
             for probe in make_probes(self.prim, self._inputs, self.seed)
         ]
         self._placements: deque[Placement] = deque(maxlen=self.settings.race_places)
@@ -125,9 +126,7 @@ class RunService:
             RunService._rotating = None
         self._placements.clear()
         self._canary.close()
-        for buffer in self._outside.values():
-            buffer.close()
-        for operand in self._inside.values():
+        for operand in (*self._outside.values(), *self._inside.values()):
             operand.close()
 
     def _cached_reference(self) -> Reference:
@@ -159,9 +158,13 @@ class RunService:
             verdict = self._reference.check(self._outputs())
             if not verdict.right:
                 return _refusal(verdict)
-            checked = [b.bytes.copy() for b in self._outside.values()]
+            checked = [b.copy() for b in self._written()]
             if first <= max(self.settings.comparison.hopeless * request.best_seconds, _QUICK):
-                refusal = self._data_race(loaded, checked, first) or self._on_probes(loaded)
+                # What lies before operands must not matter either, nor the kind of garbage.
+                self._call(loaded, BEGINNING, OTHER_GARBAGE[0])
+                refusal = self._violation(loaded) or self._differs(checked)
+                refusal = refusal or self._data_race(loaded, checked, first)
+                refusal = refusal or self._on_probes(loaded)
                 if refusal is not None:
                     return refusal
             # Then speed; all samples again if the canary shows that the machine became slow.
@@ -171,7 +174,7 @@ class RunService:
                 samples = self._sample(loaded, first, request.best_seconds)
                 if self.between or getattr(self.prim, "begins", ()):
                     # Timed calls wrote to copies, or changed what the last one left.
-                    self._call(loaded)
+                    self._call(loaded, ALIGNED)
                 refusal = self._differs(checked)
                 if refusal is not None:
                     return refusal
@@ -190,18 +193,28 @@ class RunService:
                 }
             )
 
-    def _call(self, loaded: _Loaded) -> float:
+    def _call(self, loaded: _Loaded, position: int = ENDING, garbage: int = GARBAGE) -> float:
         """Calls the kernel once, with garbage in all memory that it has to write before it reads
         it."""
-        for buffer in (*self._outside.values(), loaded.workspace):
-            buffer.fill_with_garbage()
+        self._position = position
+        for operand in (*self._outside.values(), loaded.handed[-1]):
+            operand.at(position).fill_with_garbage(garbage)
         self._begin()
-        return self._harness.first(loaded.function, loaded.exact)
+        buffers = [operand.at(position) for operand in loaded.handed]
+        # The harness looks for touches outside of any of these buffers.
+        self._harness.set_guards(pair for buffer in buffers for pair in buffer.guards)
+        words = (*(buffer.address for buffer in buffers), *loaded.size_values)
+        arguments = (ctypes.c_int64 * len(words))(*words)
+        return self._harness.first(loaded.function, ctypes.addressof(arguments))
 
     def _begin(self) -> None:
         """Puts their first values into outputs that begin as a parameter."""
         for result, start in getattr(self.prim, "begins", ()):
-            self._outside[result].fill(self._inside[start].values)
+            self._outside[result].at(self._position).fill(self._inside[start].values)
+
+    def _written(self) -> list[Array]:
+        """Returns the bytes of the outputs of the last call."""
+        return [operand.at(self._position).bytes for operand in self._outside.values()]
 
     def _data_race(self, loaded: _Loaded, checked: Sequence[Array], first: float) -> Frame | None:
         """Returns a refusal if iterations of parallel loops depend on each other
@@ -220,27 +233,26 @@ class RunService:
         return self._differs(checked, "a race: in another order of a parallel loop's iterations ")
 
     def _watch(self, loaded: _Loaded) -> IterationWatch:
-        shared = [*(b.bytes for b in self._outside.values()), loaded.workspace.bytes]
+        shared = [o.at(ENDING).bytes for o in (*self._outside.values(), loaded.handed[-1])]
         return IterationWatch(self._harness, shared, self.seed)
 
     def _differs(self, checked: Sequence[Array], when: str = "") -> Frame | None:
         """Returns a refusal if the outputs changed since they were ``checked``, and are wrong."""
-        now = [b.bytes for b in self._outside.values()]
-        if all(np.array_equal(a, b) for a, b in zip(checked, now)):
+        if all(map(np.array_equal, checked, self._written())):
             return None
         verdict = self._reference.check(self._outputs())
         return None if verdict.right else _refusal(verdict, when)
 
     def _on_probes(self, loaded: _Loaded) -> Frame | None:
         """Returns a refusal if a kernel that selects elements is wrong on inputs made for it
-        (``probes``). Whether iterations write the same memory may depend on the data, too."""
+        (``inputs``). Whether iterations write the same memory may depend on the data, too."""
         watch = self._watch(loaded)
         refusal = None
         for number, (probe, reference) in enumerate(self._probes):
             self._show(loaded, probe)
-            watch.number = number % _ROUNDS
+            watch.number = number
             with self._harness.watched(watch.loop):
-                self._call(loaded)
+                self._call(loaded, garbage=(GARBAGE, *OTHER_GARBAGE)[number % 3])
             verdict = reference.check(self._outputs())
             if watch.race or not verdict.right:
                 refusal = _error("wrong_result", _RACE) if watch.race else _refusal(verdict)
@@ -254,21 +266,16 @@ class RunService:
         for name, operand in self._inside.items():
             operand.show(inputs[name])
         for name, pack in loaded.packed.items():
-            loaded.extra[name].fill(pack.array(inputs[pack.source]))
+            loaded.extra[name].show(pack.array(inputs[pack.source]))
 
     def _violation(self, loaded: _Loaded) -> Frame | None:
         """Returns a refusal if the kernel wrote memory that it must not write."""
-        for name, operand in self._inside.items():
-            if not operand.intact():
+        for name, operand in [*self._inside.items(), *self._outside.items(), *loaded.extra.items()]:
+            beside, inside = not operand.intact(), operand.changed(self._position)
+            if beside or inside:
                 operand.restore()
-                return _error("out_of_bounds", f"wrote beside {name}")
-            if operand.changed():
-                operand.restore()
-                return _error("out_of_bounds", f"wrote into its input {name}")
-        for name, buffer in [*self._outside.items(), *loaded.extra.items()]:
-            if not buffer.intact():
-                buffer.mend()
-                return _error("out_of_bounds", f"wrote beside {name}")
+                where = f"beside {name}" if beside else f"into its input {name}"
+                return _error("out_of_bounds", f"wrote {where}")
         return None
 
     def _keep(self, loaded: _Loaded, cost: float, stack: ExitStack) -> None:
@@ -312,6 +319,7 @@ class RunService:
 
         A disturbed measurement is repeated as long as all of them together are short.
         """
+        self._position = ALIGNED
         best, spent = math.inf, 0.0
         while spent < self.settings.patience:
             self._begin()
@@ -422,59 +430,49 @@ class RunService:
         built: BuiltKernel = pickle.loads(data)
         symbols = self._symbols() if built.parallel else {}
         code = load_object(built.code, symbols)
-        extra: dict[str, GuardedBuffer] = {}
-        exact: list[int] = []
+        extra: dict[str, GuardedOperand] = {}
+        handed: list[GuardedOperand] = []
         operands: list[Operand] = []
         packed: dict[str, Any] = {}
 
-        def place(name: str, size: int) -> GuardedBuffer:
-            buffer = placed(size)
-            stack.callback(buffer.close)
-            extra[name] = buffer
-            return buffer
+        def own(name: str, size: int, values: Array | None = None) -> GuardedOperand:
+            extra[name] = GuardedOperand(size, values=values)
+            stack.callback(extra[name].close)
+            return extra[name]
 
         # All candidates share the buffers of outputs and inputs; other operands, such as packed
         # constants, live as long as the candidate is loaded.
         arrays = self.toolchain.prepare(built, self._inputs)
         for number, (operand, array) in enumerate(zip(built.operands, arrays)):
-            name = operand.buffer.name
-            if operand.role.writes:
-                exact.append(self._outside[name].address)
-                operands.append(Operand(f"out {name}", self._outside[name], False, True, name))
-            elif operand.role in ("in", "const") and name in self._inside:
-                exact.append(self._inside[name].exact.address)
-                operands.append(Operand(f"in {name}", self._inside[name].aligned, True, True, name))
-            else:
-                buffer = place(name, array.nbytes)
-                buffer.fill(array)
-                exact.append(buffer.address)
-                source = operand.pack.source if operand.pack is not None else name
-                if operand.pack is not None:
-                    packed[name] = operand.pack
-                operands.append(Operand(f"own {number}", buffer, True, False, source))
-        workspace = place("the workspace", built.workspace_bytes)
-        operands.append(Operand("the workspace", workspace, False, False))
-        # The harness looks for writes outside of any of these buffers after a run.
-        guarded = [*self._outside.values(), *extra.values()]
-        guarded += [buffer for i in self._inside.values() for buffer in i.buffers]
-        self._harness.set_guards(pair for buffer in guarded for pair in buffer.guards)
+            name = source = operand.buffer.name
+            writes, is_input = operand.role.writes, operand.role in ("in", "const")
+            of_task = self._outside if writes else self._inside if is_input else {}
+            shared = name in of_task
+            handed.append(of_task[name] if shared else own(name, array.nbytes, array))
+            if operand.pack is not None:
+                source, packed[name] = operand.pack.source, operand.pack
+            label = f"{operand.role} {name}" if shared else f"own {number}"
+            operands.append(Operand(label, handed[-1].at(ALIGNED), not writes, shared, source))
+        handed.append(own("the workspace", built.workspace_bytes))
+        operands.append(Operand("the workspace", handed[-1].at(ALIGNED), False, False))
+        words = (*(o.home.address for o in operands), *built.size_values)
         return _Loaded(
             code,
             code.address(f"{built.name}.packed"),
-            _words([*exact, workspace.address, *built.size_values], stack),
-            _words([*(o.home.address for o in operands), *built.size_values], stack),
-            workspace,
+            tuple(handed),
+            ctypes.addressof(arguments := (ctypes.c_int64 * len(words))(*words)),
             extra,
             built.parallel,
             tuple(operands),
             built.size_values,
             packed,
+            arguments,
         )
 
     def _outputs(self) -> dict[str, Array]:
         return {
-            b.name: self._outside[b.name].array(tuple(as_int(s) for s in b.shape), b.dtype.numpy)
-            for b in self.prim.output_buffers
+            b.name: written.view(b.dtype.numpy).reshape([as_int(s) for s in b.shape])
+            for b, written in zip(self.prim.output_buffers, self._written())
         }
 
     def _symbols(self) -> dict[str, int]:
@@ -488,21 +486,23 @@ class RunService:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A kernel in memory. ``exact`` arguments end at guards, ``aligned`` ones are for timing."""
+    """A kernel in memory. ``handed`` are its operands and its workspace, ``aligned`` the address of
+    its arguments for timing."""
 
     code: LoadedObject
     function: int
-    exact: int
+    handed: tuple[GuardedOperand, ...]
     aligned: int
-    workspace: GuardedBuffer
-    extra: dict[str, GuardedBuffer]
-    """Buffers of this kernel alone: the workspace, and packed operands."""
+    extra: dict[str, GuardedOperand]
+    """Operands of this kernel alone: the workspace, and packed ones."""
     parallel: bool
     operands: tuple[Operand, ...]
     """In the order of the arguments, each where it lies for timing."""
     size_values: tuple[int, ...]
     packed: dict[str, Any]
     """Operands that are packed, and how."""
+    arguments: Any
+    """The memory at ``aligned``."""
     cycle: Cycle | None = None
 
 
@@ -518,12 +518,8 @@ def _moved(entrant: _Loaded, placement: Placement | None, number: int) -> _Loade
     return replace(entrant, aligned=placement.arguments(number))
 
 
-def _words(words: Sequence[int], stack: ExitStack) -> int:
-    """Returns the address of integers that live as long as the stack."""
-    array = (ctypes.c_int64 * len(words))(*words)
-    keep: Callable[[object], None] = lambda _: None  # noqa: E731
-    stack.callback(keep, array)
-    return ctypes.addressof(array)
+def _guarded(buffer: Any, values: Array | None = None) -> GuardedOperand:
+    return GuardedOperand(_bytes(buffer), buffer.dtype.bytes, values)
 
 
 def _bytes(buffer: Any) -> int:

@@ -25,15 +25,8 @@ from ...ir.loop.prim import Buffer, PrimFunc
 from ..settings import DEFAULT_SETTINGS
 from ..space.analysis import prim_bytes, prim_flops
 from .guarded import GARBAGE
-from .probes import make_probes
-from .reference import (
-    InputKind,
-    Reference,
-    affordable_points,
-    input_kinds,
-    is_evaluated_whole,
-    sample_points,
-)
+from .inputs import InputKind, input_kinds, make_probes
+from .reference import Reference, affordable_points, is_evaluated_whole, sample_points
 from .repeated import Repeated, Unpacked, padding
 from .sandbox import Job, Report, Room
 from .store_points import StorePoints
@@ -48,7 +41,8 @@ PAGES = 61
 APART = 17
 """Pages between the starts of two operands in the random values."""
 PROBES = 2
-CANARY = 0xFF
+CANARY, CANARY_OF_RESULTS = 0xFF, 0xA5
+"""Bytes beside operands; a copy of one beside a result would not be seen if they were the same."""
 
 SLOW = 30
 SLOW_FLOPS, SLOW_BYTES = 5e10, 5e9
@@ -116,8 +110,8 @@ class Trial:
 
     def evaluate(self) -> None:
         """Evaluates the reference, while the program runs."""
-        for run in self._runs:
-            run.reference = Reference(self.prim, run.inputs, SETTINGS, SEED, run.points)
+        for n, run in enumerate(self._runs):
+            run.reference = Reference(self.prim, run.inputs, SETTINGS, SEED, run.points, n > 0)
 
     def verdict(self, false: Sequence[int]) -> str:
         """Returns the error in the results, "" if there is none; ``false`` are operations answered
@@ -251,7 +245,7 @@ class Trial:
         rooms = [*self._outputs.values(), self._workspace]
         for room in rooms:
             for begin, size in room.beside:
-                job.fill(begin, size, CANARY)
+                job.fill(begin, size, CANARY_OF_RESULTS)
             if room is self._workspace or self._iterations is None:  # else zero, and mostly unused
                 job.fill(room.address, room.size, GARBAGE)
         for operand in self.kernel.operands:
@@ -263,7 +257,9 @@ class Trial:
         job.call(self._function, pointers)
         for room in rooms:
             for begin, size in room.beside:
-                self.meaning[job.same(begin, size, CANARY)] = f"it wrote beside {room.name}"
+                self.meaning[job.same(begin, size, CANARY_OF_RESULTS)] = (
+                    f"it wrote beside {room.name}"
+                )
         reports = {
             b.name: self._report(b, None if points is None else points[b.name])
             for b in self.prim.output_buffers

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.measure.reference import make_inputs
+from loopwright.autotune.measure.inputs import make_inputs
 from loopwright.ir.dims import as_int, symbol
 from loopwright.ir.dtype import INT64
 from loopwright.ir.loop.evaluate import evaluate_prim

@@ -28,6 +28,16 @@ from .scalar import SCALAR_OPS
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
+def rounds(node: Op) -> bool:
+    """True if the result of an operation is a float that was rounded."""
+    operand = node.args[0].dtype
+    widens = node.name == "cast" and operand.is_float and operand.bits <= node.dtype.bits
+    if not node.dtype.is_float or widens or Trait.EXACT in SCALAR_OPS[node.name].traits:
+        return False
+    factors = [a.value for a in node.args if isinstance(a, Const)]  # perhaps a power of two
+    return node.name != "multiply" or all(frexp(abs(f))[0] != 0.5 for f in factors)
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """Moves what rounds. The same ``seed`` moves the same, and ``sign`` -1 the other way than 1.
@@ -45,12 +55,8 @@ class Rounding:
 
     def operation(self, node: Op, value: Array, number: int, places: Iterable[Any]) -> Array:
         """Returns an operation's values, moved; ``places`` holds the indices they depend on."""
-        widens = node.name == "cast" and node.args[0].dtype.bits <= node.dtype.bits
-        if Trait.EXACT in SCALAR_OPS[node.name].traits or (widens and node.args[0].dtype.is_float):
+        if not rounds(node):
             return value
-        factors = [a.value for a in node.args if isinstance(a, Const)]
-        if node.name == "multiply" and any(frexp(abs(f))[0] == 0.5 for f in factors):
-            return value  # times a power of two
         return self._moved(value, node.dtype, 4 * np.abs(value), number, places)
 
     def total(

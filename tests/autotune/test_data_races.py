@@ -52,8 +52,8 @@ define void @kernel(ptr %args) {{
 """
 
 
-def loaded(harness: Harness, kind: str) -> LoadedObject:
-    text = TEXT.format(body=BODIES[kind], turns=TURNS)
+def loaded(harness: Harness, kind: str, turns: int = TURNS) -> LoadedObject:
+    text = TEXT.format(body=BODIES[kind], turns=turns)
     loop = harness.use_pool(pool.symbols()["lw_parallel_for"])
     return load_object(compile_object(text, Target(isa="x86-64")), {"lw_parallel_for": loop})
 
@@ -74,6 +74,19 @@ def test_turns_that_write_to_one_place_are_a_race(kind: str) -> None:
     memory[:] = 7  # outside, loops go to the pool as ever
     harness.seconds(code.address("kernel"), ctypes.addressof(address), 1)
     assert memory[TURNS - 1] in (TURNS, TURNS - 1.5) and memory[0] == 1
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_two_turns_are_apart_in_every_round(number: int) -> None:
+    harness = Harness()
+    memory = np.full(20, 7, np.float32)
+    address = (ctypes.c_void_p * 1)(memory.ctypes.data)
+    code = loaded(harness, "equal", 2)
+    watch = IterationWatch(harness, [memory.view(np.uint8)], seed=0)
+    watch.number = number
+    with harness.watched(watch.loop):
+        harness.first(code.address("kernel"), ctypes.addressof(address))
+    assert watch.race
 
 
 def test_a_first_call_finds_garbage_in_registers_and_on_the_stack() -> None:

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loopwright.autotune.measure.inputs import make_inputs
 from loopwright.autotune.measure.reference import (
     Reference,
     _errors,  # pyright: ignore[reportPrivateUsage]
     _verdict,  # pyright: ignore[reportPrivateUsage]
-    make_inputs,
 )
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.ir.dims import symbol
 from loopwright.ir.dtype import BOOL, FLOAT32, INT32, dtype_of
 from loopwright.ir.loop.evaluate import evaluate_points, evaluate_prim
 from loopwright.ir.loop.expr import const, op, read, select, within
+from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 
 I, J, K = symbol("i"), symbol("j"), symbol("k")
@@ -158,7 +159,10 @@ def test_inputs_suit_the_functions_they_are_for() -> None:
     rooted = replace(plain, stages=(Stage(y, i, op("sqrt", read("x", (I,), FLOAT32))),))
     made = make_inputs(plain, 1)
     assert made["x"].min() < -0.5 and made["x"].max() > 0.5
-    assert made["n"].min() >= 1 and set(made["b"].tolist()) == {False, True}
+    assert -99 <= made["n"].min() < 0 < made["n"].max() < 100 and set(made["b"].tolist()) == {
+        False,
+        True,
+    }
     assert make_inputs(rooted, 1)["x"].min() > 0
     assert all((made[k] == make_inputs(plain, 1)[k]).all() for k in made)
 
@@ -206,17 +210,56 @@ def test_the_quick_check_says_what_the_careful_one_says() -> None:
         "f",
         (Buffer("x", (64,), FLOAT32),),
         ("y",),
-        (Stage(Buffer("y", (64,), FLOAT32), (Axis("i", 64),), read("x", (I,), FLOAT32)),),
+        (
+            Stage(
+                Buffer("y", (64,), FLOAT32), (Axis("i", 64),), op("exp", read("x", (I,), FLOAT32))
+            ),
+        ),
     )
     rng = np.random.default_rng(0)
     values = rng.random(64, dtype=np.float32)
     for special in ((), (np.inf,), (np.nan, -np.inf)):
         values[: len(special)] = special
         reference = Reference(prim, {"x": values})
+        right, scale = reference._kept("y")
         for off in (0.0, 1e-7, 1e-3, np.inf, np.nan):
-            got = values.copy()
+            got = right.astype(np.float32)
             got[-1] += np.float32(off)
             quick = reference.check({"y": got})
-            careful = _verdict(_errors(got, values), quick.bound, "y")
+            careful = _verdict(_errors(got, right, scale), quick.bound, "y")
             assert (quick.right, quick.max_error) == (careful.right, careful.max_error)
             assert quick.reason == careful.reason
+
+
+@pytest.mark.parametrize(
+    ("expr", "dtype", "wrong"),
+    [
+        ("(x[i] * 0.3:float16) + 1.0:float16", "float16", "(x[i] * 0.28:float16) + 1.0:float16"),
+        ("float16(float32(x[i])) + 3.0:float16", "float16", "float16(3.0)"),
+        ("maximum(x[i], x[i] + 1.0:float16)", "float16", "x[i] + 0.99:float16"),
+    ],
+)
+def test_a_wrong_constant_of_a_narrow_float_is_wrong(expr: str, dtype: str, wrong: str) -> None:
+    prim, other = (
+        parse_prim(f"prim @f(x: {dtype}[50]) -> out: {dtype}[50] {{\n  out[i] = {e}\n}}")
+        for e in (expr, wrong)
+    )
+    inputs = make_inputs(prim, 0)
+    reference = Reference(prim, inputs)
+    assert reference.check(evaluate_prim(prim, inputs)).right
+    assert not reference.check(evaluate_prim(other, inputs)).right
+
+
+def test_what_rounds_nothing_has_no_tolerance_and_an_element_only_its_own() -> None:
+    """The greatest of large numbers says nothing about the small ones."""
+    prim = parse_prim(
+        "prim @f(x: float32[40]) -> out: float32[40] {\n"
+        "  out[i] = maximum(x[i], float32(index(i)))\n}"
+    )
+    x = make_inputs(prim, 0)["x"]
+    x[0] = 0.7
+    right = evaluate_prim(prim, {"x": x})["out"]
+    wrong = right.copy()
+    wrong[0] *= 1 + 2**-13
+    assert Reference(prim, {"x": x}).check({"out": right}).right
+    assert not Reference(prim, {"x": x}).check({"out": wrong}).right

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loopwright.autotune.measure.probes import make_probes
-from loopwright.autotune.measure.reference import Reference, make_inputs
+from loopwright.autotune.measure.inputs import make_inputs
+from loopwright.autotune.measure.reference import Reference
 from loopwright.ir.loop.parser import parse_prim
 from rule_workloads import prim_of
 
@@ -18,12 +18,11 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return e @ v / e.sum(1, keepdims=True)
 
 
-@pytest.mark.parametrize(("seed", "number"), [(0, 8), (360, 7)])
-def test_logits_that_nearly_tie_refuse_no_right_code(seed: int, number: int) -> None:
+@pytest.mark.parametrize("factor", [6, 8])
+def test_logits_that_nearly_tie_refuse_no_right_code(factor: int) -> None:
     """Rounding the logits alone moves some rows by more than the bound of ordinary ones."""
     prim = prim_of("attention", 50, 50, 32)
-    inputs = make_inputs(prim, seed)
-    probe = [inputs, *make_probes(prim, inputs, seed)][number]
+    probe = {n: a * np.float32(factor) for n, a in make_inputs(prim, 2).items()}
     right = attention(**probe)
     exact = attention(**{n: a.astype(np.float64) for n, a in probe.items()})
     verdict = Reference(prim, probe).check({"out": right})

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from compiled import run_kernel
 from hostile_schedules import hostile_schedule
-from loopwright.autotune.measure.reference import Reference, make_inputs
+from loopwright.autotune.measure.inputs import make_inputs
+from loopwright.autotune.measure.reference import Reference
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.objects import object_code
 from loopwright.codegen.target import Target

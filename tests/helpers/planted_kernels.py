@@ -38,6 +38,9 @@ ERRORS = {
     "write_far_after": "out_of_bounds",
     "write_before": "out_of_bounds",
     "read_after": "out_of_bounds",
+    "read_before_unused": "out_of_bounds",
+    "canary_onto_canary": "out_of_bounds",
+    "least_of_old": "wrong_result",
     "write_input": "out_of_bounds",
     "segfault": "crash",
     "overflow": "crash",
@@ -79,6 +82,7 @@ def make_task(threads: int = 1) -> Task:
 class PlantedOperand:
     role: Role
     buffer: Buffer
+    pack: None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,13 @@ _BODIES = {
     "  store float %v, ptr %p",
     "write_before": "store float %v, ptr %yi\n  %p = getelementptr float, ptr %yi, i64 -9\n"
     "  store float 1.0, ptr %p\n  store float %v, ptr %yi",
+    "read_before_unused": "%p = getelementptr float, ptr %x, i64 -1\n"
+    "  %q = load volatile float, ptr %p\n  store float %v, ptr %yi",
+    "canary_onto_canary": "store float %v, ptr %yi\n  %p = getelementptr float, ptr %x, i64 -1\n"
+    "  %q = load float, ptr %p\n  %r = getelementptr float, ptr %y, i64 -1\n"
+    "  store float %q, ptr %r",
+    "least_of_old": "%q = load float, ptr %yi\n  %s = fcmp olt float %q, %v\n"
+    "  %w = select i1 %s, float %q, float %v\n  store float %w, ptr %yi",
     "read_after": "%p = getelementptr float, ptr %xi, i64 1\n  %q = load volatile float, ptr %p\n"
     "  store float %v, ptr %yi",
     "write_input": "store float %v, ptr %yi\n  store float %v, ptr %xi",

@@ -12,8 +12,8 @@ import numpy as np
 from loopwright.autotune.measure.data_races import IterationWatch
 from loopwright.autotune.measure.guarded import GuardedBuffer
 from loopwright.autotune.measure.harness import Harness
-from loopwright.autotune.measure.probes import make_probes
-from loopwright.autotune.measure.reference import Reference, index_ranges, make_inputs
+from loopwright.autotune.measure.inputs import index_ranges, make_inputs, make_probes
+from loopwright.autotune.measure.reference import Reference
 from loopwright.codegen.kernel import Kernel, compile_nest, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
