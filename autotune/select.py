@@ -260,7 +260,7 @@ def _from_records(
             passed.append(f"a {result.source} was {result.gain:.2f}x the default's speed there")
             continue
         schedule = _applied(prim, space.schedule(row).to_json())
-        if schedule is None or result.record is None:
+        if schedule is None:
             passed.append(f"a {result.source} does not apply")
             continue
         seconds = result.record.cost if result.kind == "compatible" else 0.0
@@ -281,7 +281,6 @@ def refitted(space: ScheduleSpace, result: LookupResult, default: Population) ->
     The number of fused parallel loops is that of the default row if the record was measured with
     another number of threads.
     """
-    assert result.record is not None
     try:
         with refused_if_it_fails():
             schedule = Schedule.from_json(as_lists(result.record.schedule))

@@ -1,7 +1,7 @@
 """Looks up the record of the logs that serves a kernel best.
 
-In this order: the same workload on the same target; the same workload on the most similar target;
-the nearest shape of the same kind. ``LookupResult`` says which it was. ``best_of`` is the one
+First those of the same workload on the same target (``own_records``), then the same workload on the
+most similar target and the nearest shapes of the same kind (``related``). ``best_of`` is the one
 place that says which of all measured schedules is the best.
 """
 
@@ -14,12 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
 
-from ...codegen.target import ISA_LEVELS, Target
+from ...codegen.target import ISA_LEVELS
 from ...ir.dataclass import dataclass
 from ..comparison import COMPARISON
 from .decision import Decision
 from .log_index import LogIndex, log_index
-from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
+from .record import MeasureRecord, TargetKey, Workload, robust_seconds
 from .tuning_log import TuningLog
 
 LogView: TypeAlias = TuningLog | LogIndex
@@ -28,57 +28,22 @@ LogView: TypeAlias = TuningLog | LogIndex
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """A record that may serve a workload: its ``kind`` is "exact", "compatible", "near" or "none".
+    """A record that may serve a workload once it is re-fitted (``SearchSpace.refit``).
 
-    ``record`` is None for "none". ``distance`` is that of the shapes, 0 unless the kind is "near".
-    Unless it is exact, the schedule has to be re-fitted (``SearchSpace.refit``).
+    Its ``kind`` is "compatible", of another target, or "near", of a shape at a ``distance``.
     ``gain`` is how many times faster the record was than the first schedule tried on its target,
     usually the default one.
     """
 
     kind: str
-    record: MeasureRecord | None = None
+    record: MeasureRecord
     distance: float = 0.0
     gain: float = 1.0
-
-    def __bool__(self) -> bool:
-        return self.record is not None
 
     @property
     def source(self) -> str:
         """The origin of the record, in words."""
-        if self.kind == "near" or self.record is None:
-            return "record of a near shape"
-        return f"record of {self.record.target.text}"
-
-    def __str__(self) -> str:
-        if self.record is None:
-            return "nothing in the log"
-        where = "" if self.kind == "exact" else f", measured on {self.record.target.cpu}"
-        shape = "" if self.kind != "near" else f" of {self.record.workload.text or 'another shape'}"
-        return f"{self.kind} record{shape}, {self.record.cost * 1e3:.4g} ms{where}"
-
-
-def lookup(
-    logs: LogView | Sequence[LogView],
-    workload: Workload | str,
-    target: Target | TargetKey,
-    threads: int | None = None,
-) -> LookupResult:
-    """Returns the best record for a workload (a hash alone finds no near shapes).
-
-    The closest kind of record wins, then the fastest, then the earliest log.
-
-    >>> str(lookup(TuningLog(), "3f9a", Target()))
-    'nothing in the log'
-    """
-    logs = [logs] if isinstance(logs, TuningLog | LogIndex) else list(logs)
-    key = target if isinstance(target, TargetKey) else target_key(target, threads)
-    wanted = workload if isinstance(workload, Workload) else Workload(workload)
-    best = best_of(logs, wanted.hash, key)
-    if best is not None:
-        return LookupResult("exact", best[1])
-    return next(iter(related(logs, wanted, key, most=1)), LookupResult("none"))
+        return f"record of {'a near shape' if self.kind == 'near' else self.record.target.text}"
 
 
 def pooled_of(

@@ -68,8 +68,8 @@ def suggested_rows(task: Task, logs: Sequence[LogView]) -> list[Population]:
     nearby = [] if best else related(logs, task.workload, task.key)
     rows: list[Population] = []
     for record in [best[1]] if best else [result.record for result in nearby]:
-        row = None if record is None else task.row_of(record.schedule)
-        if row is None and record is not None:
+        row = task.row_of(record.schedule)
+        if row is None:
             try:
                 row = task.space.refit(task.parse(record.schedule))
             except ScheduleError:

@@ -1,4 +1,4 @@
-"""Decisions in the log: written, read, skipped by old readers, and heeded by every lookup."""
+"""Decisions in the log: written, read, skipped by old readers, and heeded by every reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from loopwright.autotune.comparison import compare
 from loopwright.autotune.log.decision import Decision, Option
 from loopwright.autotune.log.line import FutureRecordError, RecordError
-from loopwright.autotune.log.lookup import lookup
+from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.note import entry_of
 from loopwright.autotune.log.record import (
     MeasureRecord,
@@ -34,9 +34,9 @@ def decided(options: dict[int, float], taken: int, target: TargetKey = HERE) -> 
 
 
 def winner(log: TuningLog, target: TargetKey = HERE) -> int:
-    found = lookup(log, WORK, target).record
+    found = best_of([log], WORK.hash, target)
     assert found is not None
-    return found.schedule[0][2]
+    return found[1].schedule[0][2]
 
 
 def test_a_decision_comes_back_from_its_line() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hostile_lines import hostile_lines, mutated
 from loopwright.autotune.log import log_index as module
 from loopwright.autotune.log.log_index import LogIndex, log_index
-from loopwright.autotune.log.lookup import lookup, own_records, related
+from loopwright.autotune.log.lookup import best_of, own_records, related
 from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
 
@@ -225,7 +225,7 @@ def test_the_best_of_many_records_is_the_best_of_all(
     log, index = TuningLog(path), LogIndex(path)
     assert len(index.of("w")) < 0.8 * len(records)
     for target in targets:
-        assert lookup(index, "w", target).record == lookup(log, "w", target).record
+        assert best_of([index], "w", target) == best_of([log], "w", target)
         assert own_records([index], "w", target)[0] == own_records([log], "w", target)[0]
     other = replace(TARGET, l1=64)
     assert related([index], Workload("w"), other) == related([log], Workload("w"), other)

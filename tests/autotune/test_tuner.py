@@ -17,7 +17,7 @@ import planted_kernels as planted
 import pytest
 from loopwright.autotune.budget import Budget, BudgetClock, parse_budget
 from loopwright.autotune.log.log_file import LogError
-from loopwright.autotune.log.lookup import lookup
+from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.measurer import NativeMeasurer
@@ -53,7 +53,8 @@ def test_tuning_finds_fast_schedules() -> None:
     assert result.model_failure is None
     assert result.quality is not None and result.quality.pairwise > 0.55
     assert [h[1] for h in result.history] == sorted((h[1] for h in result.history), reverse=True)
-    assert lookup(log, TASK.workload, TASK.key).record is best(result)
+    logged = best_of([log], TASK.workload.hash, TASK.key)
+    assert logged is not None and logged[1] is best(result)
 
 
 def test_a_guided_search_beats_a_random_one() -> None:
