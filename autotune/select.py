@@ -40,7 +40,7 @@ class Selection:
 
     least_gain: float = 1.03  # Times as fast as the default as records promise: taken unmeasured.
     doubt: float = 0.25  # Weight of no gain beside records, of which one here has 1.
-    max_distance: float = 4.0  # Doublings of loops between shapes that tell of each other.
+    max_distance: float = 6.0  # Doublings of loops between shapes that tell of each other.
     own_records: int = 8  # Records of the kernel itself that are tried, the fastest first.
 
 

@@ -53,6 +53,7 @@ _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _POINT = re.compile(r"[0-9]{1,18}(,[0-9]{1,18}){0,15}", re.ASCII)
 _LOOSE_INTEGER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _FRACTION = re.compile(r"(?<![\w.])[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?(?![\w.])")
+_REDUCED = re.compile(r": ([0-9]+)[,)]")  # lengths of the axes of a reduction
 _MOST_DIGITS = 18  # of a size
 _TEXT_LIMIT = 100_000
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -118,11 +119,11 @@ def _kind_and_sizes(prim: str) -> tuple[str, tuple[int, ...]]:
     numbers = _LOOSE_INTEGER.findall(prim)
     if any(len(number) > _MOST_DIGITS for number in numbers):
         return "", ()
-    sizes = frozenset(map(float, numbers))
+    lengths = frozenset(map(float, _REDUCED.findall(prim)))
 
     def general(fraction: re.Match[str]) -> str:
         value = float(fraction[0])  # a mean divides by the size of its axis
-        return "~" if value in sizes or (value and 1 / value in sizes) else fraction[0]
+        return "~" if value in lengths or (value and 1 / value in lengths) else fraction[0]
 
     shape = _LOOSE_INTEGER.sub("#", _FRACTION.sub(general, prim))
     return hashlib.sha256(shape.encode()).hexdigest()[:16], tuple(map(int, numbers))

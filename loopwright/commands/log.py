@@ -14,7 +14,7 @@ from ..autotune.logtool import tools as logtool
 from ..autotune.logtool.export import record_text
 from ..codegen.llvm.settings import cache_folder
 from ..text import seconds_text, table
-from .log_check import check_winners
+from .log_check import check_transfer, check_winners
 from .log_exchange import add_exchange
 from .log_files import existing_log, file_argument, open_log
 from .usage import UsageError
@@ -30,6 +30,7 @@ examples:
   loopwright log stats all.jsonl                         counts: records, errors, time spent
   loopwright log verify all.jsonl                        name every line that is not used, and why
   loopwright log verify all.jsonl --run                  build and run the winners, check results
+  loopwright log verify all.jsonl --transfer             what its kernels gain from each other
   loopwright log diff old.jsonl new.jsonl                winners that changed, as loop nests
   loopwright log export all.jsonl --format csv -o a.csv  rows for a spreadsheet; or json, or text
   loopwright log migrate old.jsonl                       write every line as this version does
@@ -63,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     file_argument(verify)
     verify.add_argument(
         "--run", action="store_true", dest="check", help="also build and run the winners here"
+    )
+    verify.add_argument(
+        "--transfer", action="store_true", help="also what its kernels would gain from each other"
     )
     verify.set_defaults(run=_verify)
     add_exchange(actions)
@@ -210,6 +214,8 @@ def _verify(args: argparse.Namespace) -> int:
         + (f", {report.notes} notes" if report.notes else "")
     )
     right = check_winners(TuningLog(path)) if args.check else True
+    if args.transfer:
+        check_transfer(TuningLog(path))
     return 0 if report.ok and right else 1
 
 

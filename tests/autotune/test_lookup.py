@@ -91,7 +91,11 @@ def test_the_nearest_shape_of_the_same_kind_is_next() -> None:
 def test_a_mean_over_another_length_is_of_the_same_kind() -> None:
     def mean(n: int) -> Workload:
         factor = f"* {1 / n}" if n & (n - 1) == 0 else f"/ {n}.0"
-        return Workload(f"m{n}", prim=f"(x: float32[8, {n}]) {{ t[i] = s[i] {factor} + 1e-05 }}")
+        return Workload(
+            f"m{n}",
+            prim=f"(x: float32[8, {n}]) {{ t[i] = sum(k: {n}) x[i, k]; "
+            f"y[i] = t[i] {factor} + 1e-05 }}",
+        )
 
     (near,) = related([log_of(record(1.0, workload=mean(576)))], mean(768), HERE)
     assert near.distance < 0.5

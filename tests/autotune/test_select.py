@@ -130,7 +130,7 @@ def test_a_shape_of_twice_the_columns_is_near() -> None:
     assert choose_schedule(PRIM, TARGET, 1, [log]).origin == "near"
     log, _ = tuned(matmul_prim(96, 1024, 160), TARGET, 1, 1.5)
     assert choose_schedule(PRIM, TARGET, 1, [log]).gain < 1.15  # it says less
-    log, _ = tuned(matmul_prim(96, 4096, 160), TARGET, 1, 1.5)
+    log, _ = tuned(matmul_prim(96, 16384, 160), TARGET, 1, 1.5)
     chosen = choose_schedule(PRIM, TARGET, 1, [log])
     assert (chosen.origin, chosen.passed) == (
         "rules",

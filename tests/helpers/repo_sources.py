@@ -17,6 +17,7 @@ EXTRAS = (
     "loopwright.autotune.program.background_process",
     "loopwright.background",
     "loopwright.codegen.saved_program",
+    "loopwright.commands.log_check",
     "loopwright.debug",
     "loopwright.inspect.report",
     "loopwright.inspect.roofline_svg",

@@ -11,6 +11,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from loopwright.autotune.log.record import Check, MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
@@ -136,6 +137,35 @@ def test_verify_runs_the_winners(tmp_path: Path, capsys) -> None:
     log.append(replace(record, schedule=(["split", "i", [7, 7, 7]],), seconds=(1e-9,)))
     code, out = run(capsys, "log", "verify", log.path, "--run")
     assert code == 1 and "WRONG: schedule_error" in out
+
+
+def test_verify_tells_what_kernels_gain_from_each_other(tmp_path: Path, capsys) -> None:
+    log = TuningLog(tmp_path / "log.jsonl")
+    for columns in (48, 56):
+        prim = parse_workload(SCALE.replace("48", str(columns)), "scale")
+        task = task_of(prim, Target.host(), 1)
+        default = task.space.default()[0]
+        others = task.space.sample(64, np.random.default_rng(0))
+        rows = (default, next(row for row in others if not np.array_equal(row, default)))
+        log.append(
+            MeasureRecord(
+                task.workload,
+                task.key,
+                tuple(task.space.schedule(row).to_json()),
+                seconds=(seconds,),
+                checked=Check(0, 1),
+            )
+            for row, seconds in zip(rows, (2e-6, 1e-6))
+        )
+    code, out = run(capsys, "log", "verify", log.path, "--transfer")
+    assert code == 0
+    *_, first, second, summary = out.splitlines()
+    assert first.startswith("scale float32 i=64 j=48: ") and "x tuned" in second
+    assert summary.startswith("2 kernels by the records of others: ") and "regret" in summary
+    one = TuningLog(tmp_path / "one.jsonl")
+    one.append(log.records[:2])
+    _, out = run(capsys, "log", "verify", one.path, "--transfer")
+    assert out.endswith("no winner has records of others that can be carried to it here\n")
 
 
 def test_stats_per_kernel_and_machine(capsys) -> None:
