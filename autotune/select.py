@@ -281,14 +281,17 @@ def refitted(space: ScheduleSpace, result: LookupResult, default: Population) ->
     The number of fused parallel loops is that of the default row if the record was measured with
     another number of threads.
     """
+    there = result.record.target
+    vectors = space.target.with_isa(there.isa).vector_bytes / space.target.vector_bytes
     try:
         with refused_if_it_fails():
             schedule = Schedule.from_json(as_lists(result.record.schedule))
-            row = space.row_of(schedule) if result.kind == "compatible" else None
-            row = space.refit(schedule) if row is None else row
+            same = result.kind == "compatible" and vectors == 1
+            row = space.row_of(schedule) if same else None
+            row = space.refit(schedule, vectors) if row is None else row
     except ScheduleError:
         return None
-    if row is None or result.record.target.threads == space.threads:
+    if row is None or there.threads == space.threads:
         return row
     shared = space.with_choice(row, "parallel", space.choices(default)["parallel"])
     return row if shared is None else shared

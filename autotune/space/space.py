@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, combinations
-from math import inf
+from itertools import chain, combinations, product
+from math import inf, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -193,9 +193,10 @@ class ScheduleSpace:
                 return row
         return None
 
-    def refit(self, schedule: Schedule) -> npt.NDArray[np.int32] | None:
+    def refit(self, schedule: Schedule, lanes: float = 1.0) -> npt.NDArray[np.int32] | None:
         """Returns the row closest to a schedule of the same kind of workload at other sizes, whose
-        canonical names are the same."""
+        canonical names are the same, and whose vectors have ``lanes`` times as many elements: with
+        fewer registers, where there are not so many."""
         wanted = _preparation(schedule)
         for number, variant in enumerate(self.variants):
             if _preparation(Schedule(variant.prepare)) != wanted:
@@ -203,11 +204,13 @@ class ScheduleSpace:
             choices = variant.sketch.read(schedule)
             if choices is None:
                 continue
-            smaller = {**choices, "cache_vectors": 1, "cache_rows": 1, "k_blocks": 1}
-            for closer in (choices, smaller):
-                fitted = np.array([self._row(number, closer)], np.int32)
-                if self.valid(fitted)[0]:
-                    return fitted[0]
+            if "vectors" in choices:
+                choices = {**choices, "vectors": max(1, round(choices["vectors"] / lanes))}
+            for fewer in _with_fewer_registers(choices):
+                smaller = {**fewer, "cache_vectors": 1, "cache_rows": 1, "k_blocks": 1}
+                fitted = np.array([self._row(number, c) for c in (fewer, smaller)], np.int32)
+                for row in fitted[self.valid(fitted)]:
+                    return row
         return None
 
     def loops(self, rows: Population) -> Iterator[LoopArrays]:
@@ -219,6 +222,14 @@ class ScheduleSpace:
 
     def features(self, rows: Population) -> npt.NDArray[np.float32]:
         return space_features(self, rows)
+
+
+def _with_fewer_registers(choices: Choices) -> Iterator[Choices]:
+    """Yields choices with ever smaller tiles, these first; of equal ones that with more rows."""
+    names = [name for name in ("vectors", "rows", "second_rows") if name in choices]
+    halved = [[choices[name] >> n for n in range(choices[name].bit_length())] for name in names]
+    for values in sorted(product(*halved), key=lambda tile: (-prod(tile), tile)):
+        yield {**choices, **dict(zip(names, values))}
 
 
 def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
