@@ -31,9 +31,9 @@ from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.measure.twins import on_one_thread
 from loopwright.autotune.model.shipped import sample_logs, shipped_model
 from loopwright.autotune.program.native_tuning import tune_tasks
-from loopwright.autotune.proposal import proposal
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.request import TuneRequest
+from loopwright.autotune.search.predicted import proposal
 from loopwright.autotune.search.strategy import RowSet, unique_rows
 from loopwright.autotune.select import choose_schedule
 from loopwright.autotune.settings import DEFAULT_SETTINGS

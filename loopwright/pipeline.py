@@ -444,6 +444,9 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     if counts[Origin.RULES] or counts[Origin.NEAR]:
         text += "; f.tune(...) or `loopwright tune` may make them faster"
         text += "" if log is not None else " (give log= to keep what it finds)"
+    gains = sorted(c.gain for c in chosen.values() if c.gain > 1)
+    if gains:
+        text += f"; fitted ones at {gains[0]:.2f} to {gains[-1]:.2f}x the default's speed"
     reasons = [reason for c in chosen.values() for reason in c.refused]
     if reasons:
         plural = "" if len(reasons) == 1 else "s"

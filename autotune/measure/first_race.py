@@ -75,9 +75,9 @@ def race(subjects: Sequence[Subject], threads: int) -> list[float]:
                     samples[n].append(seconds)
         if not all(samples.values()):
             return []
-        typical = dict(zip(left, compare([*samples.values()]).seconds.tolist()))
-        gains = [typical[0] / typical[n] if n in typical else 0.0 for n in range(len(racers))]
-        return [1.0, *(g if g >= COMPARISON.tie else min(g, 1.0) for g in gains[1:])]
+        verdicts = {n: compare([samples[0], samples[n]]) for n in left}
+        gains = [verdicts[n].speedup if n in verdicts else 0.0 for n in range(len(racers))]
+        return [g if g < 1 or verdicts[n].faster else 1.0 for n, g in enumerate(gains)]
 
 
 def _interruptions() -> int:

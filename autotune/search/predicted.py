@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..proposal import proposal
 from ..protocols import Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .strategy import Explorer, unique_rows
@@ -40,3 +39,16 @@ class BestPredicted(Explorer):
         every = np.concatenate([sure, ranked])
         self.spare = every[count : self.settings.spare_batches * count]
         return self._fill(every[:count], count)
+
+
+def proposal(
+    space: SearchSpace, rng: np.random.Generator, settings: TuneSettings = DEFAULT_SETTINGS
+) -> Population:
+    """Returns rows to choose from: the defaults first, rows near to them and near to those, and
+    samples. A row may be there several times."""
+    defaults = space.default()
+    if not len(defaults):
+        return space.sample(settings.near + settings.random, rng)
+    near = space.mutate(np.repeat(defaults, -(-settings.near // len(defaults)), axis=0), rng)
+    further = space.mutate(near, rng)
+    return np.concatenate([defaults, near, further, space.sample(settings.random, rng)])

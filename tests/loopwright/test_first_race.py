@@ -69,6 +69,13 @@ def test_the_faster_one_is_taken_and_remembered(log, monkeypatch) -> None:
     assert races == [1]
 
 
+def test_the_summary_says_what_was_taken(log, monkeypatch) -> None:
+    raced(monkeypatch, 1.0, 1.4)
+    summary = lw.compile(scaled, log=log, threads=1).lower(HERE).built.summary
+    assert summary.startswith("1 kernel: 1 fitted from a near shape; ")
+    assert summary.endswith("; fitted ones at 1.40 to 1.40x the default's speed")
+
+
 def test_a_slower_one_is_passed_over(log, monkeypatch) -> None:
     raced(monkeypatch, 1.0, 0.7)
     way = chosen(log)
