@@ -34,7 +34,7 @@ from .placement import placed
 from .trial import random_values
 
 RACE_SECONDS = 5e-3
-ROUNDS, FEWEST_ROUNDS, MOST_ROUNDS = 12, 3, 16
+RACED_ROUNDS, FEWEST_ROUNDS, MOST_ROUNDS = 12, 3, 16
 """Samples of each, as many as the time allows; those in which another thread was given the core are
 taken again."""
 LONGEST_CALL = 5e-3
@@ -61,12 +61,14 @@ def race(subjects: Sequence[Subject], threads: int) -> list[float]:
             return []
         limit = COMPARISON.hopeless * min(once)
         left = [n for n, seconds in enumerate(once) if n == 0 or seconds <= limit]
-        calls = [max(1, int(RACE_SECONDS / (ROUNDS * len(left) * seconds))) for seconds in once]
+        calls = [
+            max(1, int(RACE_SECONDS / (RACED_ROUNDS * len(left) * seconds))) for seconds in once
+        ]
         samples: dict[int, list[float]] = {n: [] for n in left}
         begun = time.perf_counter()
         for number in range(MOST_ROUNDS):
             fewest, spent = min(map(len, samples.values())), time.perf_counter() - begun
-            if fewest >= ROUNDS or (fewest >= FEWEST_ROUNDS and spent > RACE_SECONDS):
+            if fewest >= RACED_ROUNDS or (fewest >= FEWEST_ROUNDS and spent > RACE_SECONDS):
                 break
             for n in reversed(left) if number % 2 else left:  # drift hits all alike
                 before = _interruptions()

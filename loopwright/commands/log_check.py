@@ -21,7 +21,7 @@ from ..text import seconds_text
 
 OF_USE = 1.03
 """Times as fast as the default schedule as a winner has to be to count as a gain."""
-ROUNDS = 10
+TRANSFER_ROUNDS = 10
 
 
 def check_winners(log: TuningLog) -> bool:
@@ -117,7 +117,7 @@ def _carried(log: TuningLog, winner: MeasureRecord) -> tuple[bool, float, float]
     ]
     distinct = list({entrant.key: entrant for entrant in entrants}.values())
     with NativeMeasurer(task_of(prim, target, key.threads), TOOLCHAIN) as measurer:
-        cost = {r.schedule_key: r.cost for r in measurer.race(distinct, ROUNDS) if r.ok}
+        cost = {r.schedule_key: r.cost for r in measurer.race(distinct, TRANSFER_ROUNDS) if r.ok}
     if len(cost) < len(distinct):
         return None
     before, carried, tuned = (cost[entrant.key] for entrant in entrants)
