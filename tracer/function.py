@@ -256,6 +256,8 @@ def trace(
         except Exception as error:
             missing = _asked(run) - asked
             if not missing and not run.needs:
+                if any(any_traced([c.after]) for c in outside.changes()):
+                    outside.restore()  # no traced value stays in the user's objects
                 raise
             asked |= missing
             if (consumed := outside.restore()) is not None:

@@ -314,3 +314,16 @@ def test_bodies_may_use_objects_of_their_own() -> None:
         return lw.fori_loop(0, 4, body, x)
 
     _same(lw.compile(program)(X), program(X))
+
+
+def test_an_error_leaves_no_traced_value_outside() -> None:
+    log, held = [1.0], {"calls": 0}
+
+    def f(x):
+        held["calls"] += 1
+        log.append(x * 2)
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        lw.compile(f)(np.ones(3))
+    assert log == [1.0] and held == {"calls": 0}
