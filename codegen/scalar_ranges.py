@@ -195,7 +195,7 @@ class _Analysis:
         self.scalars = {
             name: region.dtype
             for name, region in analysis.regions(scope).items()
-            if not region.shape and not region.dtype.is_float
+            if not region.shape and (region.dtype.is_integer or region.dtype.is_bool)
         }
         roots = Counter(place.root for place in self.places.values())
         swapped = {

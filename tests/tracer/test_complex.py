@@ -80,6 +80,17 @@ def test_loops_and_branches_carry_complex_values() -> None:
     check(function, drawn(4) * np.float32(0.3))
 
 
+def test_a_complex_constant_beside_a_loop() -> None:
+    def f(c, a):
+        c[...] = 1
+        return np.maximum(c, 1)[-1], lw.fori_loop(0, len(a), lambda i, n: i * 2, 3)
+
+    for size in (0, 2):
+        c = np.array([2.0 + 1j, 3])
+        given = lw.compile(f, dynamic={"a": {0: "n"}})(c, np.ones(size))
+        assert given == f(c.copy(), np.ones(size)) and c.tolist() == [1, 1]
+
+
 def test_python_complex_numbers_are_weak() -> None:
     def function(x: Any, number: Any) -> Any:
         return x * number
