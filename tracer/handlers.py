@@ -66,6 +66,8 @@ def _handlers(code: CodeType, target: int) -> Iterator[list[str]]:
     if steps[1].opname == "POP_TOP":
         yield []
         return
+    if steps[1].opname == "WITH_EXCEPT_START" and "suppress" in code.co_names:
+        yield ["suppress"]  # of contextlib, whatever it suppresses
     names: list[str] = []
     for step in steps[1:]:
         if step.opname == "CHECK_EXC_MATCH":

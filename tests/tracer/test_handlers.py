@@ -3,6 +3,7 @@ compiled code runs would not reach them."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,17 @@ def test_an_error_that_compiled_code_would_raise_is_refused_at_its_line() -> Non
     with pytest.raises(lw.UnsupportedError, match="would never run") as caught:
         lw.compile(program)(X)
     assert "return x + compute(x)" in str(caught.value) or "x[x > 100].max()" in str(caught.value)
+
+
+def test_suppress_is_a_handler() -> None:
+    def program(x: Any) -> Any:
+        with contextlib.suppress(ValueError):
+            x = x + x[x > 100].max()
+        return x
+
+    assert program(X) is X
+    with pytest.raises(lw.UnsupportedError, match="would never run"):
+        lw.compile(program)(X)
 
 
 def test_a_handler_around_the_call_is_no_matter() -> None:
