@@ -188,10 +188,7 @@ def copied(x: Proxy, order: str = "C", like: Proxy | None = None) -> Proxy:
 
 
 def read_only_view(
-    parent: Proxy,
-    read: Callable[[], Proxy],
-    hint: str = NEW_ARRAY,
-    strides: Strides = None,
+    parent: Proxy, read: Callable[[], Proxy], hint: str = NEW_ARRAY, strides: Strides = None
 ) -> Proxy:
     """Returns ``read()`` as a view of ``parent`` that cannot be written through; ``hint`` says what
     to write to instead."""

@@ -424,11 +424,7 @@ def _check_data_sizes(run: Trace, required: Sequence[Requirement]) -> None:
 
 
 def _argument(
-    var: Var,
-    run: Trace,
-    weak: Any,
-    earlier: list[Proxy],
-    placement: Placement | None,
+    var: Var, run: Trace, weak: Any, earlier: list[Proxy], placement: Placement | None
 ) -> Proxy:
     """Returns the proxy for an operand that lies in memory as ``placement`` says."""
     if placement is not None and placement.same_as is not None:

@@ -14,6 +14,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedEr
 from .creation import eye
 from .dispatch import METHODS, UFUNCS, implements, method, views
 from .emitting import (
+    check_cast,
     common_strong,
     dtype_argument,
     emit,
@@ -28,11 +29,15 @@ from .shaping import moveaxis, reshape, transpose
 
 
 @implements(np.matmul)
-def _matmul(x1: Any, x2: Any, /, *, dtype: Any = None, **options: Any) -> Proxy:
+def _matmul(
+    x1: Any, x2: Any, /, *, dtype: Any = None, _subok: bool = True, **options: Any
+) -> Proxy:
     """``x1 @ x2`` with NumPy's broadcasting of the leading axes."""
-    if options.pop("axes", None) is not None or options.pop("axis", None) is not None:
-        raise UnsupportedError("matmul: axes= is not supported", hint="np.moveaxis beforehand")
+    if options:
+        text = f"matmul: {next(iter(options))}= is not supported"
+        raise UnsupportedError(text, hint="operands with these axes, of this dtype, beforehand")
     if dtype is not None:
+        check_cast(dtype_argument(dtype), "same_kind", x1, x2)
         operands = [lift(x, dtype_argument(dtype)) for x in (x1, x2)]
     else:
         operands, _ = promoted(np.matmul, x1, x2)
@@ -206,12 +211,7 @@ def _explicit(equation: str) -> str:
 @implements(np.trace)
 @method("trace")
 def _trace(
-    a: Any,
-    offset: int = 0,
-    axis1: int = 0,
-    axis2: int = 1,
-    dtype: Any = None,
-    _out: Any = None,
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, _out: Any = None
 ) -> Proxy:
     return np.sum(_read_diagonal(lift(a), offset, axis1, axis2), -1, dtype)
 

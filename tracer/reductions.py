@@ -223,10 +223,16 @@ def _ufunc_reduce(name: str) -> Any:
         initial: Any = UNSET,
         where: Any = True,
     ) -> Proxy:
-        x = lift(array) if dtype is None else cast(array, dtype)
-        if name in ("any", "all"):
-            return METHODS[name](x, axis, keepdims=keepdims, where=where)
+        given = initial is not UNSET and initial is not None
+        if join := {"any": "logical_or", "all": "logical_and"}.get(name):
+            if dtype is not None and not dtype_argument(dtype).is_bool:
+                raise LoopwrightTypeError(f"no loop of {join} has results of {np.dtype(dtype)}")
+            truth = METHODS[name](lift(array), axis, keepdims=keepdims, where=where)
+            return emit(join, truth, lift(initial, BOOL)) if given else truth
         options = {} if initial is None else {"initial": initial}
+        if name in ("sum", "prod"):
+            return METHODS[name](array, axis, dtype, keepdims=keepdims, where=where, **options)
+        x = lift(array) if dtype is None else cast(array, dtype)
         return METHODS[name](x, axis, keepdims=keepdims, where=where, **options)
 
     return reduce

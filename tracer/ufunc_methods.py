@@ -35,7 +35,10 @@ def _joined(ufunc: np.ufunc, x: Proxy, y: Proxy) -> Proxy:
 
 def _operand(ufunc: np.ufunc, array: Any, dtype: Any) -> Proxy:
     """``array`` in the dtype in which the ufunc joins its results to elements."""
-    x = lift(array) if dtype is None else lift(array, dtype_argument(dtype))
+    x = lift(array)
+    if dtype is not None:
+        ufunc.reduce(np.ones(1, x.dtype), dtype=dtype)  # refuses what NumPy would
+        x = lift(x, dtype_argument(dtype))
     if ufunc.__name__ in ("add", "multiply") and dtype is None:
         return x if x.type.dtype.is_float else lift(x, x.type.dtype.accumulator)
     return lift(x, lift(_joined(ufunc, x, x)).type.dtype)

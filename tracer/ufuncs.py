@@ -46,7 +46,10 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args)
         target = dtype_argument(dtype)
         check_cast(target, "same_kind", *args)
-        return function(*(lift(a, target) for a in args))
+        result = function(*(lift(a, target) for a in args))
+        if (result[0] if isinstance(result, tuple) else result).type.dtype != target:
+            raise LoopwrightTypeError(f"no loop of {call.__name__} has results of {target}")
+        return result
 
     call.__name__ = function.__name__
     return by_element(call)

@@ -309,12 +309,7 @@ class ValueEmitter:
         return self.gather(node, env, guard, memo)
 
     def read_place(
-        self,
-        name: str,
-        indices: tuple[IntExpr, ...],
-        dtype: DType,
-        env: Env,
-        guard: Value | None,
+        self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env, guard: Value | None
     ) -> Value:
         held = self.registers.get(name)
         if held is not None:

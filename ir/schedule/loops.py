@@ -148,13 +148,7 @@ class LoopWriter:
         }
         self.ranges: dict[str, tuple[int, int]] = {}
 
-    def loop(
-        self,
-        name: str,
-        values: Values,
-        limits: Limits,
-        body: Body,
-    ) -> list[Stmt]:
+    def loop(self, name: str, values: Values, limits: Limits, body: Body) -> list[Stmt]:
         """Returns a loop around ``body``; each piece or remainder of the axis has a further one."""
         if name in self.state.fused:
             return self.fused_loop(name, values, limits, body)

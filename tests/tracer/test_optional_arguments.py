@@ -159,3 +159,47 @@ def test_devices_and_unknown_options_are_refused() -> None:
         lw.compile(lambda x: np.zeros_like(x, device="gpu"))(X)
     with pytest.raises(UnsupportedError, match="unexpected keyword argument 'subok'"):
         lw.compile(lambda x: x.sum(subok=True))(X)
+
+
+BYTES = np.array([-128, 127, -1, 0, 5], np.int8)
+REDUCED = {
+    "add int8": lambda x: np.add.reduce(x, dtype=np.int8),
+    "add bool": lambda x: np.add.reduce(x, dtype=bool),
+    "multiply int16": lambda x: np.multiply.reduce(x + 1, dtype=np.int16),
+    "add at": lambda x: np.add.reduceat(x, [0, 2], dtype=np.int8),
+    "or from True": lambda x: np.logical_or.reduce(x * 0, initial=True),
+    "and from False": lambda x: np.logical_and.reduce(x, where=x != 0, initial=False),
+    "or of bool": lambda x: np.logical_or.reduce(x, dtype=bool),
+    "maximum int32": lambda x: np.maximum.reduce(x, dtype=np.int32, initial=200),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_dtypes_and_first_values_of_reductions(name: str) -> None:
+    result, wanted = lw.compile(REDUCED[name])(BYTES), REDUCED[name](BYTES)
+    np.testing.assert_array_equal(result, wanted, strict=True)
+
+
+NO_LOOP = {
+    "divide": lambda x: np.divide(x, x, dtype=np.int16),
+    "equal": lambda x: np.equal(x, x, dtype=np.float32),
+    "hypot.outer": lambda x: np.hypot.outer(x, x, dtype=np.int32),
+    "hypot.reduce": lambda x: np.hypot.reduce(x, dtype=np.int32),
+    "isnan": lambda x: np.isnan(x, dtype=np.float64),
+    "logical_and.reduce": lambda x: np.logical_and.reduce(x, dtype=np.int8),
+    "matmul": lambda x: np.matmul(x, x, dtype=bool),
+    "modf": lambda x: np.modf(x, dtype=np.int16),
+}
+
+
+@pytest.mark.parametrize("name", NO_LOOP)
+def test_a_dtype_that_no_loop_has_is_refused_as_by_numpy(name: str) -> None:
+    for function in (NO_LOOP[name], lw.compile(NO_LOOP[name])):
+        with pytest.raises(TypeError):
+            function(BYTES)
+
+
+@pytest.mark.parametrize("option", [{"signature": "dd->d"}, {"order": "F"}, {"axes": [0, 0, ()]}])
+def test_options_of_matmul_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match=f"matmul: {next(iter(option))}= is not supported"):
+        lw.compile(lambda x: np.matmul(x, x, **option))(BYTES)
