@@ -82,6 +82,7 @@ def _matvec(x1: Any, x2: Any, /) -> Proxy:
 
 def _vecmat(x1: Any, x2: Any, /) -> Proxy:
     x, y = _stacked("vecmat", (1, 2), x1, x2)
+    x = METHODS["conj"](x) if x.type.dtype.is_complex else x
     wide = emit("nn.matmul", reshape(x, (*x.shape[:-1], 1, x.shape[-1])), y)
     return emit("squeeze", wide, axis=(wide.ndim - 2,))
 

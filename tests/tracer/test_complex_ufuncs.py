@@ -79,3 +79,11 @@ def test_the_sign_of_zero_is_positive_zero() -> None:
     for dtype in ("complex64", "complex128"):
         sign = lw.compile(np.sign)(zeros.astype(dtype))
         assert not np.signbit(sign.real).any() and not np.signbit(sign.imag).any()
+
+
+@pytest.mark.skipif(not hasattr(np, "vecmat"), reason="NumPy 2.2 has it")
+def test_the_vector_of_vecmat_is_conjugated() -> None:
+    v, m = np.array([1 + 2j, 2, -1j]), np.arange(6).reshape(3, 2) + 1j
+    for vector, matrix in ((v, m), (v, m.real), (v.real, m), (v.astype("complex64"), m.real)):
+        result, wanted = lw.compile(np.vecmat)(vector, matrix), np.vecmat(vector, matrix)
+        assert_near("vecmat", result, wanted)
