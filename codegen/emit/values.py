@@ -366,17 +366,16 @@ class ValueEmitter:
                 apart = self._stride_in_block(flat, name, (start, start + wide - 1), env)
             if apart != 1:
                 continue
-            mask: Value | None = None
             if self.chosen:
                 start, wide = self._iterations_chosen(
                     env, name, iteration, range(start, start + wide)
                 )
                 if not wide:
                     continue
-            if guard is not None:
-                mask = self._mask(guard, env, Lanes(name, start, count, wide))
-                if mask is None:
-                    return None
+            reach = Lanes(name, start, count, wide)
+            masks = [guard and self._mask(guard, env.lane(n), reach) for n in range(lanes.active)]
+            if guard is not None and masks[0] is None:
+                return None
             # All iterations of the unrolled loop load the same block.
             around = tuple((n, env.values[n]) for n in sorted(symbols(flat) - {name, lanes.var}))
             said = (guard.name if guard is not None else "", self.memory.version(place))
@@ -386,7 +385,7 @@ class ValueEmitter:
                 return made[iteration - start]
             # Load a row per lane, transpose, and keep the columns for the other iterations.
             rows: list[Value] = []
-            for lane in range(lanes.active):
+            for lane, mask in enumerate(masks):
                 address = self.memory.address(place, flat, env.lane(lane).bind(name, start))
                 rows.append(
                     self.memory.load(place, address, count, wide)
@@ -433,13 +432,13 @@ class ValueEmitter:
         return stride_within(flat, name, values, ranges)
 
     def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:
-        """The guard of a read, which is the same in all lanes of ``env``, in the iterations
-        ``lanes`` of an unrolled loop; None if the condition behind it is not known."""
+        """The guard of a read, which is one for all lanes in this iteration of an unrolled loop,
+        in its iterations ``lanes``, where it may depend on the lane: ``env`` is that of one. None
+        if the condition behind it is not known."""
         condition = self.conditions.get(guard.name)
         if condition is None or guard.lanes > 1:
             return None
-        assert env.lanes is not None
-        values = {n: v for n, v in env.lane(0).values.items() if n != lanes.var}
+        values = {n: v for n, v in env.values.items() if n != lanes.var}
         mask = self.w.splat(self.value(condition, Env(values, lanes)), lanes.lanes)
         if lanes.active < lanes.lanes:
             mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))

@@ -19,8 +19,10 @@ from loopwright.ir.errors import LoopwrightValueError
 from loopwright.ir.graph.operator import OPERATORS
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest
+from loopwright.ir.schedule.steps import Schedule
 from loopwright.ir.tolerance import tolerance
 from loopwright.pipeline import kernels_of, lower_module
+from page_borders import run_at_page_borders
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
@@ -254,3 +256,24 @@ def test_vectors_are_not_gathered_along_an_image_of_few_channels(channels: int) 
     target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)
     _, variant = default_variant(prim, target)
     assert variant is not None and variant.tiling.vector_axis == "i"
+
+
+@pytest.mark.parametrize("at_start", [False, True])
+def test_taps_of_a_strided_window_are_read_inside_of_the_array_only(at_start: bool) -> None:
+    """The tap in the middle lies inside in every lane, those beside it not: a block of all taps is
+    loaded for it, whose rows have a mask each."""
+    inside = [
+        f"(0 <= index({i} - 2)) and (index({i} - 2) <= {n})" for i, n in (("m", 1), ("o", 14))
+    ]
+    prim = parse_prim(
+        "prim @sums(x: float32[2, 15]) -> out: float32[6, 8] {\n  t[m, o]: float32[6, 19] = "
+        f"where(({inside[0]}) and ({inside[1]}), x[m - 2, o - 2], 0.0)\n"
+        "  out[i, l] = sum(k: 5) t[i, k + 2 * l]\n}"
+    )
+    steps = [["compute_inline", "t"], ["split", "l", [1, 8]], ["reorder", ["i", "l.0", "k", "l.1"]]]
+    steps += [["cache_write", "out", "registers", "l.0"], ["unroll", "k"], ["vectorize", "l.1"]]
+    x = np.arange(30, dtype=np.float32).reshape(2, 15)
+    kernel = compile_kernel(prim, Schedule.from_json([*steps, ["peel", "l.0", 1, 0]]), HOST)
+    (found,) = run_at_page_borders(kernel, HOST, {"x": x}, at_start)
+    padded = np.pad(x, 2)
+    assert np.array_equal(found, sum(padded[:, k : k + 15 : 2] for k in range(5)))
