@@ -1,9 +1,8 @@
 """Is the machine as fast as it was? The fastest kernel so far, the canary, runs beside candidates.
 
 A neighbour on the same hardware, or a clock that falls, makes some tens of milliseconds twice as
-slow. All samples of a candidate may fall into them: they agree with each other, and a good schedule
-is dropped for ever. Where the canary takes longer than it usually does, too, the candidate is
-measured again.
+slow. All samples of a candidate may fall into them, and agree: where the canary takes longer than
+it usually does, too, the candidate is measured again.
 """
 
 from __future__ import annotations

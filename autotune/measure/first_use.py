@@ -3,14 +3,11 @@
                 the result compared with the reference      -> the verdict, remembered
 
 A schedule from a log, a near shape or another machine is data from outside, and what its record
-says ("right", "fast") was said about other code. So the code itself is checked. The tuner's check
-is the same, but takes longer.
-
-Checked are: the result, with garbage in the registers, on the stack, in the workspace and in the
-result beforehand; that no memory beside the operands is touched and no input written; that the
-iterations of a parallel loop may run from the last to the first; and for kernels that select
-elements, as a maximum does, inputs made for that (``inputs.py``). The time limit is 30 times what a
-slow machine would take.
+says was said about other code. So the code itself is checked, in less time than the tuner's check
+takes: the result, with garbage in the registers, on the stack, in the workspace and in the result
+beforehand; that no memory beside the operands is touched and no input written; that the iterations
+of a parallel loop may run from the last to the first; and probes (``inputs.py``). The time limit is
+30 times what a slow machine would take.
 """
 
 from __future__ import annotations

@@ -210,7 +210,8 @@ def make_probes(
         }
         for number in range(count)
     ]
-    if not _cancels(prim):
+    used_up = [s for s in prim.stages if s.name not in prim.outputs and s.buffer.dtype.is_float]
+    if not any(s.combiner in ("max", "min") for s in used_up):
         return probes + coarse
     loud = [{n: _louder(v) if n in free else v for n, v in probe.items()} for probe in probes]
     return [*probes, *(probe for probe in loud if _is_tame(prim, probe)), *coarse]
@@ -234,14 +235,6 @@ def _drawn(prim: PrimFunc, seed: int, number: int, share: float) -> dict[str, Ar
             if number % 8 == 7:
                 drawn[name] = np.ascontiguousarray(drawn[name][..., ::-1])
     return drawn
-
-
-def _cancels(prim: PrimFunc) -> bool:
-    """True if selected floats are used up by other stages."""
-    return any(
-        s.combiner in ("max", "min") and s.buffer.dtype.is_float and s.name not in prim.outputs
-        for s in prim.stages
-    )
 
 
 def _louder(values: Array) -> Array:

@@ -3,9 +3,8 @@
 
 The program (``sandbox_text.py``) is a few kilobytes of native code. All its memory are the rooms
 that a job lays out, far apart, so that a wrong access beside them is a memory fault. Only reports
-come back, and a timer ends endless loops. It is started like ``posix_spawn`` does: copying this
-process would take milliseconds at once and microseconds for each page written later. ``os.wait`` of
-the user's program does not see it, and its end sends no signal.
+come back, and a timer ends endless loops. It is started like ``posix_spawn`` does, which copies
+nothing; ``os.wait`` of the user's program does not see it, and its end sends no signal.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Chooses elements of a large result to check: some that every store in the code writes.
 
 An error of a kernel is usually in one copy of a loop's body - a remainder, a peeled iteration, one
-vector of a tile - and a few hundred random elements of a million may all come from the others. So
-elements are drawn per store: of every copy that unrolling makes of it, in the first, the last and
-some other iterations of the loops around it. If all results are made in the last parallel loop, a
-few of its iterations are enough.
+vector of a tile - of which random elements may all be missing. So elements are drawn per store: of
+every copy that unrolling makes of it, in the first, the last and some other iterations of the loops
+around it. If all results are made in the last parallel loop, a few of its iterations are enough.
 """
 
 from __future__ import annotations
