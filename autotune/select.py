@@ -249,10 +249,14 @@ def _from_records(
             continue
         weight = 2.0**-result.distance
         weights += weight
-        if not np.array_equal(row, defaults[0]):
-            key = row.tobytes()
-            rows.setdefault(key, (row, result))
-            gains[key] = gains.get(key, 0.0) + weight * math.log(result.gain)
+        fits = [row]
+        if result.record.target.isa != target.isa:  # its way with the tile that rules give here
+            fits += [*defaults[defaults[:, 0] == row[0]][:1]]
+        for fit in fits:
+            if not np.array_equal(fit, defaults[0]):
+                key = fit.tobytes()
+                rows.setdefault(key, (fit, result))
+                gains[key] = gains.get(key, 0.0) + weight * math.log(result.gain)
     for key in sorted(rows, key=lambda key: -gains[key]):
         row, result = rows[key]
         expected = math.exp(gains[key] / weights)

@@ -13,6 +13,7 @@ from loopwright.autotune.select import candidates, choose_schedule
 from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
+from loopwright.ir.loop.workload import parse_workload
 
 from tools.evaluate_model import matmul_prim
 
@@ -110,6 +111,27 @@ def test_a_record_of_longer_vectors_is_fitted_to_those_here() -> None:
     assert row is not None
     tile = space.choices(row)
     assert tile["vectors"] * tile["rows"] < 16  # AVX2 has half the registers
+
+
+def test_the_way_of_another_level_is_tried_with_a_tile_for_this_one() -> None:
+    prim = parse_workload(
+        "(x: float32[9, 96, 16]) -> y: float32[9, 16, 96] { y[i, j, l] = x[i, l, j] }", "turned"
+    )
+    there = task_of(prim, replace(TARGET, isa="x86-64-v4"), 1)
+    first, *others = there.space.default()
+    other = next(row for row in others if row[0] != first[0])
+    varied = next(
+        row
+        for row in there.space.mutate(np.repeat(other[None], 64, axis=0), np.random.default_rng(0))
+        if row[0] == other[0] and not np.array_equal(row, other)
+    )
+    log = TuningLog()
+    log.append([record(there, first, 1e-4), record(there, varied, 5e-5)])
+    chosen = choose_schedule(prim, TARGET, 1, [log], measure=True)
+    space = task_of(prim, TARGET, 1).space
+    rows = [space.row_of(c.schedule) for c in (chosen, *chosen.rivals[:-1])]
+    wanted = next(row for row in space.default() if row[0] == other[0])
+    assert any(row is not None and np.array_equal(row, wanted) for row in rows)
 
 
 def test_what_a_process_may_use_besides_its_threads_is_no_other_machine() -> None:
