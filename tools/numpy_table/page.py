@@ -117,7 +117,7 @@ def _refused(name: str) -> list[str]:
     named = [p for p in wanted.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     skipped = ("out", "like", "subok")
     keywords = [p.name for p in named if p.default is not p.empty and p.name not in skipped]
-    return [n for n in keywords if n not in given]
+    return [n for n in keywords if n not in given and f"_{n}" not in given]
 
 
 def page() -> str:
