@@ -21,6 +21,7 @@ from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.autotune.task import Task
 from loopwright.autotune.workload import as_lists
 from loopwright.codegen.kernel import Kernel, emit_kernel, prepare_operands
+from loopwright.codegen.objects import object_code
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.nest import Nest
@@ -31,7 +32,14 @@ from loopwright.ir.schedule.steps import Schedule
 from .judge import is_right, never_meet
 from .mutants import KINDS, mutate
 
-__all__ = ["MUTANTS", "MutantTrial", "RightTrial", "try_mutants", "try_right_ones"]
+__all__ = [
+    "MUTANTS",
+    "MutantTrial",
+    "RightTrial",
+    "is_same_code",
+    "try_mutants",
+    "try_right_ones",
+]
 
 THREADS = 2
 """Mutants run on two threads, so that a race is one."""
@@ -173,13 +181,24 @@ def _count(
         kernel = _compile(prim, candidate.schedule, Target.host(), "candidate")
         harmless = not kernel.parallel or ("shared" not in where and never_meet(prim, nest))
     else:
-        steps = as_lists(candidate.schedule)[1:]
-        harmless = is_right(prim, nest, apply_schedule(prim, Schedule.from_json(steps)))
-    if harmless:
+        harmless = is_right(prim, nest, apply_schedule(prim, _schedule(candidate)))
+    if harmless or is_same_code(nest, apply_schedule(prim, _schedule(candidate))):
         trial.harmless += 1
         return
     done[kind] += 1
     trial.survivors.append(f"{kind} at {where}\n{prim}{list(candidate.schedule)}\n{nest}")
+
+
+def _schedule(candidate: Candidate) -> Schedule:
+    return Schedule.from_json(as_lists(candidate.schedule)[1:])
+
+
+def is_same_code(nest: Nest, origin: Nest) -> bool:
+    """True if both are the same machine code: what a mutant reads at a wrong place, or beside its
+    array, is not read at all where no result depends on it."""
+    kernels = [emit_kernel(n, Target.host(), "candidate") for n in (nest, origin)]
+    codes = [object_code(kernel.code, Target.host()) for kernel in kernels]
+    return codes[0] == codes[1]
 
 
 # -- right ones ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from bench.gate import draws
 from bench.gate.judge import is_right, never_meet
 from bench.gate.mutants import KINDS, mutate
 from bench.gate.programs import PROGRAMS, prims_of
-from bench.gate.trial import try_mutants, try_right_ones
+from bench.gate.trial import is_same_code, try_mutants, try_right_ones
 
 SEED = 20
 TRIED = ("matmul_relu", "depthwise", "softmax", "row_maxima", "column_sums", "matmul_f64")
@@ -99,6 +99,15 @@ def test_indices_of_one_column_change_places_without_a_mistake() -> None:
     texts = {str(mutant[0]) for mutant in found if mutant is not None}
     assert any("x[i + 1, 0]" in text for text in texts)
     assert not any("x[0, i]" in text for text in texts)
+
+
+@pytest.mark.parametrize(("expr", "same"), [("x[i] == x[i]", True), ("x[i] == 1.0", False)])
+def test_a_wrong_read_on_which_nothing_depends_is_no_code(expr: str, same: bool) -> None:
+    expr = f"({expr}) or isnan(x[i])"
+    prim = parse_prim(f"prim @f(x: float32[8]) -> out: bool[8] {{\n  out[i] = {expr}\n}}")
+    nest = apply_schedule(prim, Schedule())
+    found = [mutate(nest, "wrong index", seed) for seed in range(20)]
+    assert same == any(is_same_code(m[0], nest) for m in found if m is not None)
 
 
 def test_the_gate_on_kernels_of_operators_by_chance() -> None:
