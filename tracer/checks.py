@@ -47,8 +47,8 @@ def raise_failed(trace: Trace) -> None:
 def check(
     failed: Any, error: type[Exception], message: str, number: Any = 0, trace: Trace | None = None
 ) -> None:
-    """Raises LoopwrightIndexError or LoopwrightValueError, whichever is an ``error``, in calls in
-    which ``failed``, a traced bool or an array of bools, holds somewhere.
+    """Raises LoopwrightIndexError, -TypeError or -ValueError, whichever is an ``error``, in calls
+    in which ``failed``, a traced bool or an array of bools, holds somewhere.
 
     In the ``message``, ``{}`` is the ``number`` there: a traced integer, or an array of the shape
     of ``failed``. The error's line is the one that runs in the user's function at the moment.

@@ -247,24 +247,23 @@ def trace(
     held = [leaf.value for leaf in request.leaves if isinstance(leaf, Static)]
     outside = Snapshot([function, *held])
     run = Trace(name, check_index, borrowed, outside)
-    asked: frozenset[str] = frozenset()  # what NumPy's own functions and arrays have to learn
     while True:
         try:
-            with _numpys_own(run, asked):
+            with _numpys_own(run.asked):
                 traced = _traced(function, signature, request, run, ending)
             break
         except Exception as error:
-            missing = _asked(run) - asked
+            missing, asked = run.lacks, run.asked | run.lacks
             if not missing and not run.needs:
                 if any(any_traced([c.after]) for c in outside.changes()):
                     outside.restore()  # no traced value stays in the user's objects
                 raise
-            asked |= missing
             if (consumed := outside.restore()) is not None:
                 raise _runs_twice(name, consumed) from error
             if not missing:
                 raise run.needs.error(error) from error
             run = Trace(name, check_index, borrowed, outside)
+            run.asked = asked
     for change in outside.changes():
         if change.is_array or any_traced([change.after]):
             from .effects import refusal  # loaded when it is first needed
@@ -287,20 +286,8 @@ def _runs_twice(name: str, change: Change) -> LoopwrightError:
     )
 
 
-def _asked(run: Trace) -> frozenset[str]:
-    """Returns what a run found NumPy's own arrays and functions to lack: to be indexed by traced
-    arrays, to take traced values, to convert traced arrays, to take symbolic sizes."""
-    lacking = {
-        "receiving": run.receives and receivers.available(),
-        "creating": run.writes_numpys,
-        "converting": run.converts,
-        "sizing": run.indexed_sizes,
-    }
-    return frozenset(what for what, needed in lacking.items() if needed)
-
-
 @contextmanager
-def _numpys_own(run: Trace, asked: frozenset[str]) -> Generator[None, None, None]:
+def _numpys_own(asked: frozenset[str]) -> Generator[None, None, None]:
     """Lets NumPy's arrays and functions do in the body what earlier runs ``asked`` of them."""
     with ExitStack() as stack:
         if asked and receivers.available():
@@ -308,7 +295,6 @@ def _numpys_own(run: Trace, asked: frozenset[str]) -> Generator[None, None, None
         if asked & {"creating", "converting", "sizing"}:
             from .numpys_own import replaced  # loaded when it is first needed
 
-            run.makes_arrays = "creating" in asked
             stack.enter_context(replaced())
         yield
 

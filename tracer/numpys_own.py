@@ -53,8 +53,8 @@ _depth = 0
 @contextmanager
 def replaced() -> Generator[None, None, None]:
     """Within it the functions of NumPy that convert to arrays take traced ones, for the thread that
-    traces, and those that make arrays make traced ones if the trace ``makes_arrays``. Threads that
-    trace at the same time share one change."""
+    traces, and those that make arrays make traced ones if that is ``asked``. Threads that trace at
+    the same time share one change."""
     global _depth
     entered = False
     try:
@@ -142,7 +142,7 @@ def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
             args = (run("array", CONVERTERS["array"], args[:1], {}), *args[1:])
         if has_traced((*args, *kwargs.values())):
             return run(name, converter, args, kwargs) if converter else otherwise(*args, **kwargs)
-        if not (makes and trace.makes_arrays):
+        if not (makes and "creating" in trace.asked):
             return otherwise(*args, **kwargs)
         return run(name, _made, (name, otherwise, args, kwargs))
 

@@ -129,7 +129,12 @@ def _receiver(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         trace = active()
         if trace is not None and _is_traced((*args[1:], *kwargs.values())):
             return lift(args[0])._method(name)(*args[1:], **kwargs)
-        if name == "copy" and trace is not None and trace.makes_arrays and trace.span is None:
+        if (
+            name == "copy"
+            and trace is not None
+            and "creating" in trace.asked
+            and trace.span is None
+        ):
             return lift(args[0])._method(name)(*args[1:], **kwargs)  # it is to be written
         return otherwise(*args, **kwargs)
 

@@ -83,8 +83,8 @@ class Trace:
         self.known_sizes: dict[Hashable, Dim] = {}  # by scope, value and most
         self.receives = False  # one of NumPy's arrays was to take a traced argument
         self.writes_numpys = False  # one was to be written, with traced values or indices
-        self.makes_arrays = False  # NumPy's functions make traced arrays
         self.converts = False  # one of NumPy's functions asked for the values of a traced array
+        self.asked: frozenset[str] = frozenset()  # of what it lacks, by earlier runs
         self.refused: LoopwrightError | None = None  # what the user's code may have caught
         self.outermost: FrameType | None = None  # that traces what it calls
         self.names: dict[int, tuple[np.ndarray[Any, Any], str]] | None = None
@@ -92,6 +92,18 @@ class Trace:
         self._cast: dict[tuple[Constant, DType], Constant] = {}
         self._names: set[str] = set()
         self._positions: dict[int, Decoded] = {}
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        """Returns what this run needs of NumPy's own arrays and functions in another one: to be
+        indexed by traced arrays, to take traced values, to convert traced arrays, to take sizes."""
+        needed = {
+            "receiving": self.receives,
+            "creating": self.writes_numpys,
+            "converting": self.converts,
+            "sizing": self.indexed_sizes,
+        }
+        return frozenset(what for what, is_needed in needed.items() if is_needed) - self.asked
 
     @property
     def builder(self) -> Builder:

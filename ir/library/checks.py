@@ -11,12 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dtype import INT64, Array
-from ..errors import RAISE_FAILED, LoopwrightError, LoopwrightIndexError, LoopwrightValueError
+from ..errors import (
+    RAISE_FAILED,
+    LoopwrightError,
+    LoopwrightIndexError,
+    LoopwrightTypeError,
+    LoopwrightValueError,
+)
 from ..span import Span
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
 ERRORS: Mapping[str, type[LoopwrightError]] = {
     "IndexError": LoopwrightIndexError,
+    "TypeError": LoopwrightTypeError,
     "ValueError": LoopwrightValueError,
 }
 """The errors that a check may raise, by their names."""

@@ -97,7 +97,7 @@ def branch(
 
 def _outcome(
     trace: Trace, function: Callable[[], Any]
-) -> _Outcome | UnknownResultError | IndexError | ValueError:
+) -> _Outcome | UnknownResultError | Exception:
     """Runs one branch, which may need a result that is not known, or fail on what is."""
     try:
         with trace.block() as scope:
@@ -106,17 +106,22 @@ def _outcome(
             values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
     except UnknownResultError as error:
         return error
-    except (IndexError, ValueError) as error:
-        if isinstance(error, LoopwrightError):
+    except (IndexError, TypeError, ValueError) as error:
+        if _is_ours(trace, error):
             raise
         return error
     return _Outcome(scope, structure, values, types)
 
 
-def _raising(trace: Trace, error: IndexError | ValueError, other: _Outcome) -> _Outcome:
+def _is_ours(trace: Trace, error: Exception) -> bool:
+    """True for an error that there is because the function is traced, perhaps for another trace."""
+    return isinstance(error, LoopwrightError) or bool(trace.lacks or trace.needs)
+
+
+def _raising(trace: Trace, error: Exception, other: _Outcome) -> _Outcome:
     """Returns the outcome of a branch that raises ``error`` if it is taken: with a failing check at
     its line, and any results of the ``other`` one's types."""
-    kind = IndexError if isinstance(error, IndexError) else ValueError
+    kind = next(k for k in (IndexError, TypeError, ValueError) if isinstance(error, k))
     message = str(error).replace("{", "{{").replace("}", "}}")
     frames = [f for f, _ in walk_tb(error.__traceback__) if not is_library(f)]
     with trace.block() as scope, under(trace, span_of(frames[-1]) if frames else None):
@@ -131,13 +136,14 @@ def _raising(trace: Trace, error: IndexError | ValueError, other: _Outcome) -> _
 def of_loop(operation: str, loop: Callable[[], Any], begins: Callable[[], Any], init: Any) -> Any:
     """Returns what ``loop`` gives. One in whose body Python or NumPy raises gives ``init``, and
     raises if it ``begins``."""
+    trace = running()
     try:
         return loop()
-    except (IndexError, ValueError) as error:
-        if isinstance(error, LoopwrightError):
+    except (IndexError, TypeError, ValueError) as error:
+        if _is_ours(trace, error):
             raise
         raised = error
-    trace, begun = running(), begins()
+    begun = begins()
 
     def fails() -> Any:
         raise raised

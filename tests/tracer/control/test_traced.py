@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import loopwright as lw
 import numpy as np
 import pytest
@@ -87,6 +89,40 @@ def test_what_is_raised_in_a_branch_is_raised_when_it_is_taken() -> None:
     both = lw.compile(lambda x: lw.cond(x > 0, lambda: int("a"), lambda: int("b")))
     with pytest.raises(ValueError, match="invalid literal"):
         both(1.0)
+
+
+TABLE = np.arange(4.0)
+
+
+def _written(x: Any) -> Any:
+    made = np.zeros(3)
+    made[1] = x
+    return made.sum()
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda x, i: TABLE[i] * x,
+        lambda x, i: np.zeros(4)[i] * x,
+        lambda x, i: _written(x),
+        lambda x, i: np.asarray([x, x * 2]).sum(),
+        lambda x, i: np.array([[x, i * 1.0], [x * 2, x]]).sum(),
+        lambda x, i: np.interp(x, TABLE, TABLE),
+    ],
+)
+def test_what_numpys_own_cannot_take_is_traced_again_in_a_branch(taken: Any) -> None:
+    def f(x, i):
+        return lw.cond(x > 0, lambda: taken(x, i.astype(int)), lambda: x)
+
+    def g(x, i):
+        return lw.fori_loop(0, i.astype(int), lambda j, c: c + taken(x, j + i.astype(int)), x)
+
+    for function in (f, g):
+        compiled = lw.compile(function)
+        for x in (1.5, -1.0):
+            args = np.float64(x), np.float64(1)
+            np.testing.assert_allclose(compiled(*args), function(*args))
 
 
 def test_what_is_raised_in_a_loop_is_raised_when_it_begins() -> None:
