@@ -81,7 +81,7 @@ def test_true_does_it_at_the_first_call() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [lambda x: sum(x[i] for i in range(x.shape[0])), lambda x: x * len(x)]
+    "body", [lambda x: sum(x[i] for i in range(x.shape[0])), lambda x: x * int(x.shape[0])]
 )
 def test_a_size_that_python_needs_stays_as_it_is(body: Any) -> None:
     f = lw.compile(body)
