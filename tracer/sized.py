@@ -223,3 +223,26 @@ def _unique(
         ends = np.concatenate([np.where(missing, number, place), last])
         results.append(ends[1:] - ends[:-1])
     return tuple(results) if len(results) > 1 else values
+
+
+@implements(np.union1d)
+def _union1d(ar1: Any, ar2: Any) -> Any:
+    return _unique(np.concatenate([np.reshape(a, (-1,)) for a in (ar1, ar2)]))
+
+
+@implements(np.intersect1d)
+def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    parts = [np.reshape(a, (-1,)) if assume_unique else _unique(lift(a)) for a in (ar1, ar2)]
+    both = np.sort(np.concatenate(parts))
+    return both[:-1][both[1:] == both[:-1]]
+
+
+@implements(np.setdiff1d)
+def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    first = np.reshape(ar1, (-1,)) if assume_unique else _unique(lift(ar1))
+    return first[np.isin(first, ar2, invert=True)]
+
+
+@implements(np.setxor1d)
+def _setxor1d(ar1: Any, ar2: Any) -> Any:
+    return np.sort(np.concatenate([_setdiff1d(ar1, ar2), _setdiff1d(ar2, ar1)]))
