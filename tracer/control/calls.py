@@ -24,13 +24,13 @@ from ...ir.graph.types import FuncType, TensorType, TupleType, Type
 from ..effects import watched
 from ..emitting import lift
 from ..proxy import Proxy
-from ..pytree import Structure, flatten, leaves_within, paths, unflatten
+from ..pytree import Structure, leaves_within, paths, unflatten
 from ..scope import Scope, Storage
 from ..snapshot import ARRAY, Snapshot
 from ..spans import caret_lines, definition_of
 from ..trace import Trace
 from ..writing import write
-from .leaves import Fixed, LeafType, leaf_type
+from .leaves import Fixed, LeafType, flattened, leaf_type
 from .traced import UnknownResultError, atom_of, new_proxy, running, under
 
 MOST_KINDS_NESTED = 24
@@ -89,7 +89,7 @@ def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     trace = running()
     span = trace.span or trace.here()
     tree = _bound(python, args, kwargs)
-    leaves, structure = flatten(tree)
+    leaves, structure = flattened(tree)
     types = tuple(leaf_type(leaf) for leaf in leaves)
     given = [leaf for leaf, t in zip(leaves, types) if isinstance(t, Fixed)]
     around, numbers = _surroundings(python, given)
@@ -305,7 +305,7 @@ def _run(trace: Trace, callee: Callee, scope: Scope) -> tuple[list[Var], list[At
         params.append(scope.param("array", storage.atom.type))
         trace.assign(storage, params[-1])
     args, kwargs = unflatten(callee.structure, leaves)
-    values, structure = flatten(watched(trace, callee.python, *args, **kwargs))
+    values, structure = flattened(watched(trace, callee.python, *args, **kwargs))
     types = tuple(leaf_type(v) for v in values)
     tensors = [(v, t) for v, t in zip(values, types) if isinstance(t, LeafType)]
     atoms = [atom_of(trace, value, type_) for value, type_ in tensors]

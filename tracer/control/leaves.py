@@ -21,7 +21,8 @@ from ...ir.errors import LoopwrightError, LoopwrightTypeError
 from ...ir.graph.types import TensorType
 from ..misuse import refuse_subclass, unsupported_dtype
 from ..proxy import Proxy, WeakType
-from ..pytree import Structure, paths
+from ..pytree import Structure, flatten, paths
+from ..sizes import Size
 
 _NUMBERS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(bool),
@@ -57,6 +58,12 @@ class Fixed:
 
     def __str__(self) -> str:
         return f"a {type(self.value).__name__}"
+
+
+def flattened(tree: Any) -> tuple[list[Any], Structure]:
+    """Returns the leaves of a tree, symbolic sizes as traced numbers, and its containers."""
+    leaves, structure = flatten(tree)
+    return [v.number() if type(v) is Size else v for v in leaves], structure
 
 
 def leaf_type(value: Any) -> LeafType | Fixed:

@@ -40,6 +40,7 @@ from .leaves import (
     check_fixed,
     check_structure,
     differ,
+    flattened,
     leaf_type,
 )
 
@@ -130,7 +131,7 @@ class _Loop:
         self.trace = running()
         self.operation = operation
         self.span = self.trace.span
-        self.initial, self.structure = flatten(init)
+        self.initial, self.structure = flattened(init)
         self.types = [leaf_type(leaf) for leaf in self.initial]
         self.written: list[Storage] = []
         self.outputs: list[_Output] = []
@@ -196,7 +197,7 @@ class _Loop:
 
     def end(self, tree: Any) -> list[Atom]:
         """Returns the atoms with which the user's carries go on."""
-        leaves, structure = flatten(tree)
+        leaves, structure = flattened(tree)
         operation = self.operation
         check_structure(operation, "the carry", self.structure, "the body's", structure)
         labels = paths(structure, "the carry")
@@ -378,7 +379,7 @@ def scan(
                 x = unflatten(rows_structure, [_row(x, row, length) for x in inputs])
                 with under(trace, None):
                     carry, y = watched(trace, f, carry, x)
-                leaves, structure = flatten(y)
+                leaves, structure = flattened(y)
                 outputs[:] = [structure]
                 _put(loop, leaves, structure, row, length, part)
             return carry

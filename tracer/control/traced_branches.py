@@ -19,12 +19,21 @@ from ..checks import check
 from ..effects import watched
 from ..emitting import lift
 from ..proxy import Proxy
-from ..pytree import Structure, flatten, paths, unflatten
+from ..pytree import Structure, paths, unflatten
 from ..ranges import assuming, facts
 from ..scope import Scope, Storage
 from ..spans import is_library, span_of
 from ..trace import Trace
-from .leaves import Fixed, LeafType, check_fixed, check_structure, differ, joined, leaf_type
+from .leaves import (
+    Fixed,
+    LeafType,
+    check_fixed,
+    check_structure,
+    differ,
+    flattened,
+    joined,
+    leaf_type,
+)
 from .traced import (
     UnknownResultError,
     condition_of,
@@ -101,7 +110,7 @@ def _outcome(
     """Runs one branch, which may need a result that is not known, or fail on what is."""
     try:
         with trace.block() as scope:
-            leaves, structure = flatten(watched(trace, function))
+            leaves, structure = flattened(watched(trace, function))
             types = [leaf_type(leaf) for leaf in leaves]
             values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
     except UnknownResultError as error:

@@ -149,6 +149,24 @@ def test_what_is_raised_in_a_loop_is_raised_when_it_begins() -> None:
     assert lw.compile(lambda x: lw.fori_loop(3, 3, lambda i, c: c + np.ones(3)[9], x))(1.0) == 1.0
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: lw.cond(x.sum() > 9, lambda: len(x), lambda: 0),
+        lambda x: lw.fori_loop(0, 3, lambda i, c: len(x), 1),
+        lambda x: lw.fori_loop(0, 3, lambda i, c: c + 1, x.shape[0]),
+        lambda x: lw.scan(lambda c, row: (c, x.size), 0, x)[1],
+        lambda x: lw.while_loop(lambda c: c < 9, lambda c: c + len(x[x > 1]), len(x)),
+        lambda x: lw.function(lambda n: n * 2)(len(x)),
+    ],
+)
+def test_symbolic_sizes_are_numbers_in_bodies(function: Any) -> None:
+    compiled = lw.compile(function, dynamic={"x": {0: "n"}})
+    for size in (4, 7):
+        x = np.arange(float(size))
+        np.testing.assert_array_equal(compiled(x), function(x))
+
+
 def test_conditions_may_be_numbers() -> None:
     check(lambda n: lw.while_loop(lambda c: c[0], lambda c: (c[0] - 1, c[1] * 2), (n, 1)), 5)
     check(lambda n: lw.cond(n, lambda: 1, lambda: 2), np.float32(0))
