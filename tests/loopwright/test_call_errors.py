@@ -9,6 +9,7 @@ import traceback
 import types
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import loopwright as lw
@@ -143,14 +144,15 @@ def test_a_structure_unlike_the_specs() -> None:
 
 
 def test_a_value_that_leaked_out_of_its_trace() -> None:
-    kept: list[Any] = []
+    hidden = SimpleQueue[Any]()  # lists are emptied of traced values
 
     def leaky(x: Any) -> Any:
-        kept.append(x)
+        hidden.put(x)
         raise KeyError
 
     with pytest.raises(KeyError):
         lw.compile(leaky)(X)
+    kept = [hidden.get()]
     assert message(lambda: kept[0] + 1) == text(
         "x is a traced value of leaky, which is not being traced here",
         "  test_call_errors.py:#, in <lambda>",
@@ -161,10 +163,10 @@ def test_a_value_that_leaked_out_of_its_trace() -> None:
 
 
 def test_a_value_that_leaked_into_another_trace() -> None:
-    kept: list[Any] = []
+    hidden = SimpleQueue[Any]()
 
     def leaky(x: Any) -> Any:
-        kept.append(x * 2)
+        hidden.put(x * 2)
         raise KeyError
 
     def user(x: Any) -> Any:
@@ -172,6 +174,7 @@ def test_a_value_that_leaked_into_another_trace() -> None:
 
     with pytest.raises(KeyError):
         lw.compile(leaky)(X)
+    kept = [hidden.get()]
     assert message(lambda: lw.compile(user)(X)) == text(
         "this is a traced value of leaky, which is not being traced here",
         "  test_call_errors.py:#, in user",
