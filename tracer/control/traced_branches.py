@@ -44,6 +44,9 @@ from .traced import (
     under,
 )
 
+RAISED = (IndexError, TypeError, ValueError)
+"""The errors of Python's and NumPy's that a check can raise when the function runs."""
+
 
 @dataclass(slots=True, eq=False)
 class _Outcome:
@@ -115,7 +118,7 @@ def _outcome(
             values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
     except UnknownResultError as error:
         return error
-    except (IndexError, TypeError, ValueError) as error:
+    except RAISED as error:
         if _is_ours(trace, error):
             raise
         return error
@@ -130,7 +133,7 @@ def _is_ours(trace: Trace, error: Exception) -> bool:
 def _raising(trace: Trace, error: Exception, other: _Outcome) -> _Outcome:
     """Returns the outcome of a branch that raises ``error`` if it is taken: with a failing check at
     its line, and any results of the ``other`` one's types."""
-    kind = next(k for k in (IndexError, TypeError, ValueError) if isinstance(error, k))
+    kind = next(k for k in RAISED if isinstance(error, k))
     message = str(error).replace("{", "{{").replace("}", "}}")
     frames = [f for f, _ in walk_tb(error.__traceback__) if not is_library(f)]
     with trace.block() as scope, under(trace, span_of(frames[-1]) if frames else None):
@@ -148,7 +151,7 @@ def of_loop(operation: str, loop: Callable[[], Any], begins: Callable[[], Any], 
     trace = running()
     try:
         return loop()
-    except (IndexError, TypeError, ValueError) as error:
+    except RAISED as error:
         if _is_ours(trace, error):
             raise
         raised = error
