@@ -161,7 +161,7 @@ def checked_number(index: Any, shape: Any, axis: int) -> Any:
     """Checks an int that is an index into an axis whose length data decides; one that may lie
     outside becomes a traced one. Returns any other index as it is."""
     length = shape[axis]
-    if not isinstance(index, int) or not is_data_size(length):
+    if type(index) is not int or not is_data_size(length):
         return index
     least = index + 1 if index >= 0 else -index
     if Requirement(least, "<=", length).decided:

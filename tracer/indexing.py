@@ -136,7 +136,7 @@ def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
 
     length = x.shape[axis]
     step = 1 if part.step is None else _bound(part.step)
-    if not isinstance(step, int) or step < 1:
+    if type(step) is not int or step < 1:
         raise LoopwrightValueError(f"a slice with traced bounds and the step {step}")
     whole = lift(length, INT64)
 
@@ -149,7 +149,7 @@ def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
         at = emit("where", emit("less", at, lift(0, INT64)), emit("add", at, whole), at)
         return emit("minimum", emit("maximum", at, lift(0, INT64)), whole)
 
-    begin = None if isinstance(part.start, int) and part.start == 0 else limited(part.start, None)
+    begin = None if type(part.start) is int and part.start == 0 else limited(part.start, None)
 
     def count() -> Proxy:
         end = limited(part.stop, whole)
@@ -184,7 +184,7 @@ def _count(part: slice, length: IntExpr) -> int | None:
     """The number of places between the bounds of a slice, if it is known and fits an axis."""
     start, stop = part.start, part.stop
     step = 1 if part.step is None else _bound(part.step)
-    if not isinstance(start, Proxy) or stop is None or not isinstance(step, int) or step < 1:
+    if not isinstance(start, Proxy) or stop is None or type(step) is not int or step < 1:
         return None
     for bound in (start, stop):
         if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):

@@ -121,6 +121,28 @@ def test_attention_over_a_prefix_of_a_cache_copies_nothing() -> None:
     assert "copy" not in compiled.lower(cache, query, 0).as_text("program")
 
 
+@pytest.mark.parametrize("size", [4, 5])
+def test_batches_of_a_loop_of_which_the_last_is_short(size: int) -> None:
+    def f(x):
+        def body(i, total):
+            return total + x[2 * i : np.minimum(2 * i + 2, len(x))].sum()
+
+        return lw.fori_loop(0, (len(x) + 1) // 2, body, 0.0)
+
+    x = np.arange(float(size))
+    assert lw.compile(f)(x) == lw.compile(f, dynamic={"x": {0: "n"}})(x) == f(x)
+
+
+def test_elements_of_a_selection_by_the_index_of_a_loop() -> None:
+    def f(x, n):
+        return lw.fori_loop(0, n, lambda i, total: total + x[x > 1][i], 0.0)
+
+    x, compiled = np.arange(5.0), lw.compile(f)
+    assert compiled(x, 3) == f(x, 3) == 9
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        compiled(x, 4)
+
+
 def test_a_branch_has_a_size_of_its_own() -> None:
     def f(x, t):
         return lw.cond(t > 3, lambda: x[:t].sum(0), lambda: x[t:].sum(0))
