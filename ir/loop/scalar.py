@@ -245,7 +245,7 @@ _ROWS = (
     r("max_number", 2, np.fmax, _FLT, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO, internal=True,
       text="The greater; of a number and nan, either: see ``ir/schedule/weights.py``."),
     r("exp_weight", 1, np.exp, _FLT, cost=10, domain=(-20, 0), traits=_BLIND | _NOT_MINUS_0,
-      internal=True, text="exp of a rounded difference, to the accuracy of that."),
+      internal=True, text="exp of a rounded difference that is not above 0, to its accuracy."),
     r("divide_weight", 2, np.divide, _FLT, cost=3, internal=True,
       text="Quotient of a weight in [0, 1] and a sum that is 0, nan, or at least 1."),
     r("where", 3, np.where, _ALL, traits=_EXACT,

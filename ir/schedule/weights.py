@@ -95,7 +95,7 @@ class _Rows:
                 return None
             args = [done[id(a)] for a in node.args]
             difference = _difference(node)
-            if difference is not None and difference[1].buffer in self.tops:
+            if difference is not None and self.is_negative(*difference):
                 return op("exp_weight", *args)
             if node.name == "divide" and self.is_share(*node.args):
                 return op("divide_weight", *args)
@@ -109,9 +109,8 @@ class _Rows:
 
     def is_share(self, over: Expr, by: Expr) -> bool:
         """True if a quotient is that of a weight and a sum of weights."""
-        axes = {a.name for s in self.prim.stages for a in (*s.axes, *s.reduce_axes)}
         whole = isinstance(by, Read) and self.sum_of(by.buffer) is not None
-        return whole and any(self.maximum_of(over, axis) is not None for axis in axes)
+        return whole and any(self.maximum_of(over, axis) is not None for axis in self.extents)
 
     def sum_of(self, name: str) -> str | None:
         """The maximum for which a stage is the sum of all weights of a row; None if it is none."""
@@ -128,14 +127,23 @@ class _Rows:
                 return None
             node = substitute_indices(made.expr, _places(made, node))
         difference = _difference(node)
-        if difference is None:
-            return None
-        x, m = difference
+        return self.top_over(*difference, axis) if difference is not None else None
+
+    def top_over(self, x: Expr, m: Read, axis: str) -> str | None:
+        """The maximum that ``m`` reads, if ``x`` is the element at ``axis`` of what it is of."""
         top = self.tops.get(m.buffer)
         if top is None or [a.extent for a in top.reduce_axes] != [self.extents[axis]]:
             return None
         there = {**_places(top, m), top.reduce_axes[0].name: symbol(axis)}
         return top.name if substitute_indices(top.expr, there) is x else None
+
+    def is_negative(self, x: Expr, m: Read) -> bool:
+        """True if x - m is at most 0, but for rounding, or NaN."""
+        top = self.tops.get(m.buffer)
+        if top is not None and top.combiner is None:  # a maximum, and no less than some number
+            limited = substitute_indices(top.expr, _places(top, m))
+            return any(self.is_negative(x, n) for n in walk(limited) if isinstance(n, Read))
+        return any(self.top_over(x, m, axis) is not None for axis in self.extents)
 
     @cached_property
     def extents(self) -> Mapping[str, IntExpr]:

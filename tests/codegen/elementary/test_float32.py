@@ -45,4 +45,4 @@ def test_exponentials_of_rounded_differences(isa: str) -> None:
         x = -np.linspace(low, low + min(low + 1, 20), 4099, dtype=np.float32)
         worst = worst_of(code, "exp_weight", x)
         assert worst.error <= 1.2 + np.abs(x).max() / 20, str(worst)
-    assert worst_of(code, "exp_weight", SPECIAL).error <= 6
+    assert worst_of(code, "exp_weight", SPECIAL[~(SPECIAL > 0)]).error <= 6

@@ -44,6 +44,17 @@ def test_common_functions_are_short() -> None:
         assert common.count("\n") < 45, name
 
 
+def test_weights_keep_their_constants_in_registers() -> None:
+    """With 16 registers, of which all but those of one vector may hold constants."""
+    target = HOST.with_isa("x86-64-v3")
+    weights = function("exp_weight", "float32", 8, target)
+    code = disassemble(loop_text(weights, "float32", 8, 1), target)
+    _, loop = re.split(r"^\.LBB\w+:", code, flags=re.MULTILINE)
+    loop, _, _ = loop.partition("\tvzeroupper")
+    assert "vbroadcastss" not in loop
+    assert len(re.findall(r"\tv\w+", loop)) <= 16  # 13, a move, and the store
+
+
 def test_the_text_is_the_same_each_time() -> None:
     first = function("sin", "float32", 16, HOST)
     function.cache_clear()

@@ -9,6 +9,8 @@ from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.schedule.primitives import state_of
+from loopwright.ir.schedule.steps import Schedule, blockwise
 from loopwright.ir.schedule.weights import with_weights
 
 SOFTMAX = """
@@ -18,6 +20,7 @@ prim @f(x: float32[6, 40]) -> out: float32[6, 40] {
   s[i]: float32[6] = sum(r: 40) e[i, r]
   out[i, j] = e[i, j] / s[i]
 }"""
+LOST = ["exp_weight", "max_number", "divide_weight"]
 LOG_SOFTMAX = """
 prim @f(x: float32[6, 40]) -> out: float32[6, 40] {
   m[i]: float32[6] = max(k: 40) x[i, k]
@@ -44,7 +47,9 @@ prim @f(x: float32[6, 40]) -> out: float32[6, 40] {
     [
         # Not all weights are summed, or others: the sum may be less than 1, and miss a NaN.
         ("sum(r: 40) e[i, r]", "sum(r: 39) e[i, r]", ["max_number", "divide_weight"]),
-        ("(x[i, j] * 2.0) - m[i]", "(x[i, j] * 3.0) - m[i]", ["max_number", "divide_weight"]),
+        # The difference may be more than 0.
+        ("(x[i, j] * 2.0) - m[i]", "(x[i, j] * 3.0) - m[i]", LOST),
+        ("(x[i, j] * 2.0) - m[i]", "(x[i, j] * 2.0) - m[5 - i]", LOST),
         # Another row's sum, or none, takes part in the result: a NaN would be lost.
         ("= e[i, j] / s[i]", "= e[i, j]", ["max_number", "divide_weight"]),
         ("= e[i, j] / s[i]", "= e[i, j] / s[5 - i]", ["max_number"]),
@@ -55,8 +60,20 @@ prim @f(x: float32[6, 40]) -> out: float32[6, 40] {
 )
 def test_what_is_not_known_stays(old: str, new: str, lost: list[str]) -> None:
     text = str(with_weights(parse_prim(SOFTMAX.replace(old, new))))
-    assert "exp_weight" in text
-    assert [op for op in ("max_number", "divide_weight") if op not in text] == lost
+    assert [op for op in LOST if op not in text] == lost
+
+
+def test_exponents_of_pieces_are_not_above_zero() -> None:
+    """The maximum of a piece is limited from below, and itself one of those of the whole row."""
+    text = """
+prim @f(x: float32[6, 40], v: float32[40]) -> out: float32[6] {
+  m[i]: float32[6] = max(k: 40) x[i, k]
+  e[i, j]: float32[6, 40] = exp(x[i, j] - m[i])
+  out[i] = sum(r: 40) e[i, r] * v[r]
+}"""
+    pieces = state_of(parse_prim(text), Schedule.of(blockwise("m", 4))).prim
+    assert str(pieces).count("= exp(") == 2
+    assert str(with_weights(pieces)).count("= exp_weight(") == 2
 
 
 def test_other_kernels_are_left_alone() -> None:
