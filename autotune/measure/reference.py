@@ -201,7 +201,8 @@ class Reference:
         if not got.size or not any(b.dtype.is_float for b in prim.buffers.values()):
             return np.zeros(got.shape, np.bool_)
         if isinstance(prim, Procedure):  # what a schedule must not change is the code without one
-            return _errors(got, _run_plain(prim, self.inputs)[name][tuple(points.T)]) <= bound
+            plain = _run_plain(prim, self.inputs)[name][tuple(points.T)]
+            return _errors(got, plain, self._scale(plain)) <= bound
         got, low = _as_float(got.view(np.uint8) if got.dtype == bool else got), _as_float(right)
         high, reached = low, np.zeros(got.shape, np.bool_)
         single = any(b.dtype == FLOAT32 for b in prim.buffers.values())
@@ -230,7 +231,7 @@ class Reference:
     def _scale(self, right: Array) -> Array:
         """Returns what errors of elements are relative to: their size, where there are sums that of
         all, and at least the least normal number."""
-        sums = isinstance(self.prim, Procedure) or any(terms_of(s) > 1 for s in self.prim.stages)
+        sums = _has_sums(self.prim)
         floats = [b.dtype for b in self.prim.buffers.values() if b.dtype.is_float]
         least = max((2.0 ** (1 - d.exponent_bias) for d in floats), default=0.0)
         right = _as_float(right)
@@ -313,9 +314,23 @@ def terms_of(stage: Stage) -> int:
     return math.prod(as_int(a.extent) for a in stage.reduce_axes) if sums else 0
 
 
-def _errors(got: Array, right: Array, scale: Array | None = None) -> Array:
-    """Returns the error of each element: relative to its ``scale``, by default its size and that
-    of all, or 1 for a wrong integer."""
+@functools.lru_cache(maxsize=16)
+def _has_sums(prim: PrimFunc) -> bool:
+    """True if terms of a result may cancel, so that it is much smaller than its error. Products of
+    any length keep the relative error of their factors."""
+    if not isinstance(prim, Procedure):
+        return any(s.combiner == "sum" and terms_of(s) > 1 for s in prim.stages)
+    stmts = statements(prim.body)
+    return any(isinstance(s, Accumulate) and s.combiner == "sum" for s in stmts) or any(
+        isinstance(n, Op) and rounds(n) and n.name not in ("multiply", "divide")
+        for s in stmts
+        for e in expressions(s)
+        for n in walk(e)
+    )
+
+
+def _errors(got: Array, right: Array, scale: Array) -> Array:
+    """Returns the error of each element: relative to its ``scale``, or 1 for a wrong integer."""
     got, right = np.atleast_1d(got), np.atleast_1d(right)  # scalars have no item assignment
     if not dtype_of(got.dtype).is_float:
         same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
@@ -323,7 +338,7 @@ def _errors(got: Array, right: Array, scale: Array | None = None) -> Array:
     got, right = _as_float(got), _as_float(right)
     with np.errstate(all="ignore"):
         error = np.abs(got - right)
-        error /= np.abs(right) + _typical_size(right) if scale is None else scale
+        error /= scale
     if not error.max(initial=0.0) < np.inf:
         error[got == right] = 0.0  # equal infinities and zeros
         error[np.isnan(got) & np.isnan(right)] = 0.0

@@ -263,3 +263,24 @@ def test_what_rounds_nothing_has_no_tolerance_and_an_element_only_its_own() -> N
     wrong[0] *= 1 + 2**-13
     assert Reference(prim, {"x": x}).check({"out": right}).right
     assert not Reference(prim, {"x": x}).check({"out": wrong}).right
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prim @f(x: float64[6, 40]) -> out: float64[6] { out[i] = prod(k: 40) x[i, k] }",
+        "prim @f(x: float64[6, 40]) -> out: float64[6] procedure {\n"
+        "  for i in 6:\n    out[i] = x[i, 0]\n    for k in 39:\n"
+        "      out[i] = out[i] * x[i, k + 1]\n}",
+    ],
+)
+def test_a_product_has_its_own_tolerance_beside_much_larger_ones(text: str) -> None:
+    prim = parse_prim(text)
+    x = np.full((6, 40), 1.25)
+    x[3] = 0.25
+    reference = Reference(prim, {"x": x})
+    right = evaluate_prim(prim, {"x": x})["out"]
+    wrong = right.copy()
+    wrong[3] *= 1 + 2**-30
+    assert reference.check({"out": right}).right
+    assert not reference.check({"out": wrong}).right
