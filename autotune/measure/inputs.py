@@ -42,6 +42,8 @@ _SMALL_WORK, _MOST_OF_SMALL = 50_000, 16
 one of a few rows shows only if the spike of that row is where the fault is."""
 _LOUD = {2: 16.0, 4: 256.0, 8: 1024.0}
 """Factor of loud probes, by the bytes of a float: ``exp`` overflows at 11, 89 and 710."""
+_AS_INTEGERS = 16.0
+"""Factor of floats that become integers."""
 _TAME = 0.5
 """Share of the tolerance that NumPy's own error may reach for a loud probe to be of use."""
 _FEW_RESULTS = 64
@@ -219,10 +221,14 @@ def make_probes(
 
 def _drawn(prim: PrimFunc, seed: int, number: int, share: float) -> dict[str, Array]:
     """Returns random inputs: every second draw has few values, most of these a ``share`` of special
-    ones. For a procedure arrays are sorted in some, and lie in a half of their range."""
+    ones; every fourth has larger ones, if they become integers, most of which are 0 else. For a
+    procedure arrays are sorted in some, and lie in a half of their range."""
     special = share if number % 2 == 0 and number % 8 != 2 else 0.0
     drawn = make_inputs(prim, seed + 1 + number, number % 2 == 0, special)
     if not isinstance(prim, Procedure):
+        if number % 4 == 1 and _floats_become_words(prim):
+            large = {n: _louder(v, _AS_INTEGERS) for n, v in drawn.items()}
+            return large if _fit_words(prim, large) else drawn
         return drawn
     indices = index_ranges(prim)
     for place, (name, values) in enumerate(drawn.items()):
@@ -237,10 +243,24 @@ def _drawn(prim: PrimFunc, seed: int, number: int, share: float) -> dict[str, Ar
     return drawn
 
 
-def _louder(values: Array) -> Array:
+def _floats_become_words(prim: PrimFunc) -> bool:
+    """True if floats are cast to integers of which any sum of a few hundred floats is one."""
+    nodes = (n for s in prim.stages for n in walk(s.expr) if isinstance(n, Op))
+    casts = [n for n in nodes if n.name == "cast" and n.args[0].dtype.is_float]
+    return any(n.dtype.is_integer and n.dtype.bytes >= 4 for n in casts)
+
+
+def _fit_words(prim: PrimFunc, inputs: Mapping[str, Array]) -> bool:
+    """True if no result is as large as what NumPy makes of nan, or of floats beyond integers."""
+    with np.errstate(all="ignore"):
+        results = evaluate_prim(prim, inputs).values()
+    return all((np.abs(r.astype(np.float64)) < 1 << 30).all() for r in results)
+
+
+def _louder(values: Array, factor: float | None = None) -> Array:
     if not dtype_of(values.dtype).is_float:
         return values
-    return values * values.dtype.type(_LOUD[values.dtype.itemsize])
+    return values * values.dtype.type(factor or _LOUD[values.dtype.itemsize])
 
 
 def _is_tame(prim: PrimFunc, probe: Mapping[str, Array]) -> bool:

@@ -67,6 +67,25 @@ def test_a_wrong_element_of_a_comparison_shows_on_a_probe(
     assert all(any(map(differs, make_probes(prim, inputs, 1))) for inputs in drawn)
 
 
+def test_a_term_of_what_becomes_an_integer_shows_on_a_probe() -> None:
+    """The mean of a few numbers below 1 is 0 as an integer, whatever is left out of it."""
+    prim, other = (
+        parse_prim(
+            "prim @f(x: float32[3, 4]) -> out: int32[3] {\n"
+            f"  t[i]: float32[3] = sum(k: {terms}) x[i, k]\n  out[i] = int32(t[i] * 0.25)\n}}"
+        )
+        for terms in (4, 2)
+    )
+
+    def differs(inputs: Mapping[str, np.ndarray[Any, Any]]) -> bool:
+        found, expected = (evaluate_prim(p, dict(inputs))["out"] for p in (other, prim))
+        return not np.array_equal(found, expected)
+
+    drawn = [make_inputs(prim, seed) for seed in range(20)]
+    assert not any(map(differs, drawn))
+    assert all(any(map(differs, make_probes(prim, inputs, 1))) for inputs in drawn)
+
+
 def test_integers_that_are_shifted_right_have_bits_that_stay() -> None:
     prim = parse_prim(
         "prim @high(x: uint64[9], y: uint64[9]) -> out: uint64[9] {\n"
