@@ -105,11 +105,6 @@ class Verdict:
         """True if the second candidate is slower than the first with the required confidence."""
         return self._beats(0, 1)
 
-    @property
-    def close(self) -> bool:
-        """True if either candidate may yet win: neither is out of contention."""
-        return 1 / self.settings.contender < self.speedup < self.settings.contender
-
     def _beats(self, winner: int, loser: int) -> bool:
         fast, slow = self.seconds[winner], self.seconds[loser]
         if slow <= self.settings.tie * fast or slow - fast <= self.settings.resolution:

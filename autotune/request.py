@@ -32,7 +32,7 @@ class TuneRequest:
     """
 
     budget: str | float | Budget = "60s"
-    strategy: str = "evolutionary"
+    strategy: str = "guided"
     seed: int = 0
     settings: TuneSettings = DEFAULT_SETTINGS
     model: CostModel | None = None

@@ -30,20 +30,8 @@ class TuneSettings:
     of those that were chosen by measuring are in docs/measurements.md."""
 
     # -- proposing
-    population: int = 1024
-    """Rows alive in one generation; twice as many found nothing better."""
-    generations: int = 2
-    """Rounds of selection before the first batch."""
-    later_generations: int = 1
-    """Rounds between two batches: the best rows of the last one live on."""
-    elite_share: float = 0.25
-    """Share of a generation that may survive and have children."""
-    fresh_share: float = 0.15
-    """Share of every generation drawn anew, so that a population never closes on itself."""
-    epsilon: float = 0.25
+    epsilon: float = 0.1
     """Share of a batch that is samples: the model never learns about candidates it never picks."""
-    near_share: float = 0.35
-    """Share of a batch that is neighbours of the fastest measured candidates."""
     parents: int = 4
     """Measured candidates whose neighbours are tried."""
     spare_batches: int = 5
@@ -51,7 +39,8 @@ class TuneSettings:
     nothing in many rows, such as those of threads on one core."""
 
     near: int = 48
-    """Schedules near to the defaults that the model is asked about, and as many near to those."""
+    """Schedules near to the fastest, or to the defaults, that the model is asked about, and as many
+    near to those."""
     random: int = 64
     """Samples that it is asked about."""
     quick_candidates: int = 8
@@ -178,8 +167,8 @@ class TuneSettings:
     """Share of the possible gain that a task's first slices gain, one after the other, on average;
     in later ones it falls as the square of their number."""
     tried_share: float = 0.008
-    """Share of the time of all tasks from which on a kernel is tried, whatever its expected gain:
-    some are of options that are not taken, without which it has 1 %."""
+    """Share of the time of all tasks from which on a kernel is tried, whatever its expected
+    gain."""
     gain_trust: float = 3.0
     """Weight of ``gain_shares``, in time slices observed in this run."""
     first_slice_share: float = 0.3

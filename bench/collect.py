@@ -9,7 +9,7 @@
 Workloads of all families are drawn (``--seed``), none of them one of the bench's; every kernel
 they are made of is a task. For each the rules' default schedules are measured, schedules near
 them, and others drawn from the whole space; with ``--rated`` three quarters are what an
-evolutionary search for the best scores proposes, since a search is as good as the model is among
+guided search for the best scores proposes, since a search is as good as the model is among
 those. Those within 1.5 times the best are raced: labels that are to order them may not be noise.
 Every record is in the log at once: a run that was stopped goes on where it stood.
 """
@@ -131,7 +131,7 @@ def candidates_of(task: Task, count: int, seed: int) -> Population:
 def rated_candidates(task: Task, count: int, seed: int, model: CostModel) -> Population:
     """About ``count`` rows: the defaults, what a search for high scores proposes, and others."""
     space = task.space
-    strategy = make_strategy("evolutionary", space, seed)
+    strategy = make_strategy("guided", space, seed)
     strategy.propose(None, strategy.queued)  # the defaults come first anyway
     rated = strategy.propose(
         lambda rows: model.predict(space.features(rows)), int(RATED_SHARE * count)

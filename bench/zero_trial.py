@@ -33,7 +33,7 @@ from loopwright.autotune.model.shipped import sample_logs, shipped_model
 from loopwright.autotune.program.native_tuning import tune_tasks
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.request import TuneRequest
-from loopwright.autotune.search.predicted import proposal
+from loopwright.autotune.search.guided import pool_around
 from loopwright.autotune.search.strategy import RowSet, unique_rows
 from loopwright.autotune.select import choose_schedule
 from loopwright.autotune.settings import DEFAULT_SETTINGS
@@ -59,7 +59,7 @@ def entrants_of(task: Task) -> dict[str, Candidate]:
     defaults = space.default()
     memory = RowSet(len(space.knobs))
     memory.add(defaults)
-    others = unique_rows(proposal(space, np.random.default_rng(0)), memory)
+    others = unique_rows(pool_around(defaults, space, np.random.default_rng(0)), memory)
     best: dict[Hashable, Candidate] = {}  # by nest: twins are one candidate, as in a search
     for row in others[np.argsort(-model.predict(space.features(others)), kind="stable")]:
         steps = space.schedule(row).to_json()

@@ -431,7 +431,7 @@ class CompiledFunction(Inspected, Copied):
         trials: int | None = None,
         log: str | Path | None = None,
         seed: int = 0,
-        strategy: str = "evolutionary",
+        strategy: str = "guided",
         schedules: Mapping[str, Any] | None = None,
         runner: Any = None,
         weights: Mapping[Any, float] | None = None,
@@ -442,7 +442,7 @@ class CompiledFunction(Inspected, Copied):
         ``budget`` is a time (``"30s"``, ``"5m"``, or seconds), ``trials`` a number of candidates;
         whichever is used up first ends the search. ``"quick"`` measures the eight candidates of
         each kernel that the cost model rates best. ``seed`` makes the search draw other candidates,
-        ``strategy`` is how it does: evolutionary, random or grid.
+        ``strategy`` is how it does: guided, random or grid.
 
         ``schedules`` hands schedules of yours, by the name of a kernel (``lower(...).as_text(
         "kernels")`` shows them): an ``lw.schedule.Schedule``, a list of its steps, or a function of

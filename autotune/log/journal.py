@@ -1,5 +1,5 @@
 """{"v": 2, "kind": "run", "run": "9c0e...", "tasks": [{"hash": ..., "prim": ..., "weight": 4}],
-     "target": {...}, "machine": {...}, "seed": 0, "strategy": "evolutionary", "settings": {...},
+     "target": {...}, "machine": {...}, "seed": 0, "strategy": "guided", "settings": {...},
      "budget": {"seconds": 60, "trials": null}, "model": "...", "suggested": {hash: [row, ...]},
      "given": {hash: [schedule, ...]}, "known": 120, "time": ...}
     (the records of the run, each with "run", "at", "predicted", "took")

@@ -34,6 +34,7 @@ from ..program.program_tuner import tune_program
 from ..protocols import Candidate
 from ..ranges import Point, in_range
 from ..request import TuneRequest
+from ..search.strategies import STRATEGIES
 from ..space.features import FEATURE_NAMES
 from ..task import Task
 
@@ -227,9 +228,12 @@ def _tune_again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -
     )
     if note.data.get("program") is not True:
         raise ReplayError("the run tuned one kernel with a loop of an older version")
+    strategy = note.text("strategy")
+    if strategy not in STRATEGIES:
+        raise ReplayError(f"the run searched by {strategy!r}, a strategy of another version")
     request = TuneRequest(
         limits,
-        note.text("strategy"),
+        strategy,
         int(note.number("seed")),
         settings_from_json(note.table("settings")),
         suggestions={

@@ -48,13 +48,13 @@ class InProgram:
 
     def __str__(self) -> str:
         gain = f"  {self.before / self.after:.2f}x" if self.after > 0 else ""
-        lines = [str(r) for r in self.rolled_back]
         what = f"{self.changed} new schedule{'' if self.changed == 1 else 's'}"
         counts = f"{what}, {self.confirmed} faster in place, {len(self.rolled_back)} rolled back"
-        lines.append(
+        lines = [
             f"whole call {format_time(self.before)} -> {format_time(self.after)}{gain}   "
-            f"as built from the log{', in processes of their own' * self.fresh}: {counts}"
-        )
+            f"as built from the log{', in processes of their own' * self.fresh}: {counts}",
+            *map(str, self.rolled_back),
+        ]
         if self.undone:
             lines.append("all of it rolled back: the program was faster as it was before")
         return "\n".join(f"  {line}" for line in lines)

@@ -38,7 +38,8 @@ _FLOPS_A_BYTE = 8.0
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result for one kernel. Seconds are per call; inf where nothing ran."""
+    """The result for one kernel. Seconds are per call, in the program where the whole of it was
+    compared, else alone; inf where nothing ran."""
 
     task: Task
     best: MeasureRecord | None
@@ -66,10 +67,10 @@ class TaskResult:
 class ProgramResult:
     """The result for a program; ``str`` is the report.
 
-    ``stopped`` is "budget", "exhausted" (no space has more), "converged" (the model expects less
-    than ``settings.least_gain`` of more slices, and the last ones gained no more), "interrupted",
-    or what is wrong with the log. ``history`` has an entry per slice: seconds since the start, and
-    seconds of the whole program with the best schedules so far.
+    ``stopped`` is "budget", "exhausted" (no space has more), "converged" (more slices are expected
+    to gain less than ``settings.least_gain``), "interrupted", or what is wrong with the log.
+    ``history`` has an entry per slice: seconds since the start, and seconds of the whole program
+    with the best schedules so far.
     """
 
     tasks: tuple[TaskResult, ...]
@@ -132,9 +133,18 @@ class ProgramResult:
     def errors(self) -> Counter[str]:
         return sum((Counter(t.errors) for t in self.tasks), Counter[str]())
 
+    @property
+    def of_limit(self) -> float:
+        """The share of the kernels' time that the machine's peaks and bandwidths allow no schedule
+        to save, from 0 to 1."""
+        floor = _total((t.task.weight, t.task.floor) for t in self.tasks)
+        return min(1.0, floor / self.after) if self.after else 0.0
+
     def __str__(self) -> str:
         width = max((len(t.task.name) for t in self.tasks), default=0)
         shares = self.shares
+        whole = self.in_program is not None and self.in_program.before  # calls were measured
+        call, *rolled_back = str(self.in_program).splitlines() if whole else [""]
         lines = [
             f"  {t.task.name:<{width}}  x{t.task.weight:<3} {shares[t.task.workload.hash]:>5.1%}  "
             f"{t.line(self.peak_flops)}"
@@ -144,15 +154,15 @@ class ProgramResult:
         gain = f"  {before / after:.2f}x" if after > 0 else ""
         failed = "".join(f", {count} {word}" for word, count in sorted(self.errors.items()))
         spent = f"{format_seconds(self.seconds)} of {self.budget}"
-        kernels = f"kernels {format_time(before)} -> {format_time(after)}{gain}"
+        alone = "" if whole else " alone"
+        kernels = f"kernels{alone} {format_time(before)} -> {format_time(after)}{gain}"
         if self.tasks and self.is_empty:
             over = "nothing was measured: the budget was over before, give a larger one"
             kernels = "every candidate failed" if self.trials else over
         lines.append(f"  {kernels}   {self.trials} candidates{failed}   {spent}")
         lines += [f"  {decision_line(decision)}" for decision in self.decisions]
         lines += [f"  tried {choice}" for choice in self.tried]
-        if self.in_program is not None and self.in_program.before:  # whole calls were measured
-            lines.append(str(self.in_program))
+        lines = [*([call] if whole else []), *lines, *rolled_back]
         lines += [f"  left out: {reason}" for reason in self.skipped]
         if self.spent:
             total = sum(self.spent.values()) or 1.0
@@ -162,7 +172,8 @@ class ProgramResult:
             left = (self.budget.seconds or self.seconds) - self.seconds
             back = f"; {format_seconds(left)} given back" if left >= 1 else ""
             less = f"less than {100 * DEFAULT_SETTINGS.least_gain:g} %"
-            lines.append(f"  stopped early: more candidates are expected to gain {less}{back}")
+            limit = f", {self.of_limit:.0%} of the limit" if self.of_limit else ""
+            lines.append(f"  nothing to gain: {less} of a call is expected{limit}{back}")
         elif self.stopped not in ("budget", "exhausted"):
             lines.append(f"  stopped: {self.stopped}")
         return "\n".join(lines)
@@ -262,6 +273,8 @@ def _spend(
         index = scheduler.next(_seconds_left(clock) - reserve)
         if index is None:
             return "converged" if any(t.converged for t in tuners) else "exhausted"
+        if scheduler.hope() < settings.least_gain:
+            return "converged"
         tuner, state = tuners[index], states[index]
         count = settings.scheduler_batch if state.slices else _first_slice(states, clock, settings)
         left = clock.trials_left

@@ -25,6 +25,9 @@ from ..settings import DEFAULT_SETTINGS, TuneSettings
 LATEST = 3.0
 """Multiple of the seconds that first slices take which is kept for them."""
 
+HORIZON = 4
+"""Slices of every task that are looked ahead to tell if anything is left to gain."""
+
 _BEATEN = 0.95
 """A time below this share of its floor shows that the floor is none."""
 
@@ -121,11 +124,25 @@ class TaskScheduler:
         share = self.share(index)
         return state.weight * state.left * share / self._slice_seconds(index)
 
-    def share(self, index: int) -> float:
-        """The share of what is left to gain that the task's next slice is expected to gain."""
+    def hope(self) -> float:
+        """The share of the program's time that ``HORIZON`` more slices of every task are expected
+        to gain; inf while a task's time or floor is not known."""
+        total = gain = 0.0
+        for index, state in enumerate(self.states):
+            if not self._known(index) or not state.floor:
+                return math.inf
+            if math.isfinite(state.seconds):
+                kept = math.prod(1 - self.share(index, ahead) for ahead in range(HORIZON))
+                total += state.weight * state.seconds
+                gain += 0.0 if state.exhausted else state.weight * state.left * (1 - kept)
+        return gain / total if total else math.inf
+
+    def share(self, index: int, ahead: int = 0) -> float:
+        """The share of what is left to gain that the task's next slice, or one so many slices
+        ``ahead``, is expected to gain."""
         state = self.states[index]
         count = len(state.slices)
-        usual = self._usual_share(count)
+        usual = self._usual_share(count + ahead)
         first = max(0, count - self._settings.gain_window)
         shares = [state.share_of(number) for number in range(first, count)]
         seen = [share for share in shares if share is not None]

@@ -1,4 +1,4 @@
-"""Features and scores of rows, computed once: generations meet the same rows again and again."""
+"""Features and scores of rows, computed once: one batch after the other meets the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search strategies by name. ``evolutionary`` is the default; see ``evolution.py``.
+"""The search strategies by name. ``guided`` is the default; see ``guided.py``.
 
 ``random`` is the baseline that every other strategy has to beat, and ``grid`` meets every row of a
 small space. ``predicted`` takes what the model rates best and looks no further.
@@ -14,8 +14,7 @@ import numpy as np
 
 from ..protocols import Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
-from .evolution import EvolutionarySearch
-from .predicted import BestPredicted
+from .guided import BestPredicted, GuidedSearch
 from .strategy import Explorer
 
 _CHUNK = 4096
@@ -62,13 +61,13 @@ class GridSearch(Explorer):
 
 STRATEGIES: Mapping[str, type[Explorer]] = MappingProxyType(
     {
-        "evolutionary": EvolutionarySearch,
+        "guided": GuidedSearch,
         "random": Explorer,
         "grid": GridSearch,
         "predicted": BestPredicted,
     }
 )
-DEFAULT_STRATEGY = "evolutionary"
+DEFAULT_STRATEGY = "guided"
 
 
 def make_strategy(

@@ -70,13 +70,11 @@ class Graph:
     prims: dict[str, PrimFunc] = field(default_factory=dict[str, PrimFunc])
     changes: dict[Move, Change] = field(default_factory=dict[Move, Change])
 
-    def find(self, only: frozenset[str] | None = None, end: float = float("inf")) -> None:
-        """Finds alternatives at choice points (with the keys ``only``), those with the most work
-        first, until ``end`` on the monotonic clock."""
+    def find(self, end: float = float("inf")) -> None:
+        """Finds alternatives at choice points, those with the most work first, until ``end`` on the
+        monotonic clock."""
         sites = self.variants.of(self.taken).sites
         for point in sorted(sites.values(), key=lambda site: -site.work):
-            if only is not None and point.key not in only:
-                continue
             for option in point.options:
                 if option == current(point, self.taken):
                     continue

@@ -28,7 +28,6 @@ from ..autotune.log.record import MeasureRecord, TargetKey, Workload, own_versio
 from ..autotune.program.in_program import TriedChoice
 from ..autotune.workload import workload_of
 from ..ir.dataclass import dataclass
-from ..ir.loop.prim import PrimFunc
 from ..pipeline import Built
 from .alternatives import Graph, Move
 from .interleaved import FEWEST_ROUNDS, Rounds, kernel_rounds, whole_calls
@@ -40,9 +39,6 @@ Array = np.ndarray[Any, Any]
 
 LEAST_GAIN = 0.01
 """Share of a call's time below which what is hoped of a choice is not worth a measurement."""
-
-CONTENDER_SHARE = 0.05
-"""Share of a call's time from which on kernels that may never be used are tuned."""
 
 FINDING, PAIRING, JUDGING = 0.25, 0.1, 0.1
 """Shares of the time for finding the alternatives and their pairs, and for the final comparison of
@@ -78,16 +74,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The outcome. ``taken`` are the graph's choices from now on. ``contenders`` are kernels of
-    options that lost by little and may win once they are tuned, ``points`` the keys of their choice
-    points. ``place`` are the seconds of a call of each kernel in the program, by workload, and
-    ``trips`` the calls for each place that calls it. ``tried`` are the choices with a gain that was
-    worth measuring, for the report."""
+    """The outcome. ``taken`` are the graph's choices from now on. ``place`` are the seconds of a
+    call of each kernel in the program, by workload, and ``trips`` the calls for each place that
+    calls it. ``tried`` are the choices with a gain that was worth measuring, for the report."""
 
     taken: Taken
     decisions: tuple[Decision, ...] = ()
-    contenders: tuple[PrimFunc, ...] = ()
-    points: frozenset[str] = frozenset()
     place: Mapping[str, float] = field(default_factory=dict[str, float])
     trips: Mapping[str, float] = field(default_factory=dict[str, float])
     tried: tuple[TriedChoice, ...] = ()
@@ -111,7 +103,6 @@ class GraphTuner:
         taken: Taken,
         arrays: Sequence[Array],
         seconds: float,
-        only: frozenset[str] | None = None,
         profile: Rounds | None = None,
     ) -> Decided:
         """Measures alternatives to ``taken`` for ``seconds``, those that are hoped to gain most
@@ -131,7 +122,7 @@ class GraphTuner:
         graph.times.measured(profile or kernel_rounds([base], arrays, min(0.1 * seconds, 1.0))[0])
         calls = self.variants.of(taken).workloads.items()
         whole = sum(n * graph.times.expected(w) for w, n in calls if graph.times.known(w))
-        graph.find(only, begun + FINDING * seconds)
+        graph.find(begun + FINDING * seconds)
         graph.find_pairs(LEAST_GAIN * whole, begun + (FINDING + PAIRING) * seconds)
         measured: dict[Move, Measured] = {}
         hoped: dict[Move, float] = {}
@@ -161,7 +152,12 @@ class GraphTuner:
                 measured[move] = Measured(move, *costs, hoped[move])
         decided = self._judged(graph, base, measured, arrays, min(1.0, JUDGING * seconds))
         decided = replace(decided, records=tuple(records))
-        return self._with_contenders(graph, decided, measured, hoped, whole)
+        return replace(
+            decided,
+            place=dict(graph.times.place),
+            trips=dict(graph.times.trips),
+            tried=tuple(_tried(graph, decided.taken, measured, hoped, whole)),
+        )
 
     def _records(
         self, built: Built, rounds: Rounds, unknown: Collection[str]
@@ -237,37 +233,25 @@ class GraphTuner:
             )
         return decisions
 
-    def _with_contenders(
-        self,
-        graph: Graph,
-        decided: Decided,
-        measured: Mapping[Move, Measured],
-        hoped: Mapping[Move, float],
-        whole: float,
-    ) -> Decided:
-        """Adds the kernels that may yet win, and what was tried."""
-        large = [m for m in measured.values() if min(m.verdict.seconds) >= CONTENDER_SHARE * whole]
-        close = [m.move for m in large if m.verdict.close]
-        sites = {a.point.key: a.point for a in graph.alternatives}
-        tried = [
-            TriedChoice(
+
+def _tried(
+    graph: Graph,
+    taken: Taken,
+    measured: Mapping[Move, Measured],
+    hoped: Mapping[Move, float],
+    whole: float,
+) -> Iterator[TriedChoice]:
+    """Yields the moves that were worth measuring, for the report."""
+    sites = {a.point.key: a.point for a in graph.alternatives}
+    for move, gain in hoped.items():
+        # What was measured for other moves may have shown that this one gains nothing.
+        if move in measured or graph.gain(move) >= LEAST_GAIN * whole:
+            yield TriedChoice(
                 "; ".join(f"{sites[p].about} {o}: {sites[p].text}" for p, o in sorted(move)),
                 gain,
                 measured[move].gain / whole if move in measured else None,
-                all(decided.taken.get(p) == o for p, o in move),
+                all(taken.get(p) == o for p, o in move),
             )
-            for move, gain in hoped.items()
-            # What was measured for other moves may have shown that this one gains nothing.
-            if move in measured or graph.gain(move) >= LEAST_GAIN * whole
-        ]
-        return replace(
-            decided,
-            contenders=tuple(graph.prims[w] for m in close for w in graph.change(m).added),
-            points=frozenset(point for move in close for point, _ in move),
-            place=dict(graph.times.place),
-            trips=dict(graph.times.trips),
-            tried=tuple(tried),
-        )
 
 
 def _cost(rounds: Rounds, calls: Mapping[str, int]) -> tuple[float, ...]:

@@ -50,7 +50,8 @@ class Kept:
 
     ``workloads`` of the kernels that differ, and the ``verdicts`` on the fastest of each, are by
     name. ``before`` and ``after`` are seconds of a call of the base and of ``built``: of whole
-    ``calls``, if there was time for them, else of all kernels.
+    ``calls``, if there was time for them, else of all kernels. ``place`` has the seconds of a call
+    of each kernel in the base and in ``built``, by workload.
     """
 
     built: Built
@@ -61,6 +62,7 @@ class Kept:
     before: float = 0.0
     after: float = 0.0
     calls: tuple[tuple[float, ...], ...] = ()
+    place: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
 
 
 def keep_faster(
@@ -98,14 +100,16 @@ def keep_faster(
             # Each kernel gained alone but made others lose more: none is kept.
             built, won, calls = base, frozenset[str](), (calls[0], calls[0])
     taken = {changed[name] for name in won}
-    now = {w: (new if w in taken else old).seconds[w] for w in old.seconds}
+    place = {
+        w: (robust_seconds(s), robust_seconds((new if w in taken else old).seconds[w]))
+        for w, s in old.seconds.items()
+    }
     ways = [(base, old), (other, new), *zip(others, tried[1:])]
     decisions = [_decision(ways, n, w, int(n in won), program) for n, w in changed.items()]
     before, after = [robust_seconds(samples) for samples in calls] or [
-        sum(old.calls[w] * robust_seconds(s) for w, s in each.items())
-        for each in (old.seconds, now)
+        sum(old.calls[w] * each[n] for w, each in place.items()) for n in (0, 1)
     ]
-    return Kept(built, changed, verdicts, won, tuple(decisions), before, after, calls)
+    return Kept(built, changed, verdicts, won, tuple(decisions), before, after, calls, place)
 
 
 def _fastest(

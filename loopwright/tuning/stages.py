@@ -18,7 +18,6 @@ CHOICES, SEARCH, COMPARISONS = "choices in the graph", "search", "comparisons"
 _KINDS = {
     "the profile": CHOICES,
     "choices in the graph": CHOICES,
-    "choices in the graph, again": CHOICES,
     "the search": SEARCH,
     "the leaders in the program": SEARCH,
 }

@@ -2,7 +2,7 @@
 
 ::
 
-    start | choices in the graph | kernels: search | choices again, leaders, last comparison
+    start | choices in the graph | kernels: search | leaders, last comparison
 
 Time for the last stages is kept back before the search begins: comparisons run the program some
 tens of times, whatever the clock says, and they build it. Both times are known from the first
@@ -81,14 +81,8 @@ class TimePlan:
     def graph(self) -> float:
         """Seconds for choices in the graph before kernels are tuned."""
         share = self.settings.graph_share * self.left
-        spare = (1 - LEAST_SEARCH) * self.total - self.elapsed - self.kept_back(choices=True)
+        spare = (1 - LEAST_SEARCH) * self.total - self.elapsed - self.kept_back
         return self.for_choices(min(self.settings.graph_seconds, share, max(0.0, spare)))
-
-    @property
-    def close_choices(self) -> float:
-        """Seconds for measuring close choices once more, when their kernels are tuned."""
-        share = self.settings.graph_share * self.total / 3
-        return self.for_choices(min(self.settings.graph_seconds / 3, share, 0.5 * self.left))
 
     @property
     def comparison(self) -> float:
@@ -127,16 +121,18 @@ class TimePlan:
         least = 2 * (least_calls(2) * self.call + self.build)
         return seconds if least <= MOST_OVER * seconds else 0.0
 
-    def kept_back(self, choices: bool) -> float:
-        """Seconds of the stages after the search, with or without choices in the graph."""
+    @property
+    def kept_back(self) -> float:
+        """Seconds of the stages after the search."""
         least = LAST_CALLS * self.call + LAST_BUILDS * self.build
-        wanted = least + self.comparison + self.leaders + (self.close_choices if choices else 0.0)
+        wanted = least + self.comparison + self.leaders
         wanted += self.fresh if self.fresh <= MOST_FRESH * self.total < math.inf else 0.0
         return min(wanted, MOST_KEPT_BACK * self.total)
 
-    def search(self, choices: bool) -> Budget:
+    @property
+    def search(self) -> Budget:
         """Returns the budget of the search: all that is not reserved for other stages."""
         if self.limits.seconds is None:
             return self.limits
-        left = self.left - self.kept_back(choices)
+        left = self.left - self.kept_back
         return replace(self.limits, seconds=max(0.1 * self.total, left), spent=0.0)

@@ -2,8 +2,8 @@
 
 ::
 
-    first build -> choices in the graph -> search of the kernels -> close choices again
-                -> kernels in place -> the first build against the last
+    first build -> choices in the graph -> search of the kernels -> kernels in place
+                -> the first build against the last
 
 Loaded only when something is tuned, so that ``import loopwright`` stays quick.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -110,10 +110,10 @@ def tune(
     """Searches for faster schedules of the module's kernels, and appends records to the log.
 
     Goes on from the log's records; without a log they last as long as this process. Choices in the
-    graph are measured both ways before the search, and close ones again after it. In the end the
-    module as it was and as it is now run interleaved on ``arrays``, those of a call (random ones by
-    default): what is slower there is rolled back. With the budget "quick" there is neither: of
-    every kernel that the log does not know a few candidates are measured, the default among them.
+    graph are measured both ways first, so that only kernels of the program are searched. In the end
+    the module as it was and as it is now run interleaved on ``arrays``, those of a call (random
+    ones by default): what is slower there is rolled back. With the budget "quick" there is neither:
+    of every kernel that the log does not know a few candidates are measured, the default first.
 
     ``schedules`` are the user's own, measured first; see ``schedules_by_hand``. ``runner`` measures
     elsewhere (see ``elsewhere.py``): then nothing runs here. ``begun``, on the monotonic clock, is
@@ -251,9 +251,7 @@ class _Session:
         try:
             with terminable():
                 profile = self.profile(first)
-                decided = self.choose(
-                    "choices in the graph", self.logged, self.plan.graph, None, profile
-                )
+                decided = self.choose(profile)
             give_back(first)
             report = self.search(decided, profile, given)
             give_back(first)
@@ -307,19 +305,12 @@ class _Session:
 
         return self.stages.run("the profile", measured, None)
 
-    def choose(
-        self,
-        name: str,
-        taken: Taken,
-        seconds: float,
-        points: frozenset[str] | None = None,
-        profile: Rounds | None = None,
-    ) -> Decided:
-        """Measures choices in the graph, those of all ``points`` by default, and logs decisions."""
+    def choose(self, profile: Rounds | None) -> Decided:
+        """Measures choices in the graph, and logs decisions."""
         decided = self.stages.run(
-            name,
-            lambda: self.graph.decide(taken, self.arrays, seconds, points, profile),
-            Decided(taken),
+            "choices in the graph",
+            lambda: self.graph.decide(self.logged, self.arrays, self.plan.graph, profile),
+            Decided(self.logged),
         )
         self.records.append([*decided.records, *decided.decisions])
         return decided
@@ -327,15 +318,9 @@ class _Session:
     def search(
         self, decided: Decided, profile: Rounds | None, given: Mapping[str, Sequence[Any]]
     ) -> ProgramResult:
-        """Tunes the kernels, and those that would be used if a close choice were made otherwise."""
-        current = self.variants.of(decided.taken)
-        symbolic = bool(self.arguments[0].values)  # then the kernels that are used are enough
-        contenders = [
-            prim
-            for prim in (decided.contenders if self.plan.close_choices and not symbolic else ())
-            if self.variants.hash_of(prim) not in current.workloads
-        ]
-        prims = [*current.prims, *contenders]
+        """Tunes the kernels of the program."""
+        prims = self.variants.of(decided.taken).prims
+        symbolic = bool(self.arguments[0].values)
         if symbolic:
             parts = self.build(decided.taken).parts
             assert parts is not None
@@ -351,7 +336,7 @@ class _Session:
             request = replace(
                 self.request,
                 races=not self.plan.compete,
-                budget=self.plan.search(choices=bool(contenders)),
+                budget=self.plan.search,
                 given={**by_hand, **given},
                 progress=self.request.progress or make_progress(peak_flops=peak),
                 peak_flops=peak,
@@ -407,20 +392,15 @@ class _Session:
         """Runs the first and the current program interleaved, and rolls back what is slower."""
         if self.arguments[0].values:
             return self.compare_at_sizes(first, decided, report)
-        # Close choices once more, now that the kernels of all their options are tuned.
-        points = decided.points if self.plan.close_choices else frozenset[str]()
-        rechosen = self.choose(
-            "choices in the graph, again", decided.taken, self.plan.close_choices, points
-        )
         seconds = self.plan.comparison
         # The graph as it is now with the schedules from before: only schedules are compared.
-        before = self.build(rechosen.taken, dict(self.schedule_before))
+        before = self.build(decided.taken, dict(self.schedule_before))
 
         def confirmed() -> Kept:
             end = self.plan.elapsed + self.plan.leaders
             enough = 0.5 * (self.plan.elapsed + end)
             others = with_runners_up(
-                self.build(rechosen.taken),
+                self.build(decided.taken),
                 before,
                 self.records,
                 lambda: self.plan.elapsed < enough,
@@ -437,14 +417,14 @@ class _Session:
             late=self.plan.grace,
         )
         self.records.append(kept.decisions)
-        settled = self.settle(first, before, kept, kept.built, rechosen.taken, 0.5 * seconds)
+        settled = self.settle(first, before, kept, kept.built, decided.taken, 0.5 * seconds)
         self.records.append(settled.decisions)
         return self.finished(
             settled,
             kept,
-            rechosen.taken,
+            decided.taken,
             report,
-            (*decided.decisions, *rechosen.decisions, *settled.decisions),
+            (*decided.decisions, *settled.decisions),
         )
 
     def compare_at_sizes(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
@@ -549,10 +529,11 @@ class _Session:
         calls = _called(self.variants.of(taken).workloads, report.tasks)
         with suppress(LogError):  # everything that counts is written
             data = {"program": self.program, "calls": _calls(settled.built)}
-            self.records.append(Note("program", data))
+            seconds = {"before": settled.before, "after": settled.after}
+            self.records.append(Note("program", {**data, **seconds}))
         report = replace(
             report,
-            tasks=_as_built(report.tasks, calls, {r.workload for r in rolled_back}, self.records),
+            tasks=_as_built(report.tasks, calls, kept, settled.undone, self.records),
             seconds=self.plan.elapsed,
             in_program=InProgram(
                 settled.before, settled.after, len(kept.verdicts), len(kept.won), rolled_back, *how
@@ -564,21 +545,26 @@ class _Session:
 
 
 def _as_built(
-    results: Sequence[TaskResult], calls: Counter[str], undone: Set[str], log: TuningLog
+    results: Sequence[TaskResult], calls: Counter[str], kept: Kept, undone: bool, log: TuningLog
 ) -> tuple[TaskResult, ...]:
-    """Returns the results of the kernels of the last build, with how often each is called, and
-    without the new schedules of workloads that were rolled back."""
-    kept: list[TaskResult] = []
+    """Returns the results of the kernels of the last build, with how often each is called, with
+    their seconds in the program, so that they add up to a call, and without the new schedules that
+    were rolled back: all of them if ``undone``."""
+    lost = {w for name, w in kept.workloads.items() if undone or name not in kept.won}
+    built: list[TaskResult] = []
     for result in results:
-        task = result.task
-        if task.workload.hash not in calls:
+        task, workload = result.task, result.task.workload.hash
+        if workload not in calls:
             continue
-        result = replace(result, task=replace(task, weight=calls[task.workload.hash]))
-        best = best_of([log], task.workload.hash, task.key)
-        if task.workload.hash in undone and best is not None:
-            result = replace(result, best=best[1], after=best[1].cost, rolled_back=True)
-        kept.append(result)
-    return tuple(kept)
+        best = best_of([log], workload, task.key)
+        if workload in lost and best is not None:
+            result = replace(result, best=best[1], rolled_back=True)
+        # What was not compared is built as it was.
+        before, after = kept.place.get(workload, (task.seconds, task.seconds))
+        if math.isfinite(before):
+            result = replace(result, before=before, after=before if undone else after)
+        built.append(replace(result, task=replace(task, weight=calls[workload])))
+    return tuple(built)
 
 
 def _called(places: Counter[str], results: Sequence[TaskResult]) -> Counter[str]:

@@ -48,7 +48,6 @@ def test_a_tie_goes_to_the_one_that_was_there_first() -> None:
     assert not equal.faster and not equal.slower and equal.best == 0
     apart = compare([[1.0] * 6, [0.98] * 6])
     assert apart.faster and apart.best == 1
-    assert compare([[1.0] * 6, [1.1] * 6]).close and not compare([[1.0] * 6, [1.2] * 6]).close
     # Both calls are shorter than what the clock can tell apart.
     assert not compare([[3e-8] * 6, [2e-8] * 6]).faster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from loopwright.autotune.protocols import FloatArray, Population
 from loopwright.autotune.search import known_rows
-from loopwright.autotune.search.evolution import EvolutionarySearch
+from loopwright.autotune.search.guided import GuidedSearch
 from loopwright.autotune.search.known_rows import KnownRows
 from loopwright.autotune.search.strategy import unique_rows
 from pytest import MonkeyPatch
@@ -76,7 +76,7 @@ def test_beyond_the_limit_rows_are_computed_anew(monkeypatch: MonkeyPatch) -> No
 
 def test_spare_rows_come_behind_the_batch_and_were_not_measured() -> None:
     space, rng = SyntheticSpace(), np.random.default_rng(0)
-    search = EvolutionarySearch(space)
+    search = GuidedSearch(space)
     for rows in (space.default(), space.sample(60, rng)):
         search.observe(rows, space.seconds(rows))
     batch = search.propose(lambda rows: -space.seconds(rows), 8)
@@ -92,7 +92,7 @@ def test_spare_rows_come_behind_the_batch_and_were_not_measured() -> None:
 
 def test_rows_of_one_score_do_not_stand_in_each_others_way() -> None:
     space = SyntheticSpace()
-    search = EvolutionarySearch(space)
+    search = GuidedSearch(space)
     search.observe(space.default(), space.seconds(space.default()))
 
     def score(rows: Population) -> FloatArray:

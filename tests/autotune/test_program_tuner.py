@@ -8,6 +8,7 @@ from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.in_program import InProgram
 from loopwright.autotune.program.program_tuner import ProgramResult, tune_program
 from loopwright.autotune.request import TuneRequest
+from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.standins import SyntheticMeasurer, synthetic_task
 
@@ -34,12 +35,26 @@ def test_the_whole_program_gets_faster(tmp_path: Path) -> None:
 
 
 def test_the_report_reads_like_a_table() -> None:
-    result = run(TuningLog(), peak_flops=200e9)
+    whole_budget = replace(DEFAULT_SETTINGS, least_gain=0.0)
+    result = run(TuningLog(), peak_flops=200e9, settings=whole_budget)
     lines = str(result).splitlines()
     assert len(lines) == 4
     assert lines[0].split()[:2] == ["large", "x4"]
     assert "% of peak" in lines[0] and " tried, " in lines[0] and lines[0].endswith(" % sure")
     assert "240 candidates" in lines[3] and "240 trials" in lines[3] and "x   " in lines[3]
+
+
+def test_at_its_limit_a_program_has_nothing_to_gain() -> None:
+    def at(share_of_limit: float) -> ProgramResult:
+        tasks = [replace(t, seconds=1e-3, floor=1e-3 * share_of_limit) for t in TASKS]
+        return tune_program(tasks, SyntheticMeasurer, TuningLog(), TuneRequest("64 trials"))
+
+    result = at(0.98)
+    assert (result.stopped, result.trials) == ("converged", 0) and result.completed
+    assert "nothing to gain: less than 1 % of a call is expected" in str(result)
+    assert at(0.5).trials > 0
+    settled = replace(result, tasks=tuple(replace(t, after=1e-3) for t in result.tasks))
+    assert "expected, 98% of the limit" in str(settled)
 
 
 def test_failures_are_summed_up() -> None:

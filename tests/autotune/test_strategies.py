@@ -64,7 +64,7 @@ def best_after(name: str, trials: int, seed: int) -> float:
 
 def test_guided_search_beats_random_search() -> None:
     chance = np.median([best_after("random", 96, seed) for seed in range(3)])
-    assert np.median([best_after("evolutionary", 96, seed) for seed in range(3)]) < chance
+    assert np.median([best_after("guided", 96, seed) for seed in range(3)]) < chance
 
 
 class TinySpace(SyntheticSpace):
@@ -79,7 +79,7 @@ class TinySpace(SyntheticSpace):
         return self.sample(len(rows), rng)[:1].repeat(len(rows), 0)
 
 
-@pytest.mark.parametrize("name", ["evolutionary", "random"])
+@pytest.mark.parametrize("name", ["guided", "random"])
 def test_an_exhausted_space_ends_the_search(name: str) -> None:
     space = TinySpace()
     strategy = make_strategy(name, space)
@@ -117,24 +117,18 @@ def test_grid_search_meets_every_row_of_a_small_space_once() -> None:
     assert len(everything) == 5 * 4 * 4 * 3 == len(np.unique(everything, axis=0))
 
 
-@pytest.mark.parametrize("near, chance", [(1.0, 0.0), (0.0, 1.0), (0.5, 0.25)])
-def test_a_batch_has_neighbours_of_the_fastest_and_samples(near: float, chance: float) -> None:
-    settings = replace(DEFAULT_SETTINGS, near_share=near, epsilon=chance, parents=2)
-    strategy = make_strategy("evolutionary", SPACE, 0, settings)
+@pytest.mark.parametrize("chance", [0.0, 0.25, 1.0])
+def test_a_batch_is_what_is_rated_best_near_the_fastest_and_samples(chance: float) -> None:
+    settings = replace(DEFAULT_SETTINGS, epsilon=chance, parents=2)
+    strategy = make_strategy("guided", SPACE, 0, settings)
     rows = unique_rows(SPACE.sample(64, np.random.default_rng(1)), RowSet(8))
-    costs = SPACE.seconds(rows)
-    strategy.observe(rows, costs)
+    strategy.observe(rows, SPACE.seconds(rows))
     batch = strategy.explore(lambda asked: -SPACE.seconds(asked), 32)[:32]
-    fastest = rows[np.argsort(costs)[:2]]
-    changed = (batch[:, None] != fastest).sum(axis=2).min(axis=1)
-    assert (changed <= 2).sum() >= 32 * near
-    best = np.sort(SPACE.seconds(rows))[0]
-    if chance == 1.0:  # the better half of samples, most of which are far from the best
-        assert np.median(SPACE.seconds(batch)) > 1.2 * best
-    if not chance:
-        assert np.median(SPACE.seconds(batch)) < 1.2 * best
+    best = SPACE.seconds(rows).min()
+    close = (SPACE.seconds(batch) < 1.2 * best).mean()
+    assert (1 - chance) * 0.9 <= close <= 1 - 0.7 * chance
 
 
 def test_the_names_are_told() -> None:
-    with pytest.raises(ValueError, match="unknown strategy 'psychic'; there are evolutionary, "):
+    with pytest.raises(ValueError, match="unknown strategy 'psychic'; there are guided, "):
         make_strategy("psychic", SPACE)

@@ -26,7 +26,7 @@ from loopwright.pipeline import kernels_of, lower_module
 from bench.standins import SyntheticSpace, synthetic_task
 from tools.evaluate_model import matmul_prim
 
-SMALL = replace(DEFAULT_SETTINGS, population=128, generations=1)
+SMALL = replace(DEFAULT_SETTINGS, near=16, random=32)
 
 
 def prim_of(function: Any, *specs: Any) -> Any:

@@ -25,16 +25,16 @@ TASK = synthetic_task()
 
 
 def test_the_ablation_compares_at_equal_budget() -> None:
-    chosen = [v for v in VARIANTS if v.name in ("random", "evolutionary")]
+    chosen = [v for v in VARIANTS if v.name in ("random", "guided")]
     runs = simulated("64 trials", 1, chosen)
-    assert len(runs) == 2 * 4 and {r.variant for r in runs} == {"random", "evolutionary"}
+    assert len(runs) == 2 * 4 and {r.variant for r in runs} == {"random", "guided"}
     ends = {v: np.mean([np.log(r.end) for r in runs if r.variant == v]) for v in ("random",)}
-    evolved = np.mean([np.log(r.end) for r in runs if r.variant == "evolutionary"])
+    evolved = np.mean([np.log(r.end) for r in runs if r.variant == "guided"])
     assert evolved < ends["random"]
-    first, second = Run("evolutionary", "t", 3.0, 1.0, 0, 8), Run("b", "t", 4.0, 2.0, 0, 6)
+    first, second = Run("guided", "t", 3.0, 1.0, 0, 8), Run("b", "t", 4.0, 2.0, 0, 6)
     assert table([first, second]).splitlines()[2:] == [
-        "| evolutionary | 3.000 | 1.000 | 100 % | 1.000 |  | 8 |",
-        "| b | 4.000 | 2.000 | 0 % | 2.000 | 2.000 (2.000-2.000) | 6 |",
+        "| guided | 3.000 | 1.000 | 100 % | 1.000 |  | 8 | 0% |",
+        "| b | 4.000 | 2.000 | 0 % | 2.000 | 2.000 (2.000-2.000) | 6 | 0% |",
     ]
 
 
@@ -46,14 +46,14 @@ def test_the_ablation_races_what_its_runs_end_with_and_keeps_to_its_time() -> No
             lambda task: lambda r: r.cost,
             "48 trials",
             1,
-            [v for v in VARIANTS if v.name in ("random", "evolutionary")],
+            [v for v in VARIANTS if v.name in ("random", "guided")],
             race=lambda task, records: {r.schedule_key: 2 * r.cost for r in records},
             until=until,
         )
 
     of = {r.variant: r for r in run(np.inf)}
-    assert of.keys() == {"random", "evolutionary", DEFAULTS}
-    assert of[DEFAULTS].end == 2 * of[DEFAULTS].half >= of["evolutionary"].end
+    assert of.keys() == {"random", "guided", DEFAULTS}
+    assert of[DEFAULTS].end == 2 * of[DEFAULTS].half >= of["guided"].end
     assert 0 < of[DEFAULTS].trials <= len(TASK.space.default())
     assert not run(-np.inf)
 

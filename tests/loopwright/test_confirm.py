@@ -297,6 +297,9 @@ def test_tuning_ends_with_what_is_built(
     assert bool(chosen.schedule.steps) is slower
     (kernel,) = report.tasks
     assert kernel.rolled_back is slower
+    # In the program, not the nanoseconds that the search saw; the call is the first line.
+    assert (kernel.before, kernel.after) == ((1e-4, 1e-4) if slower else (8e-4, 1e-4))
+    assert str(report).startswith("  whole call")
     assert kernel.line().endswith("rolled back") is slower
 
 

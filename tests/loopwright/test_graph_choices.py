@@ -46,10 +46,10 @@ def graph(slow: set[str]) -> GraphTuner:
     return GraphTuner(Variants(MODULE, Preferences()), made, KEY, "main")
 
 
-def alternatives(taken: Taken, only: frozenset[str] | None = None) -> Graph:
+def alternatives(taken: Taken) -> Graph:
     """The alternatives of ``net``, whose kernels take as long as is expected."""
     found = Graph(Variants(MODULE, Preferences()), taken, KernelTimes(KEY))
-    found.find(only)
+    found.find()
     return found
 
 
@@ -64,7 +64,6 @@ def test_alternatives_are_what_else_the_graph_could_be() -> None:
     assert first > second > 0
     back = alternatives({flips[0].point.key: "apart"}).alternatives
     assert ("fusion", "fused") in [(f.point.about, f.option) for f in back]
-    assert alternatives({}, frozenset()).alternatives == []
 
 
 def test_alternatives_that_do_not_touch_are_measured_together() -> None:

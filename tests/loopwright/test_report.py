@@ -100,7 +100,7 @@ def make_log() -> TuningLog:
                 "run": "r1",
                 "tasks": [{"hash": task.workload.hash, "weight": 3}],
                 "seed": 4,
-                "strategy": "evolutionary",
+                "strategy": "guided",
                 "time": "2026-01-01T00:00:00Z",
             },
         )
@@ -194,7 +194,12 @@ def test_alternatives_that_no_program_took_do_not_count() -> None:
     shown = " ".join(check_page(page(collect(log, "t"))).text)
     assert "1 tried only" in shown and "tried only" not in before
     best = found[matmul.workload.hash].best
-    assert time_text(5 * best) in shown
+    assert time_text(5 * best) in shown and "over what was tried first" in shown
+    for seconds in (3e-3, 1.5e-3):
+        seconds = {"before": 4.5e-3, "after": seconds}
+        log.append(Note("program", {"program": "main", "calls": calls, **seconds}))
+    shown = " ".join(" ".join(check_page(page(collect(log, "t"))).text).split())
+    assert f"whole call {time_text(1.5e-3)} from {time_text(4.5e-3)} gain 3.00×" in shown
 
 
 def test_nothing_reaches_more_than_its_limit(log: TuningLog) -> None:

@@ -38,11 +38,10 @@ def session(total: float, start: float, call: float, build: float, turn: float) 
     clock.run(build)
     plan.build, plan.call = build, call
     clock.run(plan.graph + build)  # a batch that was begun in time ends a build late
-    budget = plan.search(choices=True)
+    budget = plan.search
     search = BudgetClock(budget, clock)
     while not search.spent:
         clock.run(turn)
-    clock.run(plan.close_choices)
     clock.run(plan.comparison)
     clock.run(LAST_CALLS * call + LAST_BUILDS * build)
     return plan.elapsed
@@ -69,16 +68,16 @@ def test_the_search_gets_most_of_the_time() -> None:
     clock.run(1.0)
     assert 0.0 < plan.graph <= 0.2 * 60
     clock.run(plan.graph)
-    budget = plan.search(choices=False)
+    budget = plan.search
     assert budget.seconds is not None and budget.seconds > 0.7 * 60
 
 
 def test_slow_programs_leave_time_for_the_search() -> None:
     clock = Clock()
     plan = TimePlan(Budget(60.0), clock.seconds, clock, call=5.0, build=2.0)
-    assert plan.kept_back(choices=True) == MOST_KEPT_BACK * 60
+    assert plan.kept_back == MOST_KEPT_BACK * 60
     clock.run(59.0)
-    budget = plan.search(choices=True)
+    budget = plan.search
     assert budget.seconds == pytest.approx(6.0)  # something is tried, however late it is
 
 
@@ -86,9 +85,9 @@ def test_choices_leave_the_search_its_share() -> None:
     clock = Clock()
     plan = TimePlan(Budget(60.0), clock.seconds, clock, call=0.05, build=4.0)
     clock.run(8.0)
-    assert plan.graph == pytest.approx((1 - LEAST_SEARCH) * 60 - 8.0 - plan.kept_back(choices=True))
+    assert plan.graph == pytest.approx((1 - LEAST_SEARCH) * 60 - 8.0 - plan.kept_back)
     clock.run(plan.graph)
-    assert plan.search(choices=True).seconds == pytest.approx(LEAST_SEARCH * 60)
+    assert plan.search.seconds == pytest.approx(LEAST_SEARCH * 60)
     clock.run(30.0)
     assert plan.graph == 0.0
 
@@ -96,9 +95,9 @@ def test_choices_leave_the_search_its_share() -> None:
 def test_a_choice_that_takes_longer_than_its_share_is_not_begun() -> None:
     clock = Clock()
     plan = TimePlan(Budget(6.0), clock.seconds, clock, call=0.15, build=0.3)
-    assert plan.graph == plan.close_choices == 0.0
+    assert plan.graph == 0.0
     plan.call, plan.build = 0.01, 0.1
-    assert plan.graph == pytest.approx(0.2 * 6) and plan.close_choices > 0.0
+    assert plan.graph == pytest.approx(0.2 * 6)
     clock.run(5.0)
     assert plan.fits(calls=50, builds=5) and not plan.fits(calls=60, builds=5)
 
@@ -106,19 +105,19 @@ def test_a_choice_that_takes_longer_than_its_share_is_not_begun() -> None:
 def test_new_processes_have_a_share_of_a_budget_in_seconds() -> None:
     clock = Clock()
     plan = TimePlan(Budget(60.0), clock.seconds, clock, call=1e-3, build=0.2)
-    without = plan.kept_back(choices=False)
+    without = plan.kept_back
     assert not plan.affords_fresh
     plan.fresh = 5.0
-    assert plan.affords_fresh and plan.kept_back(choices=False) == pytest.approx(without + 5.0)
+    assert plan.affords_fresh and plan.kept_back == pytest.approx(without + 5.0)
     plan.fresh = 7.0
-    assert not plan.affords_fresh and plan.kept_back(choices=False) == without
+    assert not plan.affords_fresh and plan.kept_back == without
     assert not TimePlan(Budget(trials=100), 0.0, Clock(), fresh=1.0).affords_fresh
 
 
 def test_without_a_limit_in_seconds_nothing_is_infinite() -> None:
     plan = TimePlan(Budget(trials=100), 0.0, Clock())
-    assert plan.search(choices=True) == Budget(trials=100)
-    assert np.isfinite([plan.graph, plan.close_choices, plan.comparison]).all()
+    assert plan.search == Budget(trials=100)
+    assert np.isfinite([plan.graph, plan.comparison]).all()
 
 
 def test_what_was_spent_before_counts() -> None:

@@ -118,6 +118,9 @@ class Report:
     choices: list[Decision]
     records: int
     skipped: str
+    whole: tuple[float, float] = (0.0, 0.0)
+    """Seconds of a call of all tuned programs together before the last session of each and after
+    it, interleaved; 0 if no session came that far."""
 
     @property
     def machines(self) -> list[TargetKey]:
@@ -141,7 +144,13 @@ def collect(log: TuningLog, title: str, limit: int = 200) -> Report:
         _look_into(kernel, records, notes)
     choices = [d for d in log.decisions if d.about != "schedule"]
     skipped = str(log.skipped) if log.skipped.total else ""
-    return Report(title, kernels, _runs(log, notes), choices, len(log), skipped)
+    return Report(title, kernels, _runs(log, notes), choices, len(log), skipped, _whole(notes))
+
+
+def _whole(notes: Sequence[Note]) -> tuple[float, float]:
+    last = {note.text("program"): note for note in notes if note.kind == "program"}
+    before, after = (sum(n.number(k) for n in last.values()) for k in ("before", "after"))
+    return (before, after) if 0 < before < math.inf and 0 < after < math.inf else (0.0, 0.0)
 
 
 def _calls(notes: Sequence[Note]) -> tuple[Mapping[str, int], int]:
