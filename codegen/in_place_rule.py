@@ -82,6 +82,8 @@ def may_share(prim: PrimFunc, param: int, output: int, begin: dims.IntExpr = 0) 
         out[i, j] = max(t[i, j] + x[i, j], 0)
     """
     source, name = prim.params[param], prim.outputs[output]
+    if source.dtype.bytes != prim.stage(name).buffer.dtype.bytes:
+        return False  # elements of one number lie at different places
     window = begin, begin + prim.stage(name).buffer.size
     before: set[str] = {source.name}  # the parameter, and stages between it and the output
     after: set[str] = set()  # the output, and stages that depend on it

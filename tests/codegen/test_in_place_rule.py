@@ -7,8 +7,8 @@ from loopwright.codegen.in_place_rule import (
     may_share,
 )
 from loopwright.ir.dims import IntExpr, symbol
-from loopwright.ir.dtype import FLOAT32
-from loopwright.ir.loop.expr import Expr, op, read
+from loopwright.ir.dtype import FLOAT32, FLOAT64, INT32
+from loopwright.ir.loop.expr import Expr, cast, op, read
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.program import Access, Call, Operand
 
@@ -44,6 +44,14 @@ def _prim(params, outputs, *stages) -> PrimFunc:
 
 
 X, Y = _buffer("x", 4, 4), _buffer("y", 4, 4)
+
+
+def test_elements_of_other_sizes_lie_at_other_places():
+    """The first half of 8 ints has as many bytes as 4 doubles: element 1 of these covers two."""
+    x, out = Buffer("x", (2, 4), INT32), Buffer("out", (4,), FLOAT64)
+    expr = cast(read("x", (0, I), INT32), FLOAT64)
+    prim = _prim((x,), ("out",), Stage(out, (Axis("i", 4),), expr))
+    assert _in_place_pairs(prim) == frozenset()
 
 
 @pytest.mark.parametrize(
