@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr, as_int, symbol
-from ..dtype import BOOL, FLOAT64
+from ..dtype import FLOAT64, DType
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
@@ -32,32 +32,34 @@ MOST_EQUATIONS = 4
 Number: TypeAlias = Any  # an expression, or an array with one element for each of a stack
 
 
-class _Code:
+class Code:
     """Arithmetic that writes statements: every value is kept in a register of its own."""
 
     def __init__(self) -> None:
         self.statements: list[Stmt] = []
-        self.kept = {FLOAT64: 0, BOOL: 0}
+        self.kept: dict[DType, int] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         def apply(*args: Any) -> Expr:
             given = [a if isinstance(a, Expr) else const(a, FLOAT64) for a in args]
-            value = select(*given) if name == "where" else op(name, *given)
-            place = self.kept[value.dtype]
-            self.kept[value.dtype] += 1
-            self.statements.append(Store(_REGISTERS[value.dtype], (place,), value))
-            return read(_REGISTERS[value.dtype], (place,), value.dtype)
+            return self.keep(select(*given) if name == "where" else op(name, *given))
 
         return apply
+
+    def keep(self, value: Expr) -> Expr:
+        """Returns the register that holds a value from here on."""
+        registers, place = _registers(value.dtype), self.kept.get(value.dtype, 0)
+        self.kept[value.dtype] = place + 1
+        self.statements.append(Store(registers, (place,), value))
+        return read(registers, (place,), value.dtype)
 
     def body(self, rows: IntExpr, results: Sequence[Number]) -> Body:
         """The meaning of an operator on a stack of ``rows``, given the numbers of one of them."""
 
         def statements(out: str) -> list[Stmt]:
             registers = [
-                Alloc(Buffer(_REGISTERS[dtype], (count,), dtype), Scope.REGISTERS)
+                Alloc(Buffer(_registers(dtype), (count,), dtype), Scope.REGISTERS)
                 for dtype, count in self.kept.items()
-                if count
             ]
             values = [v if isinstance(v, Expr) else const(v, FLOAT64) for v in results]
             stores = [Store(out, (n, symbol("r")), value) for n, value in enumerate(values)]
@@ -66,7 +68,9 @@ class _Code:
         return Body(statements)
 
 
-_REGISTERS = {FLOAT64: "values", BOOL: "tests"}
+def _registers(dtype: DType) -> str:
+    return "tests" if dtype.is_bool else "values"
+
 
 Matrix: TypeAlias = "list[list[Number]]"
 
@@ -196,7 +200,7 @@ def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
           solve_small(%a, %a)
         }
     """
-    m, r = _Code(), symbol("r")
+    m, r = Code(), symbol("r")
     entries = [_of_stack(x, lambda i, j, x=x: x(r, i, j)) for x in (a, b)]
     return m.body(out.shape[1], _solved(m, *entries))
 
@@ -222,5 +226,5 @@ def _cholesky_small(out: TensorType, a: Tensor) -> Body:
           cholesky_small(%a)
         }
     """
-    m, r = _Code(), symbol("r")
+    m, r = Code(), symbol("r")
     return m.body(out.shape[1], _factored(m, _of_stack(a, lambda i, j: a(r, i, j))))

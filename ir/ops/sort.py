@@ -29,11 +29,12 @@ from .compose import F, Value
 from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis, upper_bound
 from .sampling import extremes, floats, ints, sample, specials, truths
-from .sort_keys import STACK_ROW_BYTES, element, in_vectors, key, key_type
+from .sort_keys import STACK_ROW_BYTES, by_network, element, in_vectors, key, key_type
 
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
 SHORT_ROW = 64  # elements up to which counting those before each is faster than digits
 LONG_ROW = 1 << 12  # elements from which wide digits pay
+NETWORK = 16  # elements of a row up to which the rows are sorted in lanes, by a network
 COMPARED_KEYS = 16  # elements that are compared with the least of the best at a time
 _DESCENDING = attr("True for the greatest first", False)
 
@@ -240,6 +241,33 @@ def _sort_rows(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -
     if x.dtype.bits >= 16 and not x.dtype.is_bool:
         return in_vectors(x, descending)
     return _Sort(x, descending, positions=False).body
+
+
+@primitive(
+    "sort_columns",
+    Pattern.OPAQUE,
+    rule=lambda x, **_: _rows_rule(x, x.dtype),
+    reference=lambda x, descending: _sorted(x.T, descending).T,
+    samples=lambda rng: [
+        sample(floats(rng, (9, 37))),
+        sample(np.stack([rng.permutation(specials("float64")) for _ in range(7)])),
+        sample(np.stack([rng.permutation(specials("float32"))] * 2), descending=True),
+        sample(ints(rng, (16, 20), "int8"), descending=True),
+        sample(truths(rng, (3, 9))),
+        sample(ints(rng, (6, 17), "uint64")),
+    ],
+)
+def _sort_columns(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
+    """The elements of each column in order, by a network of pairs that are the same for all.
+
+    ``x`` of any dtype and two axes, the first of 1 to 16 elements. nan is the greatest, -0 less
+    than 0. LoopwrightTypeError for another rank.
+
+        fn (%x: Tensor[(3, 9), float32]) -> Tensor[(3, 9), float32] {
+          sort_columns(%x)
+        }
+    """
+    return by_network(x, descending)
 
 
 @primitive(
@@ -480,7 +508,15 @@ def _sort(
           nn.sort(%x)
         }
     """
-    return _along(x, axis % x.rank, lambda rows: F.sort_rows(rows, descending=descending))
+    size, whole = x.shape[axis], typical(product(x.shape))
+
+    def sort(rows: Value) -> Value:
+        if isinstance(size, int) and 1 < size <= NETWORK and size * NETWORK <= whole:
+            columns = F.transpose(rows, axes=(1, 0))
+            return F.transpose(F.sort_columns(columns, descending=descending), axes=(1, 0))
+        return F.sort_rows(rows, descending=descending)
+
+    return _along(x, axis % x.rank, sort)
 
 
 @composite(

@@ -8,9 +8,9 @@ order from the greatest down, so nan comes first there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ..dims import symbol
+from ..dims import as_int, symbol
 from ..dtype import DTYPES, DType
 from ..loop.expr import Expr, cast, const, op, read, select
 from ..loop.kinds import LoopKind, Scope
@@ -18,6 +18,7 @@ from ..loop.nest import Alloc, Loop, Sort, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body
+from .small_systems import Code
 
 STACK_ROW_BYTES = 1 << 16  # of a buffer on the stack; longer ones are in the workspace
 
@@ -101,3 +102,34 @@ def in_vectors(x: Tensor, descending: bool) -> Body:
     if direct:
         return Body(in_place)
     return Body(by_keys, () if on_stack else (keys,))
+
+
+def network(size: int) -> Iterator[tuple[int, int]]:
+    """Yields the pairs of places, the lesser first, whose elements are put in order one pair after
+    the other to sort ``size`` of them (K. Batcher, Sorting networks and their applications, 1968:
+    sorted runs of odd and even places are merged).
+
+    >>> list(network(3))
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    run = 1
+    while run < size:
+        step = run
+        while step:
+            for first in range(step % run, size - step, 2 * step):
+                for low in range(first, min(first + step, size - step)):
+                    if low // (2 * run) == (low + step) // (2 * run):
+                        yield low, low + step
+            step //= 2
+        run *= 2
+
+
+def by_network(x: Tensor, descending: bool) -> Body:
+    """Returns the body that sorts each column of ``x`` by comparing pairs of its elements, the same
+    for all columns, so that these run in lanes."""
+    code, size = Code(), as_int(x.shape[0])
+    keys = [code.keep(key(x(n, symbol("r")), descending, equal_zeros=False)) for n in range(size)]
+    for low, high in network(size):
+        lesser, greater = (f(keys[low], keys[high]) for f in (code.minimum, code.maximum))
+        keys[low], keys[high] = lesser, greater
+    return code.body(x.shape[1], [element(k, x.dtype, descending) for k in keys])

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..dims import symbol
 from ..errors import InternalError
 from ..graph.operator import Operator
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, Read, read, walk
 from ..loop.nest import Stmt, expressions, statements
-from ..loop.prim import Axis, Buffer, Stage
+from ..loop.prim import Buffer
 from ..loop.procedure import Procedure, procedure
 from ..loop.tensor import Map, Reduction, Statements, Tensor
 from .scatter import copied
@@ -66,14 +65,3 @@ def procedure_of(
 def _buffers_read(body: Sequence[Stmt]) -> set[str]:
     exprs = [e for stmt in statements(tuple(body)) for e in expressions(stmt)]
     return {node.buffer for e in exprs for node in walk(e) if isinstance(node, Read)}
-
-
-def stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:
-    """Returns the stage that stores ``result`` in a buffer; its axes are ``i0 i1 ... ri0 ...``."""
-    axes = tuple(Axis(f"{prefix}{n}", size) for n, size in enumerate(result.shape))
-    buffer = Buffer(name, result.shape, result.dtype)
-    if isinstance(result, Map):
-        return Stage(buffer, axes, result.element(*(symbol(a.name) for a in axes)))
-    reduced = tuple(Axis(f"r{prefix}{n}", size) for n, size in enumerate(result.over))
-    expr = result.element(*(symbol(a.name) for a in (*axes, *reduced)))
-    return Stage(buffer, axes, expr, reduced, result.combiner)

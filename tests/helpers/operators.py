@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from loopwright.ir.dims import as_int
+from loopwright.ir.dims import as_int, symbol
 from loopwright.ir.dtype import dtype_of
 from loopwright.ir.errors import InternalError
 from loopwright.ir.graph.builder import Builder
@@ -16,10 +16,10 @@ from loopwright.ir.graph.operator import Operator, Pattern
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.nest import Accumulate, statements
-from loopwright.ir.loop.prim import Buffer, PrimFunc
+from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.loop.procedure import Procedure
-from loopwright.ir.loop.tensor import Statements
-from loopwright.ir.ops.to_tensor import apply_compute, placeholder, procedure_of, stage_of
+from loopwright.ir.loop.tensor import Map, Reduction, Statements
+from loopwright.ir.ops.to_tensor import apply_compute, placeholder, procedure_of
 from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait
 
@@ -175,6 +175,17 @@ def _decomposed(
     return builder, params, op.decompose(builder, params, attrs)
 
 
+def _stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:
+    """Returns the stage that stores ``result`` in a buffer; its axes are ``i0 i1 ... ri0 ...``."""
+    axes = tuple(Axis(f"{prefix}{n}", size) for n, size in enumerate(result.shape))
+    buffer = Buffer(name, result.shape, result.dtype)
+    if isinstance(result, Map):
+        return Stage(buffer, axes, result.element(*(symbol(a.name) for a in axes)))
+    reduced = tuple(Axis(f"r{prefix}{n}", size) for n, size in enumerate(result.over))
+    expr = result.element(*(symbol(a.name) for a in (*axes, *reduced)))
+    return Stage(buffer, axes, expr, reduced, result.combiner)
+
+
 def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> PrimFunc:
     """Returns the PrimFunc of one primitive operator, with parameters ``x0 x1 ...`` and ``out``.
 
@@ -193,4 +204,4 @@ def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str,
     name = op.name.replace(".", "_")
     if isinstance(result, Statements):
         return procedure_of(name, params, result, given)
-    return PrimFunc(name, params, ("out",), (stage_of("out", result),))
+    return PrimFunc(name, params, ("out",), (_stage_of("out", result),))

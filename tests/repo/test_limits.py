@@ -35,6 +35,7 @@ KNOWN = {
     "fold_constants.DEEPEST": "operators on top of each other that stay unfolded",
     "split_stacks.ROWS_OF_A_STACK": "rows that are each code of their own",
     "pull_picks.MOST_PULLED": "operators that are computed anew for a pick",
+    "sort.NETWORK": "elements of a row, each pair of which is code of its own",
     "to_prim.LONG_CHAIN": "operators of a group that recursion composes",
     # Memory that a program may take for its constants.
     "fold_constants.GROWTH_LIMIT": "bytes by which a folded call may grow",

@@ -3,6 +3,7 @@
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.codegen.target import Target
 
 RNG = np.random.default_rng(12)
 
@@ -69,6 +70,23 @@ def test_sorts_are_numpys(function, shape):
     expected, result = function(x), lw.compile(function)(x)
     assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 16])
+def test_short_rows_are_sorted_in_lanes(size):
+    def f(x):
+        return np.sort(x, axis=1), np.median(x, axis=1)
+
+    rng, g = np.random.default_rng(size), lw.compile(f)
+    x = rng.choice([*rng.standard_normal(9), np.nan, -np.nan, np.inf, 0, -0.0], (3, size, 40))
+    for dtype in ("float32", "float64", "int16"):
+        given = (x if dtype[0] == "f" else np.nan_to_num(x, posinf=9)).astype(dtype)
+        for ours, right in zip(g(given), f(given), strict=True):
+            np.testing.assert_array_equal(ours, right)
+    # One vector of each element: more would not stay in registers.
+    text = g.lower(given).as_text("loops")
+    assert "@sort_columns" in text and "sort keys" not in text
+    assert size < 8 or f"vectorize r.1 in {Target.host().lanes(4)}:" in text
 
 
 def test_partitions_are_sorted():

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ....codegen.target import Target
-from ....ir.dims import Dim
+from ....ir.dims import Dim, as_int
 from ....ir.loop.expr import Read, walk
 from ....ir.loop.kinds import LoopKind
 from ....ir.loop.nest import Accumulate, Alloc, At, If, Loop, Sort, Stmt, Store, statements
@@ -34,6 +34,11 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
         loop.var for loop in lanes for n in PROCEDURES.vectors if loop.trips > n * widths[loop.var]
     }
     longest = max((executions((loop,)) for loop in shared), default=0)
+    inside = (s for loop in lanes for s in statements(loop.body))
+    held = sum(as_int(s.buffer.size) for s in inside if isinstance(s, Alloc))
+    # Code that keeps many values has registers for one vector of each.
+    few = held * PROCEDURES.vectors[0] <= target.vector_registers
+    vectors = PROCEDURES.vectors if few else sorted(PROCEDURES.vectors)
 
     def build(**choices: int) -> Iterator[Step]:
         taken: set[str] = set()
@@ -53,7 +58,7 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
                 yield parallel(f"{loop.var}.0")
 
     knobs: dict[str, Sequence[int]] = {
-        "vectors": PROCEDURES.vectors if split_loops else (1,),
+        "vectors": vectors if split_loops else (1,),
         "parallel": ((1, 0) if longest >= PROCEDURES.worth_threads else (0, 1)) if shared else (0,),
     }
     return Sketch("procedure", build, **knobs)

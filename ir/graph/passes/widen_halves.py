@@ -27,37 +27,14 @@ from ..operator import OPERATORS, Operator
 from ..types import TensorType, TupleType, Type
 from ..walk import map_functions, rewrite_function
 
-_MOVES = frozenset(
-    (
-        "bitcast",
-        "broadcast_to",
-        "call_library",
-        "cast",
-        "concatenate",
-        "diagonal",
-        "dynamic_slice",
-        "expand_dims",
-        "full",
-        "index_update",
-        "nn.gather_nd",
-        "nn.pad",
-        "nn.scatter_elements",
-        "nn.scatter_nd",
-        "reshape",
-        "reverse",
-        "split",
-        "squeeze",
-        "stack",
-        "strided_set",
-        "strided_slice",
-        "take",
-        "tile",
-        "transpose",
-        "tril",
-        "triu",
-        "where",
-    )
-)
+# fmt: off
+_MOVES = frozenset((
+    "bitcast", "broadcast_to", "call_library", "cast", "concatenate", "diagonal", "dynamic_slice",
+    "expand_dims", "full", "index_update", "nn.gather_nd", "nn.pad", "nn.scatter_elements",
+    "nn.scatter_nd", "reshape", "reverse", "split", "squeeze", "stack", "strided_set",
+    "strided_slice", "take", "tile", "transpose", "tril", "triu", "where",
+))
+# fmt: on
 
 
 def widen_halves(module: Module) -> Module:

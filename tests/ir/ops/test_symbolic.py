@@ -18,7 +18,7 @@ OPERATORS = all_operators()
 # Operators without operands, and those whose attributes must name the symbols.
 WITHOUT_SYMBOLS = {"full", "iota", "arange", "broadcast_to", "stage.map", "stage.reduce"}
 # Their bodies are unrolled for a constant number of elements.
-WITHOUT_SYMBOLS |= {"search_few", "random", "set_size"}
+WITHOUT_SYMBOLS |= {"search_few", "random", "set_size", "sort_columns"}
 
 
 def symbolic(type, axes):
