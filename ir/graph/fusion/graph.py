@@ -18,7 +18,7 @@ from math import inf, prod, sqrt
 from operator import add, sub
 
 from ...dataclass import dataclass
-from ...dims import IntExpr, product, typical
+from ...dims import IntExpr, as_int, product, typical
 from ...errors import InternalError
 from ...traits import Trait
 from ..limits import DEFAULT_LIMITS, GraphLimits
@@ -125,11 +125,12 @@ def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
     escaping = _escaping(block)
     uses = _uses_in_contractions(block)
     widened, picked = _widened_factors(block, uses), _picked_factors(block, uses)
+    columns = _gathered_columns(block)
     graph = Graph([], {}, {}, limits, setters(block))
     depth: dict[Var, int] = {}
     for binding in block.bindings:
         var, op = binding.var, _operator(binding)
-        if op is not None and (_is_view(op) or var in widened) and var not in picked:
+        if op is not None and (_is_view(op) or var in widened) and var not in picked | columns:
             depth[var] = 1 + max(
                 (depth.get(a, 0) for a in _args(binding) if isinstance(a, Var)), default=0
             )
@@ -140,6 +141,8 @@ def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
             else:
                 depth[var] = 0
         _add_node(graph, binding, op, var in escaping)
+        if var in columns:
+            graph.nodes[-1].pattern = Pattern.OPAQUE
     return graph
 
 
@@ -223,6 +226,22 @@ def _picked_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
         if (apart or _merges_axes(binding)) and uses[binding.var] >= _MANY_USES:
             maps.add(binding.var)
     return maps
+
+
+def _gathered_columns(block: Block) -> set[Var]:
+    """Returns transposes of which gathers read strided rows, as many elements as there are or more:
+    an array of its own has contiguous ones."""
+    unread: dict[Atom, int] = {}
+    for var, call in ((b.var, b.value) for b in block.bindings if isinstance(b.value, Call)):
+        types = [a.type for a in (*call.args, var) if isinstance(a.type, TensorType)]
+        if not isinstance(call.op, Operator) or not isinstance(size := _size(var), int):
+            continue
+        if call.op.name == "transpose" and (call.attrs["axes"] or (0,))[-1] < types[0].rank - 1:
+            unread[var] = size
+        elif call.op.name == "nn.gather_nd" and call.args[0] in unread:
+            depth = call.attrs["batch_dims"] + as_int(types[1].shape[-1])
+            unread[call.args[0]] -= size if depth < types[0].rank else 0
+    return {var for var, left in unread.items() if left <= 0 and isinstance(var, Var)}
 
 
 def _merges_axes(binding: Binding) -> bool:

@@ -64,6 +64,23 @@ def test_what_a_gather_reads_many_times_is_computed_once(reads: int, kernels: li
     assert calls(fused(program)) == kernels
 
 
+@pytest.mark.parametrize(
+    "axes, reads, depth, kernels",
+    [
+        ((1, 2, 0), 30, 2, ["transpose", "gather_nd"]),  # a pixel of channels-first images
+        ((1, 2, 0), 29, 2, ["transpose_gather_nd"]),  # not all elements
+        ((1, 2, 0), 90, 3, ["transpose_gather_nd"]),  # no rows
+        ((1, 0, 2), 30, 2, ["transpose_gather_nd"]),  # rows lie in one piece as it is
+    ],
+)
+def test_rows_that_a_gather_reads_lie_in_one_piece(axes, reads, depth, kernels) -> None:
+    def make(m, x, at):
+        return m("nn.gather_nd", m.transpose(x, axes=axes), at)
+
+    program = module(make, tensor(3, 5, 6), tensor(reads, depth, dtype="int64"))
+    assert calls(fused(program)) == kernels
+
+
 def test_softmax_over_long_lone_row_is_not_one_kernel() -> None:
     def make(m, x):
         e = m.exp(x)
