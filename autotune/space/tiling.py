@@ -27,7 +27,7 @@ their knobs after them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
 from functools import cached_property
@@ -144,6 +144,16 @@ class Tiling:
         """Shared axes that are not tiled."""
         tiled = {self.row_axis, self.second_row_axis, self.vector_axis}
         return tuple(a for a in self.group.shared if a not in tiled)
+
+    def in_memory_order(self, axes: Sequence[str]) -> list[str]:
+        """Returns axes in the order of the largest operand, where L2 does not hold it: the axes of
+        a result say nothing about where operands lie."""
+        reads = self.group.accesses[self.group.main.name]
+        far = [a for a in reads if a.size * a.element_bytes > self.target.l2]
+        largest = max(far, key=lambda a: a.size, default=None)
+        if largest is None or not largest.irregular.isdisjoint(axes):
+            return list(axes)
+        return sorted(axes, key=lambda axis: -abs(largest.strides.get(axis, 0)))
 
     @cached_property
     def gathers(self) -> bool:

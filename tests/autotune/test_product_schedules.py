@@ -5,6 +5,7 @@ The caches are made small, so that small products meet every way of blocking the
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.schedule.apply import completed
+from loopwright.ir.schedule.apply import apply_schedule, completed
 from loopwright.ir.schedule.steps import Schedule
 
 HOST = replace(Target.host(), cores=2, l1=2048, l2=8192, l3=65536)
@@ -285,3 +286,34 @@ def test_constants_that_L2_does_not_keep_come_one_panel_ahead():
     assert ahead(768, 768, True) == ["w.packed"]
     assert ahead(128, 768, True) == []
     assert ahead(768, 768, False) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "sizes", "outer"),
+    [  # one query against a cache whose heads lie between sequence and depth: scores, values
+        ("sum(k: 16) x[j, k] * w[i, l, j, k]", (2, 6, 40, 16), ["i", "l.0", "j"]),
+        (
+            "sum(k: 256) x[i, j, k] * w[i, k, j, l]",
+            (2, 6, 16, 256),
+            ["i.0", "k.0", "j.1"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("isa", LEVELS)
+def test_loops_walk_the_largest_operand_in_its_order(expression, sizes, outer, isa) -> None:
+    b, j, l, k = sizes
+    x, w = ("6, 16", "2, 40, 6, 16") if k == 16 else ("2, 6, 256", "2, 256, 6, 16")
+    prim = parse_prim(
+        f"prim @f(x: float32[{x}], w: float32[{w}]) -> out: float32[{b}, {j}, {l}] {{\n"
+        f" out[i, j, l] = {expression} }}"
+    )
+    target = replace(HOST.with_isa(isa), cores=1)
+    schedule, _ = default_schedule(prim, target)
+    text = str(apply_schedule(prim, schedule))
+    loops = re.findall(r"(?:for|parallel) (\S+) in", text)
+    assert loops[: len(outer)] == outer, text
+    rng = np.random.default_rng(1)
+    inputs = {p.name: rng.integers(-3, 4, p.shape).astype(np.float32) for p in prim.params}
+    (found,) = run_kernel(compile_kernel(prim, schedule, target), target, inputs)
+    equation = "jk,iljk->ijl" if k == 16 else "ijk,ikjl->ijl"
+    np.testing.assert_array_equal(found, np.einsum(equation, inputs["x"], inputs["w"]))

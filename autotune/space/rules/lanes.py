@@ -50,11 +50,11 @@ class Lanes(Tiling):
     def build(self, **choices: int) -> list[Step]:
         group, r = self.group, self.row_axis
         steps: list[Step] = []
-        outer = list(self.outer_axes)
+        outer = self.in_memory_order((*self.outer_axes, *([r] if r is not None else ())))
         rows: list[str] = []
         if r is not None:
             steps.append(base.split_step(r, self.extent(r), choices["rows"]))
-            outer.append(f"{r}.0")
+            outer[outer.index(r)] = f"{r}.0"
             rows = [f"{r}.1"]
         # Each stage runs its own lanes axis as vectors; a reduction has an accumulator per lane.
         inner: list[str] = []

@@ -252,8 +252,14 @@ def _reads_all_once(tiling: Tiling) -> bool:
 def _down_columns(tiling: Tiling, vectors: int) -> Choices:
     """One row after the other, and in each a few lines of neighbouring columns, in memory's order:
     several rows at once would be as many streams, often at the same place of their pages."""
-    c = tiling.base_choices()
-    c["vectors"] = max(v for v in tiling.knobs["vectors"] if v <= vectors)
+    c, row, k, tables = tiling.base_choices(), tiling.row_axis, tiling.k_axis, tiling.knobs
+    c["vectors"] = max(v for v in tables["vectors"] if v <= vectors)
+    if row and k and tiling.in_memory_order((row, k)) == [k, row]:
+        # Each core has a part of the rows, whose sums wait in L1 while it walks the next ones.
+        most = ceil(tiling.extent(row) / tiling.target.cores)
+        steps = [b for b in tables["k_blocks"] if b == 1 or tiling.extent(k) // b >= PRODUCTS.block]
+        c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= most)
+        c["k_blocks"] = max(steps)
     return shared_and_stored(tiling, c)
 
 
