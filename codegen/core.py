@@ -49,6 +49,9 @@ class Core:
     iteration: float = 1.5  # Of the innermost loop: counter, branch, addresses.
     tile: float = 30.0  # To begin and end a register tile.
     unrolled_tile: float = 6.0  # The same without a reduced loop, whose end is mispredicted.
+    foretold: int = 10  # Iterations up to which the end of a loop is not mispredicted.
+    held_stores: int = 8  # Stores of a tile after a short loop that the next tile hides.
+    burst: float = 3.0  # Of each more of them.
     lane_join: float = 3.0  # Of one step in joining the lanes of an accumulator.
 
     # Matrix registers (AMX; Intel's optimisation manual, chapter 20).

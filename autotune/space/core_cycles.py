@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -183,12 +183,20 @@ class _Stage:
             reloads = np.maximum(0.0, over - kept) * chains * core.reload
             over = np.minimum(over, kept) * core.spill + reloads
             spilled = np.where(is_unrolled, over, spilled)
+            # A short loop's end is foretold, and it leaves the core busy: only a burst of stores
+            # keeps the next tile waiting.
+            length = prod(self.extents[a] for a in self.reduced)
+            short = ~is_unrolled & (length <= core.foretold)
+            burst = core.unrolled_tile + core.burst * np.maximum(0.0, stores - core.held_stores)
+            begin = np.where(short, burst, begin)
             crowd = np.where(transposed_stores > 0, chains + self.lanes, 0.0)
             begin = begin + core.spill * np.maximum(0.0, crowd - held)
             joins = np.log2(max(2, self.lanes)) * core.lane_join
             begin = begin + np.where(along_reduced, rows_joined * joins, 0.0)
-            begin = begin + stores / core.loads + transposed_stores / core.shuffles
+            begin = begin + np.where(short, 0.0, stores / core.loads)
+            begin = begin + transposed_stores / core.shuffles
             around = around + np.where(is_unrolled, 0.0, core.hidden_load * taken)
+            around = np.where(short, 0.0, around)
         busy = np.maximum.reduce([arithmetic, taken, shuffle_cycles, front, latency])
         total = steps * (busy + spilled + around) + tiles * begin
         share = computed_share(arrays, stage)

@@ -57,6 +57,18 @@ def test_small_tiles_load_more_and_large_ones_do_not_fit_the_registers() -> None
     assert small["latency"] > small["arithmetic"] and good["latency"] < good["arithmetic"]
 
 
+def test_short_loops_run_into_each_other_but_for_bursts_of_stores() -> None:
+    """Eight sums of eight steps each leave nothing idle; twelve at a time are stored in a burst."""
+    core = core_of(TARGET)
+    short, long = (Rule("tile.j", "matmul", 24, 48, depth) for depth in (8, 80))
+    eight, twelve = (short.of(vectors=v, rows=4) for v in (2, 3))
+    assert eight["loop"] == pytest.approx(eight["tiles"] * core.unrolled_tile)
+    more = core.burst * (12 - core.held_stores)
+    assert twelve["loop"] == pytest.approx(twelve["tiles"] * (core.unrolled_tile + more))
+    eight, twelve = (long.of(vectors=v, rows=4) for v in (2, 3))
+    assert eight["loop"] / eight["tiles"] > core.tile and eight["loop"] > twelve["loop"]
+
+
 def test_blocks_turned_in_registers_take_fewer_shuffles_than_single_lanes() -> None:
     sketch = Rule("tile.j", "map", 64, 128, 1)
     single, turned = sketch.of(vectors=1, rows=1), sketch.of(vectors=1, rows=8)
