@@ -78,17 +78,22 @@ class InputKind:
         if self.dtype.is_bool:
             return rng.integers(0, 2, shape).astype(np.bool_)
         if coarse:
-            least, end = self.integers
-            few: Any = _COARSE if self.low < 0 else np.abs(_COARSE)
-            if self.dtype.is_integer:  # odd numbers, whose product never vanishes, and the ends
-                few = least, min(end - 1, least + ((end - least) // 3 & ~1)), end - 1
-            return rng.choice(few, shape).astype(self.dtype.numpy)
+            return rng.choice(self.few, shape).astype(self.dtype.numpy)
         if self.dtype.is_integer:
             return rng.integers(*self.integers, shape).astype(self.dtype.numpy)
         values = random_floats(self.dtype, shape, rng)
         values *= values.dtype.type(1.0 - self.low)
         values += values.dtype.type(self.low)
         return values
+
+    @property
+    def few(self) -> Any:
+        """The values of coarse draws: of integers odd ones, whose product never vanishes, and the
+        ends."""
+        least, end = self.integers
+        if self.dtype.is_integer:
+            return least, end - 1, min(end - 1, least + ((end - least) // 3 & ~1))
+        return _COARSE if self.low < 0 else np.abs(_COARSE)
 
 
 def random_floats(dtype: DType, shape: tuple[int, ...], rng: Rng) -> Array:
@@ -226,6 +231,10 @@ def _drawn(prim: PrimFunc, seed: int, number: int, share: float) -> dict[str, Ar
     special = share if number % 2 == 0 and number % 8 != 2 else 0.0
     drawn = make_inputs(prim, seed + 1 + number, number % 2 == 0, special)
     if not isinstance(prim, Procedure):
+        if number % 2 == 0:  # chance might never try the ends of a single number, such as an index
+            for place, (name, kind) in enumerate(input_kinds(prim).items()):
+                if kind.dtype.is_integer and drawn[name].size == 1:
+                    drawn[name][...] = kind.few[(number // 2 + place) % len(kind.few)]
         if number % 4 == 1 and _floats_become_words(prim):
             large = {n: _louder(v, _AS_INTEGERS) for n, v in drawn.items()}
             return large if _fit_words(prim, large) else drawn

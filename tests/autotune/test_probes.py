@@ -67,6 +67,16 @@ def test_a_wrong_element_of_a_comparison_shows_on_a_probe(
     assert all(any(map(differs, make_probes(prim, inputs, 1))) for inputs in drawn)
 
 
+def test_an_index_alone_takes_both_ends_of_its_axis() -> None:
+    prim = parse_prim(
+        "prim @f(x: float32[31, 4], y: int64[]) -> out: float32[3, 4] {\n"
+        "  out[i, j] = x[(minimum(where(y[] < 0, y[] + 31, y[]), 28) + index(i)), j]\n}"
+    )
+    for seed in range(20):
+        taken = {int(p["y"]) for p in make_probes(prim, make_inputs(prim, seed), seed)}
+        assert {0, 30} <= taken
+
+
 def test_a_term_of_what_becomes_an_integer_shows_on_a_probe() -> None:
     """The mean of a few numbers below 1 is 0 as an integer, whatever is left out of it."""
     prim, other = (
