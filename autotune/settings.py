@@ -147,12 +147,7 @@ class TuneSettings:
 
     # -- stopping early
     least_gain: float = 0.01
-    """Expected gain, as a share of the best time, below which more candidates are not worth their
-    time; 0: the whole budget is spent."""
-    small_gain_slices: int = 3
-    """Such slices in a row, in which nothing was gained either, before tuning stops."""
-    gain_memory: int = 256
-    """Most recent candidates from which the relation of scores and seconds is learnt."""
+    """Share of a call that more slices must be expected to gain; 0: the whole budget is spent."""
 
     # -- across kernels
     warm_up_rounds: int = 1

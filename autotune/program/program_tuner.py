@@ -272,7 +272,7 @@ def _spend(
     while not clock.spent and clock.seconds_left > reserve:
         index = scheduler.next(_seconds_left(clock) - reserve)
         if index is None:
-            return "converged" if any(t.converged for t in tuners) else "exhausted"
+            return "exhausted"
         if scheduler.hope() < settings.least_gain:
             return "converged"
         tuner, state = tuners[index], states[index]
@@ -284,7 +284,7 @@ def _spend(
             if tuner.best_seconds < best:
                 _share(tuner, tuners)
         state.start = min(state.start, tuner.first_seconds)
-        state.exhausted = tuner.exhausted or tuner.converged
+        state.exhausted = tuner.exhausted
         state.after_slice(clock.marked - begun, tuner.best_seconds)
         history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
     return "budget"

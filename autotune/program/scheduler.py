@@ -126,10 +126,10 @@ class TaskScheduler:
 
     def hope(self) -> float:
         """The share of the program's time that ``HORIZON`` more slices of every task are expected
-        to gain; inf while a task's time or floor is not known."""
+        to gain; inf while a task's time is not known."""
         total = gain = 0.0
         for index, state in enumerate(self.states):
-            if not self._known(index) or not state.floor:
+            if not self._known(index):
                 return math.inf
             if math.isfinite(state.seconds):
                 kept = math.prod(1 - self.share(index, ahead) for ahead in range(HORIZON))

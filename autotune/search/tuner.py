@@ -31,7 +31,6 @@ from ..protocols import Candidate, CostModel, Measurer, Population
 from ..request import TuneRequest
 from ..task import Task
 from .known_rows import KnownRows
-from .stopping import GainForecast
 from .strategies import make_strategy
 
 _MESSAGE = 200
@@ -77,7 +76,6 @@ class Tuner:
         self.failure = ""
         self.engine_seconds = 0.0
         self.confidence: float | None = None
-        self.forecast = GainForecast(self.settings, request.seed)
         self._group = f"{self.task.workload.hash}/{self.task.key}"
         suggestions = request.suggestions.get(self.task.workload.hash, ())
         if len(suggestions):
@@ -121,7 +119,6 @@ class Tuner:
         self.exhausted = not asked
         measured: list[int] = []
         costs: list[float] = []
-        before = self.best_seconds
         done, until = 0, clock.marked + within
         if asked:
             candidates = [candidate for candidate, _ in asked]
@@ -142,7 +139,6 @@ class Tuner:
                 if clock.spent or clock.marked >= until:
                     break
         with self._at_work():
-            self._forecast(scores, measured, np.array(costs), before)
             self._learn(rows[measured], np.array(costs))
         return done
 
@@ -156,19 +152,6 @@ class Tuner:
         """End the search of this task; its records so far count."""
         self.failure = f"{type(error).__name__}: {' '.join(str(error).split())[:_MESSAGE]}"
         self.exhausted = True
-
-    def _forecast(self, scores: Any, measured: list[int], costs: Any, before: float) -> None:
-        """Judge whether another slice is worth it. A slice without scores says nothing."""
-        if scores is None or not len(costs):
-            return
-        expected = self.forecast.expect(scores[measured], before)
-        self.forecast.note(expected, before, self.best_seconds)
-        self.forecast.learn(scores[measured], costs)
-
-    @property
-    def converged(self) -> bool:
-        """True if the last slices were expected to gain next to nothing, and did not."""
-        return self.forecast.stop
 
     def hand(self, candidates: Sequence[Candidate]) -> None:
         """Has candidates from elsewhere measured with the next step."""

@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from loopwright.autotune.log.log_file import LogError
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.worker_process import WorkerError
 from loopwright.autotune.program.program_tuner import ProgramResult
+from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.one_task import tune_one
 from bench.standins import SyntheticMeasurer, synthetic_task
@@ -153,7 +155,8 @@ def test_workers_end_with_a_killed_tuner(tmp_path: Path) -> None:
 
 
 def tuned(log: TuningLog, measurer: SyntheticMeasurer, budget: str = "100 trials") -> ProgramResult:
-    return tune_one(TASK, measurer, log, budget, strategy="random")[0]
+    whole_budget = replace(DEFAULT_SETTINGS, least_gain=0.0)
+    return tune_one(TASK, measurer, log, budget, strategy="random", settings=whole_budget)[0]
 
 
 class At(SyntheticMeasurer):

@@ -184,8 +184,10 @@ def test_a_budget_in_seconds_is_kept() -> None:
 PROGRAM = textwrap.dedent(
     """
     import sys, time
+    from dataclasses import replace
     from loopwright.autotune.model.linear_model import LinearModel
     from loopwright.autotune.log.tuning_log import TuningLog
+    from loopwright.autotune.settings import DEFAULT_SETTINGS
     from bench.one_task import tune_one
     from bench.standins import SyntheticMeasurer, synthetic_task
     class Told(TuningLog):
@@ -195,7 +197,8 @@ PROGRAM = textwrap.dedent(
             time.sleep(0.002)
     task = synthetic_task()
     tune_one(task, SyntheticMeasurer(task, seed=int(sys.argv[2])), Told(sys.argv[1]),
-             sys.argv[3], seed=int(sys.argv[2]), strategy="random", model=LinearModel())
+             sys.argv[3], seed=int(sys.argv[2]), strategy="random", model=LinearModel(),
+             settings=replace(DEFAULT_SETTINGS, least_gain=0.0))
     """
 )
 
@@ -251,7 +254,7 @@ def test_tuning_with_real_processes(tmp_path: Path) -> None:
             return _Plain([["plant", kind, int(1 + 500 * row[1] + row[2])]])
 
     task = replace(planted.make_task(), space=_without_rows(PlantedSpace()), parse=list)
-    settings = replace(DEFAULT_SETTINGS, least_timeout=60.0, first_timeout=60.0)
+    settings = replace(DEFAULT_SETTINGS, least_timeout=60.0, first_timeout=60.0, least_gain=0.0)
     with NativeMeasurer(task, planted.TOOLCHAIN, settings) as measurer:
         log = TuningLog(tmp_path / "log")
         result, _ = tune_one(task, measurer, log, Budget(trials=60), settings=settings)

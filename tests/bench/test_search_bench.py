@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.search.stopping import GainForecast
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.ablation import DEFAULTS, VARIANTS, Recorded, Run, compare, simulated, table
@@ -120,24 +119,6 @@ def test_a_search_that_can_gain_no_more_stops() -> None:
     assert full.stopped == "budget" and full.trials == 900
     assert early.stopped == "converged" and early.trials < 900
     assert early.after <= 1.03 * full.after
-
-
-def test_the_forecast_sees_what_is_left() -> None:
-    rng = np.random.default_rng(0)
-    scores = rng.random(200)
-    costs = np.exp(-scores + rng.normal(0, 0.02, 200))
-    forecast = GainForecast()
-    assert forecast.expect(scores[:8], 1.0) == np.inf  # nothing is known
-    forecast.learn(scores, costs)
-    best = float(costs.min())
-    assert forecast.expect(np.full(16, 1.3), best) > 0.1  # better than all: much to gain
-    assert forecast.expect(np.full(16, 0.5), best) < 0.01
-    for _ in range(DEFAULT_SETTINGS.small_gain_slices):
-        assert not forecast.stop
-        forecast.note(0.001, best, best)
-    assert forecast.stop
-    forecast.note(0.2, best, best)
-    assert not forecast.stop
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name.strip())

@@ -55,7 +55,7 @@ ERRORS = {
     "compiler_eats_memory": "out_of_memory",
 }
 SETTINGS = TuneSettings(
-    least_timeout=2.0, first_timeout=6.0, build_timeout=3.0, measure_seconds=0.002
+    least_timeout=2.0, first_timeout=6.0, build_timeout=3.0, measure_seconds=0.002, least_gain=0.0
 )
 
 
