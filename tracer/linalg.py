@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.dims import as_int, product
 from ..ir.dtype import DTYPES, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from ..ir.ops.small_systems import MOST_EQUATIONS
+from ..ir.ops.small_systems import MOST_EQUATIONS, STRAIGHT
 from .dispatch import UNSET, implements
 from .emitting import call_library, common_strong, emit, lift
 from .handlers import refuse_handlers
@@ -89,10 +89,11 @@ def _solved(a: Any, b: Any) -> Any:
     return _unless(numbers[-1] > 0, solutions, lambda: _call("solve", a, b)[0])
 
 
-def _is_small(x: Any) -> bool:
-    """True for a stack of real matrices for which there is straight code."""
+def _is_small(x: Any, most: int = MOST_EQUATIONS) -> bool:
+    """True for a stack of real matrices of at most so many rows that LAPACK is not needed for."""
     sizes = [s for s in x.shape if isinstance(s, int) and s > 0]
-    return len(sizes) == x.ndim and sizes[-1] <= MOST_EQUATIONS and not x.type.dtype.is_complex
+    most = most if product(sizes[:-2]) >= MOST_EQUATIONS else STRAIGHT
+    return len(sizes) == x.ndim and sizes[-1] <= most and not x.type.dtype.is_complex
 
 
 def _flat_stack(x: Any) -> Any:
@@ -141,7 +142,7 @@ def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
     def call() -> Any:
         return _call("cholesky", x, upper=bool(upper))[0]
 
-    if not _is_small(x):
+    if not _is_small(x, 2 * STRAIGHT):
         return lift(call(), dtype)
     stack = _flat_stack(x)
     numbers: Any = emit("cholesky_small", np.swapaxes(stack, 1, 2) if upper else stack)

@@ -24,22 +24,13 @@ from .call_text import CALL_TEXT
 
 Array = np.ndarray[Any, Any]
 
+# fmt: off
 _PYTHON_SYMBOLS = (
-    "PyCapsule_GetPointer",
-    "PyCapsule_New",
-    "PyErr_Clear",
-    "PyErr_NoMemory",
-    "PyErr_SetString",
-    "PyEval_RestoreThread",
-    "PyEval_SaveThread",
-    "PyExc_RecursionError",
-    "PyList_New",
-    "PyList_SetItem",
-    "PyObject_CallNoArgs",
-    "Py_DecRef",
-    "Py_IncRef",
-    "_Py_NoneStruct",
+    "PyCapsule_GetPointer", "PyCapsule_New", "PyErr_Clear", "PyErr_NoMemory", "PyErr_SetString",
+    "PyEval_RestoreThread", "PyEval_SaveThread", "PyExc_RecursionError", "PyList_New",
+    "PyList_SetItem", "PyObject_CallNoArgs", "Py_DecRef", "Py_IncRef", "_Py_NoneStruct",
 )
+# fmt: on
 
 # Indices into NumPy's C API table; they are part of its ABI and never change.
 _NUMPY_SYMBOLS = {"PyArray_Type": 2, "PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}

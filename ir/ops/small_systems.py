@@ -1,4 +1,4 @@
-"""Systems of a few equations as straight code: no library is called, and stacks run in lanes.
+"""Systems of a few equations without a library: stacks run in lanes.
 
 The operators take stacks of matrices, and have one row of the result for each number that they
 compute, so that neighbours in memory belong to neighbours of the stack. What LAPACK refuses is said
@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, symbol
+from ..dims import Dim, IntExpr, as_int, symbol
 from ..dtype import FLOAT64, DType
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
-from ..loop.expr import Expr, const, op, read, select
+from ..loop.expr import Expr, Read, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
@@ -26,8 +26,11 @@ from .declare import Body, primitive
 from .rules import require_shape
 from .sampling import floats, sample
 
-MOST_EQUATIONS = 4
-"""Equations of a system up to which straight code takes less time than a call of a library."""
+MOST_EQUATIONS = 16
+"""Equations of a system up to which a stack of them in lanes takes less time than LAPACK."""
+
+STRAIGHT = 4
+"""Equations up to which every number has a register: a single system takes less time, too."""
 
 Number: TypeAlias = Any  # an expression, or an array with one element for each of a stack
 
@@ -40,11 +43,7 @@ class Code:
         self.kept: dict[DType, int] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
-        def apply(*args: Any) -> Expr:
-            given = [a if isinstance(a, Expr) else const(a, FLOAT64) for a in args]
-            return self.keep(select(*given) if name == "where" else op(name, *given))
-
-        return apply
+        return lambda *args: self.keep(applied(name, *args))
 
     def keep(self, value: Expr) -> Expr:
         """Returns the register that holds a value from here on."""
@@ -70,6 +69,12 @@ class Code:
 
 def _registers(dtype: DType) -> str:
     return "tests" if dtype.is_bool else "values"
+
+
+def applied(name: str, *args: Number) -> Expr:
+    """Returns a function of expressions and float64 numbers, by NumPy's name."""
+    given = [a if isinstance(a, Expr) else const(a, FLOAT64) for a in args]
+    return select(*given) if name == "where" else op(name, *given)
 
 
 Matrix: TypeAlias = "list[list[Number]]"
@@ -113,6 +118,85 @@ def _solved(m: Any, a: Matrix, b: Matrix) -> list[Number]:
                 b[i][j] = m.subtract(b[i][j], m.multiply(a[i][k], b[k][j]))
             b[i][j] = m.multiply(b[i][j], inverses[i])
     return [*(x for row in b for x in row), m.multiply(sign, determinant), least]
+
+
+def _eliminated(a: Tensor, b: Tensor) -> Body:
+    """Returns the body that computes what ``_solved`` does, in loops, with systems in memory."""
+    size, columns, f = as_int(a.shape[1]), as_int(b.shape[2]), applied
+    i, j, q, r = (symbol(name) for name in "ijqr")
+    best, chosen, held, moved, determinant, least = (
+        read("values", (n,), FLOAT64) for n in range(6)
+    )
+
+    def at(row: IntExpr, column: IntExpr) -> Read:
+        return read("system", (row, column, 0), FLOAT64)
+
+    def step(c: int) -> list[Stmt]:
+        pivot, row, first, rest, below = at(c, c), q + c + 1, j + c, j + c + 1, size - 1 - c
+        number, here = cast(index(row), FLOAT64), at(row, first)
+        larger, mine = f("greater", f("abs", at(row, c)), best), f("equal", chosen, number)
+        product = f("multiply", determinant, pivot)
+        cleared = f("subtract", at(row, rest), f("multiply", held, at(c, rest)))
+        search = _put(chosen, number, larger), _put(best, f("abs", at(row, c)), larger)
+        exchange = _put(moved, here, mine), _put(here, held, mine)
+        same = f("equal", chosen, float(c))
+        return [
+            *(_put(best, f("abs", pivot)), _put(chosen, const(float(c), FLOAT64))),
+            *_for(q, below, *search),
+            *_for(
+                j,
+                size + columns - c,
+                *(_put(held, at(c, first)), _put(moved, held)),
+                *_for(q, below, *exchange),
+                _put(at(c, first), moved),
+            ),
+            _put(least, f("minimum", least, f("abs", pivot))),
+            _put(determinant, f("where", same, product, f("negative", product))),
+            _put(pivot, f("where", f("equal", pivot, 0.0), 0.0, f("divide", 1.0, pivot))),
+            *_for(
+                q,
+                below,
+                _put(held, f("multiply", at(row, c), pivot)),
+                *_for(j, size + columns - 1 - c, _put(at(row, rest), cleared)),
+            ),
+        ]
+
+    def back(out: str, c: int) -> list[Stmt]:
+        here, term = at(c, j + size), f("multiply", at(c, q + c + 1), at(q + c + 1, j + size))
+        return _for(
+            j,
+            columns,
+            *_for(q, size - 1 - c, _put(here, f("subtract", here, term))),
+            _put(here, f("multiply", here, at(c, c))),
+            Store(out, (j + c * columns, r), here),
+        )
+
+    def statements(out: str) -> list[Stmt]:
+        return _for(
+            r,
+            a.shape[0],
+            Alloc(Buffer("system", (size, size + columns, 1), FLOAT64), Scope.STACK),
+            Alloc(Buffer("values", (6,), FLOAT64), Scope.REGISTERS),
+            *(_put(determinant, const(1.0, FLOAT64)), _put(least, const(np.inf, FLOAT64))),
+            *_for(i, size, *_for(j, size, _put(at(i, j), a(r, i, j)))),
+            *_for(i, size, *_for(j, columns, _put(at(i, j + size), b(r, i, j)))),
+            *(s for c in range(size) for s in step(c)),
+            *(s for c in reversed(range(size)) for s in back(out, c)),
+            Store(out, (size * columns, r), determinant),
+            Store(out, (size * columns + 1, r), least),
+        )
+
+    return Body(statements)
+
+
+def _put(target: Read, value: Expr, where: Expr | None = None) -> Stmt:
+    """Stores a value where a condition holds."""
+    value = value if where is None else select(where, value, target)
+    return Store(target.buffer, target.plain_indices, value)
+
+
+def _for(var: Dim, extent: IntExpr, *body: Stmt) -> list[Stmt]:
+    return [Loop(LoopKind.FOR, str(var), extent, body)] if extent != 0 else []
 
 
 def _factored(m: Any, a: Matrix) -> list[Number]:
@@ -179,6 +263,8 @@ def _solve_samples(rng: np.random.Generator) -> Sequence[Sample]:
         sample(floats(rng, (17, 4, 4), "float64"), floats(rng, (17, 4, 2), "float64")),
         sample(_matrices(rng, 1, 1), floats(rng, (1, 1, 3), "float64")),
         sample(_matrices(rng, 9, 2), np.zeros((9, 2, 0))),
+        sample(floats(rng, (19, 7, 7), "float64"), floats(rng, (19, 7, 3), "float64")),
+        sample(floats(rng, (9, 5, 5), "float64"), np.zeros((9, 5, 0))),
     ]
 
 
@@ -190,7 +276,7 @@ def _solve_samples(rng: np.random.Generator) -> Sequence[Sample]:
     samples=_solve_samples,
 )
 def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
-    """Solutions of systems of up to four linear equations, determinants and least pivots.
+    """Solutions of systems of up to 16 linear equations, determinants and least pivots.
 
     ``a`` (stack, n, n) and ``b`` (stack, n, k) are float64. The result (n * k + 2, stack) has the
     entries of the solutions, row by row, then the determinants of ``a``, then the least sizes of
@@ -200,6 +286,8 @@ def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
           solve_small(%a, %a)
         }
     """
+    if as_int(a.shape[1]) > STRAIGHT:
+        return _eliminated(a, b)
     m, r = Code(), symbol("r")
     entries = [_of_stack(x, lambda i, j, x=x: x(r, i, j)) for x in (a, b)]
     return m.body(out.shape[1], _solved(m, *entries))
@@ -216,7 +304,7 @@ def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
     ],
 )
 def _cholesky_small(out: TensorType, a: Tensor) -> Body:
-    """Lower triangular factors of positive definite matrices of up to four rows.
+    """Lower triangular factors of positive definite matrices of up to 16 rows, as straight code.
 
     ``a`` (stack, n, n) is float64, of which the lower triangle is read. The result
     (n * n + 1, stack) has the entries of the factors, row by row, then the least pivots: greater

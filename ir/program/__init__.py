@@ -37,26 +37,10 @@ from .parser import parse_program
 from .pipeline import optimise
 from .verify import verify
 
+# fmt: off
 __all__ = [
-    "Access",
-    "Alias",
-    "Alloc",
-    "Call",
-    "Constant",
-    "Copy",
-    "For",
-    "Free",
-    "If",
-    "Instr",
-    "Invoke",
-    "Library",
-    "Operand",
-    "Program",
-    "Region",
-    "Swap",
-    "Update",
-    "While",
-    "optimise",
-    "parse_program",
-    "verify",
+    "Access", "Alias", "Alloc", "Call", "Constant", "Copy", "For", "Free", "If", "Instr", "Invoke",
+    "Library", "Operand", "Program", "Region", "Swap", "Update", "While", "optimise",
+    "parse_program", "verify",
 ]
+# fmt: on

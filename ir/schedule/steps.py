@@ -31,37 +31,14 @@ from ..dataclass import dataclass
 from ..errors import ScheduleError
 from .columns import plain
 
+# fmt: off
 __all__ = [
-    "Schedule",
-    "Step",
-    "blockwise",
-    "cache_read",
-    "cache_write",
-    "compute_at",
-    "compute_inline",
-    "cut",
-    "fuse",
-    "layout",
-    "mirror",
-    "own_axis",
-    "pack",
-    "pack_at",
-    "pack_grouped",
-    "parallel",
-    "peel",
-    "prefetch",
-    "prefetch_next",
-    "reorder",
-    "rfactor",
-    "shift_bytes",
-    "skip",
-    "split",
-    "split_reduction",
-    "stream",
-    "tensorize",
-    "unroll",
-    "vectorize",
+    "Schedule", "Step", "blockwise", "cache_read", "cache_write", "compute_at", "compute_inline",
+    "cut", "fuse", "layout", "mirror", "own_axis", "pack", "pack_at", "pack_grouped", "parallel",
+    "peel", "prefetch", "prefetch_next", "reorder", "rfactor", "shift_bytes", "skip", "split",
+    "split_reduction", "stream", "tensorize", "unroll", "vectorize",
 ]
+# fmt: on
 
 # The kind of each argument of a primitive: a name, an int, or a list of one of them.
 SIGNATURES: dict[str, tuple[str, ...]] = {

@@ -9,22 +9,12 @@ import numpy as np
 
 from .eager import check_device, compiled, of_numpy
 
+# fmt: off
 __all__ = [
-    "fft",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftfreq",
-    "rfftn",
+    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfftn", "rfft", "rfftfreq", "rfftn",
 ]
+# fmt: on
 
 
 fft, ifft, rfft, irfft, hfft, ihfft, fftshift, ifftshift = of_numpy(

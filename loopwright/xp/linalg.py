@@ -10,33 +10,13 @@ from ..ir.errors import LoopwrightValueError
 from .arrays import matrix_transpose
 from .eager import compiled, of_numpy
 
+# fmt: off
 __all__ = [
-    "cholesky",
-    "cross",
-    "det",
-    "diagonal",
-    "eigh",
-    "eigvalsh",
-    "inv",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
+    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]
 
-# fmt: off
 (
     matmul, tensordot, vecdot, cholesky, det, diagonal, eigh, eigvalsh, inv, matrix_norm,
     matrix_power, matrix_rank, qr, slogdet, solve, svd, svdvals, trace, vector_norm,

@@ -83,7 +83,8 @@ KNOWN = {
     "winograd._CHANNELS": "channels transformed at a time, while the code is made",
     "to_prim.CHEAP": "instructions that cost less than a store and a load",
     "builder.MOST_AXES": "of NumPy's arrays",
-    "small_systems.MOST_EQUATIONS": "straight code that is still short",
+    "small_systems.STRAIGHT": "equations that are straight code",
+    "small_systems.MOST_EQUATIONS": "equations, each step of which is code of its own",
     "builder.ADDRESSABLE_BYTES": "of a process on x86-64",
     # Marks and data of tests.
     "graph.EXIT": "a mark, no size",

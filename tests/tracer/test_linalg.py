@@ -120,6 +120,28 @@ def test_small_systems_are_straight_code(size: int) -> None:
         assert "_small" in f.lower(*arguments).as_text("kernels")
 
 
+@pytest.mark.parametrize("size", [5, 11])
+def test_stacks_of_small_systems_run_in_lanes(size: int) -> None:
+    a = RNG.standard_normal((19, size, size))
+    b = RNG.standard_normal((19, size, 2)).astype(np.float32)
+    uses: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (L.solve, (a, b)),
+        (L.inv, (a,)),
+        (L.det, (a,)),
+    ]
+    for function, arguments in uses:
+        f, wanted = lw.compile(function), function(*arguments)
+        np.testing.assert_allclose(f(*arguments), wanted, rtol=1e-9, atol=1e-9)
+        assert "_small" in f.lower(*arguments).as_text("kernels")
+    assert "_small" not in lw.compile(L.det).lower(a[:9]).as_text("kernels")  # too few for lanes
+    a[7] = 1
+    with pytest.raises(L.LinAlgError, match="Singular matrix"):
+        lw.compile(L.solve)(a, b)
+    np.testing.assert_allclose(lw.compile(L.det)(a), L.det(a), rtol=1e-9)
+    a[7] = a[6] * np.where(np.eye(size), np.nan, 1)
+    np.testing.assert_array_equal(np.isnan(lw.compile(L.inv)(a)), np.isnan(L.inv(a)))
+
+
 def test_small_systems_fail_as_numpys() -> None:
     singular = np.stack([np.eye(3), np.ones((3, 3))])
     with pytest.raises(L.LinAlgError, match="Singular matrix"):

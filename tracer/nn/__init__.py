@@ -51,45 +51,16 @@ if TYPE_CHECKING:
         """A function made from its operator's declaration."""
 
 
+# fmt: off
 __all__ = [
-    "adaptive_avg_pool",
-    "adaptive_max_pool",
-    "affine_grid",
-    "avg_pool",
-    "avg_pool2d",
-    "batch_norm_training",
-    "conv",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose",
-    "deform_conv2d",
-    "dense",
-    "gather_nd",
-    "grid_sample",
-    "group_norm",
-    "gru",
-    "instance_norm",
-    "layer_norm",
-    "local_response_norm",
-    "lp_normalize",
-    "lp_pool",
-    "lstm",
-    "max_pool",
-    "max_pool2d",
-    "max_pool_with_indices",
-    "one_hot",
-    "pad",
-    "resize",
-    "rms_norm",
-    "rnn",
-    "roi_align",
-    "rotary_embedding",
-    "scaled_dot_product_attention",
-    "scatter_elements",
-    "scatter_nd",
-    "top_k",
+    "adaptive_avg_pool", "adaptive_max_pool", "affine_grid", "avg_pool", "avg_pool2d",
+    "batch_norm_training", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "deform_conv2d",
+    "dense", "gather_nd", "grid_sample", "group_norm", "gru", "instance_norm", "layer_norm",
+    "local_response_norm", "lp_normalize", "lp_pool", "lstm", "max_pool", "max_pool2d",
+    "max_pool_with_indices", "one_hot", "pad", "resize", "rms_norm", "rnn", "roi_align",
+    "rotary_embedding", "scaled_dot_product_attention", "scatter_elements", "scatter_nd", "top_k",
 ]
+# fmt: on
 
 
 def _is_ours(op: Operator) -> bool:
