@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 from ..ir import dims
 from ..ir.dim_proofs import prove
-from ..ir.loop.expr import IndexLike, Read, walk
+from ..ir.loop.expr import IndexLike, Read, reads_of
 from ..ir.loop.prim import Buffer, PrimFunc, Stage
 from ..ir.loop.procedure import Procedure
 from ..ir.program.in_place import InPlaceRule
@@ -49,7 +49,10 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
         prim = _at(prim, call.sizes)
         param = prim.params[operand]
         spans = [
-            _span(param, s, node) for s in prim.stages for node in _reads(s) if _is_of(node, param)
+            _span(param, s, node)
+            for s in prim.stages
+            for node in reads_of(s.expr)
+            if _is_of(node, param)
         ]
         if None in spans:
             return None
@@ -90,7 +93,7 @@ def may_share(prim: PrimFunc, param: int, output: int, begin: dims.IntExpr = 0) 
     for stage in prim.stages:
         reads = [
             node
-            for node in _reads(stage)
+            for node in reads_of(stage.expr)
             if node.buffer in before | after and not _is_outside(source, stage, node, window)
         ]
         if not reads:
@@ -108,10 +111,6 @@ def may_share(prim: PrimFunc, param: int, output: int, begin: dims.IntExpr = 0) 
 
 def _is_of(node: Read, buffer: Buffer) -> bool:
     return node.buffer == buffer.name
-
-
-def _reads(stage: Stage) -> Iterator[Read]:
-    return (node for node in walk(stage.expr) if isinstance(node, Read))
 
 
 def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: dims.IntExpr) -> bool:

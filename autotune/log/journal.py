@@ -62,7 +62,7 @@ class Journal:
                     "program": True,  # false in notes of a loop for one kernel, which is gone
                     "tasks": [_task_data(task) for task in tasks],
                     "target": _target_data(tasks),
-                    "machine": _machine_data(tasks),
+                    "machine": asdict(known_machine(tasks[0].target)) if tasks else {},
                     "peak_flops": request.peak_flops,
                     "seed": request.seed,
                     "strategy": request.strategy,
@@ -156,10 +156,6 @@ def _target_data(tasks: Sequence[Task]) -> dict[str, Any]:
     if not tasks:
         return {}
     return {**asdict(tasks[0].target), "features": sorted(tasks[0].target.features)}
-
-
-def _machine_data(tasks: Sequence[Task]) -> dict[str, Any]:
-    return asdict(known_machine(tasks[0].target)) if tasks else {}
 
 
 def library_versions() -> dict[str, str]:

@@ -108,7 +108,8 @@ class TreeModel:
             members = int(attributes.get("loopwright_members", 1))
             if members < 1 or len(trees) % members:
                 raise ValueError(f"{len(trees)} trees are not those of {members} members")
-            return _of_trees(trees, base, count, version, levels, members, _as_bytes(text))
+            as_bytes = text if isinstance(text, bytes) else text.encode()
+            return _of_trees(trees, base, count, version, levels, members, as_bytes)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ModelFileError(f"no model: {type(error).__name__}: {error}") from error
 
@@ -163,10 +164,6 @@ def _rounded_down(bound: float, digits: int = 6) -> float:
         return bound
     scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(bound))))
     return float(f"{math.floor(bound * scale) / scale:.{digits}g}")
-
-
-def _as_bytes(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode()
 
 
 def _of_trees(

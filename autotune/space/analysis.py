@@ -13,7 +13,7 @@ from math import gcd, prod
 from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, FloorDiv, as_int, linear, symbol, symbols
 from ...ir.loop.cases import flips, inside, longest_piece
-from ...ir.loop.expr import Expr, Op, Read, walk
+from ...ir.loop.expr import Expr, Op, Read, reads_of, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure, executions
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
@@ -162,6 +162,14 @@ class Group:
         axes = (*stage.axes, *stage.reduce_axes)
         last = axes[-1].name if axes else ""
         return all(a.stride(last) in (0, 1) and not a.irregular for a in self.accesses[stage.name])
+
+
+def index_step(stage: Stage, buffer: str, axis: str) -> int | None:
+    """Returns by how much an axis moves the index of ``buffer`` that it walks: the step in panels
+    along it. None if that is not constant."""
+    reads = (n for n in reads_of(stage.expr) if n.buffer == buffer)
+    parts = [linear(i) for n in reads for i in n.plain_indices if axis in symbols(i)]
+    return next((p[0][axis] for p in parts if p is not None), None)
 
 
 def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:

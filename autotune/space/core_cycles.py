@@ -22,7 +22,7 @@ from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.prim import Stage
-from .analysis import Access, vector_work
+from .analysis import Access, index_step, vector_work
 from .loop_arrays import INSTRUCTION, UNROLL, VECTORIZE, LoopArrays
 from .settings import FEATURES
 
@@ -131,7 +131,10 @@ class _Stage:
     def cycles(self) -> CoreCycles:
         arrays, stage, core = self.arrays, self.stage, self.core
         ones = np.ones(self.shape)
-        registers = {a: self._registers(a) for a in self.extents}
+        registers = dict(self.parts)  # vectors, or single steps, of each kind of tile
+        for axis, vector in self.is_vector.items():
+            size = self.parts[axis]
+            registers[axis] = np.where(vector, np.ceil(size / self.lanes), size)
         chains, copies, vectors = ones, ones, ones
         rows_joined = ones  # accumulators per output element are joined at the end of a tile
         along_reduced = np.zeros(self.arrays.count, np.bool_)
@@ -171,7 +174,11 @@ class _Stage:
             wanted = live + 2 * work
         wanted = np.where(matrix, 0.0, wanted)
         held = self.target.vector_registers
-        spilled = np.maximum(0.0, wanted - held) * core.spill
+        # Vectors of a map keep nothing but constants, which LLVM can load again. Single elements
+        # wait for each other besides: fitted.
+        is_map = np.any([*self.is_vector.values()], axis=0) & (not is_reduction)
+        each = np.where(is_map, core.reload * chains, core.spill)
+        spilled = np.maximum(0.0, wanted - held) * each
         # Every iteration of the innermost serial loop, and the beginning and end of a tile.
         around = core.iteration * ones
         begin = np.where(tiles > 0, core.tile if is_reduction else 0.0, 0.0)
@@ -261,13 +268,6 @@ class _Stage:
                 break
         return np.asarray(filled[places].sum(axis=0))
 
-    def _registers(self, axis: str) -> FloatArray:
-        """Returns the vectors, or single steps, of each kind of tile along an axis."""
-        size = self.parts[axis]
-        if axis in self.is_vector:
-            return np.where(self.is_vector[axis], np.ceil(size / self.lanes), size)
-        return size
-
     def _steps(self) -> tuple[FloatArray, FloatArray]:
         """Returns how often the body of each kind of tile runs, and how many tiles there are."""
         arrays = self.arrays
@@ -303,11 +303,14 @@ class _Stage:
             for axis, vector in self.is_vector.items():
                 if access.lane_stride(axis, self.lanes) == 0:
                     continue
-                load, pick = self._vector(access, axis)
-                smooth = self._in_panels(access.buffer, axis)
-                crossing = np.where(smooth, 1.0, 1.0 + self._crossing(access, axis))
-                each = each * np.where(vector, registers[axis] * np.where(smooth, 1.0, load), 1.0)
-                picks = np.where(vector & ~smooth, registers[axis] * pick, 0.0)
+                load, pick = self._vector(access, axis, access.stride(axis))
+                packed = self._in_panels(access.buffer, axis)
+                if packed.any():  # where an axis moves an index by more than one, so do panels
+                    inside = self._vector(access, axis, index_step(self.stage, access.buffer, axis))
+                    load, pick = (np.where(packed, *both) for both in zip(inside, (load, pick)))
+                crossing = np.where(packed, 1.0, 1.0 + self._crossing(access, axis))
+                each = each * np.where(vector, registers[axis] * load, 1.0)
+                picks = np.where(vector, registers[axis] * pick, 0.0)
                 shuffle = shuffle + picks
                 moves = np.maximum(moves, np.where(vector, crossing, 0.0))
             loads = loads + count * each
@@ -370,10 +373,10 @@ class _Stage:
                 count, span, base = count * span, size, stride
         return count * span
 
-    def _vector(self, access: Access, axis: str) -> tuple[FloatArray, FloatArray]:
-        """Returns the loads and shuffles that put one vector of an operand together."""
+    def _vector(self, access: Access, axis: str, step: int | None) -> tuple[FloatArray, FloatArray]:
+        """Returns the loads and shuffles that put one vector of an operand together, whose elements
+        lie ``step`` apart (None: irregularly)."""
         lanes, ones = self.lanes, np.ones(self.shape)
-        step = access.stride(axis)
         if step is None:
             return (2.0 * ones, ones) if axis in access.runs else (lanes * ones, lanes * ones)
         if step in (1, -1):

@@ -152,7 +152,8 @@ def loop_arrays(
     for members, steps in classes:
         first = [s for s in steps if isinstance(s, Step) and s.name in PREPARING]
         prepare = tuple(Step(s.name, tuple(map(_number, s.args))) for s in first)
-        aliases = {f"{s.args[0]}.raw": s.args[0] for s in steps if _name(s) == "shift_bytes"}
+        every = (s.step if isinstance(s, Guarded) else s for s in steps)
+        aliases = {f"{s.args[0]}.raw": s.args[0] for s in every if s.name == "shift_bytes"}
         # A map that is inlined after its bytes were shifted has become what corrects their sums.
         late = {step for step in prepare if step.args[0] in aliases.values()}
         prepare = tuple(step for step in prepare if step not in late)
@@ -175,10 +176,6 @@ def _prepared(prim: PrimFunc, prepare: tuple[Step, ...]) -> PrimFunc:
 
 def _number(argument: Any) -> Any:
     return int(argument) if isinstance(argument, Column) else argument
-
-
-def _name(step: Any) -> str:
-    return step.step.name if isinstance(step, Guarded) else step.name
 
 
 class _Class:

@@ -406,6 +406,16 @@ def _as_expr(value: IndexLike) -> Expr:
     return index(value) if isinstance(value, int | Dim) else value
 
 
+def reads_of(root: Expr) -> list[Read]:
+    """The reads in ``root``, in the order of ``walk``."""
+    return [node for node in walk(root) if isinstance(node, Read)]
+
+
+def buffers_of(root: Expr) -> set[str]:
+    """The names of the buffers that ``root`` reads."""
+    return {node.buffer for node in reads_of(root)}
+
+
 def map_reads(root: Expr, replace: Callable[[Read], Expr | None]) -> Expr:
     """``root`` with every Read passed through ``replace`` (None keeps it)."""
 

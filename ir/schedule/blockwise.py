@@ -22,6 +22,7 @@ from ..loop.expr import (
     IndexLike,
     Op,
     Read,
+    buffers_of,
     const,
     index,
     op,
@@ -88,9 +89,9 @@ def _rows_of(prim: PrimFunc, maximum: Stage) -> _Rows:
     keys = _key_axes(prim, maximum)
     key_stages = [s for s in prim.stages if s.name in keys]
     folded = {s.name for s in key_stages if keys[s.name] in {a.name for a in s.reduce_axes}}
-    exponents = {s.name for s in prim.stages if maximum.name in _reads(s.expr)}
+    exponents = {s.name for s in prim.stages if maximum.name in buffers_of(s.expr)}
     for stage in prim.stages:
-        reads = _reads(stage.expr)
+        reads = buffers_of(stage.expr)
         if stage.name in exponents and (
             stage.name not in keys or not _is_exponent(stage, maximum.name)
         ):
@@ -119,7 +120,7 @@ def _key_axes(prim: PrimFunc, maximum: Stage) -> dict[str, str]:
     keys = {maximum.name: row.name}
     for stage in prim.stages:  # the exponents walk along the row, whatever they are made of
         along = [a for a in stage.axes if a not in maximum.axes]
-        if maximum.name in _reads(stage.expr) and [a.extent for a in along] == [row.extent]:
+        if maximum.name in buffers_of(stage.expr) and [a.extent for a in along] == [row.extent]:
             keys[stage.name] = along[0].name
     while True:
         before = len(keys)
@@ -154,10 +155,6 @@ def _axes(stage: Stage) -> tuple[Axis, ...]:
     return (*stage.axes, *stage.reduce_axes)
 
 
-def _reads(expr: Expr) -> set[str]:
-    return {node.buffer for node in walk(expr) if isinstance(node, Read)}
-
-
 def _is_exponent(stage: Stage, maximum: str) -> bool:
     """True if a map is ``exp(x - maximum)``."""
     value = stage.expr
@@ -168,7 +165,7 @@ def _is_exponent(stage: Stage, maximum: str) -> bool:
         return False
     x, subtracted = inside.args
     plain = isinstance(subtracted, Read) and subtracted.buffer == maximum
-    return plain and maximum not in _reads(x)
+    return plain and maximum not in buffers_of(x)
 
 
 def _linear(stage: Stage, exponents: set[str]) -> bool:
@@ -178,8 +175,8 @@ def _linear(stage: Stage, exponents: set[str]) -> bool:
         if not isinstance(expr, Op) or expr.name != "multiply":
             return False
         left, right = expr.args
-        if _reads(left) & exponents:
-            return linear(left) and not _reads(right) & exponents
+        if buffers_of(left) & exponents:
+            return linear(left) and not buffers_of(right) & exponents
         return linear(right)
 
     return linear(stage.expr)
@@ -215,7 +212,7 @@ class _Blocks:
                     joined.append(self.whole_sum(stage))
             elif stage.name in self.rows.keys:
                 pieces.append(self.piece(stage))
-            elif _reads(stage.expr) & late:
+            elif buffers_of(stage.expr) & late:
                 late.add(stage.name)
                 after.append(stage)
             else:
@@ -227,7 +224,10 @@ class _Blocks:
         key = self.rows.keys[stage.name]
         value = self.in_block(stage.expr, key)
         if stage.name in self.rows.exponents:
-            value = self.kept(value, key, const(0, value.dtype))
+            assert isinstance(value, Op) and isinstance(value.args[0], Op)
+            x, base = value.args[0].args
+            x = self.kept(x, key, const(-np.inf, x.dtype))
+            value = op("exp", op("subtract", x, base))
         return replace(
             stage,
             buffer=replace(stage.buffer, shape=tuple(a.extent for a in self.cut(stage.axes, key))),

@@ -12,6 +12,7 @@ from ..loop.expr import (
     Index,
     Op,
     Read,
+    buffers_of,
     const,
     map_reads,
     op,
@@ -47,7 +48,7 @@ def shift_bytes(state: State, name: str, packed: str) -> State:
     if not set(state.splits) <= {a.name for p in state.packs.values() for a in p.stage.axes}:
         raise ScheduleError("shift_bytes: must come before splits")
     other = _other_factor(stage, packed)
-    readers = [s for s in state.prim.stages if _reads(s.expr, packed)]
+    readers = [s for s in state.prim.stages if packed in buffers_of(s.expr)]
     if other is None or readers != [stage]:
         raise ScheduleError(f"shift_bytes: {name} is not the one sum of products with {packed}")
     # The excess is 128 times the sum of the other factor, which must run over all reduced axes.
@@ -101,10 +102,6 @@ def _is_widened(factor: Expr, packed: str) -> bool:
         return False
     inner = factor.args[0]
     return isinstance(inner, Read) and inner.buffer == packed and factor.dtype.bits >= 32
-
-
-def _reads(expr: Expr, name: str) -> bool:
-    return any(isinstance(node, Read) and node.buffer == name for node in walk(expr))
 
 
 def _symbols(node: Expr) -> set[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, linear, size_symbols
 from ..dtype import BOOL
 from ..errors import ScheduleError
-from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, walk
+from ..loop.expr import Const, Expr, Index, Op, Read, buffers_of, const, index, op, walk
 from ..loop.prim import PrimFunc, Stage
 from ..loop.scalar import COMBINERS, SCALAR_OPS
 from .state import State
@@ -120,7 +120,7 @@ def constants_of(prim: PrimFunc, branch: Branch, masked: str) -> list[tuple[Stag
             constants[stage.name] = value
         if not stored or stage.name in private:
             continue
-        if value is None or any(stage.name in _buffers(s.expr) for s in _before(stages, stage)):
+        if value is None or any(stage.name in buffers_of(s.expr) for s in _before(stages, stage)):
             raise ScheduleError(f"skip: {stage.name} is needed although {masked} is masked")
         later.append((stage, value))
     return later
@@ -129,10 +129,6 @@ def constants_of(prim: PrimFunc, branch: Branch, masked: str) -> list[tuple[Stag
 def _before(stages: list[tuple[Stage, bool]], stage: Stage) -> list[Stage]:
     names = [s.name for s, _ in stages]
     return [s for s, _ in stages[: names.index(stage.name)]]
-
-
-def _buffers(expr: Expr) -> set[str]:
-    return {n.buffer for n in walk(expr) if isinstance(n, Read)}
 
 
 def _collect(branch: Branch, stages: list[tuple[Stage, bool]], private: set[str]) -> None:

@@ -25,7 +25,18 @@ from functools import cached_property
 from ..dataclass import dataclass
 from ..dims import IntExpr, symbol
 from ..dtype import FLOAT32
-from ..loop.expr import Expr, IndexLike, Op, Read, op, rewrite, substitute_indices, walk
+from ..loop.expr import (
+    Expr,
+    IndexLike,
+    Op,
+    Read,
+    buffers_of,
+    op,
+    reads_of,
+    rewrite,
+    substitute_indices,
+    walk,
+)
 from ..loop.prim import PrimFunc, Stage
 
 _PASS_NAN_ON = frozenset(
@@ -53,7 +64,7 @@ def _maxima(prim: PrimFunc) -> dict[str, Stage]:
         limited = stage.combiner is None and isinstance(value, Op) and value.name == "maximum"
         if stage.buffer.dtype != FLOAT32:
             continue
-        if stage.combiner == "max" or (limited and _reads(value) <= tops.keys()):
+        if stage.combiner == "max" or (limited and buffers_of(value) <= tops.keys()):
             tops[stage.name] = stage
     return tops
 
@@ -61,10 +72,6 @@ def _maxima(prim: PrimFunc) -> dict[str, Stage]:
 def _places(stage: Stage, node: Read) -> dict[str, IndexLike]:
     """The index at which ``node`` reads each axis of ``stage``."""
     return {a.name: i for a, i in zip(stage.axes, node.indices, strict=True)}
-
-
-def _reads(expr: Expr) -> set[str]:
-    return {node.buffer for node in walk(expr) if isinstance(node, Read)}
 
 
 def _difference(node: Expr) -> tuple[Expr, Read] | None:
@@ -142,7 +149,7 @@ class _Rows:
         top = self.tops.get(m.buffer)
         if top is not None and top.combiner is None:  # a maximum, and no less than some number
             limited = substitute_indices(top.expr, _places(top, m))
-            return any(self.is_negative(x, n) for n in walk(limited) if isinstance(n, Read))
+            return any(self.is_negative(x, n) for n in reads_of(limited))
         return any(self.top_over(x, m, axis) is not None for axis in self.extents)
 
     @cached_property
@@ -159,7 +166,7 @@ class _Rows:
         names = {a.name for a in stage.axes}
         users = {stage.name}
         for other in self.prim.stages:
-            if not _reads(other.expr) & users:
+            if not buffers_of(other.expr) & users:
                 continue
             users.add(other.name)
             if not names <= {a.name for a in other.axes} or not self._same_row(other, users, names):

@@ -177,6 +177,39 @@ def test_a_product_with_few_results_is_made_in_register_tiles() -> None:
     assert [rule_of(p) for p in prims] == ["mirror"]  # register tiles of one triangle
 
 
+@pytest.mark.parametrize("isa", ["x86-64-v4", "x86-64-v3", "x86-64"])
+@pytest.mark.parametrize(("size", "channels"), [(4, 96), (4, 768), (8, 64), (16, 192)])
+def test_vectors_of_a_patch_embedding_run_along_its_channels(
+    size: int, channels: int, isa: str
+) -> None:
+    """Patches do not overlap: vectors along the image would be put together in every step, from
+    panels too."""
+    image, weights = lw.f32[1, 3, 224, 224], lw.f32[channels, 3, size, size]
+    prims = kernels(lambda x, w: lw.nn.conv2d(x, w, strides=size), image, weights)
+    prim = max(prims, key=prim_flops)
+    variant = default_variant(prim, replace(TARGET, isa=isa, cpu="AMD EPYC"))[1]
+    assert variant is not None and variant.tiling.extent(variant.tiling.vector_axis) == channels
+
+
+def test_vectors_of_a_softmax_over_channels_run_along_the_image() -> None:
+    """On AVX2 too, though an exponential has more constants than there are registers."""
+    (prim,) = kernels(lambda x: lw.nn.softmax(x, axis=1), lw.f32[8, 64, 1024])
+    variant = default_variant(prim, replace(TARGET, isa="x86-64-v3", cpu="AMD EPYC"))[1]
+    assert variant is not None and variant.tiling.extent(variant.tiling.vector_axis) == 1024
+
+
+def test_tiles_of_uneven_pieces_leave_a_register_free() -> None:
+    """Of 512 keys in 7 pieces: 16, or 24 columns and less than 4 keys."""
+    select, specs = (lambda q, k, v: (q, k, v)), (lw.f32[8, 512, 64],) * 3
+    masked = attention_of(select, lambda s: np.where(np.tri(512, dtype=bool), s, -np.inf))
+    (prim,) = kernels(masked, *specs)
+    target = Target("x86-64-v3", "AMD EPYC", 1, 32768, 1 << 20, 1 << 25)
+    schedule, variant = default_variant(prim, target)
+    assert variant is not None and "blockwise" in str(schedule)
+    choices = variant.defaults[0]
+    assert choices["vectors"] * (choices["rows"] + 1) + 2 <= 16
+
+
 def test_vectors_do_not_run_along_three_colours() -> None:
     prims = kernels(
         lambda x, y: np.clip(x / (1 + y[:, None]), 0, 1) ** 0.45, lw.f32[6000, 3], lw.f32[6000]

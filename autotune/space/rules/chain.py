@@ -25,7 +25,7 @@ from ....codegen.target import Target
 from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, as_int, symbols
 from ....ir.errors import ScheduleError
-from ....ir.loop.expr import Op, Read, walk
+from ....ir.loop.expr import Op, Read, reads_of, walk
 from ....ir.loop.prim import PrimFunc, Stage
 from ....ir.schedule.columns import least
 from ....ir.schedule.columns import most as greatest
@@ -69,11 +69,7 @@ def _is_contraction(stage: Stage) -> bool:
     value = stage.expr
     if stage.combiner != "sum" or not isinstance(value, Op) or value.name != "multiply":
         return False
-    return all(isinstance(a, Read) for a in value.args) and len(_reads(stage)) == 2
-
-
-def _reads(stage: Stage) -> list[Read]:
-    return [n for n in walk(stage.expr) if isinstance(n, Read)]
+    return all(isinstance(a, Read) for a in value.args) and len(reads_of(stage.expr)) == 2
 
 
 def _walks(node: Read) -> set[str]:
@@ -84,21 +80,25 @@ def _roles(stages: tuple[Stage, ...]) -> _Roles | None:
     """The parts of a chain among ``stages``, None if they are none."""
     matrix = [s for s in stages if _is_contraction(s)]
     made = {s.name for s in stages}
-    first = next((s for s in matrix if len({r.buffer for r in _reads(s)} & made) <= 1), None)
+    first = next((s for s in matrix if len({r.buffer for r in reads_of(s.expr)} & made) <= 1), None)
     rest = stages[stages.index(first) + 1 :] if first is not None else ()
     maximum = next((s for s in rest if s.combiner == "max" and len(s.reduce_axes) == 1), None)
     if first is None or maximum is None:
         return None
     exponents = {s.name for s in rest if _is_exponent(s)}
     second = next(
-        (s for s in matrix if s is not first and any(r.buffer in exponents for r in _reads(s))),
+        (
+            s
+            for s in matrix
+            if s is not first and any(r.buffer in exponents for r in reads_of(s.expr))
+        ),
         None,
     )
     if second is None or len(second.reduce_axes) != 1:
         return None
-    values = [r for r in _reads(second) if r.buffer not in exponents]
+    values = [r for r in reads_of(second.expr) if r.buffer not in exponents]
     for axis in reversed(maximum.axes):
-        moved = [r for r in _reads(first) if axis.name in _walks(r)]
+        moved = [r for r in reads_of(first.expr) if axis.name in _walks(r)]
         free = not any(axis.name in _walks(r) for r in values)
         if len(moved) == 1 and free and as_int(axis.extent) > 1:
             return _Roles(first, second, maximum, axis.name)
@@ -119,7 +119,8 @@ def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[in
     length = as_int(roles.second.reduce_axes[0].extent)
     bytes_ = roles.first.buffer.dtype.bytes
     width = 3 * target.lanes(bytes_) * bytes_
-    outputs = _own_extent(roles)
+    rows = {a.name for a in roles.maximum.axes}
+    outputs = prod(as_int(a.extent) for a in roles.second.axes if a.name not in rows)
     counts: list[int] = []
     masked = any(is_masked(s) for s in stages)
     for share in (4, 2, 1) if masked else (2, 1, 4):
@@ -134,11 +135,6 @@ def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[in
     return counts
 
 
-def _own_extent(roles: _Roles) -> int:
-    shared = {a.name for a in roles.maximum.axes}
-    return prod(as_int(a.extent) for a in roles.second.axes if a.name not in shared)
-
-
 def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
     """Copies of what lies across the vectors, and every value with the row axis last."""
     row = roles.row
@@ -150,7 +146,7 @@ def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
     params = {p.name for p in prim.params}
     copies: dict[str, tuple[str, ...]] = {}
     for stage in prim.stages:
-        for access, node in zip(accesses_of(prim, stage.expr), _reads(stage), strict=True):
+        for access, node in zip(accesses_of(prim, stage.expr), reads_of(stage.expr), strict=True):
             walked = _walks(node)
             if node.buffer in params and row in walked and access.stride(row) != 1:
                 names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
@@ -270,8 +266,8 @@ class Chain(Tiling):
         return (
             stage.combiner is None
             and same
-            and any(r.buffer == first.name for r in _reads(stage))
-            and not any(r.buffer == self.roles.maximum.name for r in _reads(stage))
+            and any(r.buffer == first.name for r in reads_of(stage.expr))
+            and not any(r.buffer == self.roles.maximum.name for r in reads_of(stage.expr))
             and not _is_exponent(stage)
         )
 
@@ -295,7 +291,10 @@ class Chain(Tiling):
         return share[values["vectors"]]
 
     def fits(self, values: Values) -> BoolArray:
-        good = values["vectors"] * (values["rows"] + 1) < self.target.vector_registers
+        # Where pieces end beyond the row, the loop clamps indices too: the last register is LLVM's.
+        reads = (a for s in self.group.stages for a in self.group.accesses[s.name])
+        room = self.target.vector_registers - any(a.irregular for a in reads)
+        good = values["vectors"] * (values["rows"] + 1) < room
         return np.asarray(good & (self.kept_bytes(1) * values["vectors"] <= CHAIN.max_stack))
 
     def kept_bytes(self, vectors: int) -> int:

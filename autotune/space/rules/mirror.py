@@ -76,12 +76,11 @@ class Mirror(Tile):
         keep = busy & (self.cache_width(values) == smallest)
         return fastest(self, {name: column[keep] for name, column in values.items()}, PRODUCTS.most)
 
-    def _has_blocks(self, width: Any) -> Any:
-        return self.extent(self.vector_axis) >= MIRROR.min_blocks * width
-
     def fits(self, values: Values) -> BoolArray:
         width = self.cache_width(values)
-        squares = (width % values["rows"] == 0) & self._has_blocks(width)
+        squares = (width % values["rows"] == 0) & (
+            self.extent(self.vector_axis) >= MIRROR.min_blocks * width
+        )
         squares &= 2 * width**2 * self.group.element_bytes <= MIRROR.max_kept
         high = np.maximum(1, width // values["rows"])
         return np.asarray(squares & super().fits({**values, "cache_rows": high}))

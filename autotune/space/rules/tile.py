@@ -33,7 +33,7 @@ from ....ir.schedule.steps import (
 from ....ir.schedule.storage import walked_dimension, walked_dimensions
 from ...protocols import BoolArray
 from .. import tiling
-from ..analysis import Access, Group, expression_cost, vector_work
+from ..analysis import Access, Group, expression_cost, index_step, vector_work
 from ..settings import SKETCHES, SPACE, TILE
 from . import base
 from .map_defaults import map_defaults
@@ -203,14 +203,15 @@ class Tile(tiling.Tiling):
 
     def untold(self, _values: tiling.Values) -> float:
         """A factor for conditions on places, which are free where loops are cut or peeled, and for
-        operands that are not packed and so gathered in every step."""
+        operands that are gathered in every step: those that are not packed, or in panels too."""
         main, v = self.group.main, self.vector_axis or ""
         if main.combiner is None:
             return 1.0
         tests = expression_cost(main) / (vector_work(main) + (main.combiner == "sum"))
         packed = {name for name, _ in self.packable}
         gathered = any(
-            a.lane_stride(v, self.lanes) not in (0, 1) and a.buffer not in packed
+            a.lane_stride(v, self.lanes) not in (0, 1)
+            and (a.buffer not in packed or index_step(main, a.buffer, v) != 1)
             for a in self.group.accesses[main.name]
         )
         return max(1.0, tests) * (SPACE.gathering if gathered and self.k_axis else 1.0)
@@ -327,7 +328,8 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     rows = _row_axes(group, v) if rows is None else rows
     row = rows[0] if rows else None
     row2 = rows[1] if len(rows) > 1 and main.combiner is not None else None
-    k = _longest_reduced(group) if main.combiner is not None else None
+    long = [a.name for a in main.reduce_axes if as_int(a.extent) > 1]
+    k = max(long, key=lambda n: (group.extents[n], long.index(n)), default=None)
     constants = {p.name: p.constant for p in group.prim.params}
     # Packing at run time pays only if several rows reuse the panel.
     packable = [
@@ -441,8 +443,3 @@ def _row_axes(group: Group, v: str) -> list[str]:
             candidates.sort(key=lambda axis: -sum(1 for a in strided if a.stride(axis) == 1))
         return candidates[:1]
     return sorted(candidates, key=reuse)[:2]
-
-
-def _longest_reduced(group: Group) -> str | None:
-    names = [a.name for a in group.main.reduce_axes if as_int(a.extent) > 1]
-    return max(names, key=lambda n: (group.extents[n], names.index(n))) if names else None

@@ -20,7 +20,7 @@ from ....codegen.emit.cover import MAX_WINDOWS
 from ....codegen.target import CACHE_LINE, Target
 from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
-from ....ir.loop.expr import Expr, Op, Read, index_value, walk
+from ....ir.loop.expr import Op, index_value, reads_of, walk
 from ....ir.loop.prim import PrimFunc, Stage
 from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
@@ -278,7 +278,7 @@ def _is_window(stage: Stage) -> bool:
         return False
     windowed = set(_windows_in(stage).values())
     many = {a.name for a in stage.axes if as_int(a.extent) >= WINDOW.many_share}
-    for node in _reads(stage.expr):
+    for node in reads_of(stage.expr):
         names = {name for i in node.indices if isinstance(i, Dim) for name in symbols(i)}
         if names & windowed and not many <= names:
             return False
@@ -290,7 +290,7 @@ def _windows_in(stage: Stage) -> dict[str, str]:
     reduced = {a.name for a in stage.reduce_axes}
     mine = [a.name for a in stage.axes]
     axis_of_tap: dict[str, str] = {}
-    for node in _reads(stage.expr):
+    for node in reads_of(stage.expr):
         for i in node.indices:
             names = _walking(i) if isinstance(i, Dim) else frozenset[str]()
             for tap in names & reduced:
@@ -304,10 +304,6 @@ def _walking(index: Dim) -> frozenset[str]:
     """Returns the symbols that move an index in each of their steps, not only now and then."""
     atoms = (atom for mono, _ in index.terms for atom in mono)
     return frozenset(atom.name for atom in atoms if isinstance(atom, Symbol))
-
-
-def _reads(expr: Expr) -> list[Read]:
-    return [node for node in walk(expr) if isinstance(node, Read)]
 
 
 def _taps_along(group: Group, axis: str) -> str | None:
