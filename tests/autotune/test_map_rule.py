@@ -88,6 +88,17 @@ prim @columns(x: float32[9, 500], n: int64[70]) -> out: float32[9, 70] {
     assert kernel.text.count("llvm.smax") * 70 <= 2 * 5 * 70
 
 
+def test_what_is_read_back_does_not_go_past_the_caches() -> None:
+    """A load of what a non-temporal store has just written waits for memory."""
+    prim = parse_prim("""
+prim @counted(x: float32[4096, 64]) -> a: int32[4096, 64], b: int32[4096, 64] {
+  a[i, j] = int32(x[i, j])
+  b[i, j] = a[i, j] + 1:int32
+}""")
+    schedule, _ = default_schedule(prim, dataclasses.replace(TARGET, l2=1 << 15))
+    assert [step.args for step in schedule.steps if step.name == "stream"] == [("b",)]
+
+
 @pytest.mark.parametrize(("dtype", "streamed"), [("float32", True), ("int16", False)])
 def test_transposed_lines_go_past_the_caches_as_a_whole_only(dtype: str, streamed: bool) -> None:
     """More lines would be open than are gathered in front of memory."""

@@ -116,8 +116,10 @@ def pack_steps(group: Group, step: Step) -> list[Step]:
 
 
 def non_temporal_steps(group: Group, wanted: int) -> list[Step]:
-    """Returns the steps for non-temporal stores of the group's results, if ``wanted``."""
-    outputs = [s.name for s in group.stages if s.name in group.prim.outputs]
+    """Returns the steps for non-temporal stores of the group's results, if ``wanted``, but of those
+    that it reads back: they would come from memory."""
+    read = {a.buffer for accesses in group.accesses.values() for a in accesses}
+    outputs = [s.name for s in group.stages if s.name in {*group.prim.outputs} - read]
     return when(wanted, *map(stream, outputs))
 
 
