@@ -17,13 +17,11 @@ from .proxy import Proxy
 
 
 def _counted(places: Any, weights: Any, bins: int) -> Any:
-    """The number of elements with each place below ``bins``, or the sum of their weights; places
-    out of range count nothing."""
+    """The number of elements with each place below ``bins``, or the sum of their weights; greater
+    places count nothing, and negative ones are undefined."""
     places = np.reshape(places, (-1,))
     if weights is None:
         return emit("count", lift(places), bins=bins)
-    inside = (places >= 0) & (places < bins)
-    places = np.where(inside, places, bins)
     zeros = lift(np.zeros(bins, weights.dtype))
     updates = np.reshape(weights, (-1,))
     return emit("nn.scatter_elements", zeros, places, updates, axis=0, reduction="add")
@@ -132,23 +130,23 @@ def _histogram(
 
 
 def _uniform_places(x: Any, edges: Any, count: int) -> Any:
-    """The bin of each element: a product, then a step to the side where the edges say so."""
+    """The bin of each element: a product, then a step to the side where the edges say so. Elements
+    outside of all have the bin ``count``."""
     first, last = edges[0], edges[-1]
     kind = np.result_type(edges.dtype, x.dtype)
     moved = (x - first).astype(kind) if x.dtype.kind == "f" else x.astype(kind) - first
     scaled = moved / (last - first) * count
     inside = (x >= first) & (x <= last)
-    place = np.where(inside, scaled, 0).astype(np.int32)
-    place = place - (place == count)
+    place = np.clip(np.where(inside, scaled, 0).astype(np.int32), 0, count - 1)
     table = lift(edges)
-    place = place - (x < table[place])
-    place = place + ((x >= table[place + 1]) & (place != count - 1))
-    return np.where(inside, place, -1)
+    # At most one of the two holds, as edges increase.
+    before, after = x < table[place], (x >= table[place + 1]) & (place != count - 1)
+    return np.where(inside, place - before + after, count)
 
 
 def _places(x: Any, edges: Any, count: int) -> Any:
-    """The bin of each element between edges; an element at the last edge is in the last bin."""
+    """The bin of each element between edges; an element at the last edge is in the last bin, one
+    outside of all has the bin ``count``."""
     place = searchsorted(edges, x, "right") - 1
-    last = x == edges[-1]
-    outside = ~(x <= edges[-1])
-    return np.where(outside, -1, np.where(last, count - 1, place))
+    place = np.where(x == edges[-1], count - 1, place)
+    return np.where((place >= 0) & (x <= edges[-1]), place, count)

@@ -71,7 +71,9 @@ def _as_dim(trace: Emitter, value: Any) -> IntExpr:
         case "maximum", [one, other]:
             return int_max(one, other)
         case "clip", [one]:
-            return int_min(int_max(one, int(attrs["a_min"])), int(attrs["a_max"]))
+            low, high = attrs["a_min"], attrs["a_max"]
+            one = one if low is None else int_max(one, int(low))
+            return one if high is None else int_min(one, int(high))
         case "floor_divide", [one, int(divisor)] if divisor > 0:
             return floordiv(one, divisor)
         case "floor_mod", [one, int(divisor)] if divisor > 0:
@@ -127,6 +129,8 @@ def _range(trace: Emitter, value: Any) -> tuple[IntExpr, IntExpr] | None:
         case "floor_mod" if args[1].type.size == 1:
             divisor = as_dim(trace, args[1])
             return (0, divisor - 1) if _proved(trace, divisor, ">", 0) else None
+        case "clip" if None not in (ends := [attrs["a_min"], attrs["a_max"]]):
+            return int(min(ends)), int(ends[1])
         case "cast" if args[0].type.dtype.is_bool:
             return 0, 1
         case "bitwise_and" if isinstance(m := as_dim(trace, args[1]), int) and 0 <= m < 1 << 31:

@@ -34,6 +34,29 @@ def test_indices_out_of_range_write_nothing(reduction):
     assert (expected != x).sum() <= 6
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    ("index", "checked"),
+    [
+        (lambda i: np.clip(i, 0, 6), False),
+        (lambda i: np.clip(i, -7, 5) + 1, False),
+        (lambda i: np.clip(i, 9, 6), False),  # the upper end counts
+        (lambda i: np.clip(i, 0, 7), True),
+        (lambda i: np.clip(i, None, 6), True),
+        (lambda i: np.clip(i, -7, None), True),
+    ],
+)
+def test_clipped_indices_are_in_range(index, checked, dtype):
+    x, i = np.arange(7.0), np.array([3, 5, -2, 0], dtype)
+    f = lw.compile(lambda x, i: x[index(i)])
+    np.testing.assert_array_equal(f(x, i), x[index(i)])
+    assert ("raise_failed" in f.lower(x, i).as_text("kernels")) == checked
+    if checked:
+        far = np.array([99, -99], dtype)
+        with pytest.raises(IndexError):
+            f(x, far)
+
+
 def test_gathers_of_slices():
     x = RNG.standard_normal((4, 5, 6)).astype(np.float32)
     indices = RNG.integers(0, 4, (3, 7, 2))
