@@ -53,7 +53,7 @@ class Journal:
     ) -> Journal:
         """Writes the note of a run with the cost model of this name."""
         budget, suggested, given = request.limits, request.suggestions, request.given
-        run = secrets.token_hex(6)
+        run, t = secrets.token_hex(6), tasks[0].target if tasks else None
         log.append(
             Note(
                 "run",
@@ -61,8 +61,8 @@ class Journal:
                     "run": run,
                     "program": True,  # false in notes of a loop for one kernel, which is gone
                     "tasks": [_task_data(task) for task in tasks],
-                    "target": _target_data(tasks),
-                    "machine": asdict(known_machine(tasks[0].target)) if tasks else {},
+                    "target": {**asdict(t), "features": sorted(t.features)} if t else {},
+                    "machine": asdict(known_machine(t)) if t else {},
                     "peak_flops": request.peak_flops,
                     "seed": request.seed,
                     "strategy": request.strategy,
@@ -150,12 +150,6 @@ def _task_data(task: Task) -> dict[str, Any]:
         "floor": task.floor,
         "importance": task.importance,
     }
-
-
-def _target_data(tasks: Sequence[Task]) -> dict[str, Any]:
-    if not tasks:
-        return {}
-    return {**asdict(tasks[0].target), "features": sorted(tasks[0].target.features)}
 
 
 def library_versions() -> dict[str, str]:

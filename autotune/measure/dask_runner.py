@@ -146,7 +146,9 @@ class _Station:
         if key not in self._measurers:
             while len(self._measurers) >= _KEPT_TASKS:
                 self._measurers.pop(next(iter(self._measurers))).close()
-            settings = _settings_of(request["settings"])
+            given, usual = request["settings"], _numbers_of(DEFAULT_SETTINGS)
+            numbers = {k: type(usual[k])(v) for k, v in given.items() if k in usual}
+            settings = replace(DEFAULT_SETTINGS, **numbers)  # type: ignore[arg-type]
             threads = int(request["threads"])
             workers = self._workers.setdefault(threads, Workers(threads, settings))
             task = task_of(parse_prim(request["prim"]), Target.host(), threads)
@@ -175,12 +177,6 @@ def _alone_on_this_host() -> Iterator[None]:
 def _numbers_of(settings: TuneSettings) -> dict[str, float]:
     """Returns the settings that are numbers, on which measuring depends."""
     return {k: v for k, v in asdict(settings).items() if isinstance(v, int | float)}
-
-
-def _settings_of(data: dict[str, Any]) -> TuneSettings:
-    defaults = _numbers_of(DEFAULT_SETTINGS)
-    numbers = {k: type(defaults[k])(v) for k, v in data.items() if k in defaults}
-    return replace(DEFAULT_SETTINGS, **numbers)  # type: ignore[arg-type]
 
 
 # -- on the tuner ----------------------------------------------------------------------------------

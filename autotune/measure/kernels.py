@@ -51,7 +51,9 @@ def task_of(
     there = specialised(prim, point or {})
     seen = known_machine(target).seen_by(target)
     far = {name: min(size, BEYOND * seen.l3) for name, size in (between or {}).items()}
-    moved = any(count > 1 for count in copies_of(_sizes(there), far).values())
+    buffers = (*there.params, *there.output_buffers)
+    sizes = {b.name: as_int(b.size) * b.dtype.bytes for b in buffers}
+    moved = any(count > 1 for count in copies_of(sizes, far).values())
     space = ScheduleSpace(there, target, threads)
     return Task(
         prim=there,
@@ -146,10 +148,6 @@ def _least_seconds(
     }
     wide = any(b.dtype.bytes == 8 for b in prim.output_buffers)
     return Roof(machine, threads).bound(Work(flops, traffic, 8 if wide else 4))[1]
-
-
-def _sizes(prim: PrimFunc) -> dict[str, int]:
-    return {b.name: as_int(b.size) * b.dtype.bytes for b in (*prim.params, *prim.output_buffers)}
 
 
 def _compile(prim: PrimFunc | AtPoint, schedule: Any, target: Target, name: str) -> Kernel:

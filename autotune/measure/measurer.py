@@ -337,12 +337,14 @@ class NativeMeasurer:
         header = reply.header
         error = reply.error or header.get("error")
         detail = reply.detail or str(header.get("detail", ""))
+        seconds = header.get("seconds")
+        seconds = seconds if isinstance(seconds, list) else []
         record = MeasureRecord(
             workload=self.task.workload,
             target=self.task.key,
             schedule=candidate.schedule,
             sketch=candidate.sketch,
-            seconds=() if error else tuple(_numbers(header.get("seconds"))),
+            seconds=() if error else tuple(v for v in seconds if isinstance(v, int | float)),
             error=error,
             detail=detail,
             checked=_check(header),
@@ -381,10 +383,6 @@ def _replies(header: dict[str, Any]) -> Iterator[Reply]:
         seconds, right, error, bound = values
         header = {"seconds": seconds, "max_error": error, "bound": bound}
         yield Reply(header if right else header | {"error": "wrong_result"})
-
-
-def _numbers(value: Any) -> list[float]:
-    return [v for v in value if isinstance(v, int | float)] if isinstance(value, list) else []
 
 
 def _check(header: dict[str, Any]) -> Check | None:

@@ -261,7 +261,8 @@ class WorkerProcess:
         if status == FAULT_ELSEWHERE:
             return Reply(error="crash", detail="touched memory that is not mapped")
         killed = status == -signal.SIGKILL
-        if killed or _is_about_memory(words):
+        memory = "out of memory", "bad_alloc", "cannot allocate"
+        if killed or any(phrase in words.lower() for phrase in memory):
             detail = words[-200:] or "killed, as by the system for lack of memory"
             return Reply(error="out_of_memory", detail=detail, killed=killed)
         if status is not None and status < 0:
@@ -305,7 +306,3 @@ def wait_for(workers: Sequence[WorkerProcess], until: float = math.inf) -> None:
         return
     left = min(until, *(w.deadline for w in busy)) - time.monotonic()
     select.select(busy, [], [], max(0.0, min(left, 60.0)))
-
-
-def _is_about_memory(words: str) -> bool:
-    return any(w in words.lower() for w in ("out of memory", "bad_alloc", "cannot allocate"))

@@ -99,7 +99,8 @@ class TaskScheduler:
         unknown = [i for i in open_ if not self._known(i)]
         if unknown:
             # The fewest slices first, then the most important as far as that is known.
-            return min(unknown, key=lambda i: (len(self.states[i].slices), -self._importance(i)))
+            rank = {i: (len(s.slices), -s.weight * s.work) for i, s in enumerate(self.states)}
+            return min(unknown, key=rank.__getitem__)
         return max(self._overdue(open_, left) or open_, key=self.gain_rate)
 
     def _overdue(self, open_: Sequence[int], left: float) -> list[int]:
@@ -174,10 +175,6 @@ class TaskScheduler:
         state = self.states[index]
         tried = len(state.slices) >= self._settings.warm_up_rounds
         return tried or math.isfinite(state.seconds)
-
-    def _importance(self, index: int) -> float:
-        state = self.states[index]
-        return state.weight * state.work
 
     def _typical_time(self) -> float:
         times = [s.weight * s.best for s in self.states if math.isfinite(s.best)]

@@ -111,9 +111,10 @@ class Lanes:
     used_again: int = 8  # Rows for which transposing an operand pays.
     columns: int = 4  # Columns of a narrow matrix that are multiplied with a row at once.
     l1_share: float = 0.625  # Of L1, for the rows that are walked together.
+    light_share: float = 1.2  # Times that, where a row takes few registers.
     costly: float = 8.0  # Instructions of a summed element from which few sums fit registers.
     rows: int = 4  # Rows that are walked together at most.
-    costly_rows: int = 3  # The same where costly elements are summed.
+    costly_rows: int = 3  # The same of long rows of costly elements, or from behind L2.
     reads: tuple[float, ...] = (0.1, 0.25, 1.0)  # Time of a read from L1, L2, and behind them.
     prefetched: int = 2  # L2 caches of rows that come as fast together, if they are prefetched.
     short_row: int = 256  # Bytes of rows that are read as one, since each is a few lines.

@@ -66,16 +66,44 @@ def test_as_many_rows_at_once_as_the_near_cache_holds(shape: tuple[int, int], ro
     assert ("i", (shape[0] // rows, rows)) in steps_of(prim, "split")
 
 
+@pytest.mark.parametrize(
+    ("shape", "cores", "rows", "vectors"),
+    [((4096, 64), 2, 4, 2), ((64, 200), 2, 4, 2), ((128, 1536), 2, 2, 4), ((8, 32000), 1, 4, 2)],
+)
+def test_rows_of_a_layer_norm_share_its_operands(
+    shape: tuple[int, int], cores: int, rows: int, vectors: int
+) -> None:
+    """Long rows read what they share from L2, together only once. Sums of several rows do not wait
+    for each other: few vectors have to be joined in each."""
+    width = lw.f32[shape[1]]
+    prim = kernel_of(lw.nn.layer_norm, lw.f32[shape], width, width)
+    schedule, _ = default_schedule(prim, replace(TARGET, cores=cores))
+    cuts = {s.args[0]: s.args[1][-1] for s in schedule.steps if s.name == "split"}
+    assert (cuts["i"], cuts["k"]) == (rows, 16 * vectors)
+
+
+def test_rows_that_are_divided_are_fewer() -> None:
+    """A divisor is several numbers, each in a register for all elements of its row."""
+
+    def function(x: Any) -> Any:
+        rest = x - x.mean(1, keepdims=True)
+        return rest / np.sqrt((rest * rest).mean(1, keepdims=True) + 1e-5)
+
+    prim = kernel_of(function, lw.f32[4096, 64])
+    assert ("i", (1024, 4)) in steps_of(prim, "split")
+
+
 def test_places_of_eight_bytes_are_not_kept_along_the_row() -> None:
     prim = kernel_of(lambda x: x.argmax(1), lw.f32[128, 1024])
     assert ("i", (32, 4)) in steps_of(prim, "split")
 
 
 @pytest.mark.parametrize(
-    "shape, rows", [((1536, 128), 3), ((64, 256), 3), ((8192, 128), 3), ((4096, 256), 1)]
+    "shape, rows", [((1536, 128), 4), ((64, 256), 4), ((8192, 128), 3), ((4096, 256), 1)]
 )
 def test_sums_of_costly_elements_leave_registers_free(shape: tuple[int, int], rows: int) -> None:
-    """Softmax keeps its exponentials before they are summed; its logarithm sums them at once."""
+    """Softmax keeps its exponentials before they are summed; its logarithm sums them at once, in
+    one vector of each of four rows."""
     prim = kernel_of(lw.nn.log_softmax, lw.f32[shape])
     assert ("i", (-(-shape[0] // rows), rows)) in steps_of(prim, "split")
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ....codegen.target import Target
 from ....ir.dims import as_int
+from ....ir.loop.expr import Op, reads_of, walk
 from ....ir.loop.prim import Stage
 from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
@@ -121,8 +122,10 @@ class Lanes(Tiling):
     @cached_property
     def defaults(self) -> list[Choices]:
         most = self._rows_at_once()
+        # Sums of several rows do not wait for each other: few vectors of each have to be joined.
+        few = 4 if most < LANES.rows or not self._is_light else 1 if self._is_costly else 2
         candidates: list[Choices] = []
-        for vectors, rows in ((4, most), (2, most), (8, 1)):
+        for vectors, rows in ((few, most), ({4: 2, 2: 4, 1: 2}[few], most), (8, 1)):
             c = self.base_choices()
             c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
             c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
@@ -145,23 +148,46 @@ class Lanes(Tiling):
         count = prod(self.extent(a) for a in group.shared)
         width = max(stage_points(s) for s in group.stages) // max(1, count)
         every = [a for s in group.stages for a in group.accesses[s.name]]
-        read = {a.buffer: a.element_bytes for a in every if a.buffer in self._param_bytes}
+        reads = [a for a in every if self._walks_rows(a)]
+        read = {a.buffer: a.element_bytes for a in reads if a.buffer in self._param_bytes}
+        shared = {a.buffer: a.size * a.element_bytes for a in every if a not in reads}
         maps = [s for s in group.stages if s.combiner is None and stage_points(s) > count]
         far = [name for _, name in self.waited_for if self._param_bytes[name] > self.target.l2 // 2]
         kept = [*read.values(), *(s.buffer.dtype.bytes for s in maps), *(read[n] for n in far)]
-        costly = any(expression_cost(s) > LANES.costly for s in group.reductions)
-        reads = [a for a in every if self._walks_rows(a)]
         size = sum(self._param_bytes.get(name, 0) for name in {a.buffer for a in reads})
         behind = size > self.target.l2 * (LANES.prefetched if self.waited_for else 1)
-        behind |= len(reads) == 1 and not (costly or self._shares_once)  # nothing to wait for
+        waits = len(reads) > 1 or self._is_costly or self._shares_once
+        behind |= not waits
         behind &= size > count * LANES.short_row
-        for rows in (LANES.costly_rows, 2) if costly else (LANES.rows, 2):
+        row, room = size // max(1, count), self.target.l1 * LANES.l1_share
+        room *= LANES.light_share if self._is_light else 1
+        long = self._is_costly and (bool(far) or width > LANES.long_row)
+        for rows in (LANES.costly_rows if long else LANES.rows, 2):
             late = behind and rows > self.core.row_streams
-            late |= costly and bool(far) and rows * width > LANES.long_row
-            near = self._shares_once or rows * width * sum(kept) <= self.target.l1 * LANES.l1_share
-            if count >= 4 * rows * self.target.cores and near and not late:
+            late |= self._is_costly and bool(far) and rows * width > LANES.long_row
+            near = self._shares_once or rows * width * sum(kept) + sum(shared.values()) <= room
+            # Rows that L1 does not hold read what they share from L2, together only once.
+            far_rows = row > self.target.l1 and 2 * rows * row <= self.target.l2
+            near |= far_rows and bool(shared) and self._is_light
+            even = count % rows == 0 and self.target.cores == 1
+            if (even or count >= 4 * rows * self.target.cores) and near and not late:
                 return rows
         return 1
+
+    @cached_property
+    def _is_light(self) -> bool:
+        """True if rows are read several times, and a row needs few registers in each: elements that
+        are divided by what is computed need several."""
+        group = self.group
+        reads = [a for s in group.stages for a in group.accesses[s.name] if self._walks_rows(a)]
+        nodes = (n for s in group.stages if s.combiner is None for n in walk(s.expr))
+        divisors = (n.args[1] for n in nodes if isinstance(n, Op) and n.name == "divide")
+        return len(reads) > 1 and not any(map(reads_of, divisors))
+
+    @cached_property
+    def _is_costly(self) -> bool:
+        """True if costly elements are summed, whose constants take registers."""
+        return any(expression_cost(s) > LANES.costly for s in self.group.reductions)
 
     def _next_rows_pay(self, rows: int) -> bool:
         """True if so many next rows, brought from L2, stay in L1 beside those under way. What comes
