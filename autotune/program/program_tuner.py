@@ -159,6 +159,8 @@ class ProgramResult:
         if self.tasks and self.is_empty:
             over = "nothing was measured: the budget was over before, give a larger one"
             kernels = "every candidate failed" if self.trials else over
+        elif not self.tasks:
+            kernels = "nothing to tune: the log knows its kernels, or calling them takes longer"
         lines.append(f"  {kernels}   {self.trials} candidates{failed}   {spent}")
         lines += [f"  {decision_line(decision)}" for decision in self.decisions]
         lines += [f"  tried {choice}" for choice in self.tried]

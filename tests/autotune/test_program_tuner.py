@@ -73,6 +73,7 @@ def test_failures_are_summed_up() -> None:
     assert broken.tasks[0].best is None
     assert "nothing ran (timeout)" in str(broken)
     assert broken.is_empty and "every candidate failed" in str(broken)
+    assert "nothing to tune: " in str(replace(broken, tasks=()))
 
 
 def test_a_second_run_goes_on(tmp_path: Path) -> None:
