@@ -2,7 +2,7 @@
 
 The pool of a batch are neighbours of the fastest measured rows, neighbours of those, samples of the
 whole space, and what was left of the last pool. Breeding generations of a thousand rows (Ansor;
-Zheng et al., OSDI 2020, section 5) proposed nothing faster in the same time (docs/measurements.md).
+Zheng et al., OSDI 2020, section 5) proposed nothing faster in the same time (docs/tuning.md).
 Candidates that are out of contention after a sample or two are dropped, and the leaders race: the
 halving is in the measuring.
 """
