@@ -28,7 +28,7 @@ from .ir.dtype import Array
 from .tracer import Request, Snapshot, Traced, snapshot
 from .tracer.arguments import Static
 from .tracer.frozen import is_fixed
-from .tracer.pytree import Node, Structure
+from .tracer.pytree import Node, Structure, slots_of
 from .tracer.snapshot import Record, is_installed, package_of, same
 
 
@@ -152,10 +152,13 @@ class Guard:
                 )
         elif kind is snapshot.OBJECT and _is_plain(value):
             yield self._is(f"type({name})", type(value))
-            yield self._length(f"d := {name}.__dict__", lambda: len(vars(value)))
+            has_dict = _has(value, "__dict__")
+            if has_dict:
+                yield self._length(f"d := {name}.__dict__", lambda: len(vars(value)))
             for key, part in parts.items():
                 if key != "__class__":
-                    yield self._is(f"d[{key!r}]", part)
+                    place = f"d[{key!r}]" if has_dict and key in vars(value) else f"{name}.{key}"
+                    yield self._is(place, part)
         elif type(value) in (dict, list, deque):
             items = [*(value.values() if type(value) is dict else value)]
             now, held = (f"{name}.values()" if type(value) is dict else name), self._name(items)
@@ -179,13 +182,21 @@ def _is_library(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """True if all attributes of an object are in its ``__dict__``, and reading that runs no code
-    of its class."""
+    """True if an object's attributes are in its ``__dict__`` and in slots, all of which have
+    values, and reading them runs no code of its class."""
     cls = type(value)
     plain = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
-    if cls.__getattribute__ not in plain or not hasattr(value, "__dict__"):
+    slots = [name for base in cls.__mro__ for name in slots_of(base)]
+    return cls.__getattribute__ in plain and all(_has(value, name) for name in slots)
+
+
+def _has(value: Any, name: str) -> bool:
+    """True if an object has an attribute without its class's ``__getattr__``."""
+    try:
+        object.__getattribute__(value, name)
+    except AttributeError:
         return False
-    return not any("__slots__" in vars(base) and vars(base)["__slots__"] for base in cls.__mro__)
+    return True
 
 
 def _unchanged(record: Record) -> bool:

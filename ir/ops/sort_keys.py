@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..dims import as_int, symbol
-from ..dtype import DTYPES, DType
-from ..loop.expr import Expr, cast, const, op, read, select
+from ..dtype import DTYPES, INT64, DType
+from ..loop.expr import Expr, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Alloc, Loop, Sort, Stmt, Store
 from ..loop.prim import Buffer
@@ -124,12 +124,19 @@ def network(size: int) -> Iterator[tuple[int, int]]:
         run *= 2
 
 
-def by_network(x: Tensor, descending: bool) -> Body:
+def by_network(x: Tensor, descending: bool, positions: bool) -> Body:
     """Returns the body that sorts each column of ``x`` by comparing pairs of its elements, the same
-    for all columns, so that these run in lanes."""
+    for all columns, so that these run in lanes. Keys whose positions are sorted have them below."""
     code, size = Code(), as_int(x.shape[0])
-    keys = [code.keep(key(x(n, symbol("r")), descending, equal_zeros=False)) for n in range(size)]
+
+    def with_place(made: Expr, n: int) -> Expr:
+        return op("bitwise_or", op("left_shift", cast(made, INT64), const(8, INT64)), index(n))
+
+    keys = [key(x(n, symbol("r")), descending, equal_zeros=positions) for n in range(size)]
+    keys = [code.keep(with_place(k, n) if positions else k) for n, k in enumerate(keys)]
     for low, high in network(size):
         lesser, greater = (f(keys[low], keys[high]) for f in (code.minimum, code.maximum))
         keys[low], keys[high] = lesser, greater
+    if positions:
+        return code.body(x.shape[1], [op("bitwise_and", k, const(255, INT64)) for k in keys])
     return code.body(x.shape[1], [element(k, x.dtype, descending) for k in keys])

@@ -76,6 +76,13 @@ class Model(Base):
 class Slotted:
     __slots__ = ("w",)
 
+class Both(Slotted):
+    def __getattr__(self, name):
+        return 2.0  # of the slot of another class, while it is not set
+
+class Later(Both):
+    __slots__ = ("late",)
+
 class Doubled(Base):
     @property
     def bias(self):
@@ -83,6 +90,8 @@ class Doubled(Base):
 
 model, slotted, doubled = Model(), Slotted(), Doubled()
 slotted.w = np.ones(6)
+both, later = Both(), Later()
+both.w, both.gain, later.w, later.gain = np.ones(6), 3.0, np.ones(6), 3.0
 doubled.half = 1.0
 """
 
@@ -101,6 +110,10 @@ WAYS: dict[str, tuple[str, str]] = {
     "the class of an object": ("lambda x: x * doubled.bias", "doubled.__class__ = Base"),
     "all attributes": ("model", "model.__dict__ = {**vars(model), 'w': np.zeros(6)}"),
     "what a property reads": ("lambda x: x * doubled.bias", "doubled.half = 3.0"),
+    "a slot beside attributes": ("lambda x: x * both.w * both.gain", "both.w = np.zeros(6)"),
+    "an attribute beside slots": ("lambda x: x * both.w * both.gain", "both.gain = 4.0"),
+    "a slot that is deleted": ("lambda x: x * both.w", "del both.w"),
+    "a slot that is set": ("lambda x: x * later.late * later.w", "later.late = 5.0"),
     "a slot": ("lambda x: x * slotted.w", "slotted.w = np.zeros(6)"),
     "an array replaced in a list": ("lambda x: x * layers[1]", "layers[1] = np.zeros(6)"),
     "a longer list": ("lambda x: sum(layers, x)", "layers.append(np.ones(6))"),
@@ -200,6 +213,17 @@ def test_attributes_that_are_not_read_leave_the_short_way_open() -> None:
         compiled(X)
     variables["model"].unread = 3
     compiled(X)
+    assert compiled._last.direct(X) is not None
+
+
+def test_slots_are_compared_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a whole object anew in every call takes a microsecond for each attribute."""
+    variables = world()
+    compiled = lw.compile(eval("lambda x: x * slotted.w + both.w * both.gain", variables))
+    compiled(X)
+    monkeypatch.setattr("loopwright.tracer.snapshot.Record.read", pytest.fail)
+    for _ in range(3):
+        compiled(X)
     assert compiled._last.direct(X) is not None
 
 
