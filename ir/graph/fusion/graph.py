@@ -240,7 +240,8 @@ def _gathered_columns(block: Block) -> set[Var]:
             unread[var] = size
         elif call.op.name == "nn.gather_nd" and call.args[0] in unread:
             depth = call.attrs["batch_dims"] + as_int(types[1].shape[-1])
-            unread[call.args[0]] -= size if depth < types[0].rank else 0
+            rows = depth < types[0].rank and as_int(types[0].shape[-1]) > 3  # in lanes
+            unread[call.args[0]] -= size if rows else 0
     return {var for var, left in unread.items() if left <= 0 and isinstance(var, Var)}
 
 

@@ -65,19 +65,20 @@ def test_what_a_gather_reads_many_times_is_computed_once(reads: int, kernels: li
 
 
 @pytest.mark.parametrize(
-    "axes, reads, depth, kernels",
+    "axes, size, reads, depth, kernels",
     [
-        ((1, 2, 0), 30, 2, ["transpose", "gather_nd"]),  # a pixel of channels-first images
-        ((1, 2, 0), 29, 2, ["transpose_gather_nd"]),  # not all elements
-        ((1, 2, 0), 90, 3, ["transpose_gather_nd"]),  # no rows
-        ((1, 0, 2), 30, 2, ["transpose_gather_nd"]),  # rows lie in one piece as it is
+        ((1, 2, 0), 4, 30, 2, ["transpose", "gather_nd"]),  # a pixel of channels-first images
+        ((1, 2, 0), 3, 30, 2, ["transpose_gather_nd"]),  # of hardly any channels
+        ((1, 2, 0), 4, 29, 2, ["transpose_gather_nd"]),  # not all elements
+        ((1, 2, 0), 4, 120, 3, ["transpose_gather_nd"]),  # no rows
+        ((1, 0, 2), 4, 30, 2, ["transpose_gather_nd"]),  # rows lie in one piece as it is
     ],
 )
-def test_rows_that_a_gather_reads_lie_in_one_piece(axes, reads, depth, kernels) -> None:
+def test_rows_that_a_gather_reads_lie_in_one_piece(axes, size, reads, depth, kernels) -> None:
     def make(m, x, at):
         return m("nn.gather_nd", m.transpose(x, axes=axes), at)
 
-    program = module(make, tensor(3, 5, 6), tensor(reads, depth, dtype="int64"))
+    program = module(make, tensor(size, 5, 6), tensor(reads, depth, dtype="int64"))
     assert calls(fused(program)) == kernels
 
 
