@@ -27,6 +27,7 @@ class Core:
     issue: float = 5.0  # Instructions of any kind per cycle.
     fma_latency: float = 5.0  # From one multiply-add of a chain to the next; 4 in the manuals.
     fma_ports: float = 2.0  # Multiply-adds per cycle.
+    halved: bool = False  # Each vector of more than 32 bytes takes a unit twice.
 
     # Memory, from the manuals; bandwidths are sustained ones.
     l1_ways: int = 8  # Lines that one set of L1 keeps.
@@ -87,4 +88,4 @@ def core_of(target: Target) -> Core:
     if target.vector_bytes <= 32 or _WHOLE.search(target.cpu):
         return _ZEN
     halves = {name: getattr(_ZEN, name) / 2 for name in _OF_UNITS}
-    return replace(_ZEN, **halves)
+    return replace(_ZEN, halved=True, **halves)

@@ -159,10 +159,12 @@ class _Stage:
             shuffles = shuffles + transposed_stores
         matrix = self.arrays.matrix & is_reduction
         rate = np.where(matrix, 1.0 / core.matrix_rows, 1.0)
-        arithmetic = operations * work * rate / core.fma_ports
+        width = self._width()
+        arithmetic = operations * work * rate / core.fma_ports * width
         written = operations * work * rate + loads + shuffles
         written = written if is_reduction else written + stores
-        shuffle_cycles = shuffles / core.shuffles
+        taken = taken * width
+        shuffle_cycles = shuffles / core.shuffles * width
         front = written / core.issue
         latency = copies * core.fma_latency if is_reduction else 0.0 * ones
         latency = np.where(matrix, 0.0, latency)
@@ -243,6 +245,17 @@ class _Stage:
             steps=summed(steps),
             waste=1.0 - lanes_run,
         )
+
+    def _width(self) -> FloatArray:
+        """Returns the share of a unit's time that a vector takes: a half where all of them have
+        half of the lanes, or a quarter, and longer ones are executed in two halves. Other short
+        ones are masked."""
+        width = np.ones(self.arrays.count)
+        for axis, vector in self.is_vector.items():
+            length = self.extents[axis]
+            if self.core.halved and length < self.lanes and self.lanes % length == 0:
+                width = np.where(vector, 0.5, width)
+        return width
 
     def _axis_sum(self, filled: FloatArray, axis: str) -> FloatArray:
         """Sums what both kinds of tiles along one axis take."""

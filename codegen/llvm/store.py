@@ -41,6 +41,9 @@ MOST_BYTES = 1 << 26
 KEPT_SHARE = 0.8
 """Share of the allowed bytes that is left when old entries go."""
 PUTS_BETWEEN_SWEEPS = 256
+SWEEP_SECONDS = 3600.0
+"""Seconds in which the first entries of new processes sweep once: looking at 100,000 files takes
+longer than most of them run."""
 TOUCH_SECONDS = 3600.0
 """Seconds between two notes of the use of an entry."""
 
@@ -115,9 +118,18 @@ class Store:
             return
         with contextlib.suppress(OSError):
             write_kept(self._folder / key, _closed(key, label, content))
-            if self._puts % PUTS_BETWEEN_SWEEPS == 0:
+            if self._puts % PUTS_BETWEEN_SWEEPS == 0 and (self._puts or self._is_due()):
                 self.sweep()
             self._puts += 1
+
+    def _is_due(self) -> bool:
+        """True if no process has swept lately; the next one that asks is told so."""
+        swept = self._folder.with_suffix(".swept")
+        with contextlib.suppress(OSError):
+            if 0 <= time.time() - os.lstat(swept).st_mtime < SWEEP_SECONDS:
+                return False
+        write_kept(swept, b"")
+        return True
 
     def sweep(self, most_bytes: int | None = None) -> int:
         """Removes what was not used for the longest time, until the rest is within the limit.

@@ -18,8 +18,9 @@ TARGET = Target("x86-64-v3", "some CPU", 4, 32768, 1 << 20, 1 << 25)
 class Rule:
     """The variant of a kernel whose name begins so."""
 
-    def __init__(self, rule: str, kind: str, *sizes: int) -> None:
-        self.space = ScheduleSpace(make_prim(kind, *sizes, dtype="float32"), TARGET, 1)
+    def __init__(self, rule: str, kind: str, *sizes: int, target: Target = TARGET) -> None:
+        self.target = target
+        self.space = ScheduleSpace(make_prim(kind, *sizes, dtype="float32"), target, 1)
         names = [v.name for v in self.space.variants]
         self.number = next(n for n, name in enumerate(names) if name.startswith(rule))
 
@@ -31,7 +32,7 @@ class Rule:
             table = self.space.variants[self.number].tables[name]
             row[0, 1 + self.space.names.index(name)] = table.tolist().index(value)
         (arrays,) = self.space.loops(row)
-        estimate = Estimate(arrays, TARGET)
+        estimate = Estimate(arrays, self.target)
         main = estimate.stages[estimate.main.name]
         found = {name: float(getattr(main, name)[0]) for name in type(main).__annotations__}
         return {**found, "into_l1": float(estimate.main_traffic.l1[0])}
@@ -67,6 +68,17 @@ def test_short_loops_run_into_each_other_but_for_bursts_of_stores() -> None:
     assert twelve["loop"] == pytest.approx(twelve["tiles"] * (core.unrolled_tile + more))
     eight, twelve = (long.of(vectors=v, rows=4) for v in (2, 3))
     assert eight["loop"] / eight["tiles"] > core.tile and eight["loop"] > twelve["loop"]
+
+
+def test_vectors_of_half_the_lanes_take_a_halved_unit_once() -> None:
+    halved, whole = (
+        Target("x86-64-v4", cpu, 2, 32768, 1 << 20, 1 << 25) for cpu in ("AMD EPYC", "Intel Xeon")
+    )
+    for target, share in ((halved, 0.5), (whole, 1.0)):
+        ports = core_of(target).fma_ports
+        for columns, expected in ((16, 1.0), (8, share), (6, 1.0)):
+            found = Rule("tile.j", "matmul", 24, columns, 40, target=target).of(vectors=1, rows=8)
+            assert found["arithmetic"] == pytest.approx(24 * 40 / ports * expected)
 
 
 def test_blocks_turned_in_registers_take_fewer_shuffles_than_single_lanes() -> None:

@@ -199,3 +199,21 @@ def test_a_log_that_says_otherwise_is_seen_beside_the_cache(tmp_path):
     run(tmp_path, PROGRAM + RECORD.replace("LOG", log))
     assert "2 tuned" in run(tmp_path, use)[1]
     assert "by the rules" in run(tmp_path)[1]
+
+
+def test_one_process_an_hour_looks_at_all_files(tmp_path, monkeypatch):
+    swept = []
+    monkeypatch.setattr(Store, "sweep", lambda self: swept.append(self._folder))
+
+    def process():
+        kept = Store(tmp_path / "code", 1 << 20)
+        for number in range(module.PUTS_BETWEEN_SWEEPS + 1):
+            kept.put(kept.key("text", number), "", b"code")
+            if number == 0:
+                first = len(swept)
+        return first
+
+    assert (process(), len(swept)) == (1, 2)  # the second one after many entries
+    assert (process(), len(swept)) == (2, 3)
+    os.utime(tmp_path / "code.swept", (1.0, 1.0))
+    assert process() == 4
