@@ -184,7 +184,7 @@ def _argument(step: str, kind: str, value: object) -> Any:
     if isinstance(value, list) and len(value) < 200:
         if kind == "names" and all(isinstance(v, str) for v in value):
             return tuple(value)
-        if kind == "ints" and all(is_int(v) for v in value):
+        if kind == "ints" and value and all(is_int(v) for v in value):
             return tuple(value)
     raise ScheduleError(f"{step}: {value!r:.80} is not of the kind {kind}")
 

@@ -15,7 +15,7 @@ ARGUMENTS = {
     "name": NAMES,
     "int": INTS,
     "names": st.lists(NAMES, max_size=5).map(tuple),
-    "ints": st.lists(INTS, max_size=5).map(tuple),
+    "ints": st.lists(INTS, min_size=1, max_size=5).map(tuple),
 }
 
 
@@ -72,6 +72,7 @@ def test_a_step_with_one_wrong_argument_is_refused(found, data):
         ([["split", "i"]], "split takes 2 arguments, not 1"),
         ([["split", "i", [1, True]]], "split: [1, True] is not of the kind ints"),
         ([["split", "i", [1, -2]]], "split: [1, -2] is not of the kind ints"),
+        ([["split", "i", []]], "split: [] is not of the kind ints"),
         ([["reorder", "i"]], "reorder: 'i' is not of the kind names"),
         ([["pack", "w", "j", 1.0]], "pack: 1.0 is not of the kind int"),
         ([["vectorize", "x" * 200]], f"vectorize: '{'x' * 79} is not of the kind name"),
