@@ -8,6 +8,7 @@ depends on them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightVal
 from ..ir.graph.requirements import Requirement, greater, is_data_size, lesser, require
 from . import misuse
 from .dispatch import METHODS, implementation_of, implements, method, views
-from .emitting import emit, lift, one_array
+from .emitting import emit, lift, one_array, read_only_view
 from .places import Place, Window, read_place
 from .proxy import Proxy, is_array, is_number, need_value
 from .reductions import normalise_axis
@@ -118,7 +119,9 @@ def _with_data_sizes(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
     cut: set[int] = set()
     for axis, item in enumerate(kept):
         if isinstance(item, slice) and _is_chosen(item) and _count(item, x.shape[axis]) is None:
-            x = _cut(x, axis, item)
+            # NumPy's is a view, whose writes reach x as only those of x[begin:end] += y do here.
+            now = partial(_cut, x, axis, item)
+            x = now() if misuse.is_augmented() else read_only_view(x, now, "x[begin:end] = ...")
             cut.add(id(item))
     return x, [slice(None) if id(item) in cut else item for item in items]
 

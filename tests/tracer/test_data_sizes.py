@@ -239,3 +239,27 @@ def test_a_kernel_of_a_size_stays_behind_what_sets_it():
 
     for got, want in zip(lw.compile(f)(X, 2), f(X, 2), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("write", ["v.fill(2)", "v[:] = 2", "v[...] = 2", "v += 2"])
+def test_a_write_through_a_slice_with_traced_bounds_is_no_silent_copy(write: str) -> None:
+    def program(m, d):
+        v = d[m:]
+        exec(write, {"v": v})
+        return d.sum()
+
+    with pytest.raises(ValueError, match="read-only"):
+        lw.compile(program)(3, np.arange(6.0))
+
+
+def test_a_slice_with_traced_bounds_shows_later_writes_and_is_assigned() -> None:
+    def program(m, d):
+        v = d[m:]
+        d[4] = 9.0
+        d[m:] += v.sum()
+        d[m:] = 2 * d[m:]
+        return v.sum()
+
+    found, expected = np.arange(6.0), np.arange(6.0)
+    assert lw.compile(program)(3, found) == program(3, expected)
+    np.testing.assert_array_equal(found, expected)
