@@ -29,7 +29,7 @@ from .tracer import Request, Snapshot, Traced, snapshot
 from .tracer.arguments import Static
 from .tracer.frozen import is_fixed
 from .tracer.pytree import Node, Structure, slots_of
-from .tracer.snapshot import Record, is_installed, package_of, same
+from .tracer.snapshot import Record, has_attribute, is_installed, package_of, same
 
 
 def guarded(
@@ -152,7 +152,7 @@ class Guard:
                 )
         elif kind is snapshot.OBJECT and _is_plain(value):
             yield self._is(f"type({name})", type(value))
-            has_dict = _has(value, "__dict__")
+            has_dict = has_attribute(value, "__dict__")
             if has_dict:
                 yield self._length(f"d := {name}.__dict__", lambda: len(vars(value)))
             for key, part in parts.items():
@@ -187,16 +187,7 @@ def _is_plain(value: Any) -> bool:
     cls = type(value)
     plain = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
     slots = [name for base in cls.__mro__ for name in slots_of(base)]
-    return cls.__getattribute__ in plain and all(_has(value, name) for name in slots)
-
-
-def _has(value: Any, name: str) -> bool:
-    """True if an object has an attribute without its class's ``__getattr__``."""
-    try:
-        object.__getattribute__(value, name)
-    except AttributeError:
-        return False
-    return True
+    return cls.__getattribute__ in plain and all(has_attribute(value, name) for name in slots)
 
 
 def _unchanged(record: Record) -> bool:

@@ -472,16 +472,18 @@ def _read_object(value: Any, reach: _Reach) -> Parts:
     parts: Parts = {"__class__": type(value)}
     for cls in type(value).__mro__:
         for name in slots_of(cls):
-            if reach.names(name) and (held := _attribute(value, name)) is not _GONE:
-                parts[name] = held
+            if reach.names(name) and has_attribute(value, name):
+                parts[name] = object.__getattribute__(value, name)
     return parts | {n: v for n, v in _dict_of(value).items() if reach.names(n)}
 
 
-def _attribute(value: Any, name: str) -> Any:
+def has_attribute(value: Any, name: str) -> bool:
+    """True if an object has an attribute without its class's ``__getattr__``."""
     try:
-        return object.__getattribute__(value, name)
+        object.__getattribute__(value, name)
     except AttributeError:
-        return _GONE
+        return False
+    return True
 
 
 _METHODS = (types.FunctionType, staticmethod, classmethod, property)

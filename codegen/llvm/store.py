@@ -123,7 +123,7 @@ class Store:
             self._puts += 1
 
     def _is_due(self) -> bool:
-        """True if no process has swept lately; the next one that asks is told so."""
+        """True if no process has swept for an hour; notes that this one does."""
         swept = self._folder.with_suffix(".swept")
         with contextlib.suppress(OSError):
             if 0 <= time.time() - os.lstat(swept).st_mtime < SWEEP_SECONDS:
