@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.errors import UnsupportedError
+from ....ir.errors import LoopwrightTypeError, UnsupportedError
 from ... import nn
+from ...nn.apply import apply_as_given
 from .table import Node, Value, converter, is_known, known
 from .tensors import numpy_dtype
 
@@ -163,6 +164,19 @@ def _cast(x: Value, *, to: int) -> Value:
 @converter("CastLike", since=15, ignores=("saturate", "round_mode"))
 def _cast_like(x: Value, like: Value) -> Value:
     return _as_dtype(x, like.dtype)
+
+
+@converter("BitCast", since=26)
+def _bit_cast(x: Value, *, to: int) -> Value:
+    source, target = np.dtype(x.dtype), numpy_dtype(to)
+    if source.itemsize != target.itemsize:
+        raise LoopwrightTypeError(f"elements of {source} have other sizes than those of {target}")
+    if source == target:
+        return x
+    if source.kind == "f":
+        return apply_as_given("bits", x).astype(target)
+    whole = x.astype(f"u{source.itemsize}")
+    return apply_as_given("from_bits", whole) if target.kind == "f" else whole.astype(target)
 
 
 def _as_dtype(x: Value, dtype: np.dtype[Any]) -> Value:
