@@ -3,37 +3,77 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("loopwright", "tracer", "ir", "autotune", "codegen", "tuning_logs")
 
-EXTRAS = (
-    "loopwright.autotune.logtool",
-    "loopwright.autotune.measure.dask_runner",
-    "loopwright.autotune.program.background",
-    "loopwright.autotune.program.background_process",
-    "loopwright.background",
-    "loopwright.codegen.saved_program",
-    "loopwright.commands.log_check",
-    "loopwright.debug",
-    "loopwright.inspect.report",
-    "loopwright.inspect.roofline_svg",
-    "loopwright.onnx_model",
-    "loopwright.saved",
-    "loopwright.torch_model",
-    "loopwright.tracer.frontends",
-    "loopwright.tuning.elsewhere",
-    "loopwright.tuning.fresh",
-)
-"""Modules and packages that the core does without; see ``loopwright/extras.py``."""
+ROOMS_FILE = ROOT / "tests" / "repo" / "rooms.txt"
 
 
-def is_extra(name: str) -> bool:
-    """True if a module of this name is part of an extra."""
-    return any(name == extra or name.startswith(f"{extra}.") for extra in EXTRAS)
+@dataclass(frozen=True)
+class Room:
+    """A row of the list of rooms."""
+
+    names: tuple[str, ...]
+    most_lines: int
+    imports: tuple[str, ...]
+    purpose: str
+    is_extra: bool
+
+    def may_import(self, other: Room) -> bool:
+        """True if files of this room may import those of another one."""
+        return self is other or any(
+            pattern in ("*", name) or (pattern[-2:] == ".*" and f"{name}.".startswith(pattern[:-1]))
+            for pattern in self.imports
+            for name in other.names
+        )
+
+
+def _rooms() -> tuple[int, list[Room]]:
+    core, _, extras = ROOMS_FILE.read_text().partition("\n--")
+    rows = [(r.split("|"), n > 0) for n, t in enumerate((core, extras)) for r in t.splitlines()]
+    cells = [([c.strip() for c in row], extra) for row, extra in rows if len(row) == 4]
+    cells = [(c, extra) for c, extra in cells if not c[0].startswith("#")]
+    most = re.search(r"^core \| (\d+)$", core, re.M)
+    assert most
+    return int(most[1]), [
+        Room(tuple(c[0].split()), int(c[1]), tuple(c[2].split()), c[3], extra) for c, extra in cells
+    ]
+
+
+MOST_CORE_LINES, ROOMS = _rooms()
+
+
+@cache
+def room_of(module: str) -> Room:
+    """The room of a module, named as it is imported."""
+    name = short_name(module)
+    fits = [(len(n), r) for r in ROOMS for n in r.names if name == n or name.startswith(f"{n}.")]
+    return max(fits, key=lambda fit: fit[0])[1]
+
+
+def short_name(module: str) -> str:
+    """``loopwright.ir.dims`` is called ``ir.dims``; modules of the face keep their name."""
+    rest = module.removeprefix("loopwright.")
+    return rest if rest.split(".")[0] in PARTS else module
+
+
+def is_extra(module: str) -> bool:
+    """True if a module of this name is part of what the core does without."""
+    return short_name(module).split(".")[0] in PARTS and room_of(module).is_extra
+
+
+def lines_of_rooms() -> dict[Room, int]:
+    """Lines of every room today."""
+    lines = dict.fromkeys(ROOMS, 0)
+    for path in library_files():
+        lines[room_of(module_name(path))] += len((ROOT / path).read_text().splitlines())
+    return lines
 
 
 def core_files() -> list[Path]:
