@@ -13,7 +13,7 @@ from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.stride import stride_along
 
-LONG_ITERATION = 32
+LONG_ITERATION = 8
 """Instructions of an iteration from which on its loop need not be unrolled."""
 
 

@@ -196,6 +196,14 @@ def test_the_scores_are_never_an_array():
     assert kept and all(np.prod(b.shape) <= 512 * 96 for b in kept)
 
 
+def test_results_are_divided_and_transposed_in_loops():
+    """One body for the rows of a block takes as long as a copy for each."""
+    prim = chain(4, 128, 128, 64, 64)
+    target = Target("x86-64-v4", "test", cores=2, l1=32 << 10, l2=1 << 20, l3=32 << 20)
+    text = compile_kernel(prim, default_schedule(prim, target)[0], target).text
+    assert text.count(" call void @lw_transpose.") > 1 and text.count("\n") < 2500
+
+
 def test_the_prepared_stages_are_those_of_the_prim():
     prim = chain(1, 32, 400, 8, 8)
     schedule, _ = default_schedule(prim, Target.host())
