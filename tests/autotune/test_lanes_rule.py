@@ -50,6 +50,19 @@ def test_a_schedule_with_prefetches_is_found_in_its_space() -> None:
     np.testing.assert_array_equal(space.row_of(space.schedule(without)), without)
 
 
+@pytest.mark.parametrize(
+    ("columns", "rows", "vectors"), [(16, 4, 1), (64, 4, 4), (200, 4, 1), (1024, 1, 4)]
+)
+def test_one_vector_of_each_row_of_exponentials_keeps_a_core_busy(
+    columns: int, rows: int, vectors: int
+) -> None:
+    """Short rows are kept whole, and several vectors of a single row are independent."""
+    prim = kernel_of(lw.nn.softmax, lw.f32[4096 if rows == 1 else 64, columns])
+    lanes = 16 * vectors
+    assert ("i", ((4096 if rows == 1 else 64) // rows, rows)) in steps_of(prim, "split")
+    assert ("k", (-(-columns // lanes), lanes)) in steps_of(prim, "split")
+
+
 @pytest.mark.parametrize("rows, cut", [(1, True), (4, True), (8, False), (128, False)])
 def test_reductions_are_cut_where_rows_are_fewer_than_threads_want(rows: int, cut: bool) -> None:
     prim = kernel_of(lambda x: np.sum(x, axis=1), lw.f32[rows, 100_000])

@@ -106,9 +106,8 @@ def _roles(stages: tuple[Stage, ...]) -> _Roles | None:
 
 
 def _is_exponent(stage: Stage) -> bool:
-    return stage.combiner is None and any(
-        isinstance(n, Op) and n.name == "exp" for n in walk(stage.expr)
-    )
+    nodes = walk(stage.expr) if stage.combiner is None else ()
+    return any(isinstance(n, Op) and n.name == "exp" for n in nodes)
 
 
 # -- what comes before the loops -------------------------------------------------------------------

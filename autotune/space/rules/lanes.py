@@ -19,6 +19,7 @@ from ....codegen.target import Target
 from ....ir.dims import as_int
 from ....ir.loop.expr import Op, reads_of, walk
 from ....ir.loop.prim import Stage
+from ....ir.loop.scalar import SCALAR_OPS
 from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
     Schedule,
@@ -122,8 +123,13 @@ class Lanes(Tiling):
     @cached_property
     def defaults(self) -> list[Choices]:
         most = self._rows_at_once()
-        # Sums of several rows do not wait for each other: few vectors of each have to be joined.
-        few = 4 if most < LANES.rows or not self._is_light else 1 if self._is_costly else 2
+        # Sums of several rows do not wait for each other: few vectors of each have to be joined,
+        # and one of each is enough where elements of long rows take many instructions (exp).
+        nodes = (n for s in self.group.stages for n in walk(s.expr) if isinstance(n, Op))
+        slow = any(SCALAR_OPS[n.name].cost > LANES.costly for n in nodes)
+        light, slow = self._is_light, slow and self.knobs["vectors"][-1] > 4
+        few = 1 if self._is_costly or not light else 2
+        few = few if most >= LANES.rows and (light or slow) else 4
         candidates: list[Choices] = []
         for vectors, rows in ((few, most), ({4: 2, 2: 4, 1: 2}[few], most), (8, 1)):
             c = self.base_choices()
@@ -234,12 +240,8 @@ def lane_axis(group: Group, stage: Stage) -> str | None:
     if stage.combiner is None:
         return names[-1]
     reads = group.accesses[stage.name]
-
-    def goodness(name: str) -> tuple[int, int]:
-        smooth = sum(a.size for a in reads if a.stride(name) == 1)
-        return smooth, group.extents[name]
-
-    return max(names, key=goodness)
+    smooth = {n: sum(a.size for a in reads if a.stride(n) == 1) for n in names}
+    return max(names, key=lambda name: (smooth[name], group.extents[name]))
 
 
 def _transposed_operands(group: Group) -> dict[str, str]:
@@ -272,8 +274,7 @@ def _row_axis(group: Group, target: Target) -> str | None:
         total = 0.0
         for a in reads:
             size = a.size * a.element_bytes
-            level = target.l1, target.l2
-            part = LANES.reads[sum(size > capacity for capacity in level)]
+            part = LANES.reads[sum(size > level for level in (target.l1, target.l2))]
             count = prod(group.extents[o] for o in shared if o != row and not a.depends(o))
             repeats = 1 if a.depends(row) else -(-group.extents[row] // LANES.rows)
             total += part * a.size * count * repeats
