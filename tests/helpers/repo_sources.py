@@ -34,7 +34,8 @@ class Room:
         )
 
 
-def _rooms() -> tuple[int, list[Room]]:
+def read_rooms() -> tuple[int, list[Room]]:
+    """Returns the most lines of the core, and the rows of the list of rooms."""
     core, _, extras = ROOMS_FILE.read_text().partition("\n--")
     rows = [(r.split("|"), n > 0) for n, t in enumerate((core, extras)) for r in t.splitlines()]
     cells = [([c.strip() for c in row], extra) for row, extra in rows if len(row) == 4]
@@ -46,7 +47,7 @@ def _rooms() -> tuple[int, list[Room]]:
     ]
 
 
-MOST_CORE_LINES, ROOMS = _rooms()
+MOST_CORE_LINES, ROOMS = read_rooms()
 
 
 @cache

@@ -29,18 +29,19 @@ def test_no_room_is_above_its_budget(request: pytest.FixtureRequest) -> None:
 
 def test_the_page_shows_the_rooms(request: pytest.FixtureRequest) -> None:
     before, begin, rest = PAGE.read_text().partition(BEGIN)
+    plan = _plan(sources.read_rooms()[1])
     if request.config.getoption("--update-golden"):
-        PAGE.write_text(before + begin + _plan() + END + rest.partition(END)[2])
-    assert PAGE.read_text().partition(BEGIN)[2].partition(END)[0] == _plan(), (
+        PAGE.write_text(before + begin + plan + END + rest.partition(END)[2])
+    assert PAGE.read_text().partition(BEGIN)[2].partition(END)[0] == plan, (
         "pytest tests/repo/test_rooms.py --update-golden"
     )
 
 
-def _plan() -> str:
+def _plan(rooms: list[Room]) -> str:
     """A table of all rooms, part by part from the top floor down."""
     rows = ["| room | most lines | what it is for | imported by |", "| --- | ---: | --- | --- |"]
     for part in sources.PARTS:
-        inside = [room for room in ROOMS if _part(room) == part]
+        inside = [room for room in rooms if _part(room) == part]
         total = sum(room.most_lines for room in inside)
         rows.append(f"| **{part}** | **{total:,}** | | |")
         for room in inside:

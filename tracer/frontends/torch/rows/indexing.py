@@ -46,11 +46,6 @@ def _embedding_backward(
     return nn.scatter_nd(zeros, places, rows, reduction="add")
 
 
-@aten("index_select.default")
-def _index_select(self: Value, dim: int, index: Value) -> Value:
-    return np.take(lift_for(self, index), index, axis=dim) if self.ndim else self
-
-
 def _refuse_masks(indices: Sequence[Value | None]) -> None:
     if any(i is not None and i.dtype == np.bool_ for i in indices):
         raise UnsupportedError("the size of x[mask] depends on data", hint="torch.where")

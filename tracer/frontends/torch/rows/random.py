@@ -3,7 +3,7 @@ that ``torch.manual_seed`` has its usual meaning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,31 +14,16 @@ from ..table import Value, aten
 _Draw = Callable[..., Value]
 
 
-def _numbers(draw: _Draw, shape: Sequence[int], dtype: Any, normal: bool) -> Value:
-    def fill(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.normal_() if normal else tensor.uniform_()
+def _numbers(fill: Callable[[torch.Tensor], torch.Tensor]) -> _Draw:
+    def numbers(draw: _Draw, self: Value = None, size: Any = None, dtype: Any = None) -> Value:
+        kind = torch.get_default_dtype() if self is None else _torch_dtype(self)
+        return draw(self.shape if size is None else size, dtype or kind, fill)
 
-    return draw(shape, dtype or torch.get_default_dtype(), fill)
-
-
-@aten("rand.default", draws=True)
-def _rand(draw: _Draw, size: Sequence[int], *, dtype: Any = None) -> Value:
-    return _numbers(draw, size, dtype, normal=False)
+    return numbers
 
 
-@aten("randn.default", draws=True)
-def _randn(draw: _Draw, size: Sequence[int], *, dtype: Any = None) -> Value:
-    return _numbers(draw, size, dtype, normal=True)
-
-
-@aten("rand_like.default", draws=True)
-def _rand_like(draw: _Draw, self: Value, *, dtype: Any = None) -> Value:
-    return _numbers(draw, self.shape, dtype or _torch_dtype(self), normal=False)
-
-
-@aten("randn_like.default", draws=True)
-def _randn_like(draw: _Draw, self: Value, *, dtype: Any = None) -> Value:
-    return _numbers(draw, self.shape, dtype or _torch_dtype(self), normal=True)
+aten("rand.default", "rand_like.default", draws=True)(_numbers(lambda x: x.uniform_()))
+aten("randn.default", "randn_like.default", draws=True)(_numbers(lambda x: x.normal_()))
 
 
 @aten("randperm.default", draws=True)
@@ -53,7 +38,7 @@ def _bernoulli_p(draw: _Draw, self: Value, p: float = 0.5) -> Value:
 
 @aten("bernoulli.default", draws=True)
 def _bernoulli(draw: _Draw, self: Value) -> Value:
-    return _numbers(draw, self.shape, _torch_dtype(self), normal=False) < self
+    return draw(self.shape, _torch_dtype(self), lambda tensor: tensor.uniform_()) < self
 
 
 @aten("native_dropout.default", draws=True)

@@ -19,6 +19,8 @@ from ..table import Stored, Value, aten
     "lift_fresh_copy.default",
     "lift_fresh.default",
     "contiguous.default",
+    "clone.default",
+    "_to_copy.default",  # the importer gives a result its dtype
 )
 def _same(self: Value) -> Value:
     return self
@@ -39,26 +41,11 @@ def _permute(self: Value, dims: Sequence[int]) -> Value:
     return np.transpose(self, tuple(dims)) if dims else self
 
 
-@aten("t.default")
-def _t(self: Value) -> Value:
-    return np.transpose(self)
-
-
-@aten("transpose.int")
-def _transpose(self: Value, dim0: int, dim1: int) -> Value:
-    return np.swapaxes(self, dim0, dim1) if self.ndim else self
-
-
 @aten("expand.default", ignores=("implicit",))  # for tracers
 def _expand(self: Value, size: Sequence[int]) -> Value:
     kept = len(size) - self.ndim
     shape = [self.shape[i - kept] if s == -1 else s for i, s in enumerate(size)]
     return np.broadcast_to(self, tuple(shape))
-
-
-@aten("squeeze.default")
-def _squeeze_all(self: Value) -> Value:
-    return np.reshape(self, tuple(s for s in self.shape if s != 1))
 
 
 @aten("squeeze.dim", "squeeze.dims")
@@ -67,11 +54,6 @@ def _squeeze(self: Value, dim: Any) -> Value:
     axes = {d % max(self.ndim, 1) for d in dims}
     shape = (s for a, s in enumerate(self.shape) if a not in axes or s != 1)
     return np.reshape(self, tuple(shape))
-
-
-@aten("unsqueeze.default")
-def _unsqueeze(self: Value, dim: int) -> Value:
-    return np.expand_dims(self, dim)
 
 
 def _bounds(length: int, start: int | None, end: int | None) -> tuple[int, int]:
@@ -153,27 +135,6 @@ def _split_with_sizes(self: Value, split_sizes: Sequence[int], dim: int = 0) -> 
         parts.append(self[_along(axis, slice(start, start + size))])
         start += size
     return parts
-
-
-@aten("split.Tensor")
-def _split(self: Value, split_size: int, dim: int = 0) -> list[Value]:
-    length = self.shape[dim % self.ndim]
-    starts = range(0, length, split_size) if length else range(1)
-    return _split_with_sizes(self, [min(split_size, length - s) for s in starts], dim)
-
-
-@aten("unbind.int")
-def _unbind(self: Value, dim: int = 0) -> list[Value]:
-    axis = dim % self.ndim
-    return [self[_along(axis, i)] for i in range(self.shape[axis])]
-
-
-@aten("repeat.default")
-def _repeat(self: Value, repeats: Sequence[int]) -> Value:
-    shape = (1,) * (len(repeats) - self.ndim) + tuple(self.shape)
-    if 0 in repeats:
-        return np.zeros([s * r for s, r in zip(shape, repeats)], self.dtype)
-    return np.tile(np.reshape(self, shape), tuple(repeats))
 
 
 @aten("flip.default")
