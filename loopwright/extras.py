@@ -1,8 +1,7 @@
-"""Extras: parts that compiling, running and tuning a function never need.
+"""Extras: parts that compiling, running and tuning a function can do without.
 
-No other module imports one: the core asks for an entry of the table below by name, where a user
-has asked for what it does, and the commands import those that they are made of. So an extra may be
-changed, or left out, without reading the rest.
+No other module imports one: the core asks for an entry of the table below by name, and the commands
+import those that they are made of. So an extra may be changed without reading the rest.
 
 ::
 
@@ -11,6 +10,7 @@ changed, or left out, without reading the rest.
     fresh        builds compared in processes of their own
     repro        a small program that shows a failure of the compiler
     save         compiled functions as files; ``lw.load`` reads them
+    watch        writes to captured arrays, seen by the system; without it they are summed
     (commands)   debugging, the report of a log, the roofline's picture, tools for logs, replay
 """
 
@@ -25,6 +25,8 @@ _ENTRIES = {
     "fresh": (".tuning.fresh", "fresh_calls"),
     "repro": (".debug.write", "failed"),
     "save": (".saved", "save"),
+    "watch": (".codegen.runtime.written_pages", "watch"),
+    "watched": (".codegen.runtime.written_pages", "watched"),
 }
 """The extras: name -> the module that has it, and its name there."""
 

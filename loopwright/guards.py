@@ -7,29 +7,36 @@
       before(direct)           ``direct``, which answers None once something has changed
       holds()                  the same question for the slower ways to the code
 
-The snapshot becomes the text of one condition, which compares identities and plain values, and a
-native function that sums the memory of arrays (``memory_guard``). Where the condition fails, the
-snapshot itself says whether anything has changed that the function reads. The modules of libraries,
-the names of builtins, and the code of a function that captures nothing count as fixed.
+A native function compares the words of memory that hold captured variables, attributes and items,
+and looks for writes to the memory of arrays (``memory_guard``). Words may change for other reasons,
+so where it fails, the snapshot itself says whether anything has changed that the function reads.
+The modules of libraries, the names of builtins, and the code of a function that captures nothing
+count as fixed.
 """
 
 from __future__ import annotations
 
 import builtins
-import operator
+import ctypes
 import types
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .codegen.runtime import object_words
 from .codegen.runtime.memory_guard import memory_guard
+from .extras import extra
 from .ir.dtype import Array
 from .tracer import Request, Snapshot, Traced, snapshot
 from .tracer.arguments import Static
 from .tracer.frozen import is_fixed
 from .tracer.pytree import Node, Structure, slots_of
-from .tracer.snapshot import Record, has_attribute, is_installed, package_of, same
+from .tracer.snapshot import Record, has_attribute, is_installed, package_of
+
+_MOST_MOVES, _MOST_LOOKS = 3, 16
+"""Changes of a record's words that mean nothing, after which it is asked in each call, and looks at
+all words, after which arrays are summed: a write of the numbers that they held has cost more."""
 
 
 def guarded(
@@ -57,116 +64,121 @@ class Guard:
         self._records = [r for r in records if r.kind not in (snapshot.ARRAY, snapshot.RANDOM)]
         self._random = [r for r in records if r.kind is snapshot.RANDOM]
         self._arrays = {id(r.value): r.value for r in records if r.kind is snapshot.ARRAY}
-        self._names: dict[str, Any] = {"same": same, "is_": operator.is_, "unchanged": _unchanged}
-        self._lengths: list[tuple[str, Callable[[], int]]] = []
-        self._code: list[str] = []  # conditions on the code of functions without defaults
-        self._conditions = [text for record in self._records for text in self._of(record)]
+        self._items: list[tuple[Array, bool]] = []
         self._sums: list[Callable[[], bool]] = []
         self._sum([*self._arrays.values()])
+        self._quick: Callable[[], bool] = bool
+        self._looks = 0
+        self._seen: dict[Record, list[bytes]] = {}
+        self._moves = Counter[Record]()
 
     def watch(self, arrays: Sequence[Array]) -> Guard | None:
         """Watches more ``arrays``, as they are now. Returns None if there is nothing to watch."""
         self._sum([a for a in arrays if id(a) not in self._arrays and not is_fixed(a)])
-        drawn = [r for r in self._random if not _unchanged(r)]  # the next call draws others
-        self._records += drawn
-        self._conditions += [text for record in drawn for text in self._of(record)]
-        if not self._conditions and not self._sums:
-            return None
-        self._conditions += [*self._code, *(f"{self._name(f)}()" for f in self._sums)]
-        self._holds = self._function("", "True")
-        return self
+        self._records += [
+            r for r in self._random if not _unchanged(r)
+        ]  # the next call draws others
+        return self if self._sums or not all(map(_is_constant, self._records)) else None
 
     def before(self, direct: Callable[..., Any], has_keywords: bool) -> Callable[..., Any]:
         """Returns ``direct``, which answers None once something has changed."""
-        parameters = "*args, **kwargs" if has_keywords else "*args"
-        return self._function(parameters, f"{self._name(direct)}({parameters})")
+        if has_keywords:
+            return lambda *args, **kwargs: direct(*args, **kwargs) if self._quick() else None
+        return lambda *args: direct(*args) if self._quick() else None
 
     def holds(self) -> bool:
         """True if nothing has changed that the function reads."""
-        if self._holds():
+        if self._quick():
             return True
-        lengths = [(name, length()) for name, length in self._lengths]
+        if self._is_as_traced():
+            self._look()
+            return True
+        return False
+
+    def _is_as_traced(self) -> bool:
         change = next((c for record in self._records for c in record.changes()), None)
-        if change is not None:
-            self.changed = change.path
-            return False
-        self._names.update(lengths)  # attributes have come that the function does not read
-        return all(f() for f in self._sums)
+        self.changed = "an array that it captures" if change is None else change.path
+        return change is None and all(f() for f in self._sums)
+
+    def _look(self) -> None:
+        """Looks where the words lie by now, and sees that they still say what was traced."""
+        self._looks += 1
+        asked: list[Record] = []
+        words: object_words.Regions = []
+        for record in self._records:
+            regions = _words(record) if self._moves[record] < _MOST_MOVES else None
+            if regions is None:
+                asked.append(record)
+                continue
+            words += regions
+            seen = [ctypes.string_at(*region) for region in regions]
+            self._moves[record] += self._seen.setdefault(record, seen) != seen
+            self._seen[record] = seen
+        watch = extra("watch") if self._looks < _MOST_LOOKS else None
+        unchanged = memory_guard(self._items, words, watch)
+        quick = (lambda: unchanged() and all(map(_unchanged, asked))) if asked else unchanged
+        self._quick = quick if self._is_as_traced() else bool
 
     def _sum(self, arrays: Sequence[Array]) -> None:
         items = [(array, not is_fixed(array)) for array in arrays]
-        self.summed_bytes += sum(array.nbytes for array, summed in items if summed)
+        self.summed_bytes += sum(
+            a.nbytes for a, summed in items if summed and not extra("watched")(a)
+        )
+        self._items += items
         if items:
             self._sums.append(memory_guard(items))
 
-    def _function(self, parameters: str, result: str) -> Callable[..., Any]:
-        text = (
-            f"def made({parameters}):\n try:\n  if not ({' and '.join(self._conditions)}):\n"
-            f"   return None\n except Exception:\n  return None\n return {result}"
+
+def _is_constant(record: Record) -> bool:
+    """True for a function's code, and for names of libraries alone."""
+    if record.kind is snapshot.FUNCTION:
+        return not any([*record.parts.values()][1:])
+    return record.kind is snapshot.GLOBALS and not any(_variables(record))
+
+
+def _variables(record: Record) -> tuple[list[str], set[str]]:
+    """Returns the global variables that code names, without libraries, and names that have no
+    value."""
+    names = [name for name, value in record.parts.items() if not _is_library_module(value)]
+    return names, record.value.names - record.parts.keys() - vars(builtins).keys()
+
+
+def _words(record: Record) -> object_words.Regions | None:
+    """Returns where the memory lies that says a record has not changed, if it can be read."""
+    value, kind, parts = record.value, record.kind, record.parts
+    if not object_words.readable():
+        return None
+    if kind is snapshot.GLOBALS:
+        names, missing = _variables(record)
+        some = names or missing
+        return object_words.of_dict(value.variables, names, bool(missing)) if some else []
+    if kind is snapshot.CELL and parts:
+        return object_words.of_cell(value)
+    if kind is snapshot.FUNCTION:
+        code = [parts[k] for k in ("__code__", "__defaults__", "__kwdefaults__")]
+        return _all(
+            object_words.of_pointers(value, *code),
+            object_words.of_pointers(value, vars(value)),
+            object_words.of_dict(vars(value), [*parts][3:]),
         )
-        exec(compile(text, "<guard>", "exec"), self._names)
-        return self._names["made"]
+    if kind in (snapshot.MODULE, snapshot.CLASS):
+        regions = object_words.of_dict(vars(value), parts.keys() - {"__bases__"})
+        if kind is snapshot.MODULE:
+            return regions
+        return _all(object_words.of_pointers(value, value.__bases__), regions)
+    if kind is snapshot.OBJECT and _is_plain(value):
+        held = vars(value) if has_attribute(value, "__dict__") else None
+        regions = object_words.of_fields(value, held)
+        if held is None:
+            return regions
+        return _all(regions, object_words.of_dict(held, [k for k in parts if k in held]))
+    if type(value) is list:
+        return object_words.of_list(value)
+    return object_words.of_dict(value, [*value]) if type(value) is dict else None
 
-    def _name(self, value: Any) -> str:
-        name = f"c{len(self._names)}"
-        self._names[name] = value
-        return name
 
-    def _is(self, text: str, value: Any) -> str:
-        name = self._name(value)
-        return f"({text} is {name} or same({text}, {name}))"
-
-    def _length(self, text: str, length: Callable[[], int]) -> str:
-        name = self._name(length())
-        self._lengths.append((name, length))
-        return f"len({text}) == {name}"
-
-    def _of(self, record: Record) -> Iterator[str]:
-        """Returns the conditions under which a record has not changed."""
-        value, kind, parts = record.value, record.kind, record.parts
-        name = self._name(value)
-        if kind is snapshot.GLOBALS:
-            variables = self._name(value.variables)
-            for key, part in parts.items():
-                if not isinstance(part, types.ModuleType) or not _is_library(part):
-                    yield self._is(f"{variables}[{key!r}]", part)
-            for key in sorted(value.names - parts.keys() - vars(builtins).keys()):
-                yield f"{key!r} not in {variables}"
-        elif kind is snapshot.CELL and parts:
-            yield self._is(f"{name}.cell_contents", parts[""])
-        elif kind is snapshot.FUNCTION:
-            takes = value.__code__.co_argcount, value.__code__.co_kwonlyargcount
-            counts = dict(zip(("__defaults__", "__kwdefaults__"), takes))
-            held = [self._is(f"{name}.{k}", v) for k, v in parts.items() if counts.get(k, 1)]
-            if record.parent is None or record.parent.kind is not snapshot.CLASS:
-                held.append(self._length(f"{name}.__dict__", lambda: len(vars(value))))
-            fixed = len(parts) == 3 and not (parts["__defaults__"] or parts["__kwdefaults__"])
-            self._code += held if fixed else ()
-            yield from () if fixed else held
-        elif kind in (snapshot.MODULE, snapshot.CLASS):
-            attributes = self._name(vars(value))
-            yield self._length(attributes, lambda: len(vars(value)))
-            for key, part in parts.items():
-                yield self._is(
-                    f"{name}.{key}" if key == "__bases__" else f"{attributes}[{key!r}]", part
-                )
-        elif kind is snapshot.OBJECT and _is_plain(value):
-            yield self._is(f"type({name})", type(value))
-            has_dict = has_attribute(value, "__dict__")
-            if has_dict:
-                yield self._length(f"d := {name}.__dict__", lambda: len(vars(value)))
-            for key, part in parts.items():
-                if key != "__class__":
-                    place = f"d[{key!r}]" if has_dict and key in vars(value) else f"{name}.{key}"
-                    yield self._is(place, part)
-        elif type(value) in (dict, list, deque):
-            items = [*(value.values() if type(value) is dict else value)]
-            now, held = (f"{name}.values()" if type(value) is dict else name), self._name(items)
-            order = f" and tuple({name}) == {self._name(tuple(value))}"
-            yield f"len({name}) == {len(items)}{order if type(value) is dict else ''}"
-            yield f"(all(map(is_, {now}, {held})) or all(map(same, {now}, {held})))"
-        else:
-            yield f"unchanged({self._name(record)})"
+def _all(*regions: object_words.Regions | None) -> object_words.Regions | None:
+    return None if None in regions else [r for some in regions for r in some or ()]
 
 
 def _types(structure: Structure) -> Iterator[type]:
@@ -179,6 +191,10 @@ def _types(structure: Structure) -> Iterator[type]:
 def _is_library(value: Any) -> bool:
     module = value.__name__ if isinstance(value, types.ModuleType) else None
     return is_installed(package_of(module or getattr(value, "__module__", "") or "builtins"))
+
+
+def _is_library_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and _is_library(value)
 
 
 def _is_plain(value: Any) -> bool:

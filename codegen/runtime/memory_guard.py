@@ -1,12 +1,15 @@
-"""A watch over arrays that others may write to: sums of all their bytes, taken in native code.
+"""A watch over objects and arrays that others may write to: sums of their bytes, in native code.
 
 ``self`` of ``@lw_unchanged`` is an int64 array, its context::
 
-    context   0 regions   1 other than 0: release the GIL meanwhile   2 ... the regions
-    region    0 address   1 bytes   2 their sum
+    context   0 regions   1 the one before which the GIL is released   2 ... the regions
+    region    0 address   1 bytes   2 their sum; that of a word is its value
+              0 argument of a PAGEMAP_SCAN   1 minus its file   2 0
 
-The regions of an array are the fields of the array object, its sizes and strides, and its memory.
-The first region whose sum differs ends the check, so that no pointer is followed that has changed.
+The regions of an array are the fields of the array object, its sizes and strides, and its memory;
+those of other objects come from ``object_words``. The first region whose sum differs ends the
+check, so that no pointer is followed that has changed. Only the memory of arrays is read without
+the GIL: it stays where it is.
 
 A sum takes in words of 64 bits, in 32 chains of their own: ``chain = mix(chain ^ word)``, where
 ``mix`` is invertible. So a change of one word always changes the sum, and others do but for a
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +35,10 @@ Array = np.ndarray[Any, Any]
 LONG_BYTES = 1 << 20
 """Memory from which on other Python threads run while it is summed."""
 
+PAGEMAP_SCAN = 0xC0606610
+
 _CHAINS = 32
+_FEW_BYTES = 64
 
 
 def _splat(value: int) -> str:
@@ -60,6 +66,7 @@ _TEXT = (
 @_Py_TrueStruct = external global i8
 @_Py_FalseStruct = external global i8
 declare void @Py_IncRef(ptr)
+declare i32 @ioctl(i32, i64, ...)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i64 @llvm.vector.reduce.add.v32i64(<32 x i64>)
@@ -116,19 +123,22 @@ entry:
   %data.p = getelementptr i8, ptr %self, i64 {ArrayFields.data.offset}
   %words = load ptr, ptr %data.p
   %regions = load i64, ptr %words
-  %long.p = getelementptr i64, ptr %words, i64 1
-  %long.v = load i64, ptr %long.p
-  %long = icmp ne i64 %long.v, 0
-  br i1 %long, label %release, label %next
-release:
-  %thread = call ptr @PyEval_SaveThread()
+  %last.p = getelementptr i64, ptr %words, i64 1
+  %last = load i64, ptr %last.p
   br label %next
 next:
-  %held = phi ptr [ null, %entry ], [ %thread, %release ], [ %held, %sum ]
-  %n = phi i64 [ 0, %entry ], [ 0, %release ], [ %n.next, %sum ]
+  %held = phi ptr [ null, %entry ], [ %kept, %scan ], [ %kept, %word ], [ %kept, %sum ]
+  %n = phi i64 [ 0, %entry ], [ %n.next, %scan ], [ %n.next, %word ], [ %n.next, %sum ]
   %end = icmp eq i64 %n, %regions
-  br i1 %end, label %done, label %sum
-sum:
+  br i1 %end, label %done, label %read
+read:
+  %long = icmp eq i64 %n, %last
+  br i1 %long, label %release, label %compare
+release:
+  %thread = call ptr @PyEval_SaveThread()
+  br label %compare
+compare:
+  %kept = phi ptr [ %held, %read ], [ %thread, %release ]
   %n.next = add i64 %n, 1
   %region = getelementptr {{ i64, i64, ptr, i64, i64 }}, ptr %words, i64 0, i32 2
   %address.p = getelementptr {{ ptr, i64, i64 }}, ptr %region, i64 %n
@@ -137,14 +147,32 @@ sum:
   %address = load ptr, ptr %address.p
   %bytes = load i64, ptr %bytes.p
   %before = load i64, ptr %before.p
+  %pages = icmp slt i64 %bytes, 0
+  br i1 %pages, label %scan, label %bytes.there
+scan:
+  %file.64 = sub i64 0, %bytes
+  %file = trunc i64 %file.64 to i32
+  %written = call i32 (i32, i64, ...) @ioctl(i32 %file, i64 {PAGEMAP_SCAN}, ptr %address)
+  %clean = icmp eq i32 %written, 0
+  br i1 %clean, label %next, label %done
+bytes.there:
+  %one = icmp eq i64 %bytes, 8
+  br i1 %one, label %word, label %sum
+word:
+  %value = load i64, ptr %address, align 1
+  %equal = icmp eq i64 %value, %before
+  br i1 %equal, label %next, label %done
+sum:
   %now = call i64 @lw_sum(ptr %address, i64 %bytes)
   %same = icmp eq i64 %now, %before
   br i1 %same, label %next, label %done
 done:
-  %answer = phi ptr [ @_Py_TrueStruct, %next ], [ @_Py_FalseStruct, %sum ]
-  br i1 %long, label %take, label %leave
+  %left = phi ptr [ %held, %next ], [ %kept, %scan ], [ %kept, %word ], [ %kept, %sum ]
+  %answer = select i1 %end, ptr @_Py_TrueStruct, ptr @_Py_FalseStruct
+  %with = icmp eq ptr %left, null
+  br i1 %with, label %leave, label %take
 take:
-  call void @PyEval_RestoreThread(ptr %held)
+  call void @PyEval_RestoreThread(ptr %left)
   br label %leave
 leave:
   call void @Py_IncRef(ptr %answer)
@@ -154,7 +182,7 @@ leave:
 )
 
 _PYTHON_SYMBOLS = (
-    *("PyEval_RestoreThread", "PyEval_SaveThread", "Py_IncRef"),
+    *("PyEval_RestoreThread", "PyEval_SaveThread", "Py_IncRef", "ioctl"),
     *("_Py_FalseStruct", "_Py_TrueStruct"),
 )
 
@@ -170,24 +198,54 @@ def _sum() -> Callable[[int, int], int]:
     return signature(_code().address("lw_sum"))
 
 
-def memory_guard(arrays: Iterable[tuple[Array, bool]]) -> Callable[[], bool]:
+def memory_guard(
+    arrays: Iterable[tuple[Array, bool]],
+    objects: Sequence[tuple[int, int]] = (),
+    watch: Callable[[Array], tuple[Sequence[tuple[int, int]], object] | None] | None = None,
+) -> Callable[[], bool]:
     """Returns a function that says whether every array is what it was: in the same memory, of the
-    same shape, with the same bytes. Those beside which stands False are fixed: nobody can write to
-    their memory, so it is not summed. The arrays are kept alive.
+    same shape, with the same bytes; and so are the regions of ``objects``. Arrays beside which
+    stands False are fixed: nobody can write to their memory, so it is not summed. The arrays are
+    kept alive. What ``watch`` has regions for is not summed: they say whether it was written, maybe
+    with the bytes that it had.
     """
     watched = [*arrays]
     if not available():
         before = [*map(_fields, watched)]
         return lambda: [*map(_fields, watched)] == before
-    regions = [region for array, summed in watched for region in _regions(array, summed)]
+    regions = [*objects, *(region for array, _ in watched for region in _regions(array))]
+    memory: list[tuple[int, int]] = []
+    kept: list[object] = [watched]
+    for array in (array for array, summed in watched if summed):
+        seen = None if watch is None else watch(array)
+        if seen is None:
+            memory.append(_memory(array))
+        else:
+            regions += seen[0]
+            kept.append(seen[1])
+    regions = [part for region in regions for part in _in_words(*region)]
+    long = sum(bytes_ for _, bytes_ in memory) >= LONG_BYTES
+    count, regions = len(regions), regions + memory
     context = np.zeros(2 + 3 * len(regions), np.int64).view(Context)
-    context[:2] = len(regions), sum(bytes_ for _, bytes_ in regions) >= LONG_BYTES
-    context[2:].reshape(-1, 3)[:] = [(*r, _sum()(*r)) for r in regions] or 0
-    context.kept = watched
+    context[:2] = len(regions), count if long else -1
+    context[2:].reshape(-1, 3)[:] = [(*r, _sum_of(*r)) for r in regions] or 0
+    context.kept = kept
     return make_call(context, "lw_unchanged", _code)
 
 
-def _regions(array: Array, summed: bool) -> list[tuple[int, int]]:
+def _in_words(address: int, bytes_: int) -> list[tuple[int, int]]:
+    """Few words are compared in less time than they are summed."""
+    few = 0 < bytes_ <= _FEW_BYTES and bytes_ % 8 == 0
+    return [(address + at, 8) for at in range(0, bytes_, 8)] if few else [(address, bytes_)]
+
+
+def _sum_of(address: int, bytes_: int) -> int:
+    if bytes_ < 0:
+        return 0
+    return ctypes.c_int64.from_address(address).value if bytes_ == 8 else _sum()(address, bytes_)
+
+
+def _regions(array: Array) -> list[tuple[int, int]]:
     fields = ArrayFields.from_address(id(array))
     begin = ArrayFields.data.offset
     regions = [(id(array) + begin, ctypes.sizeof(ArrayFields) - begin)]
@@ -196,8 +254,7 @@ def _regions(array: Array, summed: bool) -> list[tuple[int, int]]:
     )
     nbytes = ctypes.sizeof(ctypes.c_ssize_t) * array.ndim
     shape = [(sizes, nbytes), (strides, nbytes)]
-    regions += [(sizes, 2 * nbytes)] if strides == sizes + nbytes else shape
-    return regions + [_memory(array)] * summed
+    return regions + ([(sizes, 2 * nbytes)] if strides == sizes + nbytes else shape)
 
 
 def _memory(array: Array) -> tuple[int, int]:
