@@ -4,6 +4,8 @@ It is trained on every measured run it is told about: all of the task at hand an
 others, each run ranked among those of its own task. Training starts anew on every update, since
 1,000 rows take tens of milliseconds; a model loaded from a file goes on growing from there, and so
 does the one that ships with the package (``warm``): that one is asked before anything is learnt.
+
+Machines without xgboost have a model of NumPy alone: ridge regression on ranks.
 """
 
 from __future__ import annotations
@@ -23,12 +25,49 @@ import numpy as np
 from ...ir.floors import require
 from ..protocols import CostModel, FloatArray
 from ..settings import DEFAULT_SETTINGS, TuneSettings
-from .linear_model import LinearModel
 from .load_apart import load_apart
 from .quality import ModelQuality, pairwise_accuracy, recall_at
 from .shipped import shipped_model
 from .training import TrainingSet, labels_of
 from .tree_model import TreeModel, joined, mean_of, slimmed
+
+
+class LinearModel:
+    """Standardised features and their squares, fitted to ranks within the task."""
+
+    def __init__(self, settings: TuneSettings = DEFAULT_SETTINGS) -> None:
+        self._settings = settings
+        self._data = TrainingSet(settings.training_rows)
+        self._centre: FloatArray | None = None
+        self._scale: FloatArray | None = None
+        self._weights: FloatArray | None = None
+
+    @property
+    def trained(self) -> bool:
+        return self._weights is not None
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        """float32[n] of float[n, F]; higher is faster, zeros while untrained."""
+        if self._weights is None:
+            return np.zeros(len(features), np.float32)
+        return (self._expand(features) @ self._weights).astype(np.float32)
+
+    def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
+        """Add float[n, F] features with float[n] seconds (inf: failed) and fit again."""
+        self._data.add(group, features, costs)
+        rows, labels = self._data.arrays(group)
+        if len(rows) < self._settings.least_training_rows:
+            return
+        self._centre = rows.mean(axis=0)
+        self._scale = np.maximum(rows.std(axis=0), 1e-6)
+        wide = self._expand(rows)
+        gram = wide.T @ wide + self._settings.ridge * len(wide) * np.eye(wide.shape[1])
+        self._weights = np.linalg.solve(gram, wide.T @ labels)
+
+    def _expand(self, features: FloatArray) -> FloatArray:
+        assert self._centre is not None and self._scale is not None
+        z = np.clip((np.asarray(features, np.float64) - self._centre) / self._scale, -4, 4)
+        return np.concatenate([z, z * z, np.ones((len(z), 1))], axis=1)
 
 
 @cache

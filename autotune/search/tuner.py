@@ -30,7 +30,6 @@ from ..progress import Progress
 from ..protocols import Candidate, CostModel, Measurer, Population
 from ..request import TuneRequest
 from ..task import Task
-from .known_rows import KnownRows
 from .strategies import make_strategy
 
 _MESSAGE = 200
@@ -61,7 +60,6 @@ class Tuner:
         given = request.given.get(self.task.workload.hash, ())
         self._handed = [Candidate(tuple(steps), sketch) for steps, sketch in self.task.handed]
         self._handed += [Candidate(tuple(schedule), "user") for schedule in given]
-        self._known = KnownRows(self.task.space)
         self._candidates: dict[bytes, Candidate] = {}  # by row, of one proposal
         self.costs: dict[str, float] = {}
         self._alike: dict[bytes, Sequence[Any]] = {}  # the first schedule with these features
@@ -109,7 +107,6 @@ class Tuner:
         LogError if the log cannot be written: then nothing more was measured.
         """
         with self._at_work():
-            self._known.forget_scores()  # all tuners of a run share the model
             handed = self._take_handed()
             # Builds end in any order, so more than count candidates could leave out one by hand.
             rows = self._propose(max(count - len(handed), min(count, 1)))
@@ -273,13 +270,13 @@ class Tuner:
         """Returns what rows with equal features have in common."""
         if not len(rows):
             return []
-        looks = self._known.features(rows).astype(np.float16)
+        looks = self.task.space.features(rows).astype(np.float16)
         if self.task.threads == 1:
             looks[:, list(self.task.of_threads)] = 0
         return [look.tobytes() for look in looks]
 
     def _score(self, rows: Population) -> Any:
-        return self._known.scores(rows, self.model.predict)
+        return self.model.predict(self.task.space.features(rows))
 
     def _candidate(self, row: Population) -> Candidate:
         candidate = self._candidates.get(row.tobytes())
@@ -314,7 +311,7 @@ class Tuner:
     def _learn(self, rows: Population, costs: Any) -> None:
         if len(rows):
             self.search.observe(rows, costs)
-            self.model.update(self._group, self._known.features(rows), costs)
+            self.model.update(self._group, self.task.space.features(rows), costs)
 
     def _pooled(self) -> dict[str, tuple[float, MeasureRecord]]:
         workload, key = self.task.workload.hash, self.task.key

@@ -1,4 +1,4 @@
-"""Lowers a fused group of operators to a PrimFunc.
+"""Lowers one operator to its tensor expression, and a fused group of operators to a PrimFunc.
 
 Reductions and results become stages. A map becomes a stage only if several stages would otherwise
 recompute it, or if it pads an operand that a contraction reads many times. Everything else is
@@ -8,8 +8,9 @@ composed into the expressions that use it. Names are canonical (``x0 x1 .. t0 ..
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..dataclass import dataclass
 from ..dims import IntExpr, Symbol, symbol
@@ -17,16 +18,70 @@ from ..dtype import dtype_of
 from ..errors import InternalError
 from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
 from ..graph.operator import Operator, Pattern
-from ..graph.types import TensorType
+from ..graph.types import TensorType, Type
 from ..graph.walk import with_sizes
-from ..loop.expr import Expr, IndexLike, const
+from ..loop.expr import Expr, IndexLike, Read, const, read, walk
 from ..loop.hoist_factors import hoist_factors
+from ..loop.nest import Stmt, expressions, statements
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from ..loop.procedure import Procedure, procedure
 from ..loop.scalar import SCALAR_OPS
 from ..loop.simplify_prim import canonical_prim
 from ..loop.tensor import Map, Reduction, Statements, Tensor
 from .causal_mask import causal_mask
-from .to_tensor import apply_compute, placeholder, procedure_of
+from .scatter import copied
+
+
+def apply_compute(
+    op: Operator, inputs: Sequence[Tensor], attrs: Mapping[str, Any], out_type: Type
+) -> Map | Reduction | Statements:
+    """Returns the tensor expression of a primitive operator on ``inputs``; ``attrs`` are complete.
+
+    Raises InternalError if the operator is not a primitive, or if its expression does not have the
+    shape and dtype that its type rule gave.
+    """
+    if op.compute is None or not isinstance(out_type, TensorType):
+        raise InternalError(f"{op.name} is not a primitive operator; lower it first")
+    result = op.compute(inputs, attrs, out_type)
+    if result.shape != out_type.shape or result.dtype != out_type.dtype:
+        got = TensorType(result.shape, result.dtype)
+        raise InternalError(f"{op.name} computes {got} where its type rule says {out_type}")
+    return result
+
+
+def placeholder(buffer: Buffer) -> Tensor:
+    """Returns the tensor whose elements are read from ``buffer``."""
+
+    def element(*indices: IndexLike) -> Expr:
+        return read(buffer.name, indices, buffer.dtype)
+
+    return Tensor(buffer.shape, buffer.dtype, element)
+
+
+def procedure_of(
+    name: str, params: tuple[Buffer, ...], result: Statements, given: Mapping[str, Tensor]
+) -> Procedure:
+    """Returns the procedure that writes ``result`` to a buffer called ``out``; ``given`` holds the
+    tensors of the parameters.
+
+    What the result begins as is copied by statements if it is computed in this group, or if the
+    other statements read it.
+    """
+    out = Buffer("out", result.shape, result.dtype)
+    body = result.body(out.name)
+    if result.begins_as is None:
+        return procedure(name, params, (out,), result.workspace, body)
+    start = next((p for p, tensor in given.items() if tensor is result.begins_as), None)
+    if start is None or start in _buffers_read(body):
+        copy = copied(out.name, result.begins_as)
+        return procedure(name, params, (out,), result.workspace, (*copy, *body))
+    return procedure(name, params, (out,), result.workspace, body, ((out.name, start),))
+
+
+def _buffers_read(body: Sequence[Stmt]) -> set[str]:
+    exprs = [e for stmt in statements(tuple(body)) for e in expressions(stmt)]
+    return {node.buffer for e in exprs for node in walk(e) if isinstance(node, Read)}
+
 
 CHEAP = 4.0
 """Arithmetic instructions up to which a map is recomputed rather than stored."""

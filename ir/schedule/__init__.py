@@ -4,7 +4,7 @@
 
     steps        the data: printed as Python, logged as JSON
     primitives   what each step means, and when it is illegal      state   decisions so far
-    borders      primitives for the edges of images          packing, panels   packed operands
+    packing, panels   packed operands
     tensorize    loops that a machine instruction runs
     version1     steps that old schedules implied, frozen
     tree, loops, apply  the decisions written as a loop nest      clamp   tiles that lack rows

@@ -17,7 +17,6 @@ from ..loop.kinds import LoopKind, Scope
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
-from .borders import peel
 from .mirror import mirror
 from .packing import pack, pack_grouped
 from .panels import pack_at
@@ -29,6 +28,29 @@ from .steps import Schedule, Step
 from .storage import cache_read, layout, own_axis
 from .tensorize import tensorize
 from .version1 import unsaid_copy
+
+MAX_PEELED = 16  # iterations that one step peels
+
+
+def peel(state: State, loop: str, first: int, last: int) -> State:
+    """Give the first and the last iterations of a loop separate bodies, each with its number.
+
+    ::
+
+        for i in 8: s    =>    s[i := 0]; for i in 6: s[i := i + 1]; s[i := 7]
+
+    Conditions that hold or fail except in these iterations, the borders of an image, are thereby
+    decided in all of them. The remainder of the axis counts among the last iterations.
+    """
+    state.require_loop(loop, "peel")
+    if loop in state.fused or loop in state.peels or first + last > MAX_PEELED:
+        raise ScheduleError(f"peel: {loop} is fused, peeled, or peeled of more than {MAX_PEELED}")
+    if state.kinds.get(loop) == LoopKind.VECTORIZE:
+        raise ScheduleError(f"peel: {loop} runs in vector lanes")
+    if any(state.is_reduction(s, loop) for s in state.prim.stages):
+        raise ScheduleError(f"peel: {loop} is a reduced loop")
+    return replace(state, peels={**state.peels, loop: (first, last)})
+
 
 MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
 MAX_BLOCK = 1 << 31  # elements of an axis that one iteration of a loop may cover

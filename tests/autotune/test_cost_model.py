@@ -6,8 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwright.autotune.model.cost_model import JudgedModel, XGBoostModel, available_model
-from loopwright.autotune.model.linear_model import LinearModel
+from loopwright.autotune.model.cost_model import (
+    JudgedModel,
+    LinearModel,
+    XGBoostModel,
+    available_model,
+)
 from loopwright.autotune.model.quality import pairwise_accuracy, recall_at
 from loopwright.autotune.model.training import TrainingSet, rank_labels
 

@@ -30,7 +30,7 @@ TASK = synthetic_task()
 PROGRAM = textwrap.dedent(
     """
     import json, sys, time
-    from loopwright.autotune.model.linear_model import LinearModel
+    from loopwright.autotune.model.cost_model import LinearModel
     from loopwright.autotune.log.tuning_log import TuningLog
     from loopwright.autotune.progress import Live
     from bench.standins import SyntheticMeasurer, synthetic_task

@@ -7,8 +7,8 @@ import signal
 
 import numpy as np
 import pytest
-from loopwright.autotune.measure.repeated import padding
 from loopwright.autotune.measure.sandbox import Job, Outcome, Report
+from loopwright.autotune.measure.trial import padding
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32

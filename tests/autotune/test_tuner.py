@@ -185,7 +185,7 @@ PROGRAM = textwrap.dedent(
     """
     import sys, time
     from dataclasses import replace
-    from loopwright.autotune.model.linear_model import LinearModel
+    from loopwright.autotune.model.cost_model import LinearModel
     from loopwright.autotune.log.tuning_log import TuningLog
     from loopwright.autotune.settings import DEFAULT_SETTINGS
     from bench.one_task import tune_one

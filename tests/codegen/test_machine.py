@@ -11,9 +11,9 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.codegen import machine
-from loopwright.codegen.contention import Contention
 from loopwright.codegen.machine import (
     LEVELS,
+    Contention,
     MachineModel,
     estimated_machine,
     known_machine,

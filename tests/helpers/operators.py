@@ -19,7 +19,7 @@ from loopwright.ir.loop.nest import Accumulate, statements
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.loop.procedure import Procedure
 from loopwright.ir.loop.tensor import Map, Reduction, Statements
-from loopwright.ir.ops.to_tensor import apply_compute, placeholder, procedure_of
+from loopwright.ir.ops.to_prim import apply_compute, placeholder, procedure_of
 from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait
 

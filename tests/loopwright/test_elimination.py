@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from loopwright.tuning import elimination
-from loopwright.tuning.elimination import Costs
+from loopwright.tuning import alternatives
+from loopwright.tuning.alternatives import Costs
 
 
 def random_costs(seed: int, pairs: list[tuple[int, int]], count: int) -> Costs:
@@ -36,5 +36,5 @@ def test_no_combination_is_cheaper(seed: int, pairs: list[tuple[int, int]]) -> N
 
 def test_a_point_with_too_many_neighbours_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = random_costs(0, [(m, n) for n in range(6) for m in range(n)], 6)
-    monkeypatch.setattr(elimination, "MOST_ENTRIES", 8)
+    monkeypatch.setattr(alternatives, "MOST_ENTRIES", 8)
     assert costs.of(costs.cheapest()) <= 0.0

@@ -19,7 +19,6 @@ MODULES = [
         "log",
         "log_table",
         "power",
-        "power_table",
         "root",
         "trig",
     )

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop import evaluate as module
-from loopwright.ir.loop.evaluate import evaluate_prim
-from loopwright.ir.loop.sum_of_products import sum_of_products
+from loopwright.ir.loop.evaluate import evaluate_prim, sum_of_products
 from loopwright.ir.ops import get
 from operators import operator_prim
 

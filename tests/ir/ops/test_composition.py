@@ -10,7 +10,7 @@ from loopwright.ir.loop.expr import Read, read, walk
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.loop.tensor import Reduction
 from loopwright.ir.ops import Pattern, all_operators
-from loopwright.ir.ops.to_tensor import apply_compute, placeholder
+from loopwright.ir.ops.to_prim import apply_compute, placeholder
 from operators import Evaluated, array_type, assert_agree, samples_of
 
 PRIMITIVES = {

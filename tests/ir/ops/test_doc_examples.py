@@ -9,7 +9,7 @@ import pytest
 
 MODULES = [
     "loopwright.ir.tolerance",
-    *(f"loopwright.ir.loop.{name}" for name in ("tensor", "reindex", "sum_of_products")),
+    *(f"loopwright.ir.loop.{name}" for name in ("tensor", "reindex", "evaluate")),
 ]
 MODULES += [f"loopwright.ir.ops.{m.name}" for m in pkgutil.iter_modules(ops.__path__)]
 
