@@ -152,7 +152,7 @@ class Chain:
     short_row: int = 192  # Elements of a row that is not cut.
     short_part: int = 32  # Elements of a part of a row at least.
     accumulators: int = 2  # Of a maximum or sum along the keys, to hide its latency.
-    unroll: int = 4  # Iterations of a contraction's reduced loop that are unrolled.
+    rows: tuple[int, int] = (6, 8)  # Of tiles two vectors wide, with 16 registers and with more.
 
 
 @dataclass(frozen=True, slots=True)

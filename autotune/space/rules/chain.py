@@ -116,8 +116,7 @@ def _is_exponent(stage: Stage) -> bool:
 def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[int]:
     """Numbers of pieces: a block of scores takes a half, all, or a quarter of L1."""
     length = as_int(roles.second.reduce_axes[0].extent)
-    bytes_ = roles.first.buffer.dtype.bytes
-    width = 3 * target.lanes(bytes_) * bytes_
+    width = 3 * target.vector_bytes
     rows = {a.name for a in roles.maximum.axes}
     outputs = prod(as_int(a.extent) for a in roles.second.axes if a.name not in rows)
     counts: list[int] = []
@@ -200,8 +199,8 @@ class Chain(Tiling):
         """Returns the unrolled iterations of a contraction's innermost loop."""
         extent = self.extent(stage.reduce_axes[-1].name)
         most = choices["k_unroll"]
-        if stage is not self.roles.first:
-            most = greatest(CHAIN.unroll, most)
+        if most > 1 and stage is not self.roles.first:
+            most = greatest(PRODUCTS.unroll, most)
         return max(u for u in range(1, most + 1) if extent % u == 0)
 
     def build(self, **choices: int) -> list[Step]:
@@ -272,9 +271,12 @@ class Chain(Tiling):
 
     @cached_property
     def defaults(self) -> list[Choices]:
-        unrolled = [max(u for u in self.knobs["k_unroll"] if u <= CHAIN.unroll)]
+        unrolled = [max(u for u in self.knobs["k_unroll"] if u <= PRODUCTS.unroll)]
         tables = {name: self.knobs[name] for name in ("vectors", "rows")}
         candidates = fastest(self, offers(self, k_unroll=unrolled, **tables), PRODUCTS.most)
+        rows = CHAIN.rows[self.target.vector_registers > 16]
+        if self.target.has_fma and 2 in tables["vectors"] and rows in tables["rows"]:
+            candidates.insert(0, {**candidates[0], "vectors": 2, "rows": rows, "k_unroll": 1})
         return [{**c, "parallel": parallel_depth(self, c)} for c in candidates]
 
     def untold(self, values: Values) -> float | npt.NDArray[np.float64]:

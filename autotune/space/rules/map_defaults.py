@@ -88,8 +88,7 @@ def _blocks(tiling: Tiling, c: dict[str, int]) -> None:
     is read comes in as many runs as are prefetched. An operand that lies as the result does would
     be read two lines a row, each on another page: with one, blocks are some rows of 16 lines.
     """
-    tables = tiling.knobs
-    group, row = tiling.group, tiling.row_axis or ""
+    group, tables, row = tiling.group, tiling.knobs, tiling.row_axis or ""
     c["rows"] = max(r for r in tables["rows"] if r <= tiling.lanes)
     lines = MAPS.lines_wide
     reads = group.accesses[group.main.name]

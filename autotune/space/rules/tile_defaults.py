@@ -243,9 +243,8 @@ def _packable_reads(tiling: Tiling, fixed: Sequence[bool] = (True, False)) -> li
 def _reads_all_once(tiling: Tiling) -> bool:
     """True if an operand is as large as the work, and lies along the vectors: no tile uses what
     another has read, and only the order in which memory is read matters."""
-    main = tiling.group.main
+    main, axis = tiling.group.main, tiling.vector_axis or ""
     reads = tiling.group.accesses[main.name]
-    axis = tiling.vector_axis or ""
     return any(a.size >= stage_points(main) and a.stride(axis) == 1 for a in reads)
 
 
