@@ -31,8 +31,7 @@ from loopwright.autotune.measure.kernels import TOOLCHAIN, tasks_of
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.model.shipped import shipped_model
 from loopwright.autotune.protocols import Candidate, CostModel, Population
-from loopwright.autotune.search.strategies import make_strategy
-from loopwright.autotune.search.strategy import RowSet, unique_rows
+from loopwright.autotune.search.strategies import RowSet, make_strategy, unique_rows
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target

@@ -23,7 +23,7 @@ import numpy as np
 from loopwright.autotune.budget import parse_budget
 from loopwright.autotune.program.program_tuner import ProgramResult
 from loopwright.codegen.runtime import pool
-from loopwright.tuning.stages import SEARCH
+from loopwright.tuning.time_plan import SEARCH
 
 from .lock import MachineLock
 from .nets.files import files_of

@@ -1,4 +1,4 @@
-"""The size of a kernel's code, counted on the loop nest before any code is written.
+"""The size of a kernel's code and private buffers, found on the nest before any code is written.
 
 ::
 
@@ -149,3 +149,22 @@ class _Count:
         self.instructions += instructions
         if self.instructions > self.most:
             raise ScheduleError(f"the kernel has more than {self.most} instructions")
+
+
+SPILLED = 4
+"""Register files that accumulators may take: beyond, every step loads and stores them."""
+
+
+def check_private_buffers(nest: Nest, target: Target) -> None:
+    """ScheduleError if the private buffers of a nest take more than the stack, or if its
+    accumulators are so many that they are memory."""
+    stack: dict[str, int] = {}
+    for stmt in statements(nest.body):
+        if not isinstance(stmt, Alloc):
+            continue
+        size = buffer_bytes([stmt.buffer])
+        stack[stmt.buffer.name] = max(size, stack.get(stmt.buffer.name, 0))
+        if stmt.scope == Scope.REGISTERS and size > SPILLED * target.register_bytes:
+            raise ScheduleError(f"{stmt.buffer.name} is larger than the registers")
+    if sum(stack.values()) > LIMITS.stack_bytes:
+        raise ScheduleError(f"private buffers take more than {LIMITS.stack_bytes} bytes of stack")

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, tune_option
-from .by_memory import ByMemory
 from .call_signature import CallSignature, Copied
+from .calls_by_memory import ByMemory
 from .codegen.target import Target
 from .config import MEASURE, Config
 from .inspected import Inspected
@@ -36,9 +36,8 @@ from .ir.pass_context import PassContext
 from .ir.progress_line import progress
 from .log_context import log_in_force
 from .lowered import Compiled, Lowered
-from .precision import Precision, error_growth
+from .options import Precision, check_threads, error_growth
 from .ready import NOTHING, CacheInfo, Ready, Specialisation
-from .threads import check_threads
 from .tracer import (
     Arguments,
     Borrowed,
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from .autotune.budget import Budget
     from .dynamic import Option
     from .guards import Guard
-    from .tracer.endings import Ending
+    from .tracer.donation import Ending
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
@@ -113,7 +112,7 @@ class CompiledFunction(Inspected, Copied):
         self._donated = _names(donate_argnames)
         self._ending: Ending | None = None
         if self._donated:
-            from .tracer.endings import Donating
+            from .tracer.donation import Donating
 
             others = {*self._signature.parameters} - {*names}
             self._ending = Donating(self._name, self._donated, others)
@@ -202,7 +201,7 @@ class CompiledFunction(Inspected, Copied):
 
     def _with_out(self) -> CompiledFunction:
         """Returns the function that takes ``out=``, and writes its result there."""
-        from .tracer.endings import WrittenInto
+        from .tracer.donation import WrittenInto
 
         with self._lock:
             if "out" not in self._others:

@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 from .ir.dataclass import dataclass
 from .ir.dims import LARGEST_SIZE, IntExpr, size
 from .ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
-from .other_kind import is_instance
 from .sizes import refuse_unmet, request_sizes, solve, unified, unmet, with_shapes
 from .tracer import ArraySpec, Request, Traced
 from .tracer.sizes import GUARD
 from .tracer.specs import Spec, size_of
+from .user_errors import is_instance
 
 Axes: TypeAlias = Mapping[int, IntExpr]
 Option: TypeAlias = "Mapping[str | int, Any] | bool | str"

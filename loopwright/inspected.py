@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .by_memory import placed
 from .call_signature import CallSignature
+from .calls_by_memory import placed
 from .ir.dtype import Array
 from .ir.errors import LoopwrightTypeError
 from .lowered import Lowered

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from .ir.dtype import Array
 from .ir.errors import LoopwrightTypeError
-from .other_kind import refuse_other_kind
 from .tracer import (
     Arguments,
     Traced,
@@ -18,7 +17,7 @@ from .tracer import (
     valued_names,
     write_back,
 )
-from .user_errors import reports_errors
+from .user_errors import refuse_other_kind, reports_errors
 
 if TYPE_CHECKING:
     from . import pipeline

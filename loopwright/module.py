@@ -25,12 +25,11 @@ from .ir.loop.evaluate import evaluate_prim
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_prim
 from .lowered import Lowered
-from .other_kind import refuse_other_kind
 from .pipeline import own_schedules
 from .sizes import request_sizes
 from .tracer import ArraySpec, Request, Spec, Traced
 from .tracer.pytree import LEAF, Node, Structure
-from .user_errors import reports_errors
+from .user_errors import refuse_other_kind, reports_errors
 
 if TYPE_CHECKING:
     from .inspect.memory import Memory

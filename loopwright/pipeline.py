@@ -62,7 +62,7 @@ from .ir.schedule.apply import apply_schedule
 from .ir.schedule.cases import Cases
 from .ir.schedule.steps import Schedule
 from .kernels import begin_kernel, checked_kernels
-from .precision import Precision, error_growth
+from .options import Precision, error_growth
 
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")

@@ -36,7 +36,6 @@ from .compile import CompiledFunction
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .tracer import Proxy
 from .tracer import random as traced
-from .tracer import random_composed as composed
 from .tracer.proxy import run
 from .tracer.trace import active
 
@@ -189,12 +188,12 @@ def integers(key: Any, low: Any, high: Any, shape: Any = None, dtype: Any = np.i
 
 def gumbel(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
     """Returns numbers of the standard Gumbel distribution."""
-    return _call(composed.gumbel, key, shape=shape, dtype=dtype)
+    return _call(traced.gumbel, key, shape=shape, dtype=dtype)
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
     """Returns numbers of the standard Laplace distribution."""
-    return _call(composed.laplace, key, shape=shape, dtype=dtype)
+    return _call(traced.laplace, key, shape=shape, dtype=dtype)
 
 
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
@@ -206,18 +205,18 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     >>> abs(random.gamma(random.key(0), 2.5, 10_000).mean() - 2.5) < 0.1
     np.True_
     """
-    return _call(composed.gamma, key, a, shape=shape, dtype=dtype)
+    return _call(traced.gamma, key, a, shape=shape, dtype=dtype)
 
 
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Returns beta numbers in [0, 1], of mean ``a / (a + b)``, made of two gamma numbers each."""
-    return _call(composed.beta, key, a, b, shape=shape, dtype=dtype)
+    return _call(traced.beta, key, a, b, shape=shape, dtype=dtype)
 
 
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Returns vectors of positive numbers with sum 1, along a last axis as long as that of
     ``alpha``; ``shape`` is that of the other axes."""
-    return _call(composed.dirichlet, key, alpha, shape=shape, dtype=dtype)
+    return _call(traced.dirichlet, key, alpha, shape=shape, dtype=dtype)
 
 
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
@@ -227,14 +226,14 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     >>> abs(random.poisson(random.key(0), 3.0, 10_000).mean() - 3) < 0.1
     np.True_
     """
-    return _call(composed.poisson, key, lam, shape=shape, dtype=dtype)
+    return _call(traced.poisson, key, lam, shape=shape, dtype=dtype)
 
 
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
     """Returns indices along ``axis`` with the probabilities softmax(logits), int64: the places of
     the largest ``logits + gumbel``. ``shape`` ends with the other axes of ``logits``, which are its
     default."""
-    return _call(composed.categorical, key, logits, shape=shape, axis=axis)
+    return _call(traced.categorical, key, logits, shape=shape, axis=axis)
 
 
 def permutation(key: Any, x: Any, axis: int = 0) -> Any:
@@ -247,8 +246,8 @@ def permutation(key: Any, x: Any, axis: int = 0) -> Any:
     [0, 1, 2, 3, 4]
     """
     if _is_count(x):
-        return _call(composed.permutation, key, count=int(x), axis=0)
-    return _call(composed.permutation, key, x, count=None, axis=axis)
+        return _call(traced.permutation, key, count=int(x), axis=0)
+    return _call(traced.permutation, key, x, count=None, axis=axis)
 
 
 def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None) -> Any:
@@ -265,7 +264,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     operands = [None if count is not None else a, p]
     while operands and operands[-1] is None:
         operands.pop()
-    return _call(composed.choice, key, *operands, count=count, shape=shape, replace=replace)
+    return _call(traced.choice, key, *operands, count=count, shape=shape, replace=replace)
 
 
 def _is_count(x: Any) -> bool:

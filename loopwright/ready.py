@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Run(Protocol):
-    """Makes whole calls, and offers a quick way to make them; see ``by_memory.py``."""
+    """Makes whole calls, and offers a quick way to make them; see ``calls_by_memory.py``."""
 
     def __call__(self, leaves: Sequence[Any], /) -> Any: ...
 

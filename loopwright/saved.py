@@ -38,14 +38,13 @@ from .ir.graph.nodes import Block, Constant, Function, Module
 from .ir.graph.requirements import RELATIONS, Requirement
 from .ir.graph.types import TensorType
 from .ir.span import Span
-from .other_kind import refuse_other_kind
+from .options import check_threads
 from .sizes import request_sizes, with_shapes
-from .threads import check_threads
 from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
 from .tracer.arguments import LeafSpec, Static
 from .tracer.function import Element, Fixed
 from .tracer.pytree import LEAF, Leaf, Node, Structure
-from .user_errors import for_user
+from .user_errors import for_user, refuse_other_kind
 
 if TYPE_CHECKING:
     from .pipeline import Built

@@ -21,7 +21,7 @@ from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.model.cost_model import available_model
 from loopwright.autotune.model.quality import ModelQuality, pairwise_accuracy, recall_at
 from loopwright.autotune.protocols import Candidate, FloatArray, Measurer
-from loopwright.autotune.search.strategy import RowSet, unique_rows
+from loopwright.autotune.search.strategies import RowSet, unique_rows
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target

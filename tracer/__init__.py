@@ -23,13 +23,13 @@
                  ufuncs (rows of tables), composed (functions written in NumPy), elementwise,
                  reductions, ordering, shaping, joining, indexing, linear, creation, complex; and,
                  loaded at their first use, linalg, fft, order_statistics, counting
-    fits         checks of Python ints and of indices that calls make
+    int_arguments  Python ints whose values a trace needs, and checks that they fit dtypes
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     snapshot     what functions can reach outside of their arguments: changes, and the way back
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
     parameters   conversion of the arguments of nn
     converting   np.asarray, np.array, np.r_ of traced arrays
-    random       samplers of lw.random; random_composed: those made of others
+    random       samplers of lw.random
     control      branches, loops and recursive functions on traced values
     extern       functions that are called as they are, from compiled code
     nn           functions for neural networks that NumPy lacks

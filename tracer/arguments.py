@@ -8,7 +8,7 @@
            | static                   bool, str, a dtype, a function ...: the value is in the key
 
 Arguments named in ``static_argnames`` are static whatever they are. An int is traced unless Python
-needs its value while tracing: for a size, an axis, a range or a branch (see ``needed.py``).
+needs its value while tracing: for a size, an axis, a range or a branch (see ``int_arguments.py``).
 """
 
 from __future__ import annotations

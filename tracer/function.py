@@ -24,9 +24,8 @@ from ..ir.window import Window
 from . import receivers
 from .arguments import ArraySpec, Placement, Request, Static, any_traced
 from .emitting import lift
-from .fits import Fits
 from .frozen import Borrowed, warn_of_draws
-from .needed import ValuesNeeded
+from .int_arguments import Fits, ValuesNeeded
 from .proxy import Proxy
 from .pytree import Items, Structure, Yielded, flatten, paths, unflatten
 from .sizes import Size
@@ -38,7 +37,7 @@ from .trace import Trace, tracing
 from .tree_code import writer
 
 if TYPE_CHECKING:
-    from .endings import Ending
+    from .donation import Ending
 
 __all__ = ["Fixed", "Element", "Traced", "ValuesNeeded", "located", "trace"]
 

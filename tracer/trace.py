@@ -21,9 +21,8 @@ from ..ir.graph.types import TensorType
 from ..ir.loop.prim import PrimFunc
 from ..ir.ops import get
 from ..ir.span import Span
-from .fits import Numbers
 from .frozen import Borrowed
-from .needed import Needs
+from .int_arguments import Needs, Numbers
 from .places import PlaceUpdate
 from .scope import Scope, Storage
 from .slices import Update

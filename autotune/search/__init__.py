@@ -1,6 +1,6 @@
 """Looking for fast schedules: which candidates to measure next, and when to stop.
 
 - ``tuner``        one task: propose, measure, log, learn
-- ``strategies``   by name; ``guided`` is the default, ``strategy`` the base of all
+- ``strategies``   by name: ``guided`` is the default
 - ``twins``        candidates whose nests are the same
 """

@@ -10,5 +10,5 @@
 - ``estimate``   bytes moved, the time from both, and the choices of which it is least
 - ``features``   named numbers for the cost model, from the same; ``feature_list`` has their names
 - ``settings``   limits and preferences of rules and features
-- ``analysis``, ``layouts``, ``least_work``   properties of a PrimFunc that rules and limits need
+- ``analysis``, ``least_work``   properties of a PrimFunc that rules and limits need
 """

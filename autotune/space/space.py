@@ -16,8 +16,7 @@ from math import inf, prod
 import numpy as np
 import numpy.typing as npt
 
-from ...codegen.limits import check_limits
-from ...codegen.private_buffers import check_private_buffers
+from ...codegen.limits import check_limits, check_private_buffers
 from ...codegen.target import Target
 from ...ir.dims import as_int, symbols
 from ...ir.errors import ScheduleError
@@ -33,14 +32,13 @@ from ..ranges import fitted, specialised, typical_point
 from .analysis import Group, groups_of, prim_bytes, stage_points
 from .estimate import least_cycles
 from .features import space_features
-from .layouts import transposed_layouts
 from .loop_arrays import PREPARING, LoopArrays, loop_arrays
 from .rules import SPECIAL, chain_sketches, procedure_sketch, sketches_of, user_sketches
 from .rules.window import is_windowed
 from .settings import SPACE
 from .sketch import AnySketch
 from .tiling import Choices, Values
-from .variant import Variant
+from .variant import Variant, transposed_layouts
 
 
 class ScheduleSpace:

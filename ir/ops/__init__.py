@@ -9,8 +9,7 @@ samples ``sampling``. The declarations::
     matmul, einsum     nn.matmul, nn.dense, contract, einsum
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
-    update             strided_set
-    index_update       index_update
+    update             strided_set, index_update
     create             full, iota, arange
     complex            bitcast, complex, real, imag, conj
     activation         nn.relu, nn.gelu, nn.silu, ...
@@ -46,7 +45,6 @@ from . import (  # noqa: F401  (each declares its operators)
     elementwise,
     gather,
     index,
-    index_update,
     joining,
     library,
     matmul,
@@ -56,7 +54,6 @@ from . import (  # noqa: F401  (each declares its operators)
     random,
     recurrence,
     reduce,
-    reduce_window,
     scan,
     scatter,
     search,

@@ -1,23 +1,36 @@
-"""``strided_set``: a tensor with the elements of a slice replaced."""
+"""Tensors with elements replaced: of a slice (``strided_set``), or at indices from data.
+
+::
+
+    x[i, :, j] = v       axes = (0, 2), indices i and j, of one shape or broadcast
+    x[2:9:3, i] = v      axes = (1,), and a window (begin 2, stride 3, size 3) on the other axis
+    x[i : i + 4] = v     starts = (0,): the window of that axis begins at an operand
+
+The kernel of ``index_update`` begins as ``x`` and writes only what changes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr
+from ..dims import IntExpr, int_max, symbol
 from ..dtype import BOOL
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.types import TensorType
-from ..loop.expr import Expr, IndexLike, const, select
+from ..loop.expr import Const, Expr, IndexLike, const, index, select
+from ..loop.kinds import LoopKind
+from ..loop.nest import At, Loop, Stmt
 from ..loop.tensor import Tensor, index_div, index_less, index_mod, index_sub, index_within
-from .declare import Element, PerAxis, attr, primitive
+from .declare import Body, Element, PerAxis, attr, primitive
 from .pad import both
-from .rules import is_size, same_dtype
+from .rules import Shape, broadcast_read, is_size, joined_shape, same_dtype
 from .sampling import floats, ints, sample, truths
+from .scatter import REDUCTIONS, counted_from_end, join, scattered
 
 
 def _end(first: IntExpr, stride: int, size: IntExpr) -> IntExpr:
@@ -115,3 +128,244 @@ def _strided_set(
         return select(inside, value(*source), x(*i))
 
     return element
+
+
+def _rest(rank: int, axes: Sequence[int]) -> list[int]:
+    return [axis for axis in range(rank) if axis not in axes]
+
+
+def _check_axes(x: TensorType, axes: Any, count: int, what: str) -> None:
+    valid = isinstance(axes, tuple) and all(isinstance(a, int) and 0 <= a < x.rank for a in axes)
+    if not valid or len(set(axes)) != len(axes):
+        raise LoopwrightValueError(f"{what} {axes} are no axes of {x.short}")
+    if len(axes) > count:
+        raise LoopwrightTypeError(f"an operand is missing for one of the {what} {axes}")
+
+
+def _check_integers(indices: Sequence[TensorType]) -> None:
+    for each in indices:
+        if not each.dtype.is_integer:
+            raise LoopwrightTypeError(f"indices are integers, not {each.short}")
+
+
+def _rule(
+    x: TensorType,
+    value: TensorType,
+    *indices: TensorType,
+    axes: Any,
+    starts: Any,
+    begin: Any,
+    strides: Any,
+    sizes: Any,
+    reduction: Any,
+) -> TensorType:
+    _check_axes(x, axes, len(indices), "axes")
+    _check_axes(x, starts, len(indices) - len(axes), "starts")
+    _check_integers(indices)
+    if len(indices) != len(axes) + len(starts) or set(axes) & set(starts):
+        raise LoopwrightTypeError(f"{len(indices)} indices for the axes {axes} and {starts}")
+    if value.dtype != x.dtype:
+        raise LoopwrightTypeError(f"elements of {value.short} for {x.short}")
+    if reduction not in REDUCTIONS:
+        raise LoopwrightValueError(f"reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+    if any(start.rank for start in indices[len(axes) :]):
+        raise LoopwrightTypeError("the start of a window is a scalar")
+    rest = _rest(x.rank, axes)
+    if not len(begin) == len(strides) == len(sizes) or len(sizes) not in (0, len(rest)):
+        raise LoopwrightValueError(
+            f"needs a begin, a stride and a size for each of the axes {rest} of {x.short}, or none"
+        )
+    for axis, first, stride, size in zip(rest, begin, strides, sizes):
+        last = first + (size - 1) * stride
+        message = f"{size} elements from {first} by {stride} leave axis {axis} of {x.short}"
+        inside = demand(0, "<=", first, message) and demand(0, "<=", size, message)
+        if size != 0 and inside:
+            inside = demand(last, "<", x.shape[axis], message)
+        if not inside or stride < 1:
+            raise LoopwrightValueError(message)
+    places = _joined_shape([i.shape for i in indices[: len(axes)]])
+    wanted = (*places, *(sizes or (x.shape[axis] for axis in rest)))
+    if _joined_shape([value.shape, wanted]) != wanted:
+        raise LoopwrightTypeError(f"{value.short} does not broadcast to the index's {wanted}")
+    return x
+
+
+def _joined_shape(shapes: Sequence[Shape]) -> Shape:
+    def refuse(left: IntExpr, right: IntExpr) -> LoopwrightTypeError:
+        text = ", ".join(map(str, shapes))
+        return LoopwrightTypeError(f"{text} do not broadcast, sizes {left} and {right} differ")
+
+    return joined_shape(shapes, refuse) if shapes else ()
+
+
+def _reference(
+    x: Any,
+    value: Any,
+    *indices: Any,
+    axes: Sequence[int],
+    starts: Sequence[int],
+    begin: Sequence[int],
+    strides: Sequence[int],
+    sizes: Sequence[int],
+    reduction: str,
+) -> Any:
+    rest = _rest(x.ndim, axes)
+    window = [*zip(begin, strides, sizes)] or [(0, 1, x.shape[axis]) for axis in rest]
+    places = np.broadcast_shapes(*(i.shape for i in indices[: len(axes)]))
+    shape = (*places, *(size for _, _, size in window))
+    if not x.ndim:
+        return np.array(_joined(x, value, reduction))
+    if 0 in shape:
+        return x.copy()
+    at: list[Any] = [None] * x.ndim
+    for axis, chosen in zip(axes, indices):
+        at[axis] = np.broadcast_to(chosen, places).reshape((*places, *[1] * len(rest)))
+    for n, (axis, (first, stride, size)) in enumerate(zip(rest, window, strict=True)):
+        line = first + stride * np.arange(size)
+        if axis in starts:
+            first = int(indices[len(axes) + starts.index(axis)])
+            first = first + x.shape[axis] if first < 0 else first
+            reached = first + (size - 1) * stride
+            inside = first >= 0 and reached < x.shape[axis]
+            line = first + stride * np.arange(size) if inside else np.full(size, x.shape[axis])
+        at[axis] = line.reshape(*[1] * (len(places) + n), size, *[1] * (len(rest) - n - 1))
+    at = [np.broadcast_to(i, shape).astype(np.int64) for i in at]
+    return scattered(x, tuple(at), np.broadcast_to(value, shape), reduction)
+
+
+def _joined(x: Any, value: Any, reduction: str) -> Any:
+    combine = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+    return value.reshape(()) if reduction == "none" else combine[reduction](x, value.reshape(()))
+
+
+def _samples(rng: np.random.Generator) -> list[Sample]:
+    def place(*shape: int, low: int = -4, high: int = 4) -> Any:
+        return ints(rng, shape, "int64", low, high)
+
+    return [
+        sample(floats(rng, (6, 5)), floats(rng, (5,)), place(), axes=(0,)),
+        sample(floats(rng, (6,)), floats(rng, ()), place(), axes=(0,), reduction="add"),
+        sample(floats(rng, (6, 5)), floats(rng, ()), place(), place(), axes=(0, 1)),
+        sample(
+            ints(rng, (4, 3, 5), "int32"),
+            ints(rng, (7, 3), "int32"),
+            place(7),
+            place(),
+            axes=(0, 2),
+            reduction="mul",
+        ),
+        sample(
+            floats(rng, (4, 9), "float64"),
+            floats(rng, (2, 1, 3), "float64"),
+            place(2, 6),
+            axes=(0,),
+            begin=(2,),
+            strides=(3,),
+            sizes=(3,),
+            reduction="max",
+        ),
+        sample(
+            floats(rng, (40, 3)),
+            floats(rng, (16, 2)),
+            place(low=0, high=30),
+            starts=(0,),
+            begin=(0, 1),
+            strides=(1, 1),
+            sizes=(16, 2),
+        ),
+        sample(
+            ints(rng, (5, 9), "uint8"),
+            ints(rng, (), "uint8"),
+            place(3),
+            place(low=-9, high=9),
+            axes=(0,),
+            starts=(1,),
+            begin=(0,),
+            strides=(2,),
+            sizes=(4,),
+            reduction="min",
+        ),
+        sample(
+            truths(rng, (4, 6)), truths(rng, (4, 1)), begin=(0, 2), strides=(1, 2), sizes=(4, 2)
+        ),
+        sample(floats(rng, ()), floats(rng, ()), reduction="add"),
+        sample(floats(rng, (4, 3)), floats(rng, (0, 3)), place(0), axes=(0,)),
+    ]
+
+
+@primitive(
+    "index_update",
+    Pattern.OPAQUE,
+    rule=_rule,
+    reference=_reference,
+    samples=_samples,
+)
+def _index_update(
+    _out: TensorType,
+    x: Tensor,
+    value: Tensor,
+    *indices: Tensor,
+    axes: Any = attr("the axes of the first indices", ()),
+    starts: Any = attr("the axes whose windows begin at the other indices", ()),
+    begin: Any = attr("first index per axis without an index", ()),
+    strides: Any = attr("step per axis without an index, 1 or more", ()),
+    sizes: Any = attr("number of elements per axis without an index; all if empty", ()),
+    reduction: str = attr("how an update joins the element: none, add, mul, min, max", "none"),
+) -> Body:
+    """``x`` with ``value`` joined to its elements at an index, in order.
+
+    ``x`` of any dtype; ``value`` of its dtype, broadcast to the shape of the indices (which are
+    broadcast against each other), then the other axes of ``x`` or the windows on them. Indices are
+    integers; negative ones count from the end, and an update whose place is out of range is left
+    out; so is a window that begins at an operand and does not fit. The last of several for one
+    element wins, unless they are joined. LoopwrightTypeError where dtypes or shapes do not fit,
+    LoopwrightValueError for windows that leave ``x``.
+
+        fn (
+          %x: Tensor[(6, 5), float32],
+          %v: Tensor[(5), float32],
+          %i: Tensor[(), int64]
+        ) -> Tensor[(6, 5), float32] {
+          index_update(%x, %v, %i, axes=[0])
+        }
+    """
+    rank = len(x.shape)
+    rest = _rest(rank, axes)
+    given, begins = indices[: len(axes)], indices[len(axes) :]
+    places = _joined_shape([i.shape for i in given])
+    windows = [*zip(begin, strides, sizes)] or [(0, 1, x.shape[axis]) for axis in rest]
+    outer: list[IntExpr] = [symbol(f"i{n}") for n in range(len(places))]
+    inner: list[IntExpr] = [
+        symbol(f"j{n}") if size != 1 else 0 for n, (_, _, size) in enumerate(windows)
+    ]
+
+    def statements(name: str) -> Sequence[Stmt]:
+        where: list[IntExpr] = [0] * rank
+        for axis in axes:
+            where[axis] = symbol(f"k{axis}")
+        for axis, j, (first, stride, _) in zip(rest, inner, windows, strict=True):
+            where[axis] = (symbol(f"k{axis}") if axis in starts else first) + j * stride
+        body: Stmt = join(reduction, name, tuple(where), broadcast_read(value, [*outer, *inner]))
+        for n in reversed(range(len(rest))):
+            if windows[n][2] != 1:
+                body = Loop(LoopKind.FOR, f"j{n}", windows[n][2], (body,))
+        for axis, each in reversed([*zip(axes, given, strict=True)]):
+            chosen = _place(broadcast_read(each, outer), x.shape[axis])
+            body = At.of(f"k{axis}", x.shape[axis], chosen, body)
+        for n in reversed(range(len(places))):
+            body = Loop(LoopKind.FOR, f"i{n}", places[n], (body,))
+        for axis, start in reversed([*zip(starts, begins, strict=True)]):
+            _, stride, size = windows[rest.index(axis)]
+            chosen = _place(start(), x.shape[axis])
+            fitting = x.shape[axis] - (size - 1) * stride if size != 0 else 0
+            body = At.of(f"k{axis}", int_max(0, fitting), chosen, body)
+        return [body]
+
+    return Body(statements, begins_as=x)
+
+
+def _place(value: Expr, size: IntExpr) -> Expr:
+    """Returns an index as int64, counted from the front."""
+    if isinstance(value, Const):
+        return index(int(value.value) + size if value.value < 0 else int(value.value))
+    return counted_from_end(value, size)

@@ -21,12 +21,11 @@ from .mirror import mirror
 from .packing import pack, pack_grouped
 from .panels import pack_at
 from .prefetching import prefetch, prefetch_next
-from .shift_bytes import shift_bytes
 from .skipping import skip
 from .state import Cache, State
 from .steps import Schedule, Step
 from .storage import cache_read, layout, own_axis
-from .tensorize import tensorize
+from .tensorize import shift_bytes, tensorize
 from .version1 import unsaid_copy
 
 MAX_PEELED = 16  # iterations that one step peels

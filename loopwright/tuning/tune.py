@@ -65,14 +65,12 @@ from ..pipeline import (
 from ..release import give_back
 from .at_sizes import Arguments, SizeWeights, arguments_of, kernel_weights
 from .by_hand import Given, schedules_by_hand
-from .compare_at_sizes import ComparedAt, compare_at, schedule_at
 from .graph_choices import Decided, GraphTuner
 from .in_place import Kept, keep_faster, with_runners_up
 from .interleaved import Rounds, kernel_rounds, least_calls
+from .last_comparison import ComparedAt, GraphChange, Settled, compare_at, schedule_at, settle
 from .reuse import bytes_between, results_in_place
-from .settle import GraphChange, Settled, settle
-from .stages import Stages
-from .time_plan import TimePlan
+from .time_plan import Stages, TimePlan
 from .variants import Taken, Variants
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from loopwright.autotune.space.analysis import groups_of, prim_flops
 from loopwright.autotune.space.rules.tile import tile_of
 from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.autotune.space.tiling import Pack
-from loopwright.codegen.private_buffers import check_private_buffers
+from loopwright.codegen.limits import check_private_buffers
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc

@@ -1,4 +1,4 @@
-"""Libraries loaded without the packages they can do without (autotune/model/load_apart.py)."""
+"""Libraries loaded without the packages they can do without (autotune/model/cost_model.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.model.load_apart import load_apart
+from loopwright.autotune.model.cost_model import load_apart
 
 PACKAGE = {
     "heavy.py": "value = 1",

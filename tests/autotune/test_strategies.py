@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from loopwright.autotune.protocols import Population
-from loopwright.autotune.search.strategies import STRATEGIES, make_strategy
-from loopwright.autotune.search.strategy import RowSet, unique_rows
+from loopwright.autotune.search.strategies import STRATEGIES, RowSet, make_strategy, unique_rows
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.standins import SyntheticSpace

@@ -19,7 +19,7 @@ from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.steps import Schedule, split
 from loopwright.pipeline import Built, build, rebuilt
-from loopwright.tuning import graph_choices, in_place, interleaved, settle
+from loopwright.tuning import graph_choices, in_place, interleaved, last_comparison
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.at_sizes import random_arrays
 from loopwright.tuning.in_place import Kept, keep_faster, with_runners_up
@@ -79,7 +79,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], flo
         def whole(builds: Sequence[Built], *_: object) -> tuple[tuple[float, ...], ...]:
             return tuple((1e-5 + sum(kernels(built).values()),) * 6 for built in builds)
 
-        for module in (in_place, graph_choices, settle, tuning):
+        for module in (in_place, graph_choices, last_comparison, tuning):
             monkeypatch.setattr(module, "kernel_rounds", by_kernel, raising=False)
             monkeypatch.setattr(module, "whole_calls", whole, raising=False)
 

@@ -19,8 +19,7 @@ from loopwright.codegen.target import Target
 from loopwright.inspect.explain import Explained
 from loopwright.inspect.report.charts import time_text
 from loopwright.inspect.report.collect import collect
-from loopwright.inspect.report.nests import nest_html
-from loopwright.inspect.report.page import page
+from loopwright.inspect.report.page import nest_html, page
 from loopwright.ir.loop.workload import parse_workload
 
 TARGET = Target("x86-64-v3", "a processor", 2, 32768, 1 << 20, 1 << 25)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import loopwright as lw
-import loopwright.tuning.settle as settling
+import loopwright.tuning.last_comparison as settling
 import numpy as np
 import pytest
 from loopwright.autotune.comparison import Verdict
@@ -21,7 +21,7 @@ from loopwright.codegen.target import Target
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
-from loopwright.tuning.settle import GraphChange, Settled, settle
+from loopwright.tuning.last_comparison import GraphChange, Settled, settle
 from loopwright.tuning.variants import Variants
 
 RNG = np.random.default_rng(0)

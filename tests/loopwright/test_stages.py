@@ -19,8 +19,7 @@ from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.search.tuner import Tuner
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.graph_choices import GraphTuner
-from loopwright.tuning.stages import Stages
-from loopwright.tuning.time_plan import TimePlan
+from loopwright.tuning.time_plan import Stages, TimePlan
 from planted_kernels import SETTINGS, TOOLCHAIN, make_task
 
 X = np.random.default_rng(0).random((48, 48), dtype=np.float32)

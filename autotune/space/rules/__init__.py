@@ -3,7 +3,6 @@
     base            what several rules do alike
     tile            vectors along a shared axis, a register tile of rows and vectors
     tile_defaults   its choices without a measurement, by the estimate
-    map_defaults    the same for maps
     mirror          products of an array with itself: one triangle, stored to both sides
     window          short windows, all taps unrolled, with rows that share what they read
     pick            short axes along which the expression differs, unrolled

@@ -36,8 +36,7 @@ from .. import tiling
 from ..analysis import Access, Group, expression_cost, index_step, vector_work
 from ..settings import SKETCHES, SPACE, TILE
 from . import base
-from .map_defaults import map_defaults
-from .tile_defaults import panel_loops, tile_defaults
+from .tile_defaults import map_defaults, panel_loops, tile_defaults
 
 CACHE_ROWS = (*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
 """Register tiles along the rows of a cache tile: enough to divide any number of them evenly."""

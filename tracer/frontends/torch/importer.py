@@ -43,9 +43,8 @@ from ...sizes import decided
 from ...trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
-from .sizes import size_of
 from .table import ROWS, Fill, Stored, Value, arguments
-from .tensors import NUMPY_DTYPES, array_of, storage_order
+from .tensors import NUMPY_DTYPES, array_of, size_of, storage_order
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Tensors as arrays and back, without copies."""
+"""Tensors as arrays and back, without copies, and their symbolic sizes as those of the language."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ....ir.dims import LARGEST_SIZE, IntExpr, product, size
 from ....ir.errors import UnsupportedError
 
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
@@ -68,3 +69,35 @@ def in_order(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[An
     """Returns ``array`` with its axes in the order ``order``."""
     ordered = all(axis == place for place, axis in enumerate(order))
     return array if ordered else array.transpose(order)
+
+
+def size_of(value: int | torch.SymInt) -> IntExpr:
+    """Returns a size of a tensor; that of a symbolic one is an expression of sizes with the ranges
+    that PyTorch has found. Raises UnsupportedError for what is not a polynomial."""
+    if not isinstance(value, torch.SymInt):
+        return int(value)
+    node: Any = value.node
+    return _expression(node.expr, node.shape_env.var_to_range)
+
+
+def _expression(expr: Any, ranges: Any) -> IntExpr:
+    if expr.is_Integer:
+        return int(expr)
+    if expr.is_Symbol:
+        inside = ranges.get(expr)
+        if inside is None:
+            return size(str(expr))
+        return size(str(expr), max(0, int(inside.lower)), _most(inside.upper))
+    parts = [_expression(part, ranges) for part in expr.args]
+    if expr.is_Add:
+        total: IntExpr = 0
+        for part in parts:
+            total = total + part
+        return total
+    if expr.is_Mul:
+        return product(parts)
+    raise UnsupportedError(f"a tensor has the size {expr}")
+
+
+def _most(upper: Any) -> int:
+    return int(min(upper, LARGEST_SIZE))

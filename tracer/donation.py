@@ -1,4 +1,4 @@
-"""Endings of traced functions: ``out=``, and donated arguments.
+"""``out=`` and donated arguments: how a traced function ends.
 
 Both are writes into arguments, at the end of the function: the result is written into the arrays of
 ``out``, or into donated arguments of its type, and these arrays are returned. All else follows from

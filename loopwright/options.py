@@ -1,10 +1,11 @@
-"""The option ``precision=``: the error that algorithms may add to that of plain sums."""
+"""The options ``precision=``, the error that algorithms may add to plain sums, and ``threads=``."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from .ir.errors import LoopwrightValueError
+from .codegen.runtime.pool_text import MAX_THREADS
+from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 Precision: TypeAlias = str | float
 
@@ -34,3 +35,14 @@ def error_growth(precision: Precision | None) -> float:
             f"precision {precision!r} is none of {', '.join(PRECISIONS)}, nor a number from 1 on"
         )
     return growth
+
+
+def check_threads(count: object) -> None:
+    """Raises an error unless ``count`` is a number of threads, or None for the default."""
+    if count is None:
+        return
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise LoopwrightTypeError(f"threads is a number of threads, not {count!r}")
+    if not 1 <= count <= MAX_THREADS:
+        least = f"at least 1, not {count}" if count < 1 else f"at most {MAX_THREADS}, not {count}"
+        raise LoopwrightValueError(f"threads must be {least}")
