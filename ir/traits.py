@@ -38,6 +38,10 @@ class Trait(Flag):
     CANCELS = auto()
     """The result may be much smaller than the operands, whose rounding errors then show."""
 
+    MOVES = auto()
+    """Each element of the result is an element of an operand, converted if dtypes differ, or a
+    constant; only a ``reduction`` among the attributes computes."""
+
     REARRANGES = auto()
     """The result has all elements of the operand and no others; they may be moved and repeated."""
 

@@ -248,9 +248,9 @@ _ROWS = (
       internal=True, text="exp of a rounded difference that is not above 0, to its accuracy."),
     r("divide_weight", 2, np.divide, _FLT, cost=3, internal=True,
       text="Quotient of a weight in [0, 1] and a sum that is 0, nan, or at least 1."),
-    r("where", 3, np.where, _ALL, traits=_EXACT,
+    r("where", 3, np.where, _ALL, traits=_EXACT | Trait.MOVES,
       text="The second operand where the condition is True, else the third."),
-    r("cast", 1, np.asarray, _ALL, "The element converted to another dtype."),
+    r("cast", 1, np.asarray, _ALL, "The element converted to another dtype.", traits=Trait.MOVES),
 )
 # fmt: on
 

@@ -55,7 +55,7 @@ def _complex_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: str
 @primitive(
     "bitcast",
     Pattern.OPAQUE,
-    traits=Trait.BYTES,
+    traits=Trait.BYTES | Trait.MOVES,
     dtypes="biufc",
     rule=_bitcast_rule,
     reference=_bitcast_reference,

@@ -13,6 +13,7 @@ from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, index, op
 from ..loop.tensor import index_add, index_expr, index_mul
+from ..traits import Trait
 from .declare import Element, attr, primitive
 from .rules import dtype_attr, is_size, normalise_axis, require_fits, sizes_of
 from .sampling import sample
@@ -43,6 +44,7 @@ def _full_samples(_rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "full",
     Pattern.ELEMENTWISE,
+    traits=Trait.MOVES,
     rule=_full_rule,
     reference=np.full,
     samples=_full_samples,

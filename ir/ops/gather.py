@@ -16,6 +16,7 @@ from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, index, op
 from ..loop.tensor import Tensor, index_add, index_mul
+from ..traits import Trait
 from .declare import Element, attr, primitive
 from .rules import require_shape
 from .sampling import floats, ints, sample, truths
@@ -58,6 +59,7 @@ def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
 @primitive(
     "nn.gather_nd",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     rule=_gather_rule,
     reference=_gather_reference,
     samples=lambda rng: [
@@ -128,6 +130,7 @@ def _slice_reference(x: Any, *starts: Any, axes: Any, sizes: Any, strides: Any) 
 @primitive(
     "dynamic_slice",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     rule=_slice_rule,
     reference=_slice_reference,
     samples=lambda rng: [

@@ -24,6 +24,7 @@ from ..loop.tensor import (
     index_mul,
     index_sub,
 )
+from ..traits import Trait
 from .declare import Element, PerAxis, attr, primitive
 from .rules import dtype_attr, is_size, normalise_axes, normalise_axis
 from .sampling import floats, ints, sample, specials, truths
@@ -76,6 +77,7 @@ def _strided_slice_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "strided_slice",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     rule=_strided_slice_rule,
     reference=_strided_slice_reference,
     samples=_strided_slice_samples,
@@ -115,6 +117,7 @@ def _reverse_rule(x: TensorType, axis: Any) -> TensorType:
 @primitive(
     "reverse",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     rule=_reverse_rule,
     reference=np.flip,
     samples=lambda rng: [
@@ -201,6 +204,7 @@ def _take_reference(x: Any, indices: Any, axis: Any, mode: Any) -> Any:
 @primitive(
     "take",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     rule=_take_rule,
     reference=_take_reference,
     samples=lambda rng: [
@@ -320,6 +324,7 @@ the one above it. LoopwrightTypeError for a smaller rank.
     @primitive(
         name,
         Pattern.INJECTIVE,
+        traits=Trait.MOVES,
         rule=_triangle_rule,
         reference=reference,
         samples=lambda rng: [

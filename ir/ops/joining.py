@@ -13,6 +13,7 @@ from ..graph.requirements import greater, lesser
 from ..graph.types import TensorType, TupleType
 from ..loop.expr import Expr, IndexLike, select
 from ..loop.tensor import Tensor, index_less, index_sub
+from ..traits import Trait
 from . import rules
 from .compose import F, Value
 from .declare import Element, attr, composite, primitive
@@ -40,6 +41,7 @@ def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
 @primitive(
     "concatenate",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     rule=_concatenate_rule,
     reference=lambda *xs, axis: np.concatenate(xs, axis=axis),
     samples=lambda rng: [
@@ -100,6 +102,7 @@ def _stack_rule(*xs: TensorType, axis: Any) -> TensorType:
 @composite(
     "stack",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     dtypes=rules.ANY,
     rule=_stack_rule,
     reference=lambda *xs, axis: np.stack(xs, axis=axis),
@@ -187,6 +190,7 @@ def _split_samples(rng: np.random.Generator) -> list[Sample]:
 @composite(
     "split",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     dtypes=rules.ANY,
     rule=_split_rule,
     reference=_split_reference,

@@ -15,6 +15,7 @@ from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop import tensor
 from ..loop.expr import Expr, IndexLike, const, op, select
+from ..traits import Trait
 from .declare import Element, PerAxis, attr, primitive
 from .rules import is_size, require_fits
 from .sampling import floats, ints, sample, truths
@@ -96,7 +97,12 @@ def _pad_samples(rng: np.random.Generator) -> list[Sample]:
 
 
 @primitive(
-    "nn.pad", Pattern.INJECTIVE, rule=_pad_rule, reference=_pad_reference, samples=_pad_samples
+    "nn.pad",
+    Pattern.INJECTIVE,
+    traits=Trait.MOVES,
+    rule=_pad_rule,
+    reference=_pad_reference,
+    samples=_pad_samples,
 )
 def _pad(
     out: TensorType,

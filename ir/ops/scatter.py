@@ -17,6 +17,7 @@ from ..loop.expr import Expr, cast, const, index, op, select
 from ..loop.kinds import LoopKind
 from ..loop.nest import Accumulate, At, Loop, Stmt, Store
 from ..loop.tensor import Tensor
+from ..traits import Trait
 from .compose import F, Value
 from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis, require_shape
@@ -134,6 +135,7 @@ def _elements_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "nn.scatter_elements",
     Pattern.OPAQUE,
+    traits=Trait.MOVES,
     rule=_elements_rule,
     reference=_elements_reference,
     samples=_elements_samples,
@@ -263,6 +265,7 @@ def _nd_rule(x: TensorType, indices: TensorType, updates: TensorType, reduction:
 @composite(
     "nn.scatter_nd",
     Pattern.OPAQUE,
+    traits=Trait.MOVES,
     rule=_nd_rule,
     reference=_nd_reference,
     dtypes=ANY,

@@ -26,6 +26,7 @@ from ..loop.expr import Const, Expr, IndexLike, const, index, select
 from ..loop.kinds import LoopKind
 from ..loop.nest import At, Loop, Stmt
 from ..loop.tensor import Tensor, index_div, index_less, index_mod, index_sub, index_within
+from ..traits import Trait
 from .declare import Body, Element, PerAxis, attr, primitive
 from .pad import both
 from .rules import Shape, broadcast_read, is_size, joined_shape, same_dtype
@@ -86,6 +87,7 @@ def _strided_set_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "strided_set",
     Pattern.INJECTIVE,
+    traits=Trait.MOVES,
     rule=_strided_set_rule,
     reference=_strided_set_reference,
     samples=_strided_set_samples,
@@ -296,6 +298,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "index_update",
     Pattern.OPAQUE,
+    traits=Trait.MOVES,
     rule=_rule,
     reference=_reference,
     samples=_samples,

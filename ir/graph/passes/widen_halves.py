@@ -21,20 +21,14 @@ Each operator rounds its result, as NumPy's do; one that is a composition of oth
 from __future__ import annotations
 
 from ...dtype import FLOAT32
+from ...traits import Trait
 from ..builder import Builder
 from ..nodes import Atom, Call, Expr, Module, Var
 from ..operator import OPERATORS, Operator
 from ..types import TensorType, TupleType, Type
 from ..walk import map_functions, rewrite_function
 
-# fmt: off
-_MOVES = frozenset((
-    "bitcast", "broadcast_to", "call_library", "cast", "concatenate", "diagonal", "dynamic_slice",
-    "expand_dims", "full", "index_update", "nn.gather_nd", "nn.pad", "nn.scatter_elements",
-    "nn.scatter_nd", "reshape", "reverse", "split", "squeeze", "stack", "strided_set",
-    "strided_slice", "take", "tile", "transpose", "tril", "triu", "where",
-))
-# fmt: on
+_KEEPS_BITS = Trait.MOVES | Trait.LIBRARY
 
 
 def widen_halves(module: Module) -> Module:
@@ -47,7 +41,7 @@ def _step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         return None
     if not _has_half(var.type) and not any(_has_half(a.type) for a in value.args):
         return None
-    if value.op.name in _MOVES and value.attrs.get("reduction", "none") == "none":
+    if value.op.traits & _KEEPS_BITS and value.attrs.get("reduction", "none") == "none":
         return None
     wide = [_cast(builder, a, FLOAT32.name) if _has_half(a.type) else a for a in value.args]
     attrs = {

@@ -37,6 +37,31 @@ def test_samples_agree_with_the_reference(name):
         assert_agree(actual, expected, sample.args)
 
 
+def moves_elements(op, sample):
+    """True if all elements of the result are floats of the operands, or constants; None if there
+    are no floats that could be."""
+    attrs = op.complete_attrs(sample.attrs)
+    result = op.reference(sample.args, attrs)
+    parts = result if isinstance(result, tuple) else (result,)
+    floats = [a for a in sample.args if a.dtype == parts[0].dtype and a.dtype.kind == "f"]
+    if not floats or attrs.get("reduction", "none") != "none":
+        return None
+    constants = [v for v in attrs.values() if isinstance(v, int | float)]
+    known = np.concatenate([np.asarray([0, *constants], floats[0].dtype), *map(np.ravel, floats)])
+    bits = f"i{known.itemsize}"
+    return all(np.isin(np.ravel(p).view(bits), known.view(bits)).all() for p in parts)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_that_move_elements_say_so(name):
+    """Then halves keep their bits; the operands of others are widened to float32 and back."""
+    op = OPERATORS[name]
+    says = Trait.MOVES in op.traits
+    if says or op.pattern == Pattern.INJECTIVE:
+        moved = [m for s in samples_of(op) if (m := moves_elements(op, s)) is not None]
+        assert not moved or all(moved) == says
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_definition_is_complete(name):
     op = OPERATORS[name]
