@@ -128,6 +128,29 @@ def test_opset_and_attribute_decide_about_the_row() -> None:
     assert caught.value.notes == ("attribute axes of ReduceSum: y",)
 
 
+@pytest.mark.parametrize(
+    ("op", "opset", "attributes", "expected"),
+    [
+        ("Squeeze", 11, {"axes": [0]}, X),
+        ("Squeeze", 11, {}, X),
+        ("Unsqueeze", 11, {"axes": [0, 2]}, X[None, None, None]),
+        ("Split", 11, {"axis": 2, "split": [2, 4]}, X[None, :, :2]),
+        ("Split", 11, {"axis": 2}, X[None]),
+        ("Slice", 9, {"starts": [1, 2], "ends": [3, 100], "axes": [1, 2]}, X[None, 1:, 2:]),
+        ("Slice", 9, {"starts": [0, 1], "ends": [1, 9]}, X[None, 1:]),
+        ("Pad", 10, {"pads": [0, 0, 1, 0, 0, 2], "value": 2.5},
+         np.pad(X[None], [(0, 0), (0, 0), (1, 2)], constant_values=2.5)),
+        ("TopK", 9, {"k": 2}, -np.sort(-X[None])[..., :2]),
+        ("ReduceMax", 11, {"keepdims": 0}, X.max()),
+        ("Upsample", 7, {"scales": [1.0, 2.0, 1.0]}, X[None].repeat(2, 1)),
+    ],
+)  # fmt: skip
+def test_inputs_were_attributes_in_earlier_opsets(op, opset, attributes, expected) -> None:
+    proto = model([make(op, ["x"], ["y"], **attributes)], [value("x", [1, 2, 6])], ["y"])
+    proto.opset_import[0].version = opset
+    np.testing.assert_allclose(lw.from_onnx(proto)(X[None]), expected, rtol=1e-6)
+
+
 def test_parts_may_be_long() -> None:
     """Each part has to be an array that can be made; their sizes are not those of one array."""
     sizes = np.array([768, 768, 768])

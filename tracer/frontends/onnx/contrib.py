@@ -111,24 +111,13 @@ def _fused_conv(
 # Activations and norms.
 
 
-@converter("Gelu", since=1, domain=_DOMAIN)
-def _gelu(x: Value) -> Value:
-    return nn.gelu(x, "none")
-
-
-@converter("BiasGelu", since=1, domain=_DOMAIN)
-def _bias_gelu(x: Value, bias: Value) -> Value:
-    return nn.gelu(x + bias, "none")
-
-
-@converter("FastGelu", since=1, domain=_DOMAIN)
-def _fast_gelu(x: Value, bias: Value = None) -> Value:
-    return nn.gelu(x if bias is None else x + bias, "tanh")
-
-
-@converter("QuickGelu", since=1, domain=_DOMAIN)
-def _quick_gelu(x: Value, *, alpha: float = 1.702) -> Value:
-    return x * nn.sigmoid(x * alpha)
+for _name, _function in {
+    "Gelu": lambda x: nn.gelu(x, "none"),
+    "BiasGelu": lambda x, bias: nn.gelu(x + bias, "none"),
+    "FastGelu": lambda x, bias=None: nn.gelu(x if bias is None else x + bias, "tanh"),
+    "QuickGelu": lambda x, *, alpha=1.702: x * nn.sigmoid(x * alpha),
+}.items():
+    converter(_name, since=1, domain=_DOMAIN)(_function)
 
 
 @converter("BiasSoftmax", since=1, domain=_DOMAIN)

@@ -64,6 +64,33 @@ _BINARY: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
 }
 """The same for two operands, which are broadcast."""
 
+_FORMULAS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "Celu": (12, lambda x, *, alpha=1.0: np.where(x >= 0, x, np.expm1(x / alpha) * alpha)),
+    "Elu": (6, lambda x, *, alpha=1.0: np.where(x >= 0, x, np.expm1(x) * alpha)),
+    "Gelu": (20, lambda x, *, approximate="none": nn.gelu(x, approximate)),
+    "HardSwish": (14, lambda x: x * np.minimum(np.maximum(x * (1 / 6) + 0.5, 0), 1)),
+    "LeakyRelu": (6, lambda x, *, alpha=0.01: np.where(x >= 0, x, x * alpha)),
+    "Max": (6, lambda *xs: reduce(np.maximum, xs)),
+    "Mean": (6, lambda *xs: reduce(np.add, xs) / xs[0].dtype.type(len(xs))),
+    "Min": (6, lambda *xs: reduce(np.minimum, xs)),
+    "Mish": (18, lambda x: x * np.tanh(_softplus(x))),
+    "Mod": (10, lambda x, y, *, fmod=0: np.fmod(x, y) if fmod else np.remainder(x, y)),
+    "PRelu": (7, lambda x, slope: np.where(x >= 0, x, x * slope)),
+    "Reciprocal": (6, lambda x: 1 / x),
+    "Selu": (
+        6,
+        lambda x, *, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875: np.where(
+            x >= 0, x * gamma, np.expm1(x) * (alpha * gamma)
+        ),
+    ),
+    "Softsign": (1, lambda x: x / (1 + np.abs(x))),
+    "Sum": (6, lambda *xs: reduce(np.add, xs)),
+    "Swish": (24, lambda x, *, alpha=1.0: nn.silu(x) if alpha == 1 else x * nn.sigmoid(x * alpha)),
+    "ThresholdedRelu": (10, lambda x, *, alpha=1.0: np.where(x > alpha, x, x.dtype.type(0))),
+    "Where": (9, lambda condition, x, y: np.where(condition, x, y)),
+}
+"""Operators that are a line, with their attributes."""
+
 
 def _one(function: Callable[[Any], Any]) -> Callable[[Value], Value]:
     return lambda x: function(x)
@@ -77,6 +104,8 @@ for _name, (_since, _function) in _UNARY.items():
     converter(_name, since=_since)(_one(_function))
 for _name, (_since, _function) in _BINARY.items():
     converter(_name, since=_since)(_two(_function))
+for _name, (_since, _function) in _FORMULAS.items():
+    converter(_name, since=_since)(_function)
 
 
 @converter("Div", since=7)
@@ -89,11 +118,6 @@ def divided(x: Value, y: Value) -> Value:
     return np.floor_divide(x - np.fmod(x, y), y)
 
 
-@converter("Mod", since=10)
-def _mod(x: Value, y: Value, *, fmod: int = 0) -> Value:
-    return np.fmod(x, y) if fmod else np.remainder(x, y)
-
-
 @converter("Pow", since=7)
 def power(x: Value, y: Value) -> Value:
     """Returns ``x`` to the power of ``y``, in the dtype of ``x``."""
@@ -104,19 +128,9 @@ def power(x: Value, y: Value) -> Value:
     return np.power(x, y.astype(x.dtype))
 
 
-@converter("Reciprocal", since=6)
-def _reciprocal(x: Value) -> Value:
-    return 1 / x
-
-
 @converter("BitShift", since=11)
 def _bit_shift(x: Value, y: Value, *, direction: str) -> Value:
     return np.left_shift(x, y) if direction == "LEFT" else np.right_shift(x, y)
-
-
-@converter("Where", since=9)
-def _where(condition: Value, x: Value, y: Value) -> Value:
-    return np.where(condition, x, y)
 
 
 @converter("IsInf", since=10)
@@ -126,29 +140,6 @@ def _is_inf(x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> 
     if not detect_negative and not detect_positive:
         return np.zeros(x.shape, bool)
     return np.equal(x, math.inf if detect_positive else -math.inf)
-
-
-# Of several operands.
-
-
-@converter("Max", since=6)
-def _max(*xs: Value) -> Value:
-    return reduce(np.maximum, xs)
-
-
-@converter("Min", since=6)
-def _min(*xs: Value) -> Value:
-    return reduce(np.minimum, xs)
-
-
-@converter("Sum", since=6)
-def _sum(*xs: Value) -> Value:
-    return reduce(np.add, xs)
-
-
-@converter("Mean", since=6)
-def _mean(*xs: Value) -> Value:
-    return reduce(np.add, xs) / xs[0].dtype.type(len(xs))
 
 
 # Casts.
@@ -197,71 +188,14 @@ def _clip(x: Value, min: Value = None, max: Value = None) -> Value:
     return at_least if max is None else np.minimum(at_least, max)
 
 
-@converter("LeakyRelu", since=6)
-def _leaky_relu(x: Value, *, alpha: float = 0.01) -> Value:
-    return np.where(x >= 0, x, x * alpha)
-
-
-@converter("PRelu", since=7)
-def _prelu(x: Value, slope: Value) -> Value:
-    return np.where(x >= 0, x, x * slope)
-
-
-@converter("Elu", since=6)
-def _elu(x: Value, *, alpha: float = 1.0) -> Value:
-    return np.where(x >= 0, x, np.expm1(x) * alpha)
-
-
-@converter("Celu", since=12)
-def _celu(x: Value, *, alpha: float = 1.0) -> Value:
-    return np.where(x >= 0, x, np.expm1(x / alpha) * alpha)
-
-
-@converter("Selu", since=6)
-def _selu(
-    x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
-) -> Value:
-    return np.where(x >= 0, x * gamma, np.expm1(x) * (alpha * gamma))
-
-
-@converter("ThresholdedRelu", since=10)
-def _thresholded_relu(x: Value, *, alpha: float = 1.0) -> Value:
-    return np.where(x > alpha, x, x.dtype.type(0))
-
-
 @converter("HardSigmoid", since=6)
 def _hard_sigmoid(x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
     return np.minimum(np.maximum(x * alpha + beta, 0), 1)
 
 
-@converter("HardSwish", since=14)
-def _hard_swish(x: Value) -> Value:
-    return x * _hard_sigmoid(x, alpha=1 / 6, beta=0.5)
-
-
 @converter("Softplus", since=1)
 def _softplus(x: Value) -> Value:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-
-@converter("Softsign", since=1)
-def _softsign(x: Value) -> Value:
-    return x / (1 + np.abs(x))
-
-
-@converter("Mish", since=18)
-def _mish(x: Value) -> Value:
-    return x * np.tanh(_softplus(x))
-
-
-@converter("Swish", since=24)
-def _swish(x: Value, *, alpha: float = 1.0) -> Value:
-    return nn.silu(x) if alpha == 1 else x * nn.sigmoid(x * alpha)
-
-
-@converter("Gelu", since=20)
-def _gelu(x: Value, *, approximate: str = "none") -> Value:
-    return nn.gelu(x, approximate)
 
 
 @converter("Shrink", since=9)

@@ -36,10 +36,6 @@ def _gather_nd(data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
 
 
 @converter("Scatter", since=9)
-def _scatter(data: Value, indices: Value, updates: Value, *, axis: int = 0) -> Value:
-    return nn.scatter_elements(data, indices, updates, axis)
-
-
 @converter("ScatterElements", since=11)
 def _scatter_elements(
     data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
@@ -83,13 +79,8 @@ def _reverse_sequence(
 # Orders and scans.
 
 
-@converter("TopK", since=1)
-def _top_k_by_attribute(x: Value, *, k: int, axis: int = -1) -> Value:
-    return nn.top_k(x, k, axis)
-
-
 # sorted: where the order is open, that of the values will do.
-@converter("TopK", since=10, ignores=("sorted",))
+@converter("TopK", since=10, ignores=("sorted",), attributes=(1, {"k": "k"}))
 def _top_k(
     x: Value,
     k: Value,

@@ -74,14 +74,7 @@ def _of_scalar(name: str, x: Value) -> Value:
     return np.reshape(_REDUCTIONS[name](np.reshape(x, (1,)), (0,)), ())
 
 
-def _by_attribute(name: str) -> Callable[..., Value]:
-    def reduction(x: Value, *, axes: Axes | None = None, keepdims: int = 1) -> Value:
-        return _reduced(name, x, axes, keepdims)
-
-    return reduction
-
-
-def _by_input(name: str) -> Callable[..., Value]:
+def _reduction(name: str) -> Callable[..., Value]:
     def reduction(
         x: Value, axes: Value = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Value:
@@ -92,8 +85,8 @@ def _by_input(name: str) -> Callable[..., Value]:
 
 
 for _name in _REDUCTIONS:
-    converter(_name, since=1)(_by_attribute(_name))
-    converter(_name, since=13 if _name == "ReduceSum" else 18)(_by_input(_name))
+    _since = 13 if _name == "ReduceSum" else 18
+    converter(_name, since=_since, attributes=(1, {"axes": "axes"}))(_reduction(_name))
 
 
 def _arg(function: Callable[..., Any]) -> Callable[..., Value]:
@@ -111,33 +104,7 @@ converter("ArgMax", since=1)(_arg(np.argmax))
 converter("ArgMin", since=1)(_arg(np.argmin))
 
 
-@converter("Softmax", since=1)
-def _softmax_of_rows(x: Value, *, axis: int = 1) -> Value:
-    return _as_rows(nn.softmax, x, axis)
-
-
-@converter("Softmax", since=13)
-def _softmax(x: Value, *, axis: int = -1) -> Value:
-    return nn.softmax(x, axis)
-
-
-@converter("LogSoftmax", since=1)
-def _log_softmax_of_rows(x: Value, *, axis: int = 1) -> Value:
-    return _as_rows(nn.log_softmax, x, axis)
-
-
-@converter("LogSoftmax", since=13)
-def _log_softmax(x: Value, *, axis: int = -1) -> Value:
-    return nn.log_softmax(x, axis)
-
-
-@converter("Hardmax", since=1)
-def _hardmax_of_rows(x: Value, *, axis: int = 1) -> Value:
-    return _as_rows(lambda rows, axis: _hardmax(rows, axis=axis), x, axis)
-
-
-@converter("Hardmax", since=13)
-def _hardmax(x: Value, *, axis: int = -1) -> Value:
+def _hardmax(x: Value, axis: int) -> Value:
     axis = axis + x.ndim if axis < 0 else axis
     first = np.expand_dims(np.argmax(x, axis), axis)
     places = np.arange(x.shape[axis]).reshape([-1] + [1] * (x.ndim - axis - 1))
@@ -149,6 +116,23 @@ def _as_rows(function: Callable[[Value, int], Value], x: Value, axis: int) -> Va
     axis = axis + x.ndim if axis < 0 else axis
     rows = np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
     return np.reshape(function(rows, 1), x.shape)
+
+
+def _of_rows(function: Callable[[Value, int], Value]) -> Callable[..., Value]:
+    return lambda x, *, axis=1: _as_rows(function, x, axis)
+
+
+def _of_axis(function: Callable[[Value, int], Value]) -> Callable[..., Value]:
+    return lambda x, *, axis=-1: function(x, axis)
+
+
+for _name, _function in {
+    "Softmax": nn.softmax,
+    "LogSoftmax": nn.log_softmax,
+    "Hardmax": _hardmax,
+}.items():
+    converter(_name, since=1)(_of_rows(_function))
+    converter(_name, since=13)(_of_axis(_function))
 
 
 @converter("MeanVarianceNormalization", since=9)

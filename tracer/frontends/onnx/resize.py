@@ -27,16 +27,7 @@ def _by_scales(x: Value, scales: Value, mode: str, **options: Any) -> Value:
 _OLD = {"coordinates": "asymmetric", "nearest": "floor"}
 
 
-@converter("Upsample", since=7)
-def _upsample_7(x: Value, *, scales: tuple[float, ...], mode: str = "nearest") -> Value:
-    return _by_scales(x, scales, mode, **_OLD)
-
-
-@converter("Upsample", since=9)
-def _upsample_9(x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    return _by_scales(x, known(scales, "scales"), mode, **_OLD)
-
-
+@converter("Upsample", since=9, attributes=(7, {"scales": "scales"}))
 @converter("Resize", since=10)
 def _resize_10(x: Value, scales: Value, *, mode: str = "nearest") -> Value:
     return _by_scales(x, known(scales, "scales"), mode, **_OLD)

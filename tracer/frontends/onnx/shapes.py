@@ -73,9 +73,7 @@ def _shape(x: Value, *, start: int = 0, end: int | None = None) -> Value:
     return array_of_sizes(x.shape)[start:end]
 
 
-@converter("Size", since=1)
-def _size(x: Value) -> Value:
-    return array_of_sizes(product(x.shape))
+converter("Size", since=1)(lambda x: array_of_sizes(product(x.shape)))
 
 
 @converter("Range", since=11, sizes=("start", "limit", "delta"))
@@ -94,9 +92,7 @@ def _eye_like(x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
     return np.eye(rows, columns, k, x.dtype if dtype is None else numpy_dtype(dtype))
 
 
-@converter("Identity", since=1)
-def _identity(x: Value) -> Value:
-    return x
+converter("Identity", since=1)(lambda x: x)
 
 
 # Shapes.
@@ -119,22 +115,12 @@ def _flatten(x: Value, *, axis: int = 1) -> Value:
     return np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
-@converter("Squeeze", since=1)
-def _squeeze_by_attribute(x: Value, *, axes: tuple[int, ...] | None = None) -> Value:
-    return np.squeeze(x, axes)
-
-
-@converter("Squeeze", since=13)
+@converter("Squeeze", since=13, attributes=(1, {"axes": "axes"}))
 def _squeeze(x: Value, axes: Value = None) -> Value:
     return np.squeeze(x, None if axes is None else tuple(known_ints(axes, "axes")))
 
 
-@converter("Unsqueeze", since=1)
-def _unsqueeze_by_attribute(x: Value, *, axes: tuple[int, ...]) -> Value:
-    return np.expand_dims(x, axes)
-
-
-@converter("Unsqueeze", since=13)
+@converter("Unsqueeze", since=13, attributes=(1, {"axes": "axes"}))
 def _unsqueeze(x: Value, axes: Value) -> Value:
     return np.expand_dims(x, tuple(known_ints(axes, "axes")))
 
@@ -186,28 +172,18 @@ def _concat(*xs: Value, axis: int) -> Value:
     return np.concatenate(xs, axis)
 
 
-@converter("Split", since=2)
-def _split_by_attribute(
-    node: Node, x: Value, *, axis: int = 0, split: tuple[int, ...] | None = None
-) -> Value:
-    return _parts(x, axis, split or len(node.outputs))
-
-
-@converter("Split", since=13, sizes=("split",))
+@converter("Split", since=13, sizes=("split",), attributes=(2, {"split": "split"}))
 def _split(
     node: Node, x: Value, split: Value = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> Value:
-    if split is not None:
-        return _parts(x, axis, known_sizes(split, "split"))
-    return _parts(x, axis, num_outputs or len(node.outputs))
-
-
-def _parts(x: Value, axis: int, sizes: Sequence[IntExpr] | int) -> Value:
-    """``x`` in parts of these ``sizes``, or in so many equal ones, of which the last is smaller."""
+    """``x`` in parts of these sizes, or in equal ones, of which the last is smaller."""
     whole = x.shape[axis]
-    if isinstance(sizes, int):
-        each = ceildiv(whole, sizes)
-        sizes = [int_max(0, int_min(each, whole - part * each)) for part in range(sizes)]
+    if split is None:
+        count = num_outputs or len(node.outputs)
+        each = ceildiv(whole, count)
+        sizes = [int_max(0, int_min(each, whole - part * each)) for part in range(count)]
+    else:
+        sizes = known_sizes(split, "split")
     ends = list(accumulate(sizes))
     if not require(ends[-1], "==", whole, f"parts of {sizes}"):
         raise LoopwrightValueError(f"the parts {list(sizes)} do not make up the axis of {whole}")
@@ -220,35 +196,18 @@ def _parts(x: Value, axis: int, sizes: Sequence[IntExpr] | int) -> Value:
     return tuple(x[(*before, slice(*part))] for part in pairwise([0, *ends]))
 
 
-@converter("Slice", since=1)
-def _slice_by_attributes(
-    x: Value, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
-) -> Value:
-    return _sliced(x, starts, ends, axes, None)
-
-
-@converter("Slice", since=10, sizes=("starts", "ends"))
+@converter(
+    "Slice",
+    since=10,
+    sizes=("starts", "ends"),
+    attributes=(1, {name: name for name in ("starts", "ends", "axes")}),
+)
 def _slice(x: Value, starts: Value, ends: Value, axes: Value = None, steps: Value = None) -> Value:
-    return _sliced(
-        x,
-        known_sizes(starts, "starts"),
-        known_sizes(ends, "ends"),
-        None if axes is None else known_ints(axes, "axes"),
-        None if steps is None else known_ints(steps, "steps"),
-    )
-
-
-def _sliced(
-    x: Value,
-    starts: Sequence[int],
-    ends: Sequence[int],
-    axes: Sequence[int] | None,
-    steps: Sequence[int] | None,
-) -> Value:
+    begins, stops = known_sizes(starts, "starts"), known_sizes(ends, "ends")
+    chosen = range(len(begins)) if axes is None else known_ints(axes, "axes")
+    strides = [1] * len(begins) if steps is None else known_ints(steps, "steps")
     key = [slice(None)] * x.ndim
-    axes = range(len(starts)) if axes is None else axes
-    steps = [1] * len(starts) if steps is None else steps
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+    for axis, start, end, step in zip(chosen, begins, stops, strides, strict=True):
         # As Python's slices, only that no end means "before the first" but one far below zero.
         size = x.shape[axis]
         if not all(isinstance(each, int) for each in (size, start, end)):
@@ -271,14 +230,12 @@ def _slice_of_sizes(start: Any, end: Any, step: int) -> slice:
     return slice(start, end, step)
 
 
-@converter("Pad", since=2)
-def _pad_by_attributes(
-    x: Value, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0
-) -> Value:
-    return _padded(x, pads, value, range(x.ndim), mode)
-
-
-@converter("Pad", since=11, sizes=("pads",))
+@converter(
+    "Pad",
+    since=11,
+    sizes=("pads",),
+    attributes=(2, {"pads": "pads", "value": "constant_value"}),
+)
 def _pad(
     x: Value,
     pads: Value,

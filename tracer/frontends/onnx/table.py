@@ -85,21 +85,46 @@ def converter(
     domain: str = "",
     sizes: Sequence[str] = (),
     ignores: Sequence[str] = (),
+    attributes: tuple[int, Mapping[str, str]] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enters the decorated function into the table for operator ``name`` of ``domain``.
 
     Its parameters ``sizes`` may be arrays of sizes (``sizes.py``); the first input is traced then,
-    unless it is one of them.
+    unless it is one of them. ``attributes`` are an earlier opset, from which on some inputs were
+    attributes, and these inputs by attribute: there is a row for it as well.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         rows = _ROWS.setdefault((domain, name), [])
         assert all(row.since != since for row in rows), f"{name} has two rows for opset {since}"
         rows.append(_row(since, function, sizes, frozenset(ignores)))
+        if attributes is not None:
+            earlier, names = attributes
+            rows.append(_row(earlier, _by_attributes(function, names), (), frozenset(ignores)))
         rows.sort(key=lambda row: -row.since)
         return function
 
     return enter
+
+
+def _by_attributes(function: Callable[..., Any], inputs: Mapping[str, str]) -> Callable[..., Any]:
+    """Returns ``function`` with ``inputs`` taken from attributes, and none behind the first."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    first = min(place for place, p in enumerate(parameters) if p.name in inputs.values())
+    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    for attribute, name in inputs.items():
+        parameter = signature.parameters[name]
+        options.append(parameter.replace(name=attribute, kind=parameter.KEYWORD_ONLY))
+
+    def converted(*values: Value, **attributes: Any) -> Any:
+        given = {inputs.get(name, name): value for name, value in attributes.items()}
+        arrays = {name: np.asarray(given[name]) for name in inputs.values() if name in given}
+        return function(*values, **{**given, **arrays})
+
+    replaced = signature.replace(parameters=[*parameters[:first], *options])
+    converted.__signature__ = replaced  # type: ignore[attr-defined]
+    return converted
 
 
 def _row(
