@@ -306,10 +306,13 @@ def result_of(value: Any) -> Array:
 
 
 # Those that are us.
-OURS = ("tuned", "untuned")
+OURS = ("tuned", "untuned", "untuned-avx2")
 
 LIBRARIES: dict[str, Library] = {
     "untuned": Library(_loopwright, {"LOOPWRIGHT_LOG": os.devnull}),
+    "untuned-avx2": Library(
+        _loopwright, {"LOOPWRIGHT_LOG": os.devnull, "LOOPWRIGHT_ISA": "x86-64-v3"}
+    ),
     "tuned": Library(_loopwright),
     "numpy-haswell": Library(_numpy, {"OPENBLAS_CORETYPE": "Haswell"}),
     "numpy-skylakex": Library(_numpy, {"OPENBLAS_CORETYPE": "SkylakeX"}),
