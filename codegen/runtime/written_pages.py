@@ -143,6 +143,9 @@ def pages() -> Pages | None:
 @functools.lru_cache(1)
 def _pages_of(_process: int) -> Pages | None:
     try:
+        with open("/proc/self/status") as status:
+            if "Seccomp:\t0\n" not in status.read():
+                return None  # a filter may end a process that asks for what it forbids
         return Pages()
     except (OSError, KeyError, ValueError, ImportError):
         return None
