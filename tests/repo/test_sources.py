@@ -28,7 +28,8 @@ def test_no_file_is_too_long() -> None:
     lengths = {
         str(p): len((sources.ROOT / p).read_text().splitlines()) for p in sources.all_files()
     }
-    assert not {p: n for p, n in lengths.items() if n > LONGEST_FILE}
+    whole = {"examples/auto_loopwright.py": 1500}  # a compiler in one file is what it is for
+    assert not {p: n for p, n in lengths.items() if n > whole.get(p, LONGEST_FILE)}
 
 
 def test_every_file_says_what_it_is(trees: Trees) -> None:
