@@ -55,39 +55,31 @@ def _of_halves(
     return lift(made, x.type.dtype) if halved else made
 
 
-def _size(a: Any, n: Any, axis: int) -> int:
-    return as_int(lift(a).shape[axis]) if n is None else int(n)
+def _transform(kind: str) -> Callable[..., Proxy]:
+    """Returns the transform of a kind along one axis."""
+
+    def transform(
+        a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None
+    ) -> Proxy:
+        size = as_int(lift(a).shape[axis]) if n is None else int(n)
+        if kind == "irfft" and n is None:
+            size = 2 * (size - 1)
+        return _call(kind, a, [size], [axis], norm)
+
+    return transform
 
 
-@implements(np.fft.fft)
-def _fft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
-    return _call("fft", a, [_size(a, n, axis)], [axis], norm)
-
-
-@implements(np.fft.ifft)
-def _ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
-    return _call("ifft", a, [_size(a, n, axis)], [axis], norm)
-
-
-@implements(np.fft.rfft)
-def _rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
-    return _call("rfft", a, [_size(a, n, axis)], [axis], norm)
-
-
-@implements(np.fft.irfft)
-def _irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
-    size = 2 * (_size(a, None, axis) - 1) if n is None else int(n)
-    return _call("irfft", a, [size], [axis], norm)
+_ALONG_ONE = {kind: _transform(kind) for kind in ("fft", "ifft", "rfft", "irfft")}
 
 
 @implements(np.fft.hfft)
 def _hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Proxy:
-    return _irfft(np.conj(lift(a)), n, axis, _SWAPPED.get(norm or "backward", norm))
+    return _ALONG_ONE["irfft"](np.conj(lift(a)), n, axis, _SWAPPED.get(norm or "backward", norm))
 
 
 @implements(np.fft.ihfft)
 def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, _out: Any = None) -> Any:
-    return np.conj(_rfft(a, n, axis, _SWAPPED.get(norm or "backward", norm)))
+    return np.conj(_ALONG_ONE["rfft"](a, n, axis, _SWAPPED.get(norm or "backward", norm)))
 
 
 def _sizes_and_axes(
@@ -123,7 +115,8 @@ def _transforms(kind: str, default: Any) -> Callable[..., Proxy]:
     return transform
 
 
-for _kind in ("fft", "ifft", "rfft", "irfft"):
+for _kind, _one in _ALONG_ONE.items():
+    implements(getattr(np.fft, _kind))(_one)
     implements(getattr(np.fft, f"{_kind}2"))(_transforms(_kind, (-2, -1)))
     implements(getattr(np.fft, f"{_kind}n"))(_transforms(_kind, None))
 

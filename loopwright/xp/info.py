@@ -82,16 +82,6 @@ class FloatInfo:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True)
-class IntInfo:
-    """Limits of an integer dtype, as Python numbers."""
-
-    bits: int
-    max: int
-    min: int
-    dtype: np.dtype[Any]
-
-
 def finfo(type: Any, /) -> FloatInfo:
     """Returns the limits of a floating or complex dtype, or of that of an array."""
     limits = np.finfo(_dtype(type))
@@ -105,10 +95,9 @@ def finfo(type: Any, /) -> FloatInfo:
     )
 
 
-def iinfo(type: Any, /) -> IntInfo:
+def iinfo(type: Any, /) -> np.iinfo[Any]:
     """Returns the limits of an integer dtype, or of that of an array."""
-    limits = np.iinfo(_dtype(type))
-    return IntInfo(limits.bits, int(limits.max), int(limits.min), np.dtype(limits.dtype))
+    return np.iinfo(_dtype(type))
 
 
 def _dtype(value: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....ir.errors import UnsupportedError
 from ... import nn
-from .table import Value, converter
+from .table import Node, Value, converter
 
 _PARAMETERS = {
     "affine": (1.0, 0.0),
@@ -67,6 +67,8 @@ def _activations(
 
 def _reordered(weights: Value, order: Sequence[int]) -> Value:
     """Returns weights whose gates, along the first axis, have another order."""
+    if len(order) == 1:
+        return weights
     size = weights.shape[0] // len(order)
     return np.concatenate([weights[n * size : (n + 1) * size] for n in order])
 
@@ -102,9 +104,20 @@ def _steps_first(x: Value, layout: int) -> Value:
     return np.transpose(x, (1, 0, 2)) if layout else x
 
 
+_LAYERS = {
+    "LSTM": ((0, 2, 3, 1), ("Sigmoid", "Tanh", "Tanh")),  # the standard's i, o, f, c as i, f, c, o
+    "GRU": ((1, 0, 2), ("Sigmoid", "Tanh")),  # its z, r, h as r, z, h
+    "RNN": ((0,), ("Tanh",)),
+}
+"""Layers by operator: the order of the gates as ``lw.nn`` has them, and the usual activations."""
+
+
 # hidden_size: the weights have it.
 @converter("LSTM", since=7, ignores=("hidden_size",))
-def _lstm(
+@converter("GRU", since=7, ignores=("hidden_size",))
+@converter("RNN", since=7, ignores=("hidden_size",))
+def _recurrent(
+    node: Node,
     x: Value,
     w: Value,
     r: Value,
@@ -121,110 +134,33 @@ def _lstm(
     direction: str = "forward",
     input_forget: int = 0,
     layout: int = 0,
-) -> Any:
-    count = len(_directions(direction))
-    hidden = r.shape[2]
-    order = (0, 2, 3, 1)  # the standard's i, o, f, c as i, f, c, o
-
-    def layer(n: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
-        bias = None if b is None else _reordered(b[n, : 4 * hidden] + b[n, 4 * hidden :], order)
-        peepholes = None if p is None else _reordered(p[n], (0, 2, 1)).reshape(3, hidden)
-        return nn.lstm(
-            _steps_first(x, layout),
-            _reordered(w[n], order),
-            _reordered(r[n], order),
-            bias,
-            _of_direction(initial_h, n, layout),
-            _of_direction(initial_c, n, layout),
-            peepholes=peepholes,
-            lengths=sequence_lens,
-            input_forget=bool(input_forget),
-            clip=clip,
-            **attrs,
-        )
-
-    names = activations or ("Sigmoid", "Tanh", "Tanh") * count
-    rows = _activations(names, activation_alpha, activation_beta, count)
-    return _joined(layer, direction, layout, rows)
-
-
-# hidden_size: the weights have it.
-@converter("GRU", since=7, ignores=("hidden_size",))
-def _gru(
-    x: Value,
-    w: Value,
-    r: Value,
-    b: Value = None,
-    sequence_lens: Value = None,
-    initial_h: Value = None,
-    *,
-    activation_alpha: tuple[float, ...] | None = None,
-    activation_beta: tuple[float, ...] | None = None,
-    activations: tuple[str, ...] | None = None,
-    clip: float = 0.0,
-    direction: str = "forward",
-    layout: int = 0,
     linear_before_reset: int = 0,
 ) -> Any:
-    count = len(_directions(direction))
-    hidden = r.shape[2]
-    order = (1, 0, 2)  # the standard's z, r, h as r, z, h
+    """Each of them has some of the inputs and attributes."""
+    count, hidden = len(_directions(direction)), r.shape[2]
+    order, usual = _LAYERS[node.op_type]
+    width = len(order) * hidden
 
     def layer(n: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
-        bias = None if b is None else _reordered(b[n, : 3 * hidden], order)
-        inner = None if b is None else _reordered(b[n, 3 * hidden :], order)
-        return nn.gru(
-            _steps_first(x, layout),
-            _reordered(w[n], order),
-            _reordered(r[n], order),
-            bias,
-            inner,
-            _of_direction(initial_h, n, layout),
-            lengths=sequence_lens,
-            reset_after=bool(linear_before_reset),
-            clip=clip,
-            **attrs,
-        )
+        weights = (_steps_first(x, layout), _reordered(w[n], order), _reordered(r[n], order))
+        biases: list[Any] = [None, None] if b is None else [b[n, :width], b[n, width:]]
+        first = _of_direction(initial_h, n, layout)
+        shared = {"lengths": sequence_lens, "clip": clip}
+        if node.op_type == "GRU":
+            bias, inner = (each if each is None else _reordered(each, order) for each in biases)
+            after = bool(linear_before_reset)
+            return nn.gru(*weights, bias, inner, first, reset_after=after, **shared, **attrs)
+        bias = None if b is None else _reordered(biases[0] + biases[1], order)
+        if node.op_type == "RNN":
+            (activation,), (alpha,), (beta,) = (
+                attrs.pop(name) for name in ("activations", "alphas", "betas")
+            )
+            chosen = {"activation": activation, "alpha": alpha, "beta": beta}
+            return nn.rnn(*weights, bias, first, **chosen, **shared, **attrs)
+        peepholes = None if p is None else _reordered(p[n], (0, 2, 1)).reshape(3, hidden)
+        forget = {"input_forget": bool(input_forget), "peepholes": peepholes}
+        state = _of_direction(initial_c, n, layout)
+        return nn.lstm(*weights, bias, first, state, **forget, **shared, **attrs)
 
-    names = activations or ("Sigmoid", "Tanh") * count
-    rows = _activations(names, activation_alpha, activation_beta, count)
-    return _joined(layer, direction, layout, rows)
-
-
-# hidden_size: the weights have it.
-@converter("RNN", since=7, ignores=("hidden_size",))
-def _rnn(
-    x: Value,
-    w: Value,
-    r: Value,
-    b: Value = None,
-    sequence_lens: Value = None,
-    initial_h: Value = None,
-    *,
-    activation_alpha: tuple[float, ...] | None = None,
-    activation_beta: tuple[float, ...] | None = None,
-    activations: tuple[str, ...] | None = None,
-    clip: float = 0.0,
-    direction: str = "forward",
-    layout: int = 0,
-) -> Any:
-    count = len(_directions(direction))
-    hidden = r.shape[2]
-
-    def layer(n: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
-        return nn.rnn(
-            _steps_first(x, layout),
-            w[n],
-            r[n],
-            None if b is None else b[n, :hidden] + b[n, hidden:],
-            _of_direction(initial_h, n, layout),
-            lengths=sequence_lens,
-            reverse=attrs["reverse"],
-            clip=clip,
-            activation=attrs["activations"][0],
-            alpha=attrs["alphas"][0],
-            beta=attrs["betas"][0],
-        )
-
-    rows = _activations(activations or ("Tanh",) * count, activation_alpha, activation_beta, count)
+    rows = _activations(activations or usual * count, activation_alpha, activation_beta, count)
     return _joined(layer, direction, layout, rows)

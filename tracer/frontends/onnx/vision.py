@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....ir.errors import UnsupportedError
 from ... import nn
-from .table import Value, converter, known
+from .table import Node, Value, converter, known
 
 Ints = tuple[int, ...]
 
@@ -32,41 +30,9 @@ def _affine_grid(theta: Value, size: Value, *, align_corners: int = 0) -> Value:
     return nn.affine_grid(theta, sizes, bool(align_corners))
 
 
-def _regions(
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    size: tuple[int, int],
-    sampling_ratio: int,
-    **options: Any,
-) -> Value:
-    if not sampling_ratio:
-        raise UnsupportedError(
-            "its attribute sampling_ratio=0, by which regions choose the number of samples, is not "
-            "supported"
-        )
-    return nn.roi_align(x, rois, batch_indices, size, sampling_ratio=sampling_ratio, **options)
-
-
 @converter("RoiAlign", since=10)
-def _roi_align_10(
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    *,
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> Value:
-    size = (output_height, output_width)
-    options = {"spatial_scale": spatial_scale, "aligned": False, "mode": mode}
-    return _regions(x, rois, batch_indices, size, sampling_ratio, **options)
-
-
-@converter("RoiAlign", since=16)
 def _roi_align(
+    node: Node,
     x: Value,
     rois: Value,
     batch_indices: Value,
@@ -78,10 +44,21 @@ def _roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Value:
-    size = (output_height, output_width)
-    aligned = coordinate_transformation_mode == "half_pixel"
-    options = {"spatial_scale": spatial_scale, "aligned": aligned, "mode": mode}
-    return _regions(x, rois, batch_indices, size, sampling_ratio, **options)
+    if not sampling_ratio:
+        raise UnsupportedError(
+            "its attribute sampling_ratio=0, by which regions choose the number of samples, is not "
+            "supported"
+        )
+    return nn.roi_align(
+        x,
+        rois,
+        batch_indices,
+        (output_height, output_width),
+        sampling_ratio=sampling_ratio,
+        spatial_scale=spatial_scale,
+        aligned=node.opset >= 16 and coordinate_transformation_mode == "half_pixel",
+        mode=mode,
+    )
 
 
 @converter("MaxRoiPool", since=1)
