@@ -32,7 +32,7 @@ from math import prod
 
 from ..dataclass import dataclass
 from ..dims import IntExpr, as_int, ceildiv, int_min, symbol, symbols
-from .block_tiles import block_length, block_tiles, greatest
+from .block_tiles import adds_to, block_length, block_tiles, greatest
 from .expr import Read, const, read, walk
 from .kinds import LoopKind, Scope
 from .nest import (
@@ -162,15 +162,14 @@ class _Sum:
                 for body in (stmt.then, stmt.orelse)
             )
             return [replace(stmt, then=then, orelse=orelse)]
-        if not isinstance(stmt, Loop):
+        if not isinstance(stmt, Loop) or not adds_to(stmt, self.name):
             return [stmt]
         if stmt.kind != LoopKind.PARALLEL and self._only_adds(stmt):
             return self._in_blocks([stmt])[0]
         return [replace(stmt, body=tuple(new for s in stmt.body for new in self.limited(s)))]
 
     def _only_adds(self, loop: Loop) -> bool:
-        """True if a loop adds to the accumulator, and does nothing else with it."""
-        adds = False
+        """True if a loop that adds to the accumulator does nothing else with it."""
         for stmt in statements(loop.body):
             if _allocates(stmt, self.name):
                 return False
@@ -178,11 +177,9 @@ class _Sum:
                 continue
             if any(isinstance(n, Read) and n.buffer == self.name for n in walk(stmt.value)):
                 return False
-            if stmt.buffer == self.name:
-                if not isinstance(stmt, Accumulate) or stmt.combiner != "sum":
-                    return False
-                adds = True
-        return adds
+            if stmt.buffer == self.name and getattr(stmt, "combiner", "") != "sum":
+                return False
+        return True
 
     def _in_blocks(self, body: Sequence[Stmt]) -> tuple[list[Stmt], int]:
         """Returns statements that only add, in blocks, and the most additions to an element."""

@@ -65,6 +65,11 @@ def block_length(extent: int, most: int) -> int:
     return fits[0] if fits else most
 
 
+def adds_to(stmt: Stmt, name: str) -> bool:
+    """True if a statement, or one inside of it, adds to elements of a buffer."""
+    return any(isinstance(s, Accumulate) and s.buffer == name for s in statements((stmt,)))
+
+
 def greatest(extent: IntExpr) -> int:
     """Returns an upper bound of the iterations of a loop."""
     around = dict.fromkeys(symbols(extent) - size_symbols(extent).keys(), (0, LARGEST_SIZE))
@@ -79,15 +84,11 @@ def block_tiles(nest: Nest, limits: Mapping[str, int]) -> Nest:
     ``LEFT_ALONE``.
     """
     stored = {s.buffer for s in statements(nest.body) if isinstance(s, Accumulate)}
-    body = nest.body
     for buffer in [b for name, b in nest.buffers.items() if name in stored]:
         if buffer.dtype.is_float:
             tiles = _Tiles(buffer.name, buffer.dtype, limits.get(buffer.name, LEFT_ALONE))
-            body = tuple(new for stmt in body for new in tiles.limited(stmt))
-            if not tiles.blocks:
-                body = nest.body
-            else:
-                nest = replace(nest, body=body)
+            body = tuple(new for stmt in nest.body for new in tiles.limited(stmt))
+            nest = replace(nest, body=body) if tiles.blocks else nest
     return nest
 
 
@@ -144,7 +145,7 @@ class _Tiles:
                 for body in (stmt.then, stmt.orelse)
             )
             return [replace(stmt, then=then, orelse=orelse)]
-        if not isinstance(stmt, Loop):
+        if not isinstance(stmt, Loop) or not adds_to(stmt, self.name):
             return [stmt]
         body = tuple(new for s in stmt.body for new in self.limited(s))
         loop = replace(stmt, body=body)
