@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from math import ceil, gcd, inf
+from math import ceil, gcd, inf, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -330,10 +330,8 @@ class Estimate:
     def trips(self) -> FloatArray:
         """float64[n]: iterations of the parallel loop of the main nest."""
         axes = {a.name for s in self.nest for a in s.axes}
-        trips = np.ones(self.arrays.count)
-        for axis in axes:
-            trips = trips * self.arrays.product(axis, PARALLEL)
-        return trips
+        each = [self.arrays.product(axis, PARALLEL) for axis in axes]
+        return prod(each, start=np.ones(self.arrays.count))
 
 
 def _accesses(
@@ -404,7 +402,9 @@ def fastest(
     largest register tile, and the largest cache tile."""
     size = np.prod([values[k] for k in ("vectors", "rows", "second_rows") if k in values], axis=0)
     cache = values.get("cache_vectors", size)
-    order = np.lexsort((-cache, -size, cycles_of(tiling, values, stages)))[:most]
+    cycles = cycles_of(tiling, values, stages)
+    tiling.estimated[""] = float(cycles.min())
+    order = np.lexsort((-cache, -size, cycles))[:most]
     return rows_of({name: column[order] for name, column in values.items()})
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -101,10 +102,9 @@ class LoopArrays:
 
     def product(self, axis: str, *kinds: int) -> IntArray:
         """Returns int64[n]: the iterations of an axis's loops of these kinds (of all)."""
-        slots = self.slots_of.get(axis, [])
-        if kinds:
-            return np.asarray(np.prod([self.of_kind[k][slots] for k in kinds], axis=(0, 1)))
-        return np.asarray(self.extent[slots].prod(axis=0))
+        loops = [self.of_kind[kind] for kind in kinds] or [self.extent]
+        each = [extents[slot] for slot in self.slots_of.get(axis, []) for extents in loops]
+        return prod(each, start=np.ones(self.count, np.int64))
 
     @cached_property
     def of_kind(self) -> dict[int, IntArray]:

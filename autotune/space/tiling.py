@@ -107,7 +107,7 @@ class Tiling:
 
     @cached_property
     def estimated(self) -> dict[str, float]:
-        """Cycles that were estimated for some choices, by their text."""
+        """Estimated cycles by the text of choices; by "" the least of those that were tried."""
         return {}
 
     def transposes_for_few(self, _choices: Choices) -> bool:

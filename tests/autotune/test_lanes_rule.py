@@ -9,7 +9,9 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.autotune.space.estimate import cycles_of
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.tiling import Tiling
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.pipeline import kernels_of, lower_module
@@ -48,6 +50,20 @@ def test_a_schedule_with_prefetches_is_found_in_its_space() -> None:
     without = space.with_choice(row, "prefetch", 0)
     assert not any(step.name == "prefetch" for step in space.schedule(without).steps)
     np.testing.assert_array_equal(space.row_of(space.schedule(without)), without)
+
+
+def test_tiles_of_a_product_are_estimated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least estimate of those that were tried is enough to compare them with other rules."""
+    estimated: list[str] = []
+
+    def noted(tiling: Tiling, *args: Any) -> Any:
+        estimated.append(tiling.name)
+        return cycles_of(tiling, *args)
+
+    monkeypatch.setattr("loopwright.autotune.space.estimate.cycles_of", noted)
+    prim = kernel_of(np.matmul, lw.f32[131, 64], lw.f32[64, 96])
+    default_schedule(prim, TARGET)
+    assert estimated.count("tile.j") == 1
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,14 @@ tilings, or sketches as users write them; another one is another file, and a nam
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from ....codegen.target import Target
 from ..analysis import Group
 from ..estimate import least_cycles, sketch_cycles
 from ..settings import SPACE
 from ..sketch import AnySketch
+from ..tiling import Tiling
 from . import dots, lanes, mirror, pick, tile, window
 from .chain import chain_sketches
 from .procedure import procedure_sketch
@@ -44,9 +46,17 @@ def sketches_of(group: Group, target: Target) -> Iterator[AnySketch]:
     the last axis are not compared with others where hardly any could be faster."""
     for special in SPECIAL_RULES:
         yield from special.sketches(group, target)
-    offers: list[AnySketch] = [s for rule in RULES for s in rule.sketches(group, target)]
+    offers: list[Tiling] = [s for rule in RULES for s in rule.sketches(group, target)]
     if len(offers) > 1:
-        least = least_cycles(group.stages, group.bytes, group.element_bytes, target)
-        if sketch_cycles(offers[0], offers[0].defaults) > SPACE.near * least:
-            offers.sort(key=lambda sketch: sketch_cycles(sketch, sketch.defaults))
+        tiles, size = offers[0], (group.bytes, group.element_bytes, target)
+        reduced = tiles.estimated.get("", inf) if tiles.defaults else inf  # without its maps
+        if reduced > SPACE.near * least_cycles(group.reductions, *size):
+            others = min(sketch_cycles(other, other.defaults) for other in offers[1:])
+            least = SPACE.near * least_cycles(group.stages, *size)
+            if SPACE.hopeless * others < reduced < inf:
+                offers.append(offers.pop(0))
+            elif group.stages == group.reductions and SPACE.clearly * reduced < others:
+                pass
+            elif sketch_cycles(tiles, tiles.defaults) > least:
+                offers.sort(key=lambda sketch: sketch_cycles(sketch, sketch.defaults))
     yield from offers

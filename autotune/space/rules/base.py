@@ -27,18 +27,14 @@ def parallel_depth(tiling: Tiling, choices: Choices) -> int:
 
 def shared_and_stored(tiling: Tiling, c: Choices) -> dict[str, int]:
     """Returns choices with the loops that threads share, and how results are stored."""
-    c = {**c, "parallel": parallel_depth(tiling, c)}
-    return {**c, "non_temporal": non_temporal_choice(tiling)}
+    return {**c, "parallel": parallel_depth(tiling, c), "non_temporal": non_temporal_choice(tiling)}
 
 
 def least_repeats(tiling: Tiling) -> float:
     """Returns how many times the work of a group makes sharing it among threads worth while."""
-    group = tiling.group
-    seconds = (
-        group.flops / tiling.core.flops_per_second,
-        group.output_bytes / tiling.core.stored_per_second,
-    )
-    return tiling.core.wake_seconds / max(*seconds, 1e-12)
+    group, core = tiling.group, tiling.core
+    seconds = group.flops / core.flops_per_second, group.output_bytes / core.stored_per_second
+    return core.wake_seconds / max(*seconds, 1e-12)
 
 
 def fused_depth(tiling: Tiling, choices: Choices) -> int:

@@ -200,10 +200,8 @@ class Lanes(Tiling):
         from further away is worth fetching anyway."""
         count = prod(self.extent(a) for a in self.group.shared)
         sizes = [self._param_bytes[name] for _, name in self.waited_for]
-        return all(
-            size > self.target.l2 // 2 or 2 * rows * size <= count * self.target.l1
-            for size in sizes
-        )
+        near = [size for size in sizes if size <= self.target.l2 // 2]
+        return all(2 * rows * size <= count * self.target.l1 for size in near)
 
     @cached_property
     def _shares_once(self) -> bool:

@@ -49,9 +49,8 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         iterations = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
         small = prod(c[name] for name in REGISTER_TILE) <= PRODUCTS.small_tile
         if small and c["prefetch"] <= PRODUCTS.ahead and len(tiling.group.main.reduce_axes) == 1:
-            c["k_unroll"] = max(
-                u for u in tables["k_unroll"] if u <= PRODUCTS.unroll and iterations % u == 0
-            )
+            even = [u for u in tables["k_unroll"] if iterations % u == 0]
+            c["k_unroll"] = max(u for u in even if u <= PRODUCTS.unroll)
         if c["pack"] != Pack.INSIDE:
             c["parallel"] = parallel_depth(tiling, c)
         c["non_temporal"] = non_temporal_choice(tiling)

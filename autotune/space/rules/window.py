@@ -292,18 +292,14 @@ def _windows_in(stage: Stage) -> dict[str, str]:
     axis_of_tap: dict[str, str] = {}
     for node in reads_of(stage.expr):
         for i in node.indices:
-            names = _walking(i) if isinstance(i, Dim) else frozenset[str]()
+            # Symbols that move the index in each of their steps, not only now and then.
+            atoms = (a for mono, _ in (i.terms if isinstance(i, Dim) else ()) for a in mono)
+            names = {a.name for a in atoms if isinstance(a, Symbol)}
             for tap in names & reduced:
                 for axis in mine:
                     if axis in names:
                         axis_of_tap.setdefault(tap, axis)
     return axis_of_tap
-
-
-def _walking(index: Dim) -> frozenset[str]:
-    """Returns the symbols that move an index in each of their steps, not only now and then."""
-    atoms = (atom for mono, _ in index.terms for atom in mono)
-    return frozenset(atom.name for atom in atoms if isinstance(atom, Symbol))
 
 
 def _taps_along(group: Group, axis: str) -> str | None:
