@@ -87,24 +87,18 @@ def _fused_gemm(
 
 
 # kernel_shape: the weights have it.
-@converter("FusedConv", since=1, domain=_DOMAIN, ignores=("kernel_shape",))
+@converter("FusedConv", since=1, domain=_DOMAIN, ignores=("kernel_shape",), options_of=convolution)
 def _fused_conv(
     x: Value,
     w: Value,
     bias: Value = None,
     added: Value = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
     activation: str = "",
     activation_params: tuple[float, ...] = (),
+    **windows: Any,
 ) -> Value:
-    y = convolution(
-        x, w, bias, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides
-    )
+    y = convolution(x, w, bias, **windows)
     return _activated(y if added is None else y + added, activation, activation_params)
 
 
@@ -150,21 +144,18 @@ def _skip_layer_norm(
     epsilon: float = 1e-5,
 ) -> Value:
     total = x + skip if bias is None else x + skip + bias
-    return _with_sum(node, nn.layer_norm(total, gamma, beta, -1, epsilon), total)
+    if node.wants(1) or node.wants(2):
+        raise UnsupportedError("its outputs mean and inv_std_var are not supported")
+    if node.op_type == "SkipSimplifiedLayerNormalization":
+        return nn.rms_norm(total, gamma, -1, epsilon), None, None, total
+    return nn.layer_norm(total, gamma, beta, -1, epsilon), None, None, total
 
 
 @converter("SkipSimplifiedLayerNormalization", since=1, domain=_DOMAIN)
 def _skip_simplified_layer_norm(
     node: Node, x: Value, skip: Value, gamma: Value, bias: Value = None, *, epsilon: float = 1e-5
 ) -> Value:
-    total = x + skip if bias is None else x + skip + bias
-    return _with_sum(node, nn.rms_norm(total, gamma, -1, epsilon), total)
-
-
-def _with_sum(node: Node, normed: Value, total: Value) -> Value:
-    if node.wants(1) or node.wants(2):
-        raise UnsupportedError("its outputs mean and inv_std_var are not supported")
-    return normed, None, None, total
+    return _skip_layer_norm(node, x, skip, gamma, None, bias, epsilon=epsilon)
 
 
 # mask_index_type: the mask's index is made where the model uses it, as int32.
@@ -312,82 +303,61 @@ def _qgemm(
     return requantised(sums, (a_scale * np.float32(alpha), b_scale), y_scale, y_zero)
 
 
-def _by_element(function: Callable[[Value, Value], Value]) -> Callable[..., Value]:
-    """Returns the converter of a binary operator on quantised operands."""
+def _softmax(x: Value, *, axis: int = -1, opset: int = 13) -> Value:
+    if opset >= 13:
+        return nn.softmax(x, axis)
+    axis = axis + x.ndim if axis < 0 else axis
+    rows = np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+    return np.reshape(nn.softmax(rows), x.shape)
+
+
+def _global_average_pool(x: Value, *, channels_last: int = 0) -> Value:
+    axes = tuple(range(1, x.ndim - 1) if channels_last else range(2, x.ndim))
+    return np.mean(x, axes, keepdims=True)
+
+
+def _of_one(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Returns the converter of a function of a quantised operand, with its attributes."""
 
     def converted(
-        a: Value,
-        a_scale: Value,
-        a_zero: Value,
-        b: Value,
-        b_scale: Value,
-        b_zero: Value,
+        x: Value,
+        x_scale: Value,
+        x_zero: Value,
         y_scale: Value,
         y_zero: Value = None,
+        **options: Any,
     ) -> Value:
-        y = function(dequantised(a, a_scale, a_zero), dequantised(b, b_scale, b_zero))
-        return saturated(y / y_scale, y_zero, a.dtype)
+        y = function(dequantised(x, x_scale, x_zero), **options)
+        return saturated(y / y_scale, y_zero, x.dtype)
 
     return converted
 
 
-converter("QLinearAdd", since=1, domain=_DOMAIN)(_by_element(np.add))
-converter("QLinearMul", since=1, domain=_DOMAIN)(_by_element(np.multiply))
+for _name, _function in {
+    "QLinearGlobalAveragePool": _global_average_pool,
+    "QLinearLeakyRelu": lambda x, *, alpha=0.01: np.where(x >= 0, x, x * alpha),
+    "QLinearSigmoid": lambda x: nn.sigmoid(x),
+    "QLinearSoftmax": _softmax,
+}.items():
+    converter(_name, since=1, domain=_DOMAIN, options_of=_function)(_of_one(_function))
 
 
-@converter("QLinearSigmoid", since=1, domain=_DOMAIN)
-def _qlinear_sigmoid(
-    x: Value, x_scale: Value, x_zero: Value, y_scale: Value, y_zero: Value = None
-) -> Value:
-    return saturated(nn.sigmoid(dequantised(x, x_scale, x_zero)) / y_scale, y_zero, x.dtype)
-
-
-@converter("QLinearLeakyRelu", since=1, domain=_DOMAIN)
-def _qlinear_leaky_relu(
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
+@converter("QLinearAdd", since=1, domain=_DOMAIN)
+@converter("QLinearMul", since=1, domain=_DOMAIN)
+def _of_two(
+    node: Node,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
     y_scale: Value,
     y_zero: Value = None,
-    *,
-    alpha: float = 0.01,
 ) -> Value:
-    y = dequantised(x, x_scale, x_zero)
-    return saturated(np.where(y >= 0, y, y * alpha) / y_scale, y_zero, x.dtype)
-
-
-@converter("QLinearSoftmax", since=1, domain=_DOMAIN)
-def _qlinear_softmax(
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    y_scale: Value,
-    y_zero: Value = None,
-    *,
-    axis: int = -1,
-    opset: int = 13,
-) -> Value:
-    y = dequantised(x, x_scale, x_zero)
-    if opset < 13:
-        axis = axis + x.ndim if axis < 0 else axis
-        y = np.reshape(y, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
-        return np.reshape(saturated(nn.softmax(y) / y_scale, y_zero, x.dtype), x.shape)
-    return saturated(nn.softmax(y, axis) / y_scale, y_zero, x.dtype)
-
-
-@converter("QLinearGlobalAveragePool", since=1, domain=_DOMAIN)
-def _qlinear_global_average_pool(
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    y_scale: Value,
-    y_zero: Value = None,
-    *,
-    channels_last: int = 0,
-) -> Value:
-    axes = tuple(range(1, x.ndim - 1) if channels_last else range(2, x.ndim))
-    mean = np.mean(dequantised(x, x_scale, x_zero), axes, keepdims=True)
-    return saturated(mean / y_scale, y_zero, x.dtype)
+    function = np.add if node.op_type == "QLinearAdd" else np.multiply
+    y = function(dequantised(a, a_scale, a_zero), dequantised(b, b_scale, b_zero))
+    return saturated(y / y_scale, y_zero, a.dtype)
 
 
 @converter("QLinearConcat", since=1, domain=_DOMAIN)

@@ -8,7 +8,7 @@ are summed up in int32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from ....ir.errors import LoopwrightValueError, UnsupportedError
 from .conv import convolution
 from .table import Value, converter
 from .tensors import numpy_dtype
-
-Ints = tuple[int, ...]
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16")
 
@@ -132,25 +130,22 @@ def _qlinear_matmul(
 
 
 # kernel_shape: the weights have it.
-@converter("ConvInteger", since=10, ignores=("kernel_shape",))
+@converter("ConvInteger", since=10, ignores=("kernel_shape",), options_of=convolution)
 def _conv_integer(
-    x: Value,
-    w: Value,
-    x_zero: Value = None,
-    w_zero: Value = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **windows: Any
 ) -> Value:
-    windows = Windows(auto_pad, dilations, group, pads, strides)
-    return _sums(x, w, x_zero, w_zero, windows)
+    """A convolution in int32. float64 holds sums of products of bytes exactly, up to what a fast
+    algorithm loses, which is rounded off."""
+    if w_zero is not None and w_zero.size > 1:
+        w_zero = np.reshape(w_zero, [-1] + [1] * (w.ndim - 1))
+    image, kernel = (
+        _centred(each, zero).astype(np.float64) for each, zero in ((x, x_zero), (w, w_zero))
+    )
+    return np.rint(convolution(image, kernel, **windows)).astype(np.int32)
 
 
 # kernel_shape: the weights have it.
-@converter("QLinearConv", since=10, ignores=("kernel_shape",))
+@converter("QLinearConv", since=10, ignores=("kernel_shape",), options_of=convolution)
 def _qlinear_conv(
     x: Value,
     x_scale: Value,
@@ -161,43 +156,14 @@ def _qlinear_conv(
     y_scale: Value,
     y_zero: Value,
     bias: Value = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **windows: Any,
 ) -> Value:
-    windows = Windows(auto_pad, dilations, group, pads, strides)
-    sums = _sums(x, w, x_zero, w_zero, windows)
+    sums = _conv_integer(x, w, x_zero, w_zero, **windows)
     if bias is not None:
         sums = sums + np.reshape(bias, [-1] + [1] * (x.ndim - 2))
     # A scale of each output channel.
     scale = w_scale if w_scale.size == 1 else np.reshape(w_scale, [-1] + [1] * (x.ndim - 2))
     return requantised(sums, (x_scale, scale), y_scale, y_zero)
-
-
-class Windows(NamedTuple):
-    """The attributes of a convolution."""
-
-    auto_pad: str
-    dilations: Ints | None
-    group: int
-    pads: Ints | None
-    strides: Ints | None
-
-
-def _sums(
-    x: Value, w: Value, x_zero: Value | None, w_zero: Value | None, windows: Windows
-) -> Value:
-    """Returns a convolution of integers in int32. float64 holds sums of products of bytes exactly,
-    up to what a fast algorithm loses, which is rounded off."""
-    if w_zero is not None and w_zero.size > 1:
-        w_zero = np.reshape(w_zero, [-1] + [1] * (w.ndim - 1))
-    image, kernel = (
-        _centred(each, zero).astype(np.float64) for each, zero in ((x, x_zero), (w, w_zero))
-    )
-    return np.rint(convolution(image, kernel, **windows._asdict())).astype(np.int32)
 
 
 def requantised(sums: Value, scales: Sequence[Value], y_scale: Value, y_zero: Value) -> Value:

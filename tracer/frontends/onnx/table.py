@@ -86,15 +86,19 @@ def converter(
     sizes: Sequence[str] = (),
     ignores: Sequence[str] = (),
     attributes: tuple[int, Mapping[str, str]] | None = None,
+    options_of: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enters the decorated function into the table for operator ``name`` of ``domain``.
 
     Its parameters ``sizes`` may be arrays of sizes (``sizes.py``); the first input is traced then,
     unless it is one of them. ``attributes`` are an earlier opset, from which on some inputs were
-    attributes, and these inputs by attribute: there is a row for it as well.
+    attributes, and these inputs by attribute: there is a row for it as well. A converter that takes
+    ``**options`` has the attributes of the one that it hands them to, ``options_of``.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        if options_of is not None:
+            _with_options(function, options_of)
         rows = _ROWS.setdefault((domain, name), [])
         assert all(row.since != since for row in rows), f"{name} has two rows for opset {since}"
         rows.append(_row(since, function, sizes, frozenset(ignores)))
@@ -105,6 +109,14 @@ def converter(
         return function
 
     return enter
+
+
+def _with_options(function: Callable[..., Any], other: Callable[..., Any]) -> None:
+    """Gives ``function`` the keyword-only parameters of ``other`` for its ``**options``."""
+    signature = inspect.signature(function)
+    named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    more = [p for p in inspect.signature(other).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    function.__signature__ = signature.replace(parameters=named + more)  # type: ignore[attr-defined]
 
 
 def _by_attributes(function: Callable[..., Any], inputs: Mapping[str, str]) -> Callable[..., Any]:
