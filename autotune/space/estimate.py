@@ -331,7 +331,7 @@ class Estimate:
         """float64[n]: iterations of the parallel loop of the main nest."""
         axes = {a.name for s in self.nest for a in s.axes}
         each = [self.arrays.product(axis, PARALLEL) for axis in axes]
-        return prod(each, start=np.ones(self.arrays.count))
+        return np.asarray(prod(each, start=1.0) * np.ones(self.arrays.count))
 
 
 def _accesses(
