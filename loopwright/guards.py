@@ -17,7 +17,6 @@ count as fixed.
 from __future__ import annotations
 
 import builtins
-import ctypes
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +68,7 @@ class Guard:
         self._sum([*self._arrays.values()])
         self._quick: Callable[[], bool] = bool
         self._looks = 0
-        self._seen: dict[Record, list[bytes]] = {}
+        self._seen: dict[Record, object_words.Regions] = {}
         self._moves = Counter[Record]()
 
     def watch(self, arrays: Sequence[Array]) -> Guard | None:
@@ -111,9 +110,8 @@ class Guard:
                 asked.append(record)
                 continue
             words += regions
-            seen = [ctypes.string_at(*region) for region in regions]
-            self._moves[record] += self._seen.setdefault(record, seen) != seen
-            self._seen[record] = seen
+            self._moves[record] += self._seen.get(record, regions) != regions
+            self._seen[record] = regions
         watch = extra("watch") if self._looks < _MOST_LOOKS else None
         unchanged = memory_guard(self._items, words, watch)
         quick = (lambda: unchanged() and all(map(_unchanged, asked))) if asked else unchanged

@@ -411,7 +411,7 @@ def _inside(value: Any) -> tuple[Any, ...]:
 def _dict_of(value: Any) -> Any:
     """Returns the attributes of an object without a call of its methods."""
     try:
-        return object.__getattribute__(value, "__dict__")
+        return object.__getattribute__(value, "__dict__").copy()
     except AttributeError:
         return {}
 
@@ -426,7 +426,7 @@ def _container(value: Any) -> Kind | None:
 
 
 def _read_globals(space: Space, _reach: _Reach) -> Parts:
-    held = space.variables
+    held = space.variables.copy()  # other threads may change it
     return {n: held[n] for n in sorted(space.names) if n in held}
 
 
@@ -437,7 +437,9 @@ def _write_globals(space: Space, parts: Parts, now: Parts) -> None:
 
 
 def _read_module(module: types.ModuleType, reach: _Reach) -> Parts:
-    return {n: v for n, v in vars(module).items() if reach.names(n) and not n.startswith("__")}
+    return {
+        n: v for n, v in vars(module).copy().items() if reach.names(n) and not n.startswith("__")
+    }
 
 
 def _read_cell(cell: types.CellType, _reach: _Reach) -> Parts:
@@ -456,7 +458,7 @@ def _write_cell(cell: types.CellType, parts: Parts, _now: Parts) -> None:
 
 def _read_function(function: types.FunctionType, reach: _Reach) -> Parts:
     parts = {n: getattr(function, n) for n in ("__code__", "__defaults__", "__kwdefaults__")}
-    return parts | {n: v for n, v in vars(function).items() if reach.names(n)}
+    return parts | {n: v for n, v in _dict_of(function).items() if reach.names(n)}
 
 
 def _write_attributes(holder: Any, parts: Parts, now: Parts) -> None:
@@ -492,7 +494,7 @@ _METHODS = (types.FunctionType, staticmethod, classmethod, property)
 def _read_class(cls: type, reach: _Reach) -> Parts:
     held = {
         n: v
-        for n, v in vars(cls).items()
+        for n, v in vars(cls).copy().items()
         if reach.names(n) or (n.startswith("__") and isinstance(v, _METHODS))
     }
     return {**{n: v for n, v in held.items() if n not in _OF_CLASSES}, "__bases__": cls.__bases__}
@@ -504,7 +506,7 @@ _OF_CLASSES = frozenset(
 
 
 def _items(value: Any, _reach: _Reach) -> Parts:
-    return dict(enumerate(value))
+    return dict(enumerate(tuple(value)))
 
 
 def _write_list(value: list[Any], parts: Parts, _now: Parts) -> None:
@@ -589,7 +591,7 @@ DICT = Kind("dict", "[", lambda value, _: dict(value), _write_dict)
 MAPPING = Kind("mapping", "[", lambda value, _: dict(value))
 LIST = Kind("list", "[", _items, _write_list)
 DEQUE = Kind("deque", "[", _items, _write_deque)
-SET = Kind("set", "", lambda value, _: {v: v for v in value}, _write_set)
+SET = Kind("set", "", lambda value, _: {v: v for v in tuple(value)}, _write_set)
 BYTES = Kind("bytes", "", lambda value, _: {"": bytes(value)}, _write_bytes)
 ARRAY = Kind("array", "", _read_array, _write_array)
 OBJECTS = Kind("objects", "[", lambda value, _: dict(enumerate(value.flat)))

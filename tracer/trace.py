@@ -311,10 +311,11 @@ class Trace:
                     return name + inside
             frame = frame.f_back
         if seen is not None:
-            for name, value in seen.f_globals.items():
+            variables = seen.f_globals.copy()  # other threads may change them
+            for name, value in variables.items():
                 if value is array:
                     return name
-            for name, value in seen.f_globals.items():
+            for name, value in variables.items():
                 if name in seen.f_code.co_names and (inside := _member(value, array)) is not None:
                     return name + inside
         return None
@@ -349,12 +350,12 @@ def _is_unchanged(value: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> b
 def _member(holder: object, array: np.ndarray[Any, Any]) -> str | None:
     """Returns the attribute or item of ``holder`` that is ``array``, as Python writes it."""
     if isinstance(holder, dict):
-        return next((f"[{k!r}]" for k, v in holder.items() if v is array), None)
+        return next((f"[{k!r}]" for k, v in holder.copy().items() if v is array), None)
     if isinstance(holder, list | tuple):
         return next((f"[{i}]" for i, v in enumerate(holder) if v is array), None)
     fields = getattr(holder, "__dict__", None)
     if isinstance(fields, dict):
-        return next((f".{k}" for k, v in fields.items() if v is array), None)
+        return next((f".{k}" for k, v in fields.copy().items() if v is array), None)
     return None
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -36,9 +37,9 @@ LONG_BYTES = 1 << 20
 """Memory from which on other Python threads run while it is summed."""
 
 PAGEMAP_SCAN = 0xC0606610
+DICT_KEYS = 32  # where a dict has the pointers to its table of keys, and to values beside it
 
 _CHAINS = 32
-_FEW_BYTES = 64
 
 
 def _splat(value: int) -> str:
@@ -67,6 +68,7 @@ _TEXT = (
 @_Py_FalseStruct = external global i8
 declare void @Py_IncRef(ptr)
 declare i32 @ioctl(i32, i64, ...)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i64 @llvm.vector.reduce.add.v32i64(<32 x i64>)
@@ -116,6 +118,35 @@ byte:
   br label %tail
 done:
   ret i64 %v
+}}
+
+define i64 @lw_table(ptr %dict, ptr %copy, i64 %most) {{
+entry:
+  %keys.p = getelementptr i8, ptr %dict, i64 {DICT_KEYS}
+  %keys = load <2 x i64>, ptr %keys.p, align 8
+  store <2 x i64> %keys, ptr %copy, align 8
+  %table = load ptr, ptr %keys.p
+  %sizes.p = getelementptr i64, ptr %table, i64 1
+  %sizes = load i64, ptr %sizes.p
+  %log.8 = lshr i64 %sizes, 8
+  %log = and i64 %log.8, 255
+  %indices = shl i64 1, %log
+  %kind = and i64 %sizes, 16711680
+  %hashes = icmp eq i64 %kind, 0
+  %step = select i1 %hashes, i64 24, i64 16
+  %count.p = getelementptr i64, ptr %table, i64 3
+  %count = load i64, ptr %count.p
+  %entries = mul i64 %count, %step
+  %head = add i64 %indices, 32
+  %bytes = add i64 %head, %entries
+  %fits = icmp ule i64 %bytes, %most
+  br i1 %fits, label %write, label %done
+write:
+  %place = getelementptr i8, ptr %copy, i64 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %place, ptr %table, i64 %bytes, i1 false)
+  br label %done
+done:
+  ret i64 %bytes
 }}
 
 define ptr @lw_unchanged(ptr %self, ptr %arguments, i64 %count) {{
@@ -193,27 +224,28 @@ def _code() -> LoadedObject:
 
 
 @functools.cache
-def _sum() -> Callable[[int, int], int]:
-    signature = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t)
-    return signature(_code().address("lw_sum"))
+def _native(name: str, kind: Callable[..., Any], parameters: int) -> Callable[..., int]:
+    """Returns a function of words; one of the kind PYFUNCTYPE keeps the GIL."""
+    signature = kind(ctypes.c_int64, *[ctypes.c_size_t] * parameters)
+    return signature(_code().address(name))
 
 
 def memory_guard(
     arrays: Iterable[tuple[Array, bool]],
-    objects: Sequence[tuple[int, int]] = (),
+    objects: Sequence[tuple[int, int, int]] = (),
     watch: Callable[[Array], tuple[Sequence[tuple[int, int]], object] | None] | None = None,
 ) -> Callable[[], bool]:
     """Returns a function that says whether every array is what it was: in the same memory, of the
-    same shape, with the same bytes; and so are the regions of ``objects``. Arrays beside which
-    stands False are fixed: nobody can write to their memory, so it is not summed. The arrays are
-    kept alive. What ``watch`` has regions for is not summed: they say whether it was written, maybe
-    with the bytes that it had.
+    same shape, with the same bytes; and whether the regions of ``objects`` have the values beside
+    them. Arrays beside which stands False are fixed: nobody can write to their memory, so it is not
+    summed. The arrays are kept alive. What ``watch`` has regions for is not summed: they say
+    whether it was written, maybe with the bytes that it had.
     """
     watched = [*arrays]
     if not available():
         before = [*map(_fields, watched)]
         return lambda: [*map(_fields, watched)] == before
-    regions = [*objects, *(region for array, _ in watched for region in _regions(array))]
+    regions = [region for array, _ in watched for region in _regions(array)]
     memory: list[tuple[int, int]] = []
     kept: list[object] = [watched]
     for array in (array for array, summed in watched if summed):
@@ -223,26 +255,41 @@ def memory_guard(
         else:
             regions += seen[0]
             kept.append(seen[1])
-    regions = [part for region in regions for part in _in_words(*region)]
     long = sum(bytes_ for _, bytes_ in memory) >= LONG_BYTES
-    count, regions = len(regions), regions + memory
-    context = np.zeros(2 + 3 * len(regions), np.int64).view(Context)
-    context[:2] = len(regions), count if long else -1
-    context[2:].reshape(-1, 3)[:] = [(*r, _sum_of(*r)) for r in regions] or 0
+    first = len(objects) + len(regions)
+    context = np.zeros(2 + 3 * (first + len(memory)), np.int64).view(Context)
+    context[:2] = first + len(memory), first if long else -1
+    rows = [*objects, *((*r, _sum_of(*r)) for r in (*regions, *memory))]
+    context[2:].reshape(-1, 3)[:] = rows or 0
     context.kept = kept
     return make_call(context, "lw_unchanged", _code)
 
 
-def _in_words(address: int, bytes_: int) -> list[tuple[int, int]]:
-    """Few words are compared in less time than they are summed."""
-    few = 0 < bytes_ <= _FEW_BYTES and bytes_ % 8 == 0
-    return [(address + at, 8) for at in range(0, bytes_, 8)] if few else [(address, bytes_)]
+def table_of(held: dict[Any, Any]) -> list[int]:
+    """Returns the words of a dict's pointers to its table and to values beside it, and a copy of
+    the table, made while no other thread can change it."""
+    copy, bytes_ = np.zeros(2, np.int64), sys.getsizeof(held)
+    while 8 * len(copy) - 16 < bytes_:
+        copy = np.zeros(2 + -(-bytes_ // 8), np.int64)
+        table = _native("lw_table", ctypes.PYFUNCTYPE, 3)
+        bytes_ = table(id(held), copy.ctypes.data, 8 * len(copy) - 16)
+    return copy.tolist()
+
+
+def sum_of_words(words: list[int]) -> int:
+    """Returns the sum of a region that consists of these words."""
+    copy = np.array(words, np.int64)
+    return _sum_of(copy.ctypes.data, copy.nbytes)
 
 
 def _sum_of(address: int, bytes_: int) -> int:
     if bytes_ < 0:
         return 0
-    return ctypes.c_int64.from_address(address).value if bytes_ == 8 else _sum()(address, bytes_)
+    return (
+        ctypes.c_int64.from_address(address).value
+        if bytes_ == 8
+        else _native("lw_sum", ctypes.CFUNCTYPE, 2)(address, bytes_)
+    )
 
 
 def _regions(array: Array) -> list[tuple[int, int]]:
@@ -266,4 +313,10 @@ def _fields(item: tuple[Array, bool]) -> tuple[Any, ...]:
     """The same of an array for interpreters with another object layout."""
     array, summed = item
     memory = _memory(array)
-    return memory, array.shape, array.strides, array.dtype, summed and _sum()(*memory)
+    return (
+        memory,
+        array.shape,
+        array.strides,
+        array.dtype,
+        summed and _native("lw_sum", ctypes.CFUNCTYPE, 2)(*memory),
+    )

@@ -1,9 +1,10 @@
 """Words in the memory of Python's objects: while they are what they were, so is the object.
 
-Regions are ``(address, bytes)``, for ``memory_guard``, a pointer before the memory it points to.
-The layouts are those of CPython 3.11 to 3.14, and ``readable`` tries them. What is read is compared
-with what Python says of the object, and where the two differ the answer is None: the object has to
-be asked in Python.
+Regions are ``(address, bytes, value)``, for ``memory_guard``, a pointer before the memory it points
+to, and the values are what Python says of the object. As other threads may change it meanwhile,
+only memory of the object itself is read here, and the table of a dict in one native call. The
+layouts are those of CPython 3.11 to 3.14, and ``readable`` tries them. Where something else is
+found, the answer is None: the object has to be asked in Python.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from .memory_guard import DICT_KEYS, sum_of_words, table_of
 from .native_call import available
 
-Regions: TypeAlias = list[tuple[int, int]]
+Regions: TypeAlias = list[tuple[int, int, int]]
 
 _LAST_KNOWN = (3, 14)
 _WORD = 8
 _HEAD = 16  # the count of references, and the type
-_DICT_USED, _DICT_KEYS, _DICT_VALUES = 16, 32, 40
+_DICT_USED = 16
 _VALUES_HEAD = 8 if sys.version_info >= (3, 13) else 0  # of the values beside a shared table
 _KEYS_HEAD = 32  # of a table of keys: its own count, its sizes, how many entries it has
 _UNICODE_KEYS = 1  # entries of a table whose keys are strings begin with the key, not its hash
@@ -47,7 +49,7 @@ def readable() -> bool:
     if not available() or sys.version_info[:2] > _LAST_KNOWN:
         return False
     sample, items = _Sample(), [1, None]
-    names, numbers, nothing = {"a": 0, "b": 0}, {1: 0, 2: 0}, dict[str, int]()
+    names, numbers = {"a": 0, "b": 0}, {1: 0, 2: 0}
     probe, other = (lambda: sample), (lambda: names)
     held, (cell, *_) = vars(sample), probe.__closure__ or [types.CellType(None)]
     changes: list[tuple[Regions | None, Callable[[], Any]]] = [
@@ -58,7 +60,6 @@ def readable() -> bool:
         (of_dict(held, ["second"], False), lambda: setattr(sample, "second", 1)),
         (of_fields(sample, held), lambda: setattr(sample, "__dict__", {})),
         (of_fields(sample, None), lambda: setattr(sample, "__class__", _Other)),
-        (of_dict(nothing, []), lambda: nothing.update(c=1)),
         (of_pointers(probe, probe.__code__), lambda: setattr(probe, "__code__", other.__code__)),
         (of_cell(cell), lambda: setattr(cell, "cell_contents", None)),
     ]
@@ -66,20 +67,24 @@ def readable() -> bool:
 
 
 def _shows(regions: Regions, change: Callable[[], Any]) -> bool:
-    before = [_words(at, size // _WORD) for at, size in regions]
+    words = [_words(at, size // _WORD) for at, size, _ in regions]
+    said = all(value == sum_of_words(w) for w, (*_, value) in zip(words, regions))
     change()
-    return before != [_words(at, size // _WORD) for at, size in regions]
+    return said and words != [_words(at, size // _WORD) for at, size, _ in regions]
 
 
 def of_list(items: list[Any]) -> Regions:
     """The items of a list."""
-    return [(id(items) + _HEAD, 2 * _WORD), (_word(id(items) + _HEAD + _WORD), _WORD * len(items))]
+    words = [*map(id, items)]
+    begin = _words(id(items) + _HEAD + _WORD, 1)[0]
+    regions: Regions = [(id(items) + _HEAD, _WORD, len(words))]
+    regions.append((id(items) + _HEAD + _WORD, _WORD, begin))
+    return [*regions, (begin, _WORD * len(words), sum_of_words(words))]
 
 
-def of_cell(cell: types.CellType) -> Regions | None:
+def of_cell(cell: types.CellType) -> Regions:
     """The variable in a cell, which has a value."""
-    place = id(cell) + _HEAD
-    return [(place, _WORD)] if _word(place) == id(cell.cell_contents) else None
+    return [(id(cell) + _HEAD, _WORD, id(cell.cell_contents))]
 
 
 def of_dict(held: Mapping[Any, Any], keys: Iterable[Any], whole: bool = True) -> Regions | None:
@@ -89,38 +94,42 @@ def of_dict(held: Mapping[Any, Any], keys: Iterable[Any], whole: bool = True) ->
     if type(held) is not dict:
         return None
     if not held:
-        return [(id(held) + _DICT_USED, _WORD)]
-    table, values = _word(id(held) + _DICT_KEYS), _word(id(held) + _DICT_VALUES)
-    _, sizes, _, count = _words(table, _KEYS_HEAD // _WORD)
+        return [(id(held) + _DICT_USED, _WORD, 0)]
+    table, values, _, sizes, usable, count, *words = table_of(held)
     step = 2 + ((sizes >> 16) & 0xFF < _UNICODE_KEYS)
-    entries = table + _KEYS_HEAD + (1 << ((sizes >> 8) & 0xFF))
-    numbers = {key: n for n, key in enumerate(_words(entries, step * count)[step - 2 :: step])}
-    regions = [(id(held) + _DICT_KEYS, 2 * _WORD)]
+    index_bytes = 1 << ((sizes >> 8) & 0xFF)
+    entries = table + _KEYS_HEAD + index_bytes
+    numbers = {key: n for n, key in enumerate(words[index_bytes // _WORD :][step - 2 :: step])}
+    regions: Regions = [(id(held) + DICT_KEYS, _WORD, table)]
+    regions.append((id(held) + DICT_KEYS + _WORD, _WORD, values))
     if whole:
-        regions += [(id(held) + _DICT_USED, _WORD), (table + _WORD, _KEYS_HEAD - _WORD)]
-    stored = {key: key for key in held}
+        regions.append((id(held) + _DICT_USED, _WORD, len(held)))
+        head = enumerate((sizes, usable, count), 1)
+        regions += [(table + _WORD * n, _WORD, word) for n, word in head]
+    stored = {key: key for key in [*held]}
     for key in keys:
-        n = numbers.get(id(stored.get(key)))
-        if n is None:
+        n, value = numbers.get(id(stored.get(key)), count), held.get(key, numbers)
+        if n >= count or value is numbers:
             return None
         if values:
-            regions.append((values + _VALUES_HEAD + _WORD * n, _WORD))
+            regions.append((values + _VALUES_HEAD + _WORD * n, _WORD, id(value)))
         else:
-            regions.append((entries + _WORD * (step * (n + 1) - 2), 2 * _WORD))
-        address, size = regions[-1]
-        if _word(address + size - _WORD) != id(held[key]):
-            return None
+            entry = entries + _WORD * (step * (n + 1) - 2)
+            regions += [(entry, _WORD, id(stored[key])), (entry + _WORD, _WORD, id(value))]
     return regions
 
 
 def of_fields(value: Any, held: Mapping[str, Any] | None) -> Regions | None:
     """The fields of an object itself, such as slots; ``held`` is the dict of its attributes."""
     cls = type(value)
-    regions = [(id(value) + _WORD, cls.__basicsize__ - _WORD)]
-    if held is None or not cls.__flags__ & _MANAGED_DICT:
-        return regions
-    place = id(value) + _BEFORE
-    return [*regions, (place, _WORD)] if _word(place) & ~1 == id(held) else None
+    regions: Regions = []
+    if held is not None:
+        place = _BEFORE if cls.__flags__ & _MANAGED_DICT else cls.__dictoffset__
+        if place == 0 or (place < 0 and place != _BEFORE):
+            return None
+        regions = [(id(value) + place, _WORD, id(held))]
+    fields = enumerate(_words(id(value), cls.__basicsize__ // _WORD))
+    return regions + [(id(value) + _WORD * n, _WORD, word) for n, word in fields if n]
 
 
 def of_pointers(value: Any, *parts: Any) -> Regions | None:
@@ -130,12 +139,8 @@ def of_pointers(value: Any, *parts: Any) -> Regions | None:
     wanted = [(id(part), *([0] if part is None else [])) for part in parts]
     for n in range(2, len(fields) - len(wanted) + 1):
         if all(field in ids for field, ids in zip(fields[n:], wanted)):
-            return [(id(value) + _WORD * n, _WORD * len(wanted))]
+            return [(id(value) + _WORD * (n + k), _WORD, fields[n + k]) for k in range(len(parts))]
     return None
-
-
-def _word(address: int) -> int:
-    return ctypes.c_size_t.from_address(address).value
 
 
 def _words(address: int, count: int) -> list[int]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import sys
 import threading
 import types
+import warnings
 import weakref
 from collections import deque
 from typing import Any
@@ -20,6 +23,7 @@ OUTSIDE = """
 import collections
 import functools
 import types
+import warnings
 
 NUMBER, FLAG, TABLE = 2.0, True, np.arange(6.0)
 LARGE = np.ones(300_000)
@@ -446,3 +450,34 @@ def test_words_that_come_and_go_are_asked_in_python() -> None:
         change()
         np.testing.assert_allclose(compiled(X), X * held[5] + long[3])
     assert compiled.cache_info().misses == 3
+
+
+def test_other_threads_may_change_what_is_captured() -> None:
+    held, numbers = types.SimpleNamespace(gain=2.0), {3: 1.0}
+    compiled = lw.compile(lambda x: x * held.gain + numbers[3])
+    stop = threading.Event()
+
+    def disturb() -> None:
+        for n in itertools.count():
+            setattr(held, f"a{n % 200}", n)
+            numbers[10 + n % 200] = 1.0
+            if n % 7 == 0:
+                vars(held).pop(f"a{n * 31 % 200}", None)
+                numbers.pop(10 + n * 31 % 200, None)
+            if stop.is_set():
+                return
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lw.RecompilationWarning)
+            for n in range(12):
+                held.gain = float(n)
+                np.testing.assert_allclose(compiled(X), X * n + 1.0)
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
