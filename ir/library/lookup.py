@@ -14,7 +14,7 @@ def library_function(name: str) -> LibraryFunction:
     Raises LoopwrightValueError if there is none.
     """
     if name not in TABLE and name.startswith("numpy."):
-        from . import counting, fft, linalg  # noqa: F401  # pyright: ignore
+        from . import linalg  # noqa: F401  # pyright: ignore
     if name not in TABLE and name == RAISE_FAILED:
         from . import checks  # noqa: F401  # pyright: ignore
     if name not in TABLE and name.startswith(PREFIX):

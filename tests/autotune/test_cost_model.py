@@ -9,11 +9,12 @@ import pytest
 from loopwright.autotune.model.cost_model import (
     JudgedModel,
     LinearModel,
+    TrainingSet,
     XGBoostModel,
     available_model,
+    rank_labels,
 )
 from loopwright.autotune.model.quality import pairwise_accuracy, recall_at
-from loopwright.autotune.model.training import TrainingSet, rank_labels
 
 from bench.standins import SyntheticSpace, UntrainedModel
 

@@ -15,9 +15,8 @@ from loopwright.codegen.roofline import Roof, Work
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import timed_program
 from loopwright.codegen.traffic import LEVELS, Traffic
-from loopwright.inspect.chrome_trace import trace_of
 from loopwright.inspect.kernel_calls import KernelCall
-from loopwright.inspect.profile import Profile
+from loopwright.inspect.profile import Profile, trace_of
 from loopwright.ir.span import Span
 
 W = np.ones((256, 256), np.float32)
