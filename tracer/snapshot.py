@@ -437,9 +437,8 @@ def _write_globals(space: Space, parts: Parts, now: Parts) -> None:
 
 
 def _read_module(module: types.ModuleType, reach: _Reach) -> Parts:
-    return {
-        n: v for n, v in vars(module).copy().items() if reach.names(n) and not n.startswith("__")
-    }
+    held = _dict_of(module)
+    return {n: v for n, v in held.items() if reach.names(n) and not n.startswith("__")}
 
 
 def _read_cell(cell: types.CellType, _reach: _Reach) -> Parts:
