@@ -250,7 +250,7 @@ _ROWS = (
       text="Quotient of a weight in [0, 1] and a sum that is 0, nan, or at least 1."),
     r("where", 3, np.where, _ALL, traits=_EXACT | Trait.MOVES,
       text="The second operand where the condition is True, else the third."),
-    r("cast", 1, np.asarray, _ALL, "The element converted to another dtype.", traits=Trait.MOVES),
+    r("cast", 1, np.asarray, _ALL, "The element converted to another dtype."),
 )
 # fmt: on
 

@@ -172,6 +172,7 @@ def _cast_reference(x: Any, dtype: str) -> Any:
 @primitive(
     "cast",
     Pattern.ELEMENTWISE,
+    traits=Trait.MOVES,
     rule=lambda x, dtype: TensorType(x.shape, rules.dtype_attr(dtype)),
     reference=_cast_reference,
     samples=_samples_cast,

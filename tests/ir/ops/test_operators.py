@@ -62,6 +62,11 @@ def test_operators_that_move_elements_say_so(name):
         assert not moved or all(moved) == says
 
 
+@pytest.mark.parametrize("name", ["cast", "full", "index_update", "nn.scatter_nd", "where"])
+def test_what_moves_beside_injective_operators(name):
+    assert Trait.MOVES in OPERATORS[name].traits
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_definition_is_complete(name):
     op = OPERATORS[name]
