@@ -403,7 +403,7 @@ def fastest(
     size = np.prod([values[k] for k in ("vectors", "rows", "second_rows") if k in values], axis=0)
     cache = values.get("cache_vectors", size)
     cycles = cycles_of(tiling, values, stages)
-    tiling.estimated[""] = float(cycles.min())
+    tiling.estimated[""] = float(cycles.min(initial=inf))
     order = np.lexsort((-cache, -size, cycles))[:most]
     return rows_of({name: column[order] for name, column in values.items()})
 
