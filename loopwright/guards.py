@@ -74,9 +74,8 @@ class Guard:
     def watch(self, arrays: Sequence[Array]) -> Guard | None:
         """Watches more ``arrays``, as they are now. Returns None if there is nothing to watch."""
         self._sum([a for a in arrays if id(a) not in self._arrays and not is_fixed(a)])
-        self._records += [
-            r for r in self._random if not _unchanged(r)
-        ]  # the next call draws others
+        # Random numbers that were drawn: the next call draws others.
+        self._records += [r for r in self._random if not _unchanged(r)]
         return self if self._sums or not all(map(_is_constant, self._records)) else None
 
     def before(self, direct: Callable[..., Any], has_keywords: bool) -> Callable[..., Any]:
@@ -87,20 +86,16 @@ class Guard:
 
     def holds(self) -> bool:
         """True if nothing has changed that the function reads."""
-        if self._quick():
-            return True
-        if self._is_as_traced():
-            self._look()
-            return True
-        return False
+        return self._quick() or self._look()
 
     def _is_as_traced(self) -> bool:
         change = next((c for record in self._records for c in record.changes()), None)
         self.changed = "an array that it captures" if change is None else change.path
         return change is None and all(f() for f in self._sums)
 
-    def _look(self) -> None:
-        """Looks where the words lie by now, and sees that they still say what was traced."""
+    def _look(self) -> bool:
+        """Looks where the words lie by now. Returns whether all is as it was traced, which is asked
+        last, so that what the words hold is what was asked."""
         self._looks += 1
         asked: list[Record] = []
         words: object_words.Regions = []
@@ -115,7 +110,9 @@ class Guard:
         watch = extra("watch") if self._looks < _MOST_LOOKS else None
         unchanged = memory_guard(self._items, words, watch)
         quick = (lambda: unchanged() and all(map(_unchanged, asked))) if asked else unchanged
-        self._quick = quick if self._is_as_traced() else bool
+        as_traced = self._is_as_traced()
+        self._quick = quick if as_traced else bool
+        return as_traced
 
     def _sum(self, arrays: Sequence[Array]) -> None:
         items = [(array, not is_fixed(array)) for array in arrays]

@@ -283,13 +283,11 @@ def sum_of_words(words: list[int]) -> int:
 
 
 def _sum_of(address: int, bytes_: int) -> int:
-    if bytes_ < 0:
+    if bytes_ < 0:  # a scan, which finds no page
         return 0
-    return (
-        ctypes.c_int64.from_address(address).value
-        if bytes_ == 8
-        else _native("lw_sum", ctypes.CFUNCTYPE, 2)(address, bytes_)
-    )
+    if bytes_ == 8:
+        return ctypes.c_int64.from_address(address).value
+    return _native("lw_sum", ctypes.CFUNCTYPE, 2)(address, bytes_)
 
 
 def _regions(array: Array) -> list[tuple[int, int]]:
@@ -313,10 +311,4 @@ def _fields(item: tuple[Array, bool]) -> tuple[Any, ...]:
     """The same of an array for interpreters with another object layout."""
     array, summed = item
     memory = _memory(array)
-    return (
-        memory,
-        array.shape,
-        array.strides,
-        array.dtype,
-        summed and _native("lw_sum", ctypes.CFUNCTYPE, 2)(*memory),
-    )
+    return memory, array.shape, array.strides, array.dtype, summed and _sum_of(*memory)

@@ -83,8 +83,8 @@ def of_list(items: list[Any]) -> Regions:
 
 
 def of_cell(cell: types.CellType) -> Regions:
-    """The variable in a cell, which has a value."""
-    return [(id(cell) + _HEAD, _WORD, id(cell.cell_contents))]
+    """The variable in a cell."""
+    return [(id(cell) + _HEAD, _WORD, *_words(id(cell) + _HEAD, 1))]
 
 
 def of_dict(held: Mapping[Any, Any], keys: Iterable[Any], whole: bool = True) -> Regions | None:

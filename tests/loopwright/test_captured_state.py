@@ -481,3 +481,20 @@ def test_other_threads_may_change_what_is_captured() -> None:
         stop.set()
         thread.join()
         sys.setswitchinterval(interval)
+
+
+def test_a_variable_that_is_deleted_is_missed_by_the_next_call() -> None:
+    scale = 2.0
+
+    def delete() -> None:
+        nonlocal scale
+        del scale
+
+    compiled = lw.compile(lambda x: x * scale)
+    for _ in range(3):
+        compiled(X)
+    delete()
+    with pytest.raises(NameError, match="scale"):
+        compiled(X)
+    scale = 5.0
+    np.testing.assert_array_equal(compiled(X), X * 5.0)
