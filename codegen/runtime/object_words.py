@@ -84,7 +84,7 @@ def of_list(items: list[Any]) -> Regions:
 
 def of_cell(cell: types.CellType) -> Regions:
     """The variable in a cell."""
-    return [(id(cell) + _HEAD, _WORD, *_words(id(cell) + _HEAD, 1))]
+    return [(id(cell) + _HEAD, _WORD, _words(id(cell) + _HEAD, 1)[0])]
 
 
 def of_dict(held: Mapping[Any, Any], keys: Iterable[Any], whole: bool = True) -> Regions | None:
