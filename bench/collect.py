@@ -35,8 +35,8 @@ from loopwright.autotune.search.strategies import RowSet, make_strategy, unique_
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import called_kernels, lower_module, preferences_of
 from loopwright.ir.dtype import dtype_of
-from loopwright.pipeline import called_kernels, lower_module, preferences_of
 from loopwright.tracer.specs import DTypeSpec
 
 from .families import fixed_workloads, random_workloads

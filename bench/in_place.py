@@ -29,10 +29,10 @@ from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.machine import measured_machine
 from loopwright.codegen.runtime import pool
+from loopwright.driver.pipeline import Built, Parts
 from loopwright.inspect.kernel_calls import KernelCall
 from loopwright.inspect.profile import profile
 from loopwright.ir.dataclass import dataclass
-from loopwright.pipeline import Built, Parts
 from loopwright.tuning.reuse import bytes_between, results_in_place
 
 from .lock import MachineLock

@@ -42,8 +42,8 @@ from loopwright.autotune.space.analysis import prim_bytes, prim_flops
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
-from loopwright.kernels import checked_kernels
-from loopwright.pipeline import called_kernels, lower_module, preferences_of
+from loopwright.driver.kernels import checked_kernels
+from loopwright.driver.pipeline import called_kernels, lower_module, preferences_of
 
 from .interval import geometric_mean
 from .lock import MachineLock

@@ -40,7 +40,7 @@ from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task
 from loopwright.codegen.machine import known_machine
 from loopwright.codegen.target import Target
-from loopwright.pipeline import Built, build, called_kernels
+from loopwright.driver.pipeline import Built, build, called_kernels
 from loopwright.tuning.interleaved import whole_calls
 from loopwright.tuning.tasks import list_tasks
 

@@ -8,7 +8,7 @@ import loopwright as lw
 from loopwright.autotune.measure.kernels import tasks_of
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
-from loopwright.pipeline import called_kernels, lower_module, preferences_of
+from loopwright.driver.pipeline import called_kernels, lower_module, preferences_of
 
 from .families import make
 from .namespaces.of_loopwright import Loopwright

@@ -25,8 +25,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import requirements as requirements  # first: older dependencies are refused there
-from .background_options import Background
-from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
+from .face.background_options import Background
+from .face.compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
+from .face.log_context import log
 from .ir.errors import (
     FrozenWarning,
     InternalError,
@@ -43,7 +44,6 @@ from .ir.errors import (
 )
 from .ir.graph.nodes import Module
 from .ir.pass_context import PassContext
-from .log_context import log
 from .tracer import SPEC_DTYPES, Spec, Traced, parse_spec
 from .tracer.dispatch import method
 from .tracer.pytree import register as register_pytree
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from . import debug, random, schedule, xp
     from .autotune.space.rules.user import sketch_rule
     from .autotune.space.sketch import Sketch
-    from .module import CompiledModule, build, parse
-    from .module_builder import ModuleBuilder
-    from .onnx_model import from_onnx
-    from .saved import SavedFunction, load
-    from .torch_model import from_torch
+    from .doors.onnx_model import from_onnx
+    from .doors.saved import SavedFunction, load
+    from .doors.torch_model import from_torch
+    from .face.module import CompiledModule, build, parse
+    from .face.module_builder import ModuleBuilder
     from .tracer import nn, te
     from .tracer.control import (
         cond,
@@ -163,11 +163,11 @@ _LATE = {
     for module, names in {
         ".autotune.space.rules.user": "sketch_rule",
         ".autotune.space.sketch": "Sketch",
-        ".module": "CompiledModule build parse",
-        ".module_builder": "ModuleBuilder",
-        ".onnx_model": "from_onnx",
-        ".saved": "SavedFunction load",
-        ".torch_model": "from_torch",
+        ".face.module": "CompiledModule build parse",
+        ".face.module_builder": "ModuleBuilder",
+        ".doors.onnx_model": "from_onnx",
+        ".doors.saved": "SavedFunction load",
+        ".doors.torch_model": "from_torch",
         ".tracer.control": "cond fori_loop function map scan switch while_loop",
         ".tracer.extern": "extern",
         ".tracer.prim": "prim",

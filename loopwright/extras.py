@@ -7,11 +7,14 @@ import those that they are made of. So an extra may be changed without reading t
 
     background   tuning in a process beside the running program
     elsewhere    tuning on the workers of a Dask cluster
+    explain      what bounds the kernels of a call
     fresh        builds compared in processes of their own
+    memory       what memory a call takes
+    profile      the time of every kernel call
     repro        a small program that shows a failure of the compiler
     save         compiled functions as files; ``lw.load`` reads them
     watch        writes to captured arrays, seen by the system; without it they are summed
-    (commands)   debugging, the report of a log, the roofline's picture, tools for logs, replay
+    (commands)   the command line: debugging, reports, the roofline's picture, tools for logs
 """
 
 from __future__ import annotations
@@ -22,9 +25,12 @@ from typing import Any
 _ENTRIES = {
     "background": (".background.tuning", "BackgroundTuning"),
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
+    "explain": (".inspect.explain", "explain"),
     "fresh": (".tuning.fresh", "fresh_calls"),
+    "memory": (".inspect.memory", "memory_of"),
+    "profile": (".inspect.profile", "profile"),
     "repro": (".debug.write", "failed"),
-    "save": (".saved", "save"),
+    "save": (".doors.saved", "save"),
     "watch": (".codegen.runtime.written_pages", "watch"),
     "watched": (".codegen.runtime.written_pages", "watched"),
 }

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from .compile import CompiledFunction
+from .face.compile import CompiledFunction
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .tracer import Proxy
 from .tracer import random as traced

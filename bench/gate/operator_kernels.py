@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module, preferences_of
 from loopwright.ir.dims import as_int
 from loopwright.ir.dtype import DTYPES, DType, dtype_of
 from loopwright.ir.errors import LoopwrightError
@@ -29,7 +30,6 @@ from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.loop.procedure import Procedure, executions
 from loopwright.ir.ops import all_operators, get
 from loopwright.ir.traits import Trait
-from loopwright.pipeline import kernels_of, lower_module, preferences_of
 
 __all__ = ["KINDS", "MAX_WORK", "draw_kernels", "draw_kind", "work_of"]
 

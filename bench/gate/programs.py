@@ -13,8 +13,8 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import called_kernels, lower_module, preferences_of
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.pipeline import called_kernels, lower_module, preferences_of
 
 __all__ = ["PROGRAMS", "all_prims", "prims_of"]
 

@@ -37,15 +37,15 @@ from ..autotune.measure.fork_server import worker_environment
 from ..autotune.measure.transport import Frame, read_frame, write_frame
 from ..autotune.program.background import BackgroundJob, Winner
 from ..autotune.workload import workload_of
-from ..background_options import Background
 from ..codegen.objects import remember_object
+from ..driver.kernels import remember_kernel
+from ..driver.pipeline import Built, rebuilt, session_log
+from ..face.background_options import Background
 from ..ir.dataclass import dataclass
 from ..ir.dims import typical
 from ..ir.loop.prim import PrimFunc
 from ..ir.program.analysis import scopes
 from ..ir.program.nodes import Call, For, Program, While, nested_bodies
-from ..kernels import remember_kernel
-from ..pipeline import Built, rebuilt, session_log
 from ..tuning.in_place import decision_between
 from .trial import Trial
 

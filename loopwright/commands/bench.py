@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from ..codegen.target import Target
-from ..module import CompiledModule
-from ..saved import SavedFunction
+from ..doors.saved import SavedFunction
+from ..face.module import CompiledModule
 from ..text import seconds_text, table
 from .log_files import existing_log
 from .usage import UsageError

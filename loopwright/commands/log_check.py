@@ -15,8 +15,8 @@ from ..autotune.protocols import Candidate
 from ..autotune.select import Origin, choose_schedule
 from ..autotune.space.space import default_schedule
 from ..codegen.target import ISA_LEVELS, Target
+from ..driver.kernels import checked_kernels
 from ..ir.errors import LoopwrightError
-from ..kernels import checked_kernels
 from ..text import seconds_text
 
 OF_USE = 1.03

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..doors.onnx_model import input_names
+from ..face.module import CompiledModule
 from ..ir.errors import printable
 from ..ir.files import array_bytes, read_arrays, replace_file, write_arrays
-from ..module import CompiledModule
-from ..onnx_model import input_names
 from ..text import table
 from .log_files import existing_log
 from .usage import UsageError

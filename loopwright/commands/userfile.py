@@ -29,14 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from ..compile import CompiledFunction
+from ..doors.onnx_model import imported
+from ..doors.saved import SavedFunction, load
+from ..face.compile import CompiledFunction
+from ..face.module import CompiledModule, parse
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, size_symbols, substitute, typical
 from ..ir.errors import LoopwrightError
 from ..ir.files import read_arrays, read_named
-from ..module import CompiledModule, parse
-from ..onnx_model import imported
-from ..saved import SavedFunction, load
 from ..tracer.specs import Dim, DTypeSpec, Spec, parse_spec
 from .usage import UsageError
 

@@ -24,7 +24,9 @@ from ..autotune.measure.reference import error_bound
 from ..autotune.select import Origin
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
-from ..compile import CompiledFunction
+from ..driver.pipeline import Built, Parts, Source, known_operands
+from ..face.compile import CompiledFunction
+from ..face.user_errors import for_user
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
@@ -35,10 +37,8 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
-from ..pipeline import Built, Parts, Source, known_operands
 from ..tracer import Traced
 from ..tracer.spans import caret_lines
-from ..user_errors import for_user
 from .difference import Difference, difference
 from .graph import wrong_pass
 from .steps import Iteration, Step, Steps, Strayed

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autotune.log.record import target_key
+from ..driver.pipeline import Built, Source, logged_choices
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.graph.choices import Choices
@@ -18,7 +19,6 @@ from ..ir.graph.nodes import Binding, Block, Module
 from ..ir.graph.pipeline import GRAPH, default_pipeline
 from ..ir.graph.types import TensorType
 from ..ir.pass_context import pass_name
-from ..pipeline import Built, Source, logged_choices
 from .difference import Difference, difference
 from .wide import flat, result_of, values_of
 

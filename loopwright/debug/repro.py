@@ -28,6 +28,7 @@ from ..autotune.select import Chosen, Origin
 from ..autotune.workload import workload_of
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.target import Target
+from ..driver.pipeline import Built, build
 from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array
@@ -37,7 +38,6 @@ from ..ir.graph.printer import as_text, constants_of
 from ..ir.graph.types import TensorType
 from ..ir.pass_context import PassContext
 from ..ir.schedule.steps import Schedule
-from ..pipeline import Built, build
 from .compare import compare_build
 from .minimise import random_values
 

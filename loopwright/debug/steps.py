@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ..codegen.one_kernel import aligned, call_kernel
+from ..driver.pipeline import Parts, Source
 from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array
@@ -48,7 +49,6 @@ from ..ir.program.nodes import (
     While,
 )
 from ..ir.span import Span
-from ..pipeline import Parts, Source
 from .frames import Frame, Graph, Inside, library_name, taken_from
 from .wide import flat
 

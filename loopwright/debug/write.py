@@ -23,6 +23,7 @@ from ..autotune.workload import workload_of
 from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..config import Config
+from ..driver.pipeline import build, kernels_of, logged_choices, lower_module, preferences_of
 from ..ir.dims import as_int
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.choices import Choices
@@ -30,7 +31,6 @@ from ..ir.graph.nodes import Function, Module
 from ..ir.graph.walk import count_bindings
 from ..ir.pass_context import PassContext
 from ..ir.schedule.steps import Schedule
-from ..pipeline import build, kernels_of, logged_choices, lower_module, preferences_of
 from .compare import as_compiled, compare_build
 from .minimise import anonymous, minimised, random_values
 from .repro import Repro, failure_of, median_seconds, repro_of, schedules_of

@@ -16,6 +16,7 @@ from ..autotune.space.tiling import UNUSED
 from ..codegen.machine import MachineModel
 from ..codegen.roofline import Roof
 from ..codegen.traffic import LEVELS
+from ..driver.pipeline import Built, Parts
 from ..ir.dataclass import dataclass
 from ..ir.dims import substitute
 from ..ir.dtype import Array
@@ -23,7 +24,6 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.program.analysis import calls as calls_of
 from ..ir.schedule.cases import Cases, on_one_thread
 from ..ir.schedule.steps import Schedule
-from ..pipeline import Built, Parts
 from ..text import bytes_text, rate_text, seconds_text, table
 from .kernel_calls import KernelCall, LoopTime, Timed, bound_text
 from .profile import profile

@@ -20,6 +20,7 @@ from ..codegen.roofline import COMPUTE, Roof, Work
 from ..codegen.target import Target
 from ..codegen.timed_program import TimedProgram, Times
 from ..codegen.traffic import traffic_of
+from ..driver.pipeline import Parts
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, substitute, typical
 from ..ir.dtype import FLOAT64, Array
@@ -30,7 +31,6 @@ from ..ir.program import analysis
 from ..ir.program.analysis import live_bytes, regions, scopes
 from ..ir.program.nodes import Call, Invoke, Library, Program
 from ..ir.span import Span
-from ..pipeline import Parts
 from ..text import seconds_text, shortened
 from ..tuning.at_sizes import point_of_call
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.update_entry import update_arena
+from ..driver.pipeline import Built
 from ..ir.dataclass import dataclass
 from ..ir.dims import as_int, typical
 from ..ir.dtype import Array
@@ -32,7 +33,6 @@ from ..ir.program.analysis import (
 )
 from ..ir.program.nodes import Alloc, Call, Free, Program
 from ..ir.program.planner import lower_bound
-from ..pipeline import Built
 from ..text import bytes_text, table
 
 MOST_ROWS = 40

@@ -33,12 +33,12 @@ from ..codegen.timed_program import (
     Times,
     timed_program,
 )
+from ..driver.pipeline import Built, Parts
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.printer import span_text
 from ..ir.span import Span
-from ..pipeline import Built, Parts
 from ..text import seconds_text, shortened, table
 from ..tuning.at_sizes import size_values
 from .kernel_calls import KernelCall, LoopTime, bound_text, kernel_calls, loop_times

@@ -32,7 +32,7 @@ from .interleaved import MOST_ROUNDS
 from .time_plan import FRESH_CALLS, FRESH_ROUNDS, FRESH_SLICE
 
 if TYPE_CHECKING:
-    from ..pipeline import Built
+    from ..driver.pipeline import Built
 
 Array = np.ndarray[Any, Any]
 

@@ -27,8 +27,8 @@ from ..autotune.log.lookup import LogView
 from ..autotune.log.record import MeasureRecord, TargetKey, Workload, own_version, timestamp
 from ..autotune.program.in_program import TriedChoice
 from ..autotune.workload import workload_of
+from ..driver.pipeline import Built
 from ..ir.dataclass import dataclass
-from ..pipeline import Built
 from .alternatives import Graph, Move
 from .interleaved import FEWEST_ROUNDS, Rounds, kernel_rounds, whole_calls
 from .kernel_times import KernelTimes

@@ -24,9 +24,9 @@ from ..autotune.log.lookup import LogView
 from ..autotune.log.record import robust_seconds, target_key
 from ..autotune.select import Chosen, Origin, candidates
 from ..autotune.workload import workload_of
+from ..driver.pipeline import Built, rebuilt
 from ..ir.dataclass import dataclass
 from ..ir.dims import typical
-from ..pipeline import Built, rebuilt
 from .interleaved import Rounds, kernel_rounds, least_calls, whole_calls
 
 Array = np.ndarray[Any, Any]

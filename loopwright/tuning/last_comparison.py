@@ -29,13 +29,13 @@ from ..autotune.program.in_program import RolledBack
 from ..autotune.ranges import fitted, specialised, value_at
 from ..autotune.select import Chosen
 from ..autotune.workload import workload_at, workload_of
+from ..driver.pipeline import Built
 from ..extras import extra
 from ..ir.dataclass import dataclass
 from ..ir.graph.choices import Site
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
-from ..pipeline import Built
 from .at_sizes import Arguments, kernel_points
 from .in_place import KERNELS_SHARE, decision_between
 from .interleaved import kernel_rounds, whole_calls

@@ -6,8 +6,8 @@ from statistics import median_low
 
 from ..autotune.workload import workload_of
 from ..codegen.reuse import bytes_between_uses
+from ..driver.pipeline import Parts
 from ..ir.program.analysis import calls
-from ..pipeline import Parts
 
 
 def bytes_between(parts: Parts) -> dict[str, dict[str, int]]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..autotune.log.record import robust_seconds
 from ..autotune.workload import workload_of
+from ..driver.pipeline import Built
 from ..ir.dataclass import dataclass
 from ..ir.errors import UnsupportedError
-from ..pipeline import Built
 from .interleaved import kernel_rounds
 
 Array = np.ndarray[Any, Any]

@@ -44,16 +44,7 @@ from ..autotune.workload import workload_of
 from ..codegen.machine import known_machine
 from ..codegen.runtime import pool
 from ..codegen.target import Target
-from ..extras import extra
-from ..ir.dataclass import dataclass
-from ..ir.errors import LoopwrightValueError
-from ..ir.graph.nodes import Module
-from ..ir.graph.structural import structural_hash
-from ..ir.loop.prim import PrimFunc
-from ..ir.pass_context import PassContext
-from ..ir.program.analysis import calls
-from ..ir.progress_line import progress
-from ..pipeline import (
+from ..driver.pipeline import (
     Built,
     build,
     called_kernels,
@@ -62,7 +53,16 @@ from ..pipeline import (
     preferences_of,
     session_log,
 )
-from ..release import give_back
+from ..extras import extra
+from ..face.release import give_back
+from ..ir.dataclass import dataclass
+from ..ir.errors import LoopwrightValueError
+from ..ir.graph.nodes import Module
+from ..ir.graph.structural import structural_hash
+from ..ir.loop.prim import PrimFunc
+from ..ir.pass_context import PassContext
+from ..ir.program.analysis import calls
+from ..ir.progress_line import progress
 from .at_sizes import Arguments, SizeWeights, arguments_of, kernel_weights
 from .by_hand import Given, schedules_by_hand
 from .graph_choices import Decided, GraphTuner

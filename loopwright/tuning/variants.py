@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from ..autotune.workload import workload_of
+from ..driver.pipeline import KernelMemo, called_kernels
 from ..ir.dataclass import dataclass
 from ..ir.graph.choices import Choices, Site
 from ..ir.graph.nodes import Module
@@ -15,7 +16,6 @@ from ..ir.graph.passes.choose_algorithms import Preferences
 from ..ir.graph.pipeline import GRAPH, default_pipeline
 from ..ir.loop.prim import PrimFunc
 from ..ir.pass_context import PassContext
-from ..pipeline import KernelMemo, called_kernels
 
 Taken: TypeAlias = Mapping[str, str]
 """Options by the key of their choice point."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..compile import CompiledFunction
+from ..face.compile import CompiledFunction
 from ..ir.errors import LoopwrightValueError
 from ..tracer.trace import active
 

@@ -6,8 +6,8 @@ import loopwright as lw
 import numpy as np
 from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.schedule.steps import Step
-from loopwright.pipeline import kernels_of, lower_module
 
 TARGET = Target("x86-64-v4", "test", cores=2, l1=48 << 10, l2=2 << 20, l3=32 << 20)
 

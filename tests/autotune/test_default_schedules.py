@@ -14,12 +14,12 @@ from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.autotune.space.tiling import Pack
 from loopwright.codegen.limits import check_private_buffers
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module, preferences_of
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule, cache_write, reorder
-from loopwright.pipeline import kernels_of, lower_module, preferences_of
 from prims import parse_prim, run_nest
 from random_draw import RandomDraw
 from random_steps import draw_program

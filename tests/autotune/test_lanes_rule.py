@@ -13,8 +13,8 @@ from loopwright.autotune.space.estimate import cycles_of
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.autotune.space.tiling import Tiling
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.pipeline import kernels_of, lower_module
 
 TARGET = Target("x86-64-v4", "test", cores=2, l1=48 << 10, l2=2 << 20, l3=32 << 20)
 

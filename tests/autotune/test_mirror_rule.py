@@ -11,9 +11,9 @@ from loopwright.autotune.space.estimate import Estimate
 from loopwright.autotune.space.least_work import least_flops
 from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.pipeline import kernels_of, lower_module
 from prims import make_prim, parse_prim
 
 TARGET = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)

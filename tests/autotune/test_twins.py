@@ -19,9 +19,9 @@ from loopwright.autotune.search.tuner import Tuner
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.pipeline import kernels_of, lower_module
 
 from bench.standins import SyntheticSpace, synthetic_task
 from tools.evaluate_model import matmul_prim

@@ -9,9 +9,9 @@ from compiled import lower, operator_module, run_kernel, run_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
 from loopwright.ir.ops import get
-from loopwright.pipeline import kernels_of, lower_module
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]

@@ -15,6 +15,7 @@ from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.llvm.engine import disassemble
 from loopwright.codegen.target import FEATURES, Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
@@ -30,7 +31,6 @@ from loopwright.ir.schedule.steps import (
     unroll,
     vectorize,
 )
-from loopwright.pipeline import kernels_of, lower_module
 
 HOST = Target.host()
 TARGETS = [

@@ -8,8 +8,8 @@ import pytest
 from loopwright import nn
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.pipeline import kernels_of, lower_module
 from schedule_trial import Trial
 
 HOST = Target.host()

@@ -8,6 +8,7 @@ import pytest
 from compiled import run_kernel
 from loopwright.codegen.kernel import Kernel, compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.steps import (
     Schedule,
@@ -19,7 +20,6 @@ from loopwright.ir.schedule.steps import (
     unroll,
     vectorize,
 )
-from loopwright.pipeline import kernels_of, lower_module
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.steps import (
     Schedule,
@@ -20,7 +21,6 @@ from loopwright.ir.schedule.steps import (
     unroll,
     vectorize,
 )
-from loopwright.pipeline import kernels_of, lower_module
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]

@@ -14,6 +14,7 @@ from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.autotune.space.tiling import Choices
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import LoopwrightValueError
 from loopwright.ir.graph.operator import OPERATORS
@@ -21,7 +22,6 @@ from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.ir.tolerance import tolerance
-from loopwright.pipeline import kernels_of, lower_module
 from page_borders import run_at_page_borders
 
 HOST = Target.host()

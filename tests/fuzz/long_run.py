@@ -16,10 +16,10 @@ from pathlib import Path
 
 import loopwright as lw
 import numpy as np
-from loopwright import pipeline
 from loopwright.autotune.select import Chosen
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.target import Target
+from loopwright.driver import pipeline
 from loopwright.ir.loop.prim import PrimFunc
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))

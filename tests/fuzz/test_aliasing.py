@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 import loopwright as lw
 import numpy as np
-from loopwright.compile import CompiledFunction
+from loopwright.driver.pipeline import Built
+from loopwright.face.compile import CompiledFunction
 from loopwright.ir.graph.evaluate import evaluate
-from loopwright.pipeline import Built
 from random_aliasing import draw_aliasing, failure, smaller
 from random_draw import RandomDraw
 from random_placements import DTYPES, PROGRAMS, SHAPES, call_failure, function_of

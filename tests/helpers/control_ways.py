@@ -9,14 +9,14 @@ import loopwright as lw
 import numpy as np
 from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import Target
-from loopwright.compile import CompiledFunction
+from loopwright.driver.pipeline import Built, lower_module
+from loopwright.face.compile import CompiledFunction
 from loopwright.ir.dims import as_int
 from loopwright.ir.errors import UnsupportedError
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Module
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.program.interpret import interpret as interpret_program
-from loopwright.pipeline import Built, lower_module
 from random_control import Program, function_of, mistake, outcome
 
 __all__ = ["GRAPHS", "ISAS", "Compiler", "compilers", "failure"]

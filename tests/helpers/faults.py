@@ -29,10 +29,10 @@ from typing import Any, TypeAlias
 import loopwright as lw
 import numpy as np
 from hostile_compiles import records_of
-from loopwright import kernels
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.codegen.llvm import engine
 from loopwright.codegen.runtime import buffers
+from loopwright.driver import kernels
 
 __all__ = ["LOADS", "inject"]
 

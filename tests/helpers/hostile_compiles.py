@@ -13,12 +13,12 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 from hostile_lines import mutated, mutated_steps
-from loopwright import kernels
 from loopwright.autotune.log.record import Check, MeasureRecord, target_key
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
-from loopwright.pipeline import called_kernels, lower_module
+from loopwright.driver import kernels
+from loopwright.driver.pipeline import called_kernels, lower_module
 
 __all__ = ["PROGRAMS", "arrays_of", "damaged", "records_of", "run"]
 

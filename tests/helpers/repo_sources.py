@@ -116,6 +116,18 @@ def imports(path: Path) -> list[tuple[str, int]]:
     return [found for node in ast.walk(tree) for found in _imports_of(node, package)]
 
 
+def imports_of_type_checkers(path: Path) -> set[int]:
+    """The lines inside of ``if TYPE_CHECKING:``, which no interpreter runs."""
+    blocks = [
+        node
+        for node in ast.parse((ROOT / path).read_text()).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    return {line for b in blocks for s in b.body for line in range(s.lineno, s.end_lineno or 0)} | {
+        s.end_lineno or 0 for b in blocks for s in b.body
+    }
+
+
 def _imports_of(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
     if isinstance(node, ast.Import):
         for alias in node.names:

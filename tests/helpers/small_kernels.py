@@ -12,8 +12,8 @@ import loopwright as lw
 import numpy as np
 from loopwright import nn
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module, preferences_of
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.pipeline import kernels_of, lower_module, preferences_of
 
 from bench.gate.operator_kernels import MAX_WORK, draw_kernels, draw_kind, work_of
 

@@ -13,7 +13,6 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import pipeline
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.priority import Throttle
 from loopwright.autotune.program.background import Winner
@@ -23,6 +22,7 @@ from loopwright.background import tuning as background
 from loopwright.background.trial import Direct, Trial
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.objects import object_code
+from loopwright.driver import pipeline
 from loopwright.ir.schedule.steps import Schedule
 
 PLAIN = Chosen(Schedule(), "rules", "plain")

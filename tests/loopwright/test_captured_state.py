@@ -15,9 +15,9 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import guards
 from loopwright.codegen.runtime import memory_guard as memory
 from loopwright.codegen.runtime.memory_guard import memory_guard
+from loopwright.face import guards
 
 OUTSIDE = """
 import collections
@@ -378,7 +378,7 @@ def test_old_weights_go_with_the_next_call() -> None:
 
 def test_large_sums_are_said(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     weights = np.ones(1000)
-    monkeypatch.setattr("loopwright.announce.LARGE_SUMS", 8000)
+    monkeypatch.setattr("loopwright.face.announce.LARGE_SUMS", 8000)
     compiled = lw.compile(lambda x: x + weights.sum())
     compiled(X)
     text = capsys.readouterr().err

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import pipeline
+from loopwright.driver import pipeline
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

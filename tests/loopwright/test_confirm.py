@@ -17,8 +17,8 @@ from loopwright.autotune.program.program_tuner import ProgramResult, TaskResult
 from loopwright.autotune.select import Chosen
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import Built, build, rebuilt
 from loopwright.ir.schedule.steps import Schedule, split
-from loopwright.pipeline import Built, build, rebuilt
 from loopwright.tuning import graph_choices, in_place, interleaved, last_comparison
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.at_sizes import random_arrays

@@ -12,12 +12,12 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import kernels, pipeline
 from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen.module_text import ModuleText
 from loopwright.debug.compare import compare_build
 from loopwright.debug.difference import difference
 from loopwright.debug.wide import flat, values_of
+from loopwright.driver import kernels, pipeline
 from loopwright.ir.graph import pipeline as graph_pipeline
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.nodes import Call, Module

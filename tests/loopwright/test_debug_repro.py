@@ -16,12 +16,12 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import failures, kernels, pipeline
 from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen import program as program_module
 from loopwright.codegen.module_text import ModuleText
 from loopwright.debug.minimise import anonymous, minimised, random_values
 from loopwright.debug.repro import Repro, failure_of
+from loopwright.driver import failures, kernels, pipeline
 from loopwright.ir.graph.nodes import Call, Module
 from loopwright.ir.ops import to_prim
 

@@ -17,13 +17,13 @@ from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import Times, timed_program
 from loopwright.codegen.traffic import LEVELS, Traffic
+from loopwright.driver.pipeline import Built, Parts
 from loopwright.inspect import profile as profile_module
 from loopwright.inspect.explain import Explained, Explanation, explain, explanation_text
 from loopwright.inspect.roofline_svg import roofline_svg
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.program import parse_program
 from loopwright.ir.schedule.steps import Schedule, cache_write, reorder, split, vectorize
-from loopwright.pipeline import Built, Parts
 
 TARGET = Target(isa="x86-64", cpu="described", cores=1, l1=1 << 14, l2=1 << 17, l3=1 << 21)
 RATES = dict(zip(LEVELS, (4e11, 2e11, 4e10, 2e10)))

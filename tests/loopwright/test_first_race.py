@@ -7,11 +7,11 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import kernels
 from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.workload import workload_of
+from loopwright.driver import kernels
 from loopwright.ir.schedule.steps import Schedule
 
 HERE, NEAR = np.ones((64, 96), np.float32), np.ones((64, 112), np.float32)

@@ -10,7 +10,6 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import kernels
 from loopwright.autotune import select
 from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
@@ -21,6 +20,7 @@ from loopwright.codegen import limits
 from loopwright.codegen.kernel import Kernel, compile_kernel
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
+from loopwright.driver import kernels
 from loopwright.ir.errors import InternalError
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.apply import apply_schedule

@@ -13,9 +13,9 @@ from loopwright.autotune.log.record import Workload, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.select import Chosen
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import Built, build
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.pipeline import Built, build
 from loopwright.tuning.alternatives import Graph
 from loopwright.tuning.graph_choices import GraphTuner
 from loopwright.tuning.kernel_times import KernelTimes

@@ -15,8 +15,8 @@ from loopwright.autotune.select import Chosen
 from loopwright.autotune.workload import workload_of
 from loopwright.cli import main
 from loopwright.codegen.runtime import buffers
+from loopwright.driver.pipeline import build, kernels_of, lower_module
 from loopwright.ir.schedule.steps import Schedule, split, stream, vectorize
-from loopwright.pipeline import build, kernels_of, lower_module
 
 
 def step(x, g):

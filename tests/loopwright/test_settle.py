@@ -18,9 +18,9 @@ from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.select import Chosen, Origin
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import Built, build
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.pipeline import Built, build
 from loopwright.tuning.last_comparison import GraphChange, Settled, settle
 from loopwright.tuning.variants import Variants
 

@@ -9,7 +9,7 @@ import numpy as np
 from loopwright.autotune.measure.kernels import tasks_of
 from loopwright.cli import main
 from loopwright.codegen.target import Target
-from loopwright.pipeline import called_kernels, lower_module
+from loopwright.driver.pipeline import called_kernels, lower_module
 from loopwright.tuning.tasks import list_tasks
 
 RNG = np.random.default_rng(0)

@@ -12,11 +12,11 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import kernels, pipeline
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen.machine import estimated_machine
 from loopwright.codegen.module_text import ModuleText
+from loopwright.driver import kernels, pipeline
 from loopwright.ir.program.nodes import Alloc, Program, nested_bodies, with_nested_bodies
 from loopwright.tuning.reuse import bytes_between, results_in_place
 from loopwright.tuning.tasks import list_tasks

@@ -9,8 +9,8 @@ import loopwright as lw
 import loopwright.debug
 import numpy as np
 import pytest
-from loopwright import pipeline
 from loopwright.debug import graph
+from loopwright.driver import pipeline
 from loopwright.ir.graph.nodes import Block, Function, Module
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.tuning import variants

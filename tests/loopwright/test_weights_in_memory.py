@@ -9,13 +9,13 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.face.release import forget_pages
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import UnsupportedError
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.nodes import Constant, Module
 from loopwright.ir.graph.operator import OPERATORS
 from loopwright.ir.graph.types import TensorType
-from loopwright.release import forget_pages
 from loopwright.tracer.frozen import LEAST_BYTES, fingerprint
 
 SIDE = 700  # 2 MB a matrix

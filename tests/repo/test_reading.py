@@ -9,15 +9,21 @@ from pathlib import Path
 import repo_sources as sources
 
 PAGE = sources.ROOT / "docs" / "reading.md"
-NAMED = re.findall(r"\]\(\.\./([\w/]+\.py)\)", PAGE.read_text())
+LINK = re.compile(r"\]\(\.\./([\w/]+\.py)\)")
+NAMED = LINK.findall(PAGE.read_text())
+WEEKEND = LINK.findall(PAGE.read_text().partition("## Another weekend")[0])
+MOST_LINES = 9_000
+"""Lines of source that can be read in a weekend."""
 MODULES = {sources.module_name(path): path for path in sources.library_files()}
 
 
-def test_the_files_are_there_and_some_forty() -> None:
+def test_the_files_are_there_and_can_be_read_in_a_weekend() -> None:
     missing = [name for name in NAMED if not (sources.ROOT / name).is_file()]
     assert not missing
     assert len(set(NAMED)) == len(NAMED)
-    assert 35 <= len(NAMED) <= 60
+    assert len(WEEKEND) >= 30
+    lines = [len((sources.ROOT / name).read_text().splitlines()) for name in WEEKEND]
+    assert sum(lines) <= MOST_LINES
 
 
 def test_every_module_is_imported_by_one_of_them_or_is_an_extra() -> None:

@@ -206,5 +206,5 @@ def test_examples_in_the_documentation(name: str) -> None:
 
 
 def test_examples_of_compile() -> None:
-    module = sys.modules["loopwright.compile"]
+    module = sys.modules["loopwright.face.compile"]
     assert doctest.testmod(module).failed == 0

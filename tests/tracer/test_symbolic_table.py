@@ -9,6 +9,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.dims import size
 from loopwright.ir.dtype import dtype_of
 from loopwright.ir.errors import (
@@ -24,7 +25,6 @@ from loopwright.ir.graph.verify import signature_of
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.verify import verify_prim
 from loopwright.ir.pass_context import PassContext
-from loopwright.pipeline import kernels_of, lower_module
 from loopwright.tracer.specs import Spec
 
 from tools.numpy_table.page import is_there, rows

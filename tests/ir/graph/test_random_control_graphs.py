@@ -6,6 +6,7 @@ import pytest
 from graphs import assert_same_value, random_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loopwright.driver.pipeline import kernels_of
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Module
 from loopwright.ir.graph.parser import parse_module
@@ -14,7 +15,6 @@ from loopwright.ir.graph.printer import constants_of
 from loopwright.ir.graph.structural import structural_equal
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.pass_context import pass_name
-from loopwright.pipeline import kernels_of
 from random_control_graphs import random_control_modules
 
 

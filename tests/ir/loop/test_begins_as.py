@@ -9,6 +9,7 @@ from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.kernel import compile_kernel, parameter_places
 from loopwright.codegen.one_kernel import run_kernel
 from loopwright.codegen.target import Target
+from loopwright.face.module import build, parse
 from loopwright.ir.errors import InternalError, ParseError
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.parser import parse_nest, parse_prim
@@ -17,7 +18,6 @@ from loopwright.ir.loop.verify import verify_prim
 from loopwright.ir.loop.workload import parse_workload, workload_hash, workload_text
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.module import build, parse
 
 TARGET = Target.host()
 ADD = """\

@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target
+from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.loop.parser import parse_nest, parse_prim
 from loopwright.ir.loop.simplify_prim import canonical_prim
 from loopwright.ir.loop.verify import verify_nest, verify_prim
 from loopwright.ir.loop.workload import workload_text
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.pipeline import kernels_of, lower_module
 from random_graphs import random_modules
 
 

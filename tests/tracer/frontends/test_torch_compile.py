@@ -12,7 +12,7 @@ import repo_sources as sources
 
 torch = pytest.importorskip("torch")
 
-from loopwright.torch_model import backend  # noqa: E402
+from loopwright.doors.torch_model import backend  # noqa: E402
 from torch import nn  # noqa: E402
 
 pytestmark = [

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import loopwright as lw  # noqa: E402
-from loopwright.torch_model import backend  # noqa: E402
+from loopwright.doors.torch_model import backend  # noqa: E402
 from loopwright.tracer.frontends.torch.importer import ROWS  # noqa: E402
 from loopwright.tracer.frontends.torch.table import Row, arguments  # noqa: E402
 from torch import nn  # noqa: E402

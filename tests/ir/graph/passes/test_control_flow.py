@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from graphs import assert_same_value, parse
+from loopwright.driver.pipeline import called_kernels, kernels_of, lower_module
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Function, Module
 from loopwright.ir.graph.parser import parse_module
@@ -14,7 +15,6 @@ from loopwright.ir.graph.passes.narrow_factors import narrow_factors
 from loopwright.ir.graph.passes.pull_picks import pull_picks
 from loopwright.ir.graph.passes.sink_transposes import sink_transposes
 from loopwright.ir.graph.verify import verify
-from loopwright.pipeline import called_kernels, kernels_of, lower_module
 
 EVERYTHING = """
 def @main(%w: Tensor[(4, 4), float32], %x: Tensor[(4), float32], %n: int64)

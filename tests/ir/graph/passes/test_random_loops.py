@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from control_ways import failure
 from graphs import assert_same_value
-from loopwright.compile import CompiledFunction
+from loopwright.driver.pipeline import Built
+from loopwright.face.compile import CompiledFunction
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.passes.batch_while_loops import batch_while_loops
 from loopwright.ir.graph.passes.evaluate_partially import evaluate_partially
@@ -24,7 +25,6 @@ from loopwright.ir.graph.passes.unroll_loops import unroll_loops
 from loopwright.ir.graph.passes.vectorise_loops import vectorise_loops
 from loopwright.ir.graph.passes.while_to_for import while_to_for
 from loopwright.ir.graph.verify import verify
-from loopwright.pipeline import Built
 from random_control import draw_control
 from random_draw import RandomDraw
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loopwright.driver.pipeline import build
 from loopwright.ir.dtype import COMPLEX64, FLOAT32, INT64
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.evaluate import evaluate
@@ -17,7 +18,6 @@ from loopwright.ir.graph.structural import structural_equal
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.ops import get
-from loopwright.pipeline import build
 
 SHAPE = (3, 4)
 COMPLEX, REAL = TensorType(SHAPE, COMPLEX64), TensorType(SHAPE, FLOAT32)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 _LOG: ContextVar[Path | None] = ContextVar("loopwright_log", default=None)
 _WARNED: set[tuple[str, Path]] = set()  # of links that lead nowhere: they may yet be made
@@ -59,7 +59,7 @@ def log_in_force(function: Path | None, environment: Path | None) -> Path | None
 
 
 def _readable(path: Path, setting: str) -> Path:
-    from .autotune.log.log_file import problem_of  # few programs name a log
+    from ..autotune.log.log_file import problem_of  # few programs name a log
 
     problem = problem_of(path)
     if problem is None:

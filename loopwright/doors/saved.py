@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .codegen.runtime.executable import Executable
-from .codegen.saved_program import (
+from ..codegen.runtime.executable import Executable
+from ..codegen.saved_program import (
     FileSizes,
     SavedProgram,
     Source,
@@ -26,28 +26,28 @@ from .codegen.saved_program import (
     save_program,
     written_size,
 )
-from .ir.dims import Dim
-from .ir.dtype import DTYPES
-from .ir.errors import (
+from ..driver.options import check_threads
+from ..face.sizes import request_sizes, with_shapes
+from ..face.user_errors import for_user, refuse_other_kind
+from ..ir.dims import Dim
+from ..ir.dtype import DTYPES
+from ..ir.errors import (
     LoopwrightError,
     LoopwrightTypeError,
     LoopwrightValueError,
     UnsupportedError,
 )
-from .ir.graph.nodes import Block, Constant, Function, Module
-from .ir.graph.requirements import RELATIONS, Requirement
-from .ir.graph.types import TensorType
-from .ir.span import Span
-from .options import check_threads
-from .sizes import request_sizes, with_shapes
-from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
-from .tracer.arguments import LeafSpec, Static
-from .tracer.function import Element, Fixed
-from .tracer.pytree import LEAF, Leaf, Node, Structure
-from .user_errors import for_user, refuse_other_kind
+from ..ir.graph.nodes import Block, Constant, Function, Module
+from ..ir.graph.requirements import RELATIONS, Requirement
+from ..ir.graph.types import TensorType
+from ..ir.span import Span
+from ..tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
+from ..tracer.arguments import LeafSpec, Static
+from ..tracer.function import Element, Fixed
+from ..tracer.pytree import LEAF, Leaf, Node, Structure
 
 if TYPE_CHECKING:
-    from .pipeline import Built
+    from ..driver.pipeline import Built
 
 _CONTAINERS: dict[str, type] = {
     "tuple": tuple,
@@ -207,8 +207,8 @@ class SavedFunction:
 
 def _source(built: Built) -> Source:
     """Returns the lowered module of a build, and the schedules that are not the rules'."""
-    from .autotune.select import Origin
-    from .ir.graph.printer import as_text, constants_of
+    from ..autotune.select import Origin
+    from ..ir.graph.printer import as_text, constants_of
 
     assert built.source is not None
     module = built.source.lowered
@@ -219,12 +219,12 @@ def _source(built: Built) -> Source:
 
 def _compiled(path: Path, threads: int | None) -> SavedProgram:
     """Returns the program of a file's source, compiled here."""
-    from .autotune.select import Chosen, Origin
-    from .autotune.workload import workload_of
-    from .ir.graph.parser import parse_module
-    from .ir.schedule.cases import Cases
-    from .ir.schedule.steps import Schedule
-    from .pipeline import build, kernels_of
+    from ..autotune.select import Chosen, Origin
+    from ..autotune.workload import workload_of
+    from ..driver.pipeline import build, kernels_of
+    from ..ir.graph.parser import parse_module
+    from ..ir.schedule.cases import Cases
+    from ..ir.schedule.steps import Schedule
 
     source, threads_then, extra = load_source(path)
     module = parse_module(source.text, constants=source.constants, file=str(path))

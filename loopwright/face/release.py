@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .codegen.program_from_graph import program_from_module
-from .ir.dtype import Array
-from .ir.errors import LoopwrightValueError
-from .ir.graph.nodes import Constant, Module
-from .ir.graph.weights import map_constants, without_weights
-from .pipeline import Built
+from ..codegen.program_from_graph import program_from_module
+from ..driver.pipeline import Built
+from ..ir.dtype import Array
+from ..ir.errors import LoopwrightValueError
+from ..ir.graph.nodes import Constant, Module
+from ..ir.graph.weights import map_constants, without_weights
 from .ready import Specialisation
 
 TRIMMED_BYTES = 1 << 24

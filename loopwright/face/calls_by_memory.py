@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..tracer import Request, check, placements, to_array, write_back
 from .ready import Specialisation
-from .tracer import Request, check, placements, to_array, write_back
 
 Quick: TypeAlias = Callable[..., list[Any] | None]
 Specialised: TypeAlias = Callable[[Request], Specialisation]

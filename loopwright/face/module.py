@@ -13,27 +13,27 @@ from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
+from ..driver.pipeline import own_schedules
+from ..ir.dtype import Array
+from ..ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
+from ..ir.graph.evaluate import evaluate
+from ..ir.graph.nodes import Function, Module
+from ..ir.graph.parser import parse_module
+from ..ir.graph.types import TensorType, TupleType, Type
+from ..ir.graph.verify import verify
+from ..ir.loop.evaluate import evaluate_prim
+from ..ir.loop.prim import PrimFunc
+from ..ir.loop.verify import verify_prim
+from ..tracer import ArraySpec, Request, Spec, Traced
+from ..tracer.pytree import LEAF, Node, Structure
 from .compile import CompiledFunction, check_options
-from .ir.dtype import Array
-from .ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
-from .ir.graph.evaluate import evaluate
-from .ir.graph.nodes import Function, Module
-from .ir.graph.parser import parse_module
-from .ir.graph.types import TensorType, TupleType, Type
-from .ir.graph.verify import verify
-from .ir.loop.evaluate import evaluate_prim
-from .ir.loop.prim import PrimFunc
-from .ir.loop.verify import verify_prim
 from .lowered import Lowered
-from .pipeline import own_schedules
 from .sizes import request_sizes
-from .tracer import ArraySpec, Request, Spec, Traced
-from .tracer.pytree import LEAF, Node, Structure
 from .user_errors import refuse_other_kind, reports_errors
 
 if TYPE_CHECKING:
-    from .inspect.memory import Memory
-    from .inspect.profile import Profile
+    from ..inspect.memory import Memory
+    from ..inspect.profile import Profile
 
 
 @reports_errors
@@ -151,7 +151,7 @@ class CompiledModule(CompiledFunction):
     def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
         """Profiles calls as a compiled function does, on random arrays where no arguments are
         given."""
-        from .tuning.at_sizes import random_arrays
+        from ..tuning.at_sizes import random_arrays
 
         given = self._declared(args, kwargs)
         if given is self.specs:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from .codegen.runtime.pool_text import MAX_THREADS
-from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..codegen.runtime.pool_text import MAX_THREADS
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 Precision: TypeAlias = str | float
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .ir.errors import UnsupportedError
-from .ir.progress_line import progress
-from .module import CompiledModule
-from .user_errors import reports_errors
+from ..face.module import CompiledModule
+from ..face.user_errors import reports_errors
+from ..ir.errors import UnsupportedError
+from ..ir.progress_line import progress
 
 if TYPE_CHECKING:
-    from .tracer.frontends.onnx import Constants, Shapes, Source
+    from ..tracer.frontends.onnx import Constants, Shapes, Source
 
 
 @reports_errors
@@ -69,7 +69,7 @@ def input_names(model: Source) -> list[str]:
 def _importer() -> Any:
     """Returns the importer of ONNX models; UnsupportedError without the package ``onnx``."""
     try:
-        from .tracer.frontends import onnx
+        from ..tracer.frontends import onnx
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("onnx", "google"):
             raise

@@ -19,48 +19,48 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .autotune.log.decision import taken_options
-from .autotune.log.log_index import log_index
-from .autotune.log.lookup import LogView, own_records, shipped_logs
-from .autotune.log.record import TargetKey, target_key
-from .autotune.scratch import ScratchFolder
-from .autotune.select import Chosen, Origin, choose_schedule
-from .autotune.workload import workload_of
-from .codegen.in_place_rule import elements_read, in_place_rule
-from .codegen.kernel import Kernel
-from .codegen.llvm.engine import disassemble
-from .codegen.machine import known_machine
-from .codegen.program import CompiledProgram, compile_program
-from .codegen.program_from_graph import NewValue, is_view, program_from_module
-from .codegen.runtime import pool
-from .codegen.runtime.buffers import ArraySpec
-from .codegen.target import Target
-from .config import Config
-from .ir.dataclass import dataclass
-from .ir.dtype import Array
-from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
-from .ir.graph.choices import Choices
-from .ir.graph.limits import GraphLimits
-from .ir.graph.nodes import Constant, Function, Module
-from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
-from .ir.graph.pipeline import GRAPH, default_pipeline
-from .ir.graph.printer import as_text
-from .ir.graph.walk import called_by, nested_blocks
-from .ir.loop.nest import Store, statements
-from .ir.loop.prim import PrimFunc
-from .ir.loop.simplify_prim import canonical_names, names_by_place
-from .ir.loop.verify import verify_nest, verify_prim
-from .ir.ops.causal_mask import causal_offset
-from .ir.ops.to_prim import group_to_prim
-from .ir.pass_context import PassContext
-from .ir.program.analysis import calls, places, scopes, walk
-from .ir.program.nodes import Call as ProgramCall
-from .ir.program.nodes import Program
-from .ir.program.pipeline import optimise
-from .ir.progress_line import report
-from .ir.schedule.apply import apply_schedule
-from .ir.schedule.cases import Cases
-from .ir.schedule.steps import Schedule
+from ..autotune.log.decision import taken_options
+from ..autotune.log.log_index import log_index
+from ..autotune.log.lookup import LogView, own_records, shipped_logs
+from ..autotune.log.record import TargetKey, target_key
+from ..autotune.scratch import ScratchFolder
+from ..autotune.select import Chosen, Origin, choose_schedule
+from ..autotune.workload import workload_of
+from ..codegen.in_place_rule import elements_read, in_place_rule
+from ..codegen.kernel import Kernel
+from ..codegen.llvm.engine import disassemble
+from ..codegen.machine import known_machine
+from ..codegen.program import CompiledProgram, compile_program
+from ..codegen.program_from_graph import NewValue, is_view, program_from_module
+from ..codegen.runtime import pool
+from ..codegen.runtime.buffers import ArraySpec
+from ..codegen.target import Target
+from ..config import Config
+from ..ir.dataclass import dataclass
+from ..ir.dtype import Array
+from ..ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
+from ..ir.graph.choices import Choices
+from ..ir.graph.limits import GraphLimits
+from ..ir.graph.nodes import Constant, Function, Module
+from ..ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
+from ..ir.graph.pipeline import GRAPH, default_pipeline
+from ..ir.graph.printer import as_text
+from ..ir.graph.walk import called_by, nested_blocks
+from ..ir.loop.nest import Store, statements
+from ..ir.loop.prim import PrimFunc
+from ..ir.loop.simplify_prim import canonical_names, names_by_place
+from ..ir.loop.verify import verify_nest, verify_prim
+from ..ir.ops.causal_mask import causal_offset
+from ..ir.ops.to_prim import group_to_prim
+from ..ir.pass_context import PassContext
+from ..ir.program.analysis import calls, places, scopes, walk
+from ..ir.program.nodes import Call as ProgramCall
+from ..ir.program.nodes import Program
+from ..ir.program.pipeline import optimise
+from ..ir.progress_line import report
+from ..ir.schedule.apply import apply_schedule
+from ..ir.schedule.cases import Cases
+from ..ir.schedule.steps import Schedule
 from .kernels import begin_kernel, checked_kernels
 from .options import Precision, error_growth
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, TypeAlias
 
-from .ir.dataclass import dataclass
-from .ir.dims import LARGEST_SIZE, IntExpr, size
-from .ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from ..ir.dataclass import dataclass
+from ..ir.dims import LARGEST_SIZE, IntExpr, size
+from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from ..tracer import ArraySpec, Request, Traced
+from ..tracer.sizes import GUARD
+from ..tracer.specs import Spec, size_of
 from .sizes import refuse_unmet, request_sizes, solve, unified, unmet, with_shapes
-from .tracer import ArraySpec, Request, Traced
-from .tracer.sizes import GUARD
-from .tracer.specs import Spec, size_of
 from .user_errors import is_instance
 
 Axes: TypeAlias = Mapping[int, IntExpr]

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from .ir.errors import LoopwrightValueError
-from .ir.graph.builder import Builder
-from .ir.graph.nodes import Atom, Constant, Function, GlobalVar, Module, Var
-from .ir.graph.operator import OPERATORS, Operator
-from .ir.graph.verify import signature_of
-from .ir.loop.parser import parse_prim
-from .ir.loop.prim import PrimFunc
-from .ir.schedule.steps import Schedule, Step
-from .tracer import DTypeSpec, Spec
+from ..ir.errors import LoopwrightValueError
+from ..ir.graph.builder import Builder
+from ..ir.graph.nodes import Atom, Constant, Function, GlobalVar, Module, Var
+from ..ir.graph.operator import OPERATORS, Operator
+from ..ir.graph.verify import signature_of
+from ..ir.loop.parser import parse_prim
+from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.steps import Schedule, Step
+from ..tracer import DTypeSpec, Spec
 from .user_errors import for_user
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .autotune.budget import parse_budget
-from .ir.dataclass import dataclass
-from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..autotune.budget import parse_budget
+from ..ir.dataclass import dataclass
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 
 @dataclass(frozen=True, slots=True)

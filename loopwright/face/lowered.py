@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .ir.dtype import Array
-from .ir.errors import LoopwrightTypeError
-from .tracer import (
+from ..extras import extra
+from ..ir.dtype import Array
+from ..ir.errors import LoopwrightTypeError
+from ..tracer import (
     Arguments,
     Traced,
     bind,
@@ -20,12 +21,12 @@ from .tracer import (
 from .user_errors import refuse_other_kind, reports_errors
 
 if TYPE_CHECKING:
-    from . import pipeline
-    from .codegen.machine import MachineModel
-    from .inspect.explain import Explanation
-    from .inspect.memory import Memory
-    from .inspect.profile import Profile
-    from .ir.graph.nodes import Module
+    from ..codegen.machine import MachineModel
+    from ..driver import pipeline
+    from ..inspect.explain import Explanation
+    from ..inspect.memory import Memory
+    from ..inspect.profile import Profile
+    from ..ir.graph.nodes import Module
 
 
 class Lowered:
@@ -76,8 +77,6 @@ class Lowered:
         or return other than arrays in tuples, lists and dicts; OSError if the file cannot be
         written.
         """
-        from .extras import extra
-
         extra("save")(self.traced, self.built, self._static, path, source)
 
     def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
@@ -91,30 +90,25 @@ class Lowered:
         Returns what bounds each, and how much of that it reaches; it prints as a table.
         ``seconds`` is the time to spend on it, beside that of measuring the machine once.
         """
-        from .inspect.explain import explain
-
         arrays = self.operands(*args, **kwargs)
-        return explain(self.built, arrays, self._machine(), seconds, self.traced.name)
+        return extra("explain")(self.built, arrays, self._machine(), seconds, self.traced.name)
 
     def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
         """Times every kernel call in a call with these arguments; see ``CompiledFunction.profile``.
 
         Raises LoopwrightTypeError for specs in the place of arrays.
         """
-        from .inspect.profile import profile
-
         arrays = self.operands(*args, **kwargs)
-        return profile(self.built, arrays, self._machine(), seconds, self.traced.name, record=True)
+        machine, name = self._machine(), self.traced.name
+        return extra("profile")(self.built, arrays, machine, seconds, name, record=True)
 
     def memory(self, *held: Module) -> Memory:
         """Returns what memory a call takes; see ``CompiledFunction.memory``. Constants of modules
         that are ``held`` beside the code count as originals of its weights."""
-        from .inspect.memory import memory_of
-
-        return memory_of(self.built, (self.traced.module, *held), self.traced.name)
+        return extra("memory")(self.built, (self.traced.module, *held), self.traced.name)
 
     def _machine(self) -> MachineModel:
-        from .codegen.machine import measured_machine
+        from ..codegen.machine import measured_machine
 
         parts = self.built.parts
         return measured_machine(None if parts is None else parts.target)

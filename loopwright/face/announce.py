@@ -7,8 +7,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from .config import Config
-from .ir.pass_context import PassContext
+from ..config import Config
+from ..ir.pass_context import PassContext
 from .ready import Specialisation
 
 LARGE_SUMS = 16_000_000
@@ -46,7 +46,7 @@ def announce(
         sys.stderr.write(f"loopwright: {name}: {made.reason}\n")
     guard = made.guard
     if guard is not None and guard.summed_bytes >= LARGE_SUMS:
-        from .text import bytes_text  # loaded when it is first needed
+        from ..text import bytes_text  # loaded when it is first needed
 
         begun = time.perf_counter()
         guard.holds()

@@ -24,21 +24,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from .announce import announce, dump_prefix, pass_context
-from .background_options import Background, tune_option
-from .call_signature import CallSignature, Copied
-from .calls_by_memory import ByMemory
-from .codegen.target import Target
-from .config import MEASURE, Config
-from .inspected import Inspected
-from .ir.errors import LoopwrightTypeError
-from .ir.pass_context import PassContext
-from .ir.progress_line import progress
-from .log_context import log_in_force
-from .lowered import Compiled, Lowered
-from .options import Precision, check_threads, error_growth
-from .ready import NOTHING, CacheInfo, Ready, Specialisation
-from .tracer import (
+from ..codegen.target import Target
+from ..config import MEASURE, Config
+from ..driver.options import Precision, check_threads, error_growth
+from ..ir.errors import LoopwrightTypeError
+from ..ir.pass_context import PassContext
+from ..ir.progress_line import progress
+from ..tracer import (
     Arguments,
     Borrowed,
     Request,
@@ -48,14 +40,22 @@ from .tracer import (
     trace,
     without_iterators,
 )
+from .announce import announce, dump_prefix, pass_context
+from .background_options import Background, tune_option
+from .call_signature import CallSignature, Copied
+from .calls_by_memory import ByMemory
+from .inspected import Inspected
+from .log_context import log_in_force
+from .lowered import Compiled, Lowered
+from .ready import NOTHING, CacheInfo, Ready, Specialisation
 from .user_errors import for_user, reports_errors
 
 if TYPE_CHECKING:
-    from . import pipeline
-    from .autotune.budget import Budget
+    from ..autotune.budget import Budget
+    from ..driver import pipeline
+    from ..tracer.donation import Ending
     from .dynamic import Option
     from .guards import Guard
-    from .tracer.donation import Ending
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
@@ -112,7 +112,7 @@ class CompiledFunction(Inspected, Copied):
         self._donated = _names(donate_argnames)
         self._ending: Ending | None = None
         if self._donated:
-            from .tracer.donation import Donating
+            from ..tracer.donation import Donating
 
             others = {*self._signature.parameters} - {*names}
             self._ending = Donating(self._name, self._donated, others)
@@ -201,7 +201,7 @@ class CompiledFunction(Inspected, Copied):
 
     def _with_out(self) -> CompiledFunction:
         """Returns the function that takes ``out=``, and writes its result there."""
-        from .tracer.donation import WrittenInto
+        from ..tracer.donation import WrittenInto
 
         with self._lock:
             if "out" not in self._others:
@@ -321,7 +321,7 @@ class CompiledFunction(Inspected, Copied):
 
     def _measure_few(self, traced: Traced, config: Config) -> None:
         """Measures a few candidates of the kernels that the log does not know."""
-        from .tuning.tune import measure_few
+        from ..tuning.tune import measure_few
 
         with progress(f"tuning {traced.name}"):
             measure_few(traced.module, **self.build_options(config))
@@ -346,7 +346,7 @@ class CompiledFunction(Inspected, Copied):
     def background(self) -> Any:
         """The background tuner of this function; see ``tune=`` of ``lw.compile``."""
         if self._background is None:
-            from .extras import extra
+            from ..extras import extra
 
             self._background = extra("background")()
         return self._background
@@ -374,7 +374,7 @@ class CompiledFunction(Inspected, Copied):
         return self._settled(args, kwargs, lambda a: self._guarded(a.request, borrowed))
 
     def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
-        from . import failures, pipeline
+        from ..driver import failures, pipeline
 
         options = self.build_options(config, dump)
         try:
@@ -459,9 +459,9 @@ class CompiledFunction(Inspected, Copied):
         there is rolled back. Answers with the search's report.
         """
         started = time.monotonic()
+        from ..autotune.request import TuneRequest
+        from ..tuning.tune import limits_of, tune
         from . import release
-        from .autotune.request import TuneRequest
-        from .tuning.tune import limits_of, tune
 
         config = Config.read()
         if log is not None:

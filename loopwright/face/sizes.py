@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .ir.dataclass import dataclass
-from .ir.dims import (
+from ..ir.dataclass import dataclass
+from ..ir.dims import (
     LARGEST_SIZE,
     Dim,
     IntExpr,
@@ -29,12 +29,12 @@ from .ir.dims import (
     substitute,
     symbols,
 )
-from .ir.errors import LoopwrightTypeError, LoopwrightValueError
-from .ir.graph.requirements import Requirement
-from .tracer import ArraySpec, Request, Traced
-from .tracer.arguments import LeafSpec
-from .tracer.sizes import GUARD
-from .tracer.spans import caret_lines
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..ir.graph.requirements import Requirement
+from ..tracer import ArraySpec, Request, Traced
+from ..tracer.arguments import LeafSpec
+from ..tracer.sizes import GUARD
+from ..tracer.spans import caret_lines
 
 
 def with_shapes(request: Request, shapes: Mapping[int, tuple[IntExpr, ...]]) -> Request:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..ir.dtype import Array
+from ..ir.errors import LoopwrightTypeError
+from ..tracer import Arguments, Request, Traced, to_array
+from ..tracer.specs import DTypeSpec, Spec
 from .call_signature import CallSignature
 from .calls_by_memory import placed
-from .ir.dtype import Array
-from .ir.errors import LoopwrightTypeError
 from .lowered import Lowered
 from .ready import Specialisation
-from .tracer import Arguments, Request, Traced, to_array
-from .tracer.specs import DTypeSpec, Spec
 from .user_errors import reports_errors
 
 if TYPE_CHECKING:
-    from .inspect.explain import Explanation
-    from .inspect.memory import Memory
-    from .inspect.profile import Profile
+    from ..inspect.explain import Explanation
+    from ..inspect.memory import Memory
+    from ..inspect.profile import Profile
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .codegen.llvm.settings import cache_folder
-from .config import Config
-from .extras import extra
-from .ir.errors import InternalError, LoopwrightError, ScheduleError
-from .ir.graph.nodes import Module
+from ..codegen.llvm.settings import cache_folder
+from ..config import Config
+from ..extras import extra
+from ..ir.errors import InternalError, LoopwrightError, ScheduleError
+from ..ir.graph.nodes import Module
 
 SECONDS = 5.0
 """Seconds that a user waits for a program to be minimised."""

@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .ir.dims import Dim
-from .ir.errors import RecompilationWarning
-from .tracer import ArraySpec, Request
-from .tracer.arguments import LeafSpec, Static
-from .tracer.spans import user_frame
+from ..ir.dims import Dim
+from ..ir.errors import RecompilationWarning
+from ..tracer import ArraySpec, Request
+from ..tracer.arguments import LeafSpec, Static
+from ..tracer.spans import user_frame
 
 STORM = 16
 """Kinds of calls for which a function is compiled before that is called a storm."""

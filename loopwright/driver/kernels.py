@@ -16,25 +16,25 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .autotune.log.lookup import LogView
-from .autotune.measure.first_race import race
-from .autotune.measure.first_use import Subject, can_try, refusals
-from .autotune.ranges import checked_points, specialised
-from .autotune.select import SELECTION, Chosen, Origin, choose_schedule
-from .autotune.space.default_cases import default_cases
-from .autotune.workload import kernel_symbol, workload_at, workload_of
-from .codegen.inlining import inlined_lines
-from .codegen.kernel import Kernel, compile_kernel, stored_kernel
-from .codegen.llvm.settings import cache_folder
-from .codegen.llvm.store import store
-from .codegen.module_text import ModuleText
-from .codegen.objects import begin_object, object_code, remember_object
-from .codegen.target import Target
-from .ir.errors import InternalError, ScheduleError, refused_if_it_fails
-from .ir.loop.prim import PrimFunc
-from .ir.loop.workload import workload_text
-from .ir.schedule.cases import Cases
-from .ir.schedule.steps import Schedule
+from ..autotune.log.lookup import LogView
+from ..autotune.measure.first_race import race
+from ..autotune.measure.first_use import Subject, can_try, refusals
+from ..autotune.ranges import checked_points, specialised
+from ..autotune.select import SELECTION, Chosen, Origin, choose_schedule
+from ..autotune.space.default_cases import default_cases
+from ..autotune.workload import kernel_symbol, workload_at, workload_of
+from ..codegen.inlining import inlined_lines
+from ..codegen.kernel import Kernel, compile_kernel, stored_kernel
+from ..codegen.llvm.settings import cache_folder
+from ..codegen.llvm.store import store
+from ..codegen.module_text import ModuleText
+from ..codegen.objects import begin_object, object_code, remember_object
+from ..codegen.target import Target
+from ..ir.errors import InternalError, ScheduleError, refused_if_it_fails
+from ..ir.loop.prim import PrimFunc
+from ..ir.loop.workload import workload_text
+from ..ir.schedule.cases import Cases
+from ..ir.schedule.steps import Schedule
 
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
 FOREIGN = frozenset(Origin) - {Origin.RULES}

@@ -9,17 +9,17 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from .config import Config
-from .ir.dims import Dim
-from .ir.errors import (
+from ..config import Config
+from ..ir.dims import Dim
+from ..ir.errors import (
     InternalError,
     LoopwrightError,
     LoopwrightMemoryError,
     LoopwrightOSError,
     LoopwrightTypeError,
 )
-from .tracer import ArraySpec, Request, Traced, cut_traceback, is_ours, located
-from .tracer.arguments import LeafSpec
+from ..tracer import ArraySpec, Request, Traced, cut_traceback, is_ours, located
+from ..tracer.arguments import LeafSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..ir.dataclass import dataclass
+from ..ir.dtype import Array
+from ..tracer import Request, Traced, to_array
 from .call_signature import CallSignature
-from .ir.dataclass import dataclass
-from .ir.dtype import Array
-from .tracer import Request, Traced, to_array
 
 if TYPE_CHECKING:
-    from . import pipeline
+    from ..driver import pipeline
     from .guards import Guard
 
 

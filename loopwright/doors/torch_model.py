@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .compile import CompiledFunction
-from .ir.errors import UnsupportedError
-from .ir.progress_line import progress
-from .lowered import Lowered
-from .module import CompiledModule
-from .user_errors import for_user
+from ..face.compile import CompiledFunction
+from ..face.lowered import Lowered
+from ..face.module import CompiledModule
+from ..face.user_errors import for_user
+from ..ir.errors import UnsupportedError
+from ..ir.progress_line import progress
 
 if TYPE_CHECKING:
-    from .inspect.explain import Explanation
-    from .tracer.frontends.torch.exported import Exported
+    from ..inspect.explain import Explanation
+    from ..tracer.frontends.torch.exported import Exported
 
 
 def from_torch(
@@ -46,7 +46,7 @@ def from_torch(
     """
     try:
         try:
-            from .tracer.frontends.torch.exported import export
+            from ..tracer.frontends.torch.exported import export
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "torch":
                 raise
@@ -124,7 +124,7 @@ def backend(graph: Any, inputs: Sequence[Any], **settings: Any) -> Any:
     ``options`` of ``torch.compile``: ``fallback=False`` raises UnsupportedError instead, with all
     that is not supported; all others are those of ``lw.compile`` (``log``, ``threads``, ``tune``).
     """
-    from .tracer.frontends.torch import dynamo
+    from ..tracer.frontends.torch import dynamo
 
     options = dict(settings.pop("options", None) or {}, **settings)
     options.pop("mode", None)

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .ir.dtype import Array
-from .tracer import (
+from ..ir.dtype import Array
+from ..tracer import (
     Arguments,
     Request,
     Traced,
@@ -26,7 +26,7 @@ from .tracer import (
     signature_of,
     to_array,
 )
-from .tracer.specs import DTypeSpec, Spec
+from ..tracer.specs import DTypeSpec, Spec
 
 if TYPE_CHECKING:
     from .dynamic import Dynamic

@@ -1,0 +1,1 @@
+"""Models of other libraries come in here, and compiled programs leave as files."""
