@@ -3,9 +3,10 @@
 The dtypes of the language are the rows of one table, ``DTYPES``: everything that the compiler knows
 of an element type is a column of it. Promotion is NumPy 2's.
 
-float16 and bfloat16 are storage types: kernels load and store them, and compute in float32. The
-graph pass ``widen_halves`` writes the conversions, so that every operator rounds its result as
-NumPy's does. bfloat16 is that of the package ml_dtypes; it has no row until it is first named.
+Floats shorter than float32 are storage types: kernels load and store them, and compute in float32.
+The graph pass ``widen_halves`` writes the conversions, so that every operator rounds its result as
+NumPy's does. Those that NumPy has not are of the package ml_dtypes (``_OF_ML_DTYPES``), and have no
+row in ``DTYPES`` until they are first named.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class DType:
     @property
     def is_half(self) -> bool:
         """True for floats that are only stored: registers hold their bits as an integer."""
-        return self.kind is Kind.FLOAT and self.bits == 16
+        return self.kind is Kind.FLOAT and self.bits < 32
 
     @property
     def is_complex(self) -> bool:
@@ -214,17 +215,21 @@ FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
 
 
-def _bfloat16() -> DType:
-    """Enters bfloat16 into the table. Its NumPy dtype is that of the package ml_dtypes, which takes
-    a while to load. Raises TypeError if it is not installed."""
+_OF_ML_DTYPES = {"bfloat16": ("bf16", 16, 7)}
+"""Floats that NumPy has not: in specs and behind literals, bits, bits of the fraction."""
+
+
+def _of_ml_dtypes(name: str) -> DType:
+    """Enters such a float into the table. Its NumPy dtype is that of the package ml_dtypes, which
+    takes a while to load. Raises TypeError if it is not installed."""
     try:
-        scalar = importlib.import_module("ml_dtypes").bfloat16
+        dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     except ImportError:
-        raise TypeError("bfloat16 is a dtype of the package ml_dtypes, which is missing") from None
-    dtype = np.dtype(scalar)
-    row = DType("bfloat16", dtype, "bf16", "bf16", _F, 16, "i16", "bfloat16", 7, "float64")
+        raise TypeError(f"{name} is a dtype of the package ml_dtypes, which is missing") from None
+    short, bits, fraction = _OF_ML_DTYPES[name]
+    row = DType(name, dtype, short, short, _F, bits, f"i{bits}", name, fraction, "float64")
     _BY_NUMPY[dtype] = row
-    return DTYPES.setdefault(row.name, row)
+    return DTYPES.setdefault(name, row)
 
 
 def literal_dtypes() -> dict[str, DType]:
@@ -250,7 +255,7 @@ def dtype_of(value: object) -> DType:
         name = np.dtype(carrier).name  # type: ignore[call-overload]
     except TypeError:
         name = str(value)
-    row = DTYPES.get(name) or (_bfloat16() if name == "bfloat16" else None)
+    row = DTYPES.get(name) or (_of_ml_dtypes(name) if name in _OF_ML_DTYPES else None)
     if row is None:
         names = ", ".join(DTYPES)
         raise TypeError(f"dtype {name} is not supported; the dtypes are {names}")

@@ -5,7 +5,7 @@
 meaning holds throughout: min and max pass NaN on, integer division by zero gives 0, shifts beyond
 the width give 0 or the sign.
 
-Conversions between float32 and the bits of floats of 16 bits are exact or round to nearest, ties to
+Conversions between float32 and the bits of shorter floats are exact or round to nearest, ties to
 even, with subnormal numbers, infinities and nan, whatever the processor's mode is. float16 has
 instructions from x86-64-v3 on; below, and for bfloat16, which AVX-512's instruction would flush to
 zero, a few instructions on integers do the same.
@@ -31,47 +31,69 @@ from .writer import FunctionWriter, Value
 
 
 def widened(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
-    """Returns the float32 that ``x``, an i16 with the bits of a ``dtype``, stands for."""
-    if dtype.exponent_bits == 8:
-        return w.convert("bitcast", _shift(w, "shl", w.convert("zext", x, "i32"), 16), "float")
-    if target.has_fma:
+    """Returns the float32 that ``x``, an integer with the bits of a ``dtype``, stands for."""
+    if dtype.name == "float16" and target.has_fma:
         return w.convert("fpext", w.convert("bitcast", x, "half"), "float")
     wide = w.convert("zext", x, "i32")
-    sign = _shift(w, "shl", _and(w, wide, 0x8000), 16)
-    size = _and(w, wide, 0x7FFF)
-    # Exponents are 112 higher in float32, and once more in inf and nan.
-    normal = w.op("add", _shift(w, "shl", size, 13), _int(w, 112 << 23, wide))
-    beyond = w.op("icmp uge", size, _int(w, 0x7C00, wide), type="i1")
-    more = w.op("add", normal, _int(w, 112 << 23, wide))
-    steps = w.op("fmul", w.convert("sitofp", size, "float"), _float(w, 2.0**-24, wide))
-    tiny = w.op("icmp ult", size, _int(w, 0x400, wide), type="i1")
+    if dtype.exponent_bits == FLOAT32.exponent_bits:
+        return w.convert("bitcast", _shift(w, "shl", wide, 32 - dtype.bits), "float")
+    shift, least, infinity = _layout(dtype)
+    sign_bit = 1 << (dtype.bits - 1)
+    sign = _shift(w, "shl", _and(w, wide, sign_bit), 32 - dtype.bits)
+    size = _and(w, wide, sign_bit - 1)
+    # Exponents are higher in float32 by the difference of the biases, and by as much once more in
+    # inf and nan.
+    higher = _int(w, (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits, wide)
+    normal = w.op("add", _shift(w, "shl", size, shift), higher)
+    beyond = w.op("icmp uge", size, _int(w, infinity, wide), type="i1")
+    more = w.op("add", normal, higher)
+    steps = w.op("fmul", w.convert("sitofp", size, "float"), _float(w, least, wide))
+    tiny = w.op("icmp ult", size, _int(w, 1 << dtype.fraction_bits, wide), type="i1")
     bits = w.select(tiny, w.convert("bitcast", steps, "i32"), w.select(beyond, more, normal))
     return w.convert("bitcast", w.op("or", bits, sign), "float")
 
 
 def narrowed(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
-    """Returns a float32 rounded to ``dtype``, as the i16 with its bits."""
-    if dtype.exponent_bits == 5 and target.has_fma:
-        return w.convert("bitcast", w.convert("fptrunc", x, "half"), "i16")
+    """Returns a float32 rounded to ``dtype``, as the integer with its bits."""
+    if dtype.name == "float16" and target.has_fma:
+        return w.convert("bitcast", w.convert("fptrunc", x, "half"), dtype.llvm)
+    shift, least, infinity = _layout(dtype)
+    quiet_nan = infinity | 1 << (dtype.fraction_bits - 1)
     bits = w.convert("bitcast", x, "i32")
     size = _and(w, bits, 0x7FFFFFFF)
-    sign = _and(w, _shift(w, "lshr", bits, 16), 0x8000)
-    is_nan = w.op("icmp ugt", size, _int(w, 0x7F800000, bits), type="i1")
-    if dtype.exponent_bits == 8:
-        value = _shift(w, "lshr", _rounded(w, size, 16), 16)
-        value = w.select(is_nan, _int(w, 0x7FC0, bits), value)
-        return w.convert("trunc", w.op("or", value, sign), "i16")
-    normal = _shift(w, "lshr", w.op("sub", _rounded(w, size, 13), _int(w, 112 << 23, bits)), 13)
-    # 0.5 has the unit of subnormal numbers in its last place, so adding it rounds to that.
-    half = w.op("fadd", w.convert("bitcast", size, "float"), _float(w, 0.5, bits))
-    steps = w.op("sub", w.convert("bitcast", half, "i32"), _int(w, 0x3F000000, bits))
-    tiny = w.op("icmp ult", size, _int(w, 0x38800000, bits), type="i1")
-    beyond = w.op("icmp uge", size, _int(w, 0x47800000, bits), type="i1")
-    quiet = _and(w, _shift(w, "lshr", size, 13), 0x3FF)
-    nan = w.op("or", quiet, _int(w, 0x7E00, bits))
-    large = w.select(is_nan, nan, _int(w, 0x7C00, bits))
+    sign = _and(w, _shift(w, "lshr", bits, 32 - dtype.bits), 1 << (dtype.bits - 1))
+    is_nan = w.op("icmp ugt", size, _bits_of(w, np.inf, bits), type="i1")
+    if dtype.exponent_bits == FLOAT32.exponent_bits:
+        value = _shift(w, "lshr", _rounded(w, size, shift), shift)
+        value = w.select(is_nan, _int(w, quiet_nan, bits), value)
+        return w.convert("trunc", w.op("or", value, sign), dtype.llvm)
+    higher = _int(w, (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits, bits)
+    normal = _shift(w, "lshr", w.op("sub", _rounded(w, size, shift), higher), shift)
+    # The last place of this number has the unit of subnormal numbers: adding it rounds to that.
+    magic = least * 2.0**FLOAT32.fraction_bits
+    moved = w.op("fadd", w.convert("bitcast", size, "float"), _float(w, magic, bits))
+    steps = w.op("sub", w.convert("bitcast", moved, "i32"), _bits_of(w, magic, bits))
+    smallest = least * 2.0**dtype.fraction_bits
+    tiny = w.op("icmp ult", size, _bits_of(w, smallest, bits), type="i1")
+    beyond = w.op("icmp uge", size, _bits_of(w, 4 / smallest, bits), type="i1")
+    quiet = _and(w, _shift(w, "lshr", size, shift), (1 << dtype.fraction_bits) - 1)
+    nan = w.op("or", quiet, _int(w, quiet_nan, bits))
+    large = w.select(is_nan, nan, _int(w, infinity, bits))
     value = w.select(beyond, large, w.select(tiny, steps, normal))
-    return w.convert("trunc", w.op("or", value, sign), "i16")
+    return w.convert("trunc", w.op("or", value, sign), dtype.llvm)
+
+
+def _layout(dtype: DType) -> tuple[int, float, int]:
+    """Returns how many bits of float32's fraction a shorter float lacks, its smallest subnormal
+    number, and the bits of its infinity."""
+    least = 2.0 ** (1 - dtype.exponent_bias - dtype.fraction_bits)
+    infinity = ((1 << dtype.exponent_bits) - 1) << dtype.fraction_bits
+    return FLOAT32.fraction_bits - dtype.fraction_bits, least, infinity
+
+
+def _bits_of(w: FunctionWriter, value: float, like: Value) -> Value:
+    """The bits of a float32, as an i32."""
+    return _int(w, int(np.float32(value).view(np.int32)), like)
 
 
 def rounded_to_odd(w: FunctionWriter, x: Value) -> Value:
@@ -113,7 +135,7 @@ def literal(value: bool | int | float, dtype: DType) -> Value:
     """Returns a constant of that dtype."""
     type = dtype.llvm
     if dtype.is_half:
-        return Value(str(np.asarray(value, dtype.numpy).view(np.int16).item()), type)
+        return Value(str(np.asarray(value, dtype.numpy).view(f"i{dtype.bytes}").item()), type)
     if dtype.is_float:
         return Value(float_literal(float(value), type), type)
     if dtype.is_bool:
