@@ -153,7 +153,7 @@ def _compile(function: Callable[..., Any], arrays: tuple[Array, ...], log: Path)
     """Nothing of earlier compiles is at hand but what stands in the cache folder."""
     kernels._kernels.clear()
     objects._objects.clear()
-    verdicts._stores.clear()
+    verdicts.verdicts.cache_clear()
     sandbox._program.cache_clear()
     trial.random_values.cache_clear()
     spent = 0.0

@@ -8,9 +8,7 @@ noisy, and noise only ever makes it slower: every figure is the best of many sho
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
 import json
 import os
 import time
@@ -20,9 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from ..ir.dataclass import dataclass
-from ..ir.errors import LoopwrightOSError
-from ..ir.files import read_kept, refused, refusing, write_kept
-from .llvm.settings import cache_folder
+from .llvm.store import entry_key, store
 from .probes import Floats, Probes, aligned_buffer
 from .target import Target
 
@@ -76,10 +72,9 @@ def _busy() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-VERSION = 2  # of the cached file: older ones are measured again
+VERSION = 2  # of the figures that are kept: those of others are measured again
 LEVELS = ("l1", "l2", "l3", "dram")
 
-_MOST_BYTES, _MOST_RATE = 1 << 16, 1e18  # of the cached file, and of a figure in it
 _MOST_MEMORY = 512 * 1024 * 1024  # bytes of one buffer
 _ROUND = 1e-3  # seconds of one round: longer than the clock's error, shorter than a time slice
 _IMPROVING_SECONDS = 0.2  # seconds after which a figure that still improves is taken as it is
@@ -202,43 +197,14 @@ def estimated_machine(target: Target) -> MachineModel:
     )
 
 
-def _file(target: Target) -> Path:
-    key = f"{target.cpu}|{target.isa}|{target.cores}|{target.l1}|{target.l2}|{target.l3}"
-    return cache_folder() / f"machine-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+def _key(target: Target) -> str:
+    caches = target.l1, target.l2, target.l3
+    return entry_key("machine", VERSION, target.cpu, target.isa, target.cores, *caches)
 
 
 def _read(target: Target) -> MachineModel | None:
-    path = _file(target)
-    try:
-        with refusing(path):
-            values = json.loads(read_kept(path, _MOST_BYTES))
-            if isinstance(values, dict) and values.get("version") == VERSION:
-                return _checked(values)
-    except FileNotFoundError:
-        pass
-    except LoopwrightOSError as error:
-        refused(error)
-    return None
-
-
-def _checked(values: dict[str, Any]) -> MachineModel:
-    """Returns the figures of a file. Raises ValueError unless they are what ``_measure`` makes."""
-    model = MachineModel(**values)
-    usual = estimated_machine(Target.host())
-    for name, value in asdict(usual).items():
-        given = getattr(model, name)
-        rates = given.values() if isinstance(value, dict) else ()
-        if (
-            type(given) is not type(value)
-            or (isinstance(value, dict) and given.keys() != value.keys())
-            or not all(type(rate) is float and 0 < rate < _MOST_RATE for rate in rates)
-            or (type(given) in (int, float) and not 0 <= given < _MOST_RATE)
-        ):
-            raise ValueError(f"{name} cannot be {given!r:.40}")
-    rates = (model.peak_flops_1, model.peak_flops_n, model.peak_flops64_1, model.peak_flops64_n)
-    if min(*rates, model.threads) <= 0:
-        raise ValueError("a rate is 0")
-    return model
+    content = store("machine").get(_key(target))
+    return None if content is None else MachineModel(**json.loads(content))
 
 
 def _measure_and_keep(target: Target) -> MachineModel:
@@ -248,10 +214,8 @@ def _measure_and_keep(target: Target) -> MachineModel:
     earlier = _read(target)
     if earlier is not None and earlier.is_doubtful:
         model = _better(model, earlier)
-    path = _file(target)
     # A machine without a writable home measures in every process; nothing else is lost.
-    with contextlib.suppress(OSError):
-        write_kept(path, json.dumps(asdict(model), indent=1).encode())
+    store("machine").put(_key(target), f"machine {target.isa}", json.dumps(asdict(model)).encode())
     return model
 
 

@@ -2,9 +2,9 @@
 
 ::
 
-    kept file    what the compiler keeps unasked: machine code, verdicts, figures of the machine,
-                 indices of logs. It is believed, so it and its folder have to belong to the user or
-                 to root, nobody else may write to them, and neither may be a link.
+    kept file    what the compiler keeps unasked (``codegen/llvm/store.py``). It is believed, so it
+                 and its folder have to belong to the user or to root, nobody else may write to
+                 them, and neither may be a link.
     named file   what the user names: a log, a model, arrays. It may be a link, and anybody's: it is
                  data. If its content is run (``run=True``) others may not be able to write it.
 
@@ -81,19 +81,17 @@ def refused(error: LoopwrightOSError) -> None:
 
 
 @contextmanager
-def open_kept(path: Path, flags: int = os.O_RDONLY, most_bytes: int = MOST_TEXT) -> Iterator[int]:
-    """Yields a descriptor of a kept file; with ``os.O_CREAT`` its folder is made, too.
+def open_kept(path: Path, most_bytes: int = MOST_TEXT) -> Iterator[int]:
+    """Yields a descriptor to read a kept file.
 
     Raises LoopwrightOSError if the file or its folder may not be the user's own, FileNotFoundError
     if one of them is not there.
     """
     with refusing(path):
-        if flags & os.O_CREAT:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = _opened_folder(path.parent)
         try:
             require_own(path.parent, os.fstat(folder))
-            descriptor = _opened(path, flags | os.O_NOFOLLOW, folder)
+            descriptor = _opened(path, os.O_RDONLY | os.O_NOFOLLOW, folder)
         finally:
             os.close(folder)
     try:
@@ -226,13 +224,6 @@ def replace_file(
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes a text for the user, whole or not at all. Raises LoopwrightOSError."""
     replace_file(Path(path), (text.encode(errors="replace"),))
-
-
-def append(descriptor: int, data: bytes) -> None:
-    """Writes all of ``data`` to a file; OSError if some of it could not be written."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _opened(path: Path, flags: int, folder: int | None = None, mode: int = 0o644) -> int:

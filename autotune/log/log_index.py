@@ -12,7 +12,6 @@ be found in the bytes of the lines, so that most lines are never parsed (``conte
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import math
@@ -23,15 +22,11 @@ import warnings
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any
 
-from ...codegen.llvm.settings import cache_folder
+from ...codegen.llvm.store import entry_key, store
 from ...ir.dataclass import dataclass
-from ...ir.errors import LoopwrightOSError
-from ...ir.files import read_kept, refused, write_kept
 from .decision import Decision
 from .line import MAX_LINE, RecordError, SkippedLines
 from .log_file import as_log_error, opened, pieces
@@ -293,21 +288,15 @@ class LogIndex:
     # -- between processes
 
     @property
-    def _file(self) -> Path:
-        name = hashlib.sha256(os.fsencode(self.path.absolute())).hexdigest()[:16]
-        return cache_folder() / "logs" / f"{name}.json"
+    def _key(self) -> str:
+        return entry_key("log index", INDEX_VERSION, self.path.absolute())
 
     def _load(self, descriptor: int, status: os.stat_result) -> None:
         """Loads the index that another process saved, if it is of this file."""
         if status.st_size < WORTH_SAVING or not self._trusts_saved:
             return
-        try:
-            saved = _checked(json.loads(read_kept(self._file)))
-        except LoopwrightOSError as error:
-            refused(error)
-            return
-        except (FileNotFoundError, ValueError, RecursionError):
-            return
+        content = store("logs").get(self._key)
+        saved = _Index() if content is None else _Index(**json.loads(content))
         same = (saved.device, saved.inode) == (status.st_dev, status.st_ino)
         if not same or not _goes_on(saved, descriptor, status):
             return
@@ -320,30 +309,7 @@ class LogIndex:
         self._saved = self._index.offset
         self._index.skipped = asdict(self.skipped)
         index = {name: getattr(self._index, name) for name in _Index.__slots__}
-        with suppress(OSError):
-            write_kept(self._file, json.dumps({"version": INDEX_VERSION, **index}).encode())
-
-
-def _checked(data: Any) -> _Index:
-    """Returns a saved index. Raises ValueError if it is not one, or another version's."""
-    if not isinstance(data, dict) or data.pop("version", None) != INDEX_VERSION:
-        raise ValueError("another version")
-    if set(data) != set(_Index.__slots__):
-        raise ValueError("other fields")
-    lines, alike, skipped = (data[name] for name in ("lines", "alike", "skipped"))
-    if not all(isinstance(table, dict) for table in (lines, alike, skipped)):
-        raise ValueError("other types")
-    numbers = [data[name] for name in ("device", "inode", "modified", "offset", "tail")]
-    offsets = all(_is_list(o, int) for o in (*lines.values(), data["choices"], numbers))
-    names = all(_is_list(n, str) for n in alike.values())
-    counts = set(skipped) == set(SkippedLines.__slots__) and _is_list([*skipped.values()], int)
-    if not (offsets and names and counts):
-        raise ValueError("other types")
-    return _Index(**data)
-
-
-def _is_list(data: Any, kind: type) -> bool:
-    return isinstance(data, list) and {type(item) for item in data} <= {kind}
+        store("logs").put(self._key, f"log index {self.path}", json.dumps(index).encode())
 
 
 def _goes_on(index: _Index, descriptor: int, status: os.stat_result) -> bool:

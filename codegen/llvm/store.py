@@ -1,17 +1,20 @@
-"""The disk cache: what compiling made, by a hash of all that it depends on.
+"""The store on disk, where processes find what others have made: machine code, verdicts on it,
+figures of the machine and indices of logs, each by a hash of all that it depends on.
 
 ::
 
     CACHE/code/<hash of version, kind and key>      one file per entry, dated by its last use
-        b"LWCODE1\\n"  SHA-256 of the rest and of the name  length of the label  label  content
+    CACHE/verdicts/..., machine/..., logs/...       the same of other rooms (``ROOMS``)
+        b"LWKEPT1\\n"  SHA-256 of the rest and of the name  length of the label  label  content
 
 ``CACHE`` is ``LOOPWRIGHT_CACHE``, else the user's cache folder. Entries are written beside their
-place and renamed, so that processes may share a folder; one that is damaged is taken for missing.
-The folder has to belong to the user alone, since its content is run. Whatever the system refuses
-(a full disk, a folder that cannot be written) costs no more than the cache.
+place and renamed, so that processes may share a folder and one that is killed leaves nothing half
+done; an entry that is damaged is taken for missing. The folder has to belong to the user alone,
+since its content is believed, and run. Whatever the system refuses (a full disk, a folder that
+cannot be written) costs no more than the entry.
 
-When the entries come to more than ``LOOPWRIGHT_CACHE_SIZE`` megabytes, those that were not used for
-the longest time go; 0 keeps none.
+When the entries of a room come to more than its limit, which is ``LOOPWRIGHT_CACHE_SIZE`` megabytes
+for machine code, those that were not used for the longest time go; a limit of 0 keeps none.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from ..target import Target
 from .engine import compile_object, llvm_version
 from .settings import allowed_bytes, cache_folder
 
-MAGIC = b"LWCODE1\n"
+MAGIC = b"LWKEPT1\n"
 MOST_BYTES = 1 << 26
 """Bytes of an entry; what is longer is not kept, nor read."""
 KEPT_SHARE = 0.8
@@ -46,6 +49,9 @@ SWEEP_SECONDS = 3600.0
 longer than most of them run."""
 TOUCH_SECONDS = 3600.0
 """Seconds between two notes of the use of an entry."""
+ROOMS = {"verdicts": 4 << 20, "machine": 1 << 20, "logs": 256 << 20}
+"""Most bytes of the entries in each folder beside that of machine code: 4 MB are the verdicts on
+some 25,000 kernels."""
 
 
 @functools.cache
@@ -60,6 +66,16 @@ def code_version() -> str:
             digest.update(read_named(path))
     with contextlib.suppress(OSError):
         digest.update(read_named(packages / "tuning_logs" / "model.json"))
+    return digest.hexdigest()
+
+
+def entry_key(*parts: object) -> str:
+    """Returns the name of the entry for something that depends on ``parts`` alone, whatever the
+    version of the compiler. Equal texts of the parts mean equal content."""
+    digest = hashlib.sha256()
+    for part in parts:
+        text = str(part).encode(errors="surrogateescape")  # a path may have any bytes
+        digest.update(b"%d:" % len(text) + text)
     return digest.hexdigest()
 
 
@@ -83,13 +99,7 @@ class Store:
     def key(self, kind: str, *parts: object) -> str:
         """Returns the name of the entry for something that depends on ``parts`` and the compiler;
         "" if nothing is kept. Equal texts of the parts mean equal content."""
-        if not self._most_bytes:
-            return ""
-        digest = hashlib.sha256(f"{code_version()} {kind}".encode())
-        for part in parts:
-            text = str(part).encode()
-            digest.update(b"%d:" % len(text) + text)
-        return digest.hexdigest()
+        return entry_key(code_version(), kind, *parts) if self._most_bytes else ""
 
     def get(self, key: str) -> bytes | None:
         """Returns the content of an entry; None if there is none that is whole."""
@@ -168,9 +178,11 @@ class Store:
                         yield Path(item.path), state.st_size, state.st_mtime
 
 
-def store() -> Store:
-    """Returns the store of the settings in force, one object per folder and limit."""
-    return _store(cache_folder() / "code", allowed_bytes())
+def store(room: str = "code", folder: Path | None = None) -> Store:
+    """Returns a room of the store in a folder, else of the settings in force: one object for each
+    folder and limit."""
+    limit = allowed_bytes() if room == "code" else ROOMS[room]
+    return _store((folder or cache_folder()) / room, limit)
 
 
 @functools.cache
@@ -209,7 +221,7 @@ def with_addresses(text: str) -> str:
 
 
 def _closed(key: str, label: str, content: bytes) -> bytes:
-    name = label.encode()[:1000]
+    name = label.encode(errors="replace")[:1000]
     rest = struct.pack("<H", len(name)) + name + content
     return MAGIC + hashlib.sha256(key.encode() + rest).digest() + rest
 

@@ -33,7 +33,7 @@ BAD = [kind for kind in BAD if kind not in ("read_before_unused", "least_of_old"
 BAD += ["segfault", "overflow", "abort", "illegal_instruction", "endless"]
 
 
-KEY, DIGEST = "0" * 64, "1" * 16
+KEY = "0" * 64
 
 
 def planted(kind: str) -> Subject:
@@ -64,7 +64,7 @@ def test_a_verdict_is_remembered_by_later_processes(
 ) -> None:
     subjects = {kind: planted(kind) for kind in ("good", "wrong")}
     first = refusals(subjects, tmp_path)
-    monkeypatch.setattr(verdicts, "_stores", {})  # as a new process has it
+    verdicts.verdicts.cache_clear()  # as a new process has it
     monkeypatch.setattr(sandbox, "Job", None)
     assert refusals(subjects, tmp_path) == first
     assert [*first] == ["wrong"]
@@ -81,13 +81,12 @@ def test_other_machine_code_is_another_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff" * 99, b"right abc\nwrong\n", b"right " * 999])
-def test_a_damaged_file_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+def test_damaged_files_say_nothing(tmp_path: Path, content: bytes) -> None:
     subjects = {kind: planted(kind) for kind in ("good", "wrong")}
-    (tmp_path / "first_use.txt").write_bytes(content)
     assert [*refusals(subjects, tmp_path)] == ["wrong"]
-    monkeypatch.setattr(verdicts, "_stores", {})
+    for path in (tmp_path / "verdicts").iterdir():
+        path.write_bytes(content)
+    verdicts.verdicts.cache_clear()
     assert [*refusals(subjects, tmp_path)] == ["wrong"]
 
 
@@ -107,19 +106,20 @@ ATTACKS = ["fifo", "link", "writable", "foreign", "folder", "open folder", "fore
 @pytest.mark.parametrize("attack", [*ATTACKS, "linked folder", "long"])
 @pytest.mark.parametrize("word", ["right", "wrong"])
 def test_verdicts_of_others_are_not_believed(tmp_path: Path, attack: str, word: str) -> None:
-    path = tmp_path / "cache" / "first_use.txt"
-    path.parent.mkdir(mode=0o700)
-    path.write_text(f"{word} {KEY} workload {DIGEST} because\n")
-    assert verdicts.Verdicts(path).get(KEY) == ("" if word == "right" else "because")
+    path = tmp_path / "verdicts" / KEY
+    reason = "" if word == "right" else "because"
+    verdicts.Verdicts(tmp_path).put(KEY, "workload", "schedule", reason)
+    assert verdicts.Verdicts(tmp_path).get(KEY) == reason
+    content = path.read_bytes()
     attacked(path, attack, tmp_path / "elsewhere")
-    store = verdicts.Verdicts(path)
+    store = verdicts.Verdicts(tmp_path)
     with pytest.warns(RefusedFileWarning, match="done without"):
         assert store.get(KEY) is None
     assert store.refused() == {}
     store.put("1" * 64, "workload", "other", "it is mine")
     assert store.get("1" * 64) == "it is mine"  # for this process
     if attack in ("link", "linked folder"):
-        assert path.read_text() == f"{word} {KEY} workload {DIGEST} because\n"
+        assert path.read_bytes() == content
 
 
 def test_what_cannot_be_tried_is_not_used_and_not_remembered(

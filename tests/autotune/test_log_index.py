@@ -16,6 +16,7 @@ from loopwright.autotune.log.log_index import LogIndex, log_index
 from loopwright.autotune.log.lookup import best_of, own_records, related
 from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.codegen.llvm.store import store
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TEXTS = [(FIXTURES / f"{name}.jsonl").read_text() for name in ("v1", "v2")]
@@ -131,28 +132,22 @@ def test_an_index_that_is_wrong_costs_time_only(tmp_path: Path, cache: Path) -> 
     path.write_text(lines(record(1), record(2, "other"), record(3)))
     LogIndex(path)
     (file,) = cache.iterdir()
-    good = json.loads(file.read_text())
-    damaged: list[Any] = [
-        "",
-        "{",
-        "[" * 9999,
-        "[]",
-        "3",
-        json.dumps(good)[:-20],
-        {**good, "version": 99},
-        {**good, "lines": {"w": [5, 10**30, -1]}},
-        {**good, "lines": {"w": ["a"]}},
-        {**good, "lines": {"w": [0, good["lines"]["other"][0]]}},
-        {**good, "lines": []},
-        {**good, "choices": [1, 2]},
-        {**good, "alike": {"x": [[]]}},
-        {**good, "skipped": {"torn": "many"}},
-        {**good, "skipped": {"nothing": 1}},
-        {**good, "offset": 3},
-        {**good, "more": 1},
+    content = store("logs").get(file.name)
+    assert content is not None
+    good = json.loads(content)
+    wrong: list[dict[str, Any]] = [
+        {"lines": {"w": [5, 10**30, -1]}},
+        {"lines": {"w": [0, good["lines"]["other"][0]]}},
+        {"choices": [1, 2]},
+        {"offset": 3},
     ]
-    for data in damaged:
-        file.write_text(data if isinstance(data, str) else json.dumps(data))
+    whole = file.read_bytes()
+    damaged = [b"", b"{", b'{"version": 1, "lines": {}}', whole[:-20], whole.replace(b"w", b"v")]
+    for data in [*wrong, *damaged]:
+        if isinstance(data, bytes):
+            file.write_bytes(data)
+        else:
+            store("logs").put(file.name, "log index", json.dumps({**good, **data}).encode())
         index = LogIndex(path)
         assert numbers(index) == [1, 3], data
         assert index.choices() == []

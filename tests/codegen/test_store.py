@@ -58,6 +58,29 @@ def test_an_entry_with_a_flipped_bit_is_missing_and_goes(kept):
     assert kept.get(key) == bytes(range(64))
 
 
+WRITER = """
+import itertools, pathlib, sys
+from loopwright.codegen.llvm.store import Store
+kept = Store(pathlib.Path(sys.argv[1]), 1 << 30)
+for n in itertools.count():
+    kept.put(f"{n % 5:064x}", "writer", bytes([n % 256]) * 300_000)
+    print(n, flush=True)
+"""
+
+
+def test_entries_stay_whole_where_two_processes_write_and_one_is_killed(kept):
+    with subprocess.Popen([sys.executable, "-c", WRITER, kept._folder], stdout=-1) as writer:
+        assert writer.stdout is not None
+        for n in range(40):
+            writer.stdout.readline()
+            kept.put(f"{n % 5:064x}", "mine", b"mine" * 100_000)
+        writer.kill()
+    contents = [kept.get(f"{n:064x}") for n in range(5)]
+    assert all(content and len({*content}) in (1, 4) for content in contents)
+    assert {len(content or b"") for content in contents} <= {300_000, 400_000}
+    assert {entry.label for entry in kept.entries()} <= {"mine", "writer"}
+
+
 def test_an_entry_under_the_name_of_another_is_missing(kept):
     one, other = kept.key("kernel", 1), kept.key("kernel", 2)
     kept.put(one, "kernel", b"code")

@@ -34,9 +34,6 @@ def test_a_kept_file_is_read_and_written(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
     files.write_kept(path, b"other")
     assert files.read_kept(path) == b"other" and [*path.parent.iterdir()] == [path]
-    with files.open_kept(path, os.O_WRONLY | os.O_APPEND) as descriptor:
-        files.append(descriptor, b" and more")
-    assert files.read_kept(path) == b"other and more"
     with pytest.raises(FileNotFoundError):
         files.read_kept(path.with_name("missing"))
     with pytest.raises(FileNotFoundError):
@@ -49,11 +46,6 @@ def test_a_kept_file_of_others_is_refused(path: Path, tmp_path: Path, attack: st
     with pytest.raises(LoopwrightOSError) as caught:
         files.read_kept(path)
     assert "\n" not in str(caught.value) and caught.value.reason
-    with (
-        pytest.raises(LoopwrightOSError),
-        files.open_kept(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
-    ):
-        pass
     if attack in FOLDERS:
         with pytest.raises(LoopwrightOSError):
             files.write_kept(path, b"mine")

@@ -41,7 +41,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_kernels", OrderedDict())
-    monkeypatch.setattr(verdicts, "_stores", {})
+    verdicts.verdicts.cache_clear()
 
 
 def twice_plus_one(x: Any) -> Any:
