@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import as_int
 from ..ir.dtype import Array
 from ..ir.errors import InternalError
 from ..ir.program.analysis import calls, largest, size_table
@@ -126,7 +125,7 @@ def link_program(
         [_spec(r) for r in program.inputs],
         [_spec(r) for r in results],
         [*constants, *more],
-        0 if program.sizes else as_int(arena_bytes(program, update)),
+        arena_bytes(program, update),
         owner=(code, *loaded.values(), *kept),
         threads=threads,
         written=sorted({numbers[u.target] for u in updates}),

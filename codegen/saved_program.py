@@ -362,7 +362,7 @@ def _linked(
         inputs,
         outputs,
         constants,
-        0 if sizes.symbols else as_int(arena),
+        arena,
         owner=(code, *loaded, *kept),
         threads=head["threads"] if threads is None else threads,
         sizes=sizes.table(inputs, outputs, arena, head),

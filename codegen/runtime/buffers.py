@@ -3,8 +3,8 @@
 Fresh memory costs a page fault for every 4 KiB that is written, which is more time than many
 kernels take (docs/measurements.md). So the memory of a result returns to a bin of its size when the
 last array that refers to it is gone (a capsule is the array's base object), and the next result of
-that size reuses it. Bins unused for a while are emptied when new memory is requested, and idle
-memory never exceeds a limit.
+that size reuses it. Arenas come from bins, too, and return after each call. Bins unused for a while
+are emptied when new memory is requested, and results return to the system where too much is idle.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import numpy as np
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr, evaluate
-from .call_text import IN_PAGE, PAGED_BYTES
+from .call_text import IN_PAGE, PAGED_BYTES, bin_sizes
 from .native_call import native_code
-from .sized_call_text import bin_sizes
 
 ALIGNMENT = 64
 """Bytes: one cache line, and the widest vector."""
@@ -86,7 +85,6 @@ class _Bin(ctypes.Structure):
 class _Bins:
     def __init__(self) -> None:
         code = native_code()
-        self.bins: dict[int, _Bin] = {}
         sizes = bin_sizes()
         self.classes = (_Bin * len(sizes))(*((None, size, 0) for size in sizes))
         self.seen: dict[int, tuple[int, float]] = {}
@@ -100,12 +98,6 @@ class _Bins:
         # Never freed, since results may be released while the interpreter shuts down. The listener
         # keeps the bins alive.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(listener))
-
-    def address(self, nbytes: int) -> int:
-        unit = ALIGNMENT if nbytes < PAGE else PAGE
-        size = -(-nbytes // unit) * unit
-        held = self.bins.get(size) or self.bins.setdefault(size, _Bin(None, size, 0))
-        return ctypes.addressof(held)
 
     def drop_unused(self) -> None:
         """Empties bins unused for a while. Native code calls it before it requests fresh memory."""
@@ -125,17 +117,12 @@ class _Bins:
 
     def all(self) -> list[_Bin]:
         """The bins that have been used."""
-        return [b for b in (*self.bins.values(), *self.classes) if b.uses]
+        return [b for b in self.classes if b.uses]
 
 
 @functools.cache
 def _bins() -> _Bins:
     return _Bins()
-
-
-def bin_address(nbytes: int) -> int:
-    """Returns the address of the native bin for ``nbytes``; it lives as long as the process."""
-    return _bins().address(nbytes)
 
 
 def bins_address() -> int:

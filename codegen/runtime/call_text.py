@@ -6,28 +6,30 @@ the call's context (``executable`` fills it)::
     context   0 entry   1 inputs   2 outputs   3 input specs   4 output specs   5 first idle frame
               6 Python function that adds an idle frame   7 lw_pool_limit
               8 threads the entry may use, or 0: the caller's number
-              9 inputs that the entry writes   10 their positions   11 bytes of each input
-    spec      0 dtype object   1 rank   2 sizes   3 bin of the memory, or 0: NumPy allocates it
-    frame     0 next idle frame   1 arena   2 ... the pointers handed to the entry
+              9 inputs that the entry writes   10 their positions   11 lw.sizes
+              12 words of a frame before the sizes   13 before the axes' sizes
+              14 before the answers   15 the answer that is the arena's bytes   16 bins
+    spec      0 dtype object   1 rank
+    frame     0 next idle frame   1 ... the pointers handed to the entry, sizes, axes, answers
 
-An argument fits if its type is exactly ``ndarray``, with the spec's dtype, rank and sizes,
-contiguous and aligned. One that the entry writes must be writeable and share no memory with another
-argument. If an argument does not fit, the result is None and nothing has been done. Frames and bins
-are changed only while the GIL is held; it is released while the entry runs. If that returns a
-status other than 0, the call raises.
+An argument fits if its type is exactly ``ndarray``, with the spec's dtype and rank, contiguous and
+aligned, and the entry's own function ``lw.sizes`` (``size_text``) accepts the sizes of all axes. It
+answers with the bytes of the arena and the inputs, and the bytes and shapes of the results; where
+all sizes are constant it is ``@lw_same_axes``. An argument that the entry writes must be writeable
+and share no memory with another. If an argument does not fit, the result is None and nothing has
+been done. Frames and bins are changed only while the GIL is held; it is released while the entry
+runs. If that returns a status other than 0, the call raises.
 
 Addresses of loads and stores may stand in place (``with_addresses``).
 
-A bin holds idle memory of one size, most recently used first. The 64 bytes before the memory belong
-to the bin::
+A bin holds idle memory of one size, one of ``bin_sizes``, most recently used first. The 64 bytes
+before the memory belong to the bin::
 
     bin       0 first idle block   1 bytes of a block   2 blocks handed out so far
     block     0 next idle block    1 its bin
 """
 
 from __future__ import annotations
-
-from .sized_call_text import SIZED_CALL_TEXT
 
 RAISED, TOO_DEEP = 1, 2
 """Status of an entry that has not run to its end (else 0): an exception is set, or functions call
@@ -49,10 +51,17 @@ and result together would do so in every iteration if the result began 48 to 200
 its page than the input; NumPy's large arrays begin 16 bytes into a page (docs/measurements.md).
 """
 
+LINEAR, STEPS, LAST = 12, 3, 62
+"""Bins of up to 2 ** LINEAR bytes are 64 bytes apart. Then there are 2 ** STEPS from each power of
+two to the next, up to 2 ** LAST."""
+
+LARGEST_BLOCK = 1 << LAST
+
 _template = r"""
 %Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
-%Spec = type { ptr, i64, ptr, ptr }
-%Context = type { ptr, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, i64, ptr, ptr }
+%Spec = type { ptr, i64 }
+%Context = type { ptr, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, i64, ptr, ptr, i64, i64, i64, i64,
+                  ptr }
 %Bin = type { ptr, i64, i64 }
 
 @idle = internal global i64 0
@@ -78,6 +87,7 @@ declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
+declare i64 @llvm.ctlz.i64(i64, i1)
 declare i32 @posix_memalign(ptr, i64, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare void @free(ptr)
@@ -173,6 +183,21 @@ miss:
   ret ptr %data
 }
 
+; Memory of an arena goes back to its bin, whatever the limit: the next call needs it again.
+define internal void @keep(ptr %data) {
+  %bin = load ptr, ptr (i8, ptr %data, i64 -56)
+  %size = load i64, ptr (%Bin, ptr %bin, i32 0, i32 1)
+  %idle = load i64, ptr @idle
+  %idle.now = add i64 %idle, %size
+  store i64 %idle.now, ptr @idle
+  %next.p = getelementptr i8, ptr %data, i64 -64
+  %first = load ptr, ptr %bin
+  store ptr %first, ptr %next.p
+  store ptr %data, ptr %bin
+  ret void
+}
+
+; Memory goes back to its bin, or to the system if too much is idle.
 define internal void @give(ptr %data) {
 entry:
   %bin = load ptr, ptr (i8, ptr %data, i64 -56)
@@ -181,16 +206,12 @@ entry:
   %idle.now = add i64 %idle, %size
   %limit = load i64, ptr @limit
   %over = icmp ugt i64 %idle.now, %limit
-  br i1 %over, label %drop, label %keep
+  br i1 %over, label %drop, label %fits
 drop:
   call void @release(ptr %data, i64 %size)
   ret void
-keep:
-  store i64 %idle.now, ptr @idle
-  %next.p = getelementptr i8, ptr %data, i64 -64
-  %first = load ptr, ptr %bin
-  store ptr %first, ptr %next.p
-  store ptr %data, ptr %bin
+fits:
+  call void @keep(ptr %data)
   ret void
 }
 
@@ -230,14 +251,6 @@ define void @lw_set_limit(i64 %limit, ptr %missed) {
   store i64 %limit, ptr @limit
   store ptr %missed, ptr @missed
   ret void
-}
-
-; A new array of a spec, or null with an exception set.
-define internal ptr @new_array(ptr %spec) {
-  %sizes = load ptr, ptr (%Spec, ptr %spec, i32 0, i32 2)
-  %bin = load ptr, ptr (%Spec, ptr %spec, i32 0, i32 3)
-  %array = call ptr @new_array_of(ptr %spec, ptr %sizes, ptr %bin)
-  ret ptr %array
 }
 
 ; A new array of a spec's dtype and rank, with memory of a bin, or of NumPy's if that is null.
@@ -287,110 +300,37 @@ done:
   ret ptr %array
 }
 
-define internal i1 @fits(ptr %array, ptr %spec) {
+; The bin of the least size that holds so many bytes; null for none.
+define internal ptr @bin_of(ptr %bins, i64 %bytes) {
 entry:
-@HEADER@  %wanted.sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
-  %wanted.sizes = load ptr, ptr %wanted.sizes.p
-  br label %axis
-axis:
-  %i = phi i32 [ 0, %shape ], [ %i.next, %compare ]
-  %end = icmp eq i32 %i, %rank
-  br i1 %end, label %yes, label %compare
-compare:
-  %size = load i64, ptr (i64, ptr %sizes, i32 %i)
-  %wanted = load i64, ptr (i64, ptr %wanted.sizes, i32 %i)
-  %same = icmp eq i64 %size, %wanted
-  %i.next = add i32 %i, 1
-  br i1 %same, label %axis, label %no
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
-
-define ptr @lw_call(ptr %self, ptr %args, i64 %count) {
-entry:
-  %context = load ptr, ptr (%Array, ptr %self, i32 0, i32 2)
-  %inputs = load i64, ptr (%Context, ptr %context, i32 0, i32 1)
-  %in.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 3)
-  %counted = icmp eq i64 %count, %inputs
-  br i1 %counted, label %check, label %misfit
-check:
-  %c = phi i64 [ 0, %entry ], [ %c.next, %checking ]
-  %checked = icmp eq i64 %c, %inputs
-  br i1 %checked, label %fit.all, label %checking
-checking:
-  %c.arg = load ptr, ptr (ptr, ptr %args, i64 %c)
-  %c.spec = getelementptr %Spec, ptr %in.specs, i64 %c
-  %fit = call i1 @fits(ptr %c.arg, ptr %c.spec)
-  %c.next = add i64 %c, 1
-  br i1 %fit, label %check, label %misfit
-fit.all:
-  %written = load i64, ptr (%Context, ptr %context, i32 0, i32 9)
-  %pure = icmp eq i64 %written, 0
-  br i1 %pure, label %frame, label %updating
-updating:
-  %positions = load ptr, ptr (%Context, ptr %context, i32 0, i32 10)
-  %bytes = load ptr, ptr (%Context, ptr %context, i32 0, i32 11)
-  br label %target
-@WRITES@misfit:
-  call void @Py_IncRef(ptr @_Py_NoneStruct)
-  ret ptr @_Py_NoneStruct
-frame:
-  %idle.p = getelementptr %Context, ptr %context, i32 0, i32 5
-  %idle = load ptr, ptr %idle.p
-@FRAME@  %arena.p = getelementptr ptr, ptr %own, i64 1
-  %arena = load ptr, ptr %arena.p
-  %pointers = getelementptr ptr, ptr %own, i64 2
-  %outputs = load i64, ptr (%Context, ptr %context, i32 0, i32 2)
-  %out.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 4)
-  br label %fill
-fill:
-  %f = phi i64 [ 0, %begin ], [ %f.next, %filling ]
-  %filled = icmp eq i64 %f, %inputs
-  br i1 %filled, label %list, label %filling
-filling:
-  %f.arg = load ptr, ptr (ptr, ptr %args, i64 %f)
-  %f.data = load ptr, ptr (%Array, ptr %f.arg, i32 0, i32 2)
-  store ptr %f.data, ptr (ptr, ptr %pointers, i64 %f)
-  %f.next = add i64 %f, 1
-  br label %fill
-list:
-  %results = call ptr @PyList_New(i64 %outputs)
-  %no.list = icmp eq ptr %results, null
-  br i1 %no.list, label %undo, label %result
-result:
-  %r = phi i64 [ 0, %list ], [ %r.next, %placing ]
-  %all = icmp eq i64 %r, %outputs
-  br i1 %all, label %run, label %making
-making:
-  %r.spec = getelementptr %Spec, ptr %out.specs, i64 %r
-  %array = call ptr @new_array(ptr %r.spec)
-  %no.array = icmp eq ptr %array, null
-  br i1 %no.array, label %drop, label %placing
-placing:
-@RUN@  br i1 %fine, label %return, label %refuse
-refuse:
-  call void @refuse(i32 %status)
-  br label %drop
-drop:
-  call void @Py_DecRef(ptr %results)
-  br label %undo
-undo:
-  br label %return
-return:
-  %answer = phi ptr [ %results, %ran ], [ null, %undo ]
-  %idle.then = load ptr, ptr %idle.p
-  store ptr %idle.then, ptr %own
-  store ptr %own, ptr %idle.p
-  ret ptr %answer
-fail:
+  %none = icmp eq i64 %bytes, 0
+  br i1 %none, label %nothing, label %some
+nothing:
   ret ptr null
+some:
+  %last = sub i64 %bytes, 1
+  %small = icmp ult i64 %last, @LINEAR_BYTES@
+  br i1 %small, label %linear, label %powers
+linear:
+  %lines = lshr i64 %last, 6
+  %bin.0 = getelementptr %Bin, ptr %bins, i64 %lines
+  ret ptr %bin.0
+powers:
+  %zeros = call i64 @llvm.ctlz.i64(i64 %last, i1 true)
+  %power = sub i64 63, %zeros
+  %unit = sub i64 %power, @STEPS@
+  %steps = lshr i64 %last, %unit
+  %octave = sub i64 %power, @LINEAR@
+  %begin = shl i64 %octave, @STEPS@
+  %at.0 = add i64 %begin, %steps
+  %at = add i64 %at.0, @FIRST@
+  %bin.1 = getelementptr %Bin, ptr %bins, i64 %at
+  ret ptr %bin.1
 }
-"""
 
-# An argument is an array of the type, dtype and rank of a spec; its sizes follow.
-_header = r"""
+; Notes the axes of an argument with the type, dtype and rank of a spec; returns its rank, or -1.
+define internal i32 @axes_of(ptr %array, ptr %spec, ptr %axes) {
+entry:
   %type = load ptr, ptr (%Array, ptr %array, i32 0, i32 1)
   %exact = icmp eq ptr %type, @"lw.np.PyArray_Type"
   br i1 %exact, label %header, label %no
@@ -409,10 +349,59 @@ header:
   br i1 %ok, label %shape, label %no
 shape:
   %sizes = load ptr, ptr (%Array, ptr %array, i32 0, i32 4)
-"""
+  br label %axis
+axis:
+  %i = phi i32 [ 0, %shape ], [ %i.next, %note ]
+  %end = icmp eq i32 %i, %rank
+  br i1 %end, label %yes, label %note
+note:
+  %size = load i64, ptr (i64, ptr %sizes, i32 %i)
+  store i64 %size, ptr (i64, ptr %axes, i32 %i)
+  %i.next = add i32 %i, 1
+  br label %axis
+yes:
+  ret i32 %rank
+no:
+  ret i32 -1
+}
 
-# Memory that no other call uses holds the pointers of this one.
-_frame = r"""
+; The ``lw.sizes`` of constant shapes: 1 if all axes have the wanted sizes, whose number stands
+; before them. The answers stand in the frame from the beginning.
+define i32 @lw_same_axes(ptr %axes, ptr %wanted, ptr %answers) {
+entry:
+  %count = load i64, ptr %wanted
+  br label %axis
+axis:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %compare ]
+  %end = icmp eq i64 %i, %count
+  br i1 %end, label %yes, label %compare
+compare:
+  %i.next = add i64 %i, 1
+  %size = load i64, ptr (i64, ptr %axes, i64 %i)
+  %wish = load i64, ptr (i64, ptr %wanted, i64 %i.next)
+  %same = icmp eq i64 %size, %wish
+  br i1 %same, label %axis, label %no
+yes:
+  ret i32 1
+no:
+  ret i32 0
+}
+
+define ptr @lw_call(ptr %self, ptr %args, i64 %count) {
+entry:
+  %context = load ptr, ptr (%Array, ptr %self, i32 0, i32 2)
+  %inputs = load i64, ptr (%Context, ptr %context, i32 0, i32 1)
+  %in.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 3)
+  %idle.p = getelementptr %Context, ptr %context, i32 0, i32 5
+  %counted = icmp eq i64 %count, %inputs
+  br i1 %counted, label %frame, label %misfit
+misfit:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
+fail:
+  ret ptr null
+frame:
+  %idle = load ptr, ptr %idle.p
   %lacking = icmp eq ptr %idle, null
   br i1 %lacking, label %grow, label %begin
 grow:
@@ -428,14 +417,53 @@ begin:
   %own = phi ptr [ %idle, %frame ], [ %idle.new, %grown ]
   %next = load ptr, ptr %own
   store ptr %next, ptr %idle.p
-"""
-
-# An argument that the entry writes is writeable and shares no memory with another one.
-_writes = r"""
+  %pointers = getelementptr ptr, ptr %own, i64 1
+  %sizes.at = load i64, ptr (%Context, ptr %context, i32 0, i32 12)
+  %sizes = getelementptr i64, ptr %own, i64 %sizes.at
+  %axes.at = load i64, ptr (%Context, ptr %context, i32 0, i32 13)
+  %axes = getelementptr i64, ptr %own, i64 %axes.at
+  %answers.at = load i64, ptr (%Context, ptr %context, i32 0, i32 14)
+  %answers = getelementptr i64, ptr %own, i64 %answers.at
+  br label %check
+check:
+  %c = phi i64 [ 0, %begin ], [ %c.next, %filling ]
+  %c.axes = phi ptr [ %axes, %begin ], [ %c.axes.next, %filling ]
+  %checked = icmp eq i64 %c, %inputs
+  br i1 %checked, label %solve, label %checking
+checking:
+  %c.arg = load ptr, ptr (ptr, ptr %args, i64 %c)
+  %c.spec = getelementptr %Spec, ptr %in.specs, i64 %c
+  %c.rank = call i32 @axes_of(ptr %c.arg, ptr %c.spec, ptr %c.axes)
+  %c.fits = icmp sge i32 %c.rank, 0
+  br i1 %c.fits, label %filling, label %refused
+filling:
+  %c.axes.next = getelementptr i64, ptr %c.axes, i32 %c.rank
+  %c.data = load ptr, ptr (%Array, ptr %c.arg, i32 0, i32 2)
+  store ptr %c.data, ptr (ptr, ptr %pointers, i64 %c)
+  %c.next = add i64 %c, 1
+  br label %check
+solve:
+  %solve.fn = load ptr, ptr (%Context, ptr %context, i32 0, i32 11)
+  %solved = call i32 %solve.fn(ptr %axes, ptr %sizes, ptr %answers)
+  %sized = icmp ne i32 %solved, 0
+  br i1 %sized, label %fit.all, label %refused
+refused:
+  %idle.now = load ptr, ptr %idle.p
+  store ptr %idle.now, ptr %own
+  store ptr %own, ptr %idle.p
+  br label %misfit
+fit.all:
+  %written = load i64, ptr (%Context, ptr %context, i32 0, i32 9)
+  %pure = icmp eq i64 %written, 0
+  %bytes = getelementptr i64, ptr %answers, i64 2
+  br i1 %pure, label %memory, label %updating
+updating:
+  %positions = load ptr, ptr (%Context, ptr %context, i32 0, i32 10)
+  br label %target
 target:
   %t = phi i64 [ 0, %updating ], [ %t.next, %disjoint ]
   %all.disjoint = icmp eq i64 %t, %written
-  br i1 %all.disjoint, label %@ACCEPTED@, label %writeable
+  br i1 %all.disjoint, label %memory, label %writeable
 writeable:
   %t.next = add i64 %t, 1
   %w = load i64, ptr (i64, ptr %positions, i64 %t)
@@ -446,7 +474,7 @@ writeable:
   %w.begin = load i64, ptr (%Array, ptr %w.arg, i32 0, i32 2)
   %w.size = load i64, ptr (i64, ptr %bytes, i64 %w)
   %w.end = add i64 %w.begin, %w.size
-  br i1 %locked, label %@REFUSED@, label %other
+  br i1 %locked, label %refused, label %other
 other:
   %o = phi i64 [ 0, %writeable ], [ %o.next, %compare ]
   %compared = icmp eq i64 %o, %inputs
@@ -462,13 +490,47 @@ compare:
   %another = icmp ne i64 %o, %w
   %shared = and i1 %meet, %another
   %o.next = add i64 %o, 1
-  br i1 %shared, label %@REFUSED@, label %other
+  br i1 %shared, label %refused, label %other
 disjoint:
   br label %target
-"""
-
-# The entry runs without the GIL; a status other than 0 becomes an exception.
-_run = r"""
+memory:
+  %bins = load ptr, ptr (%Context, ptr %context, i32 0, i32 16)
+  %arena.at = load i64, ptr (%Context, ptr %context, i32 0, i32 15)
+  %arena.bytes = load i64, ptr (i64, ptr %answers, i64 %arena.at)
+  %arena.bin = call ptr @bin_of(ptr %bins, i64 %arena.bytes)
+  %no.arena = icmp eq ptr %arena.bin, null
+  br i1 %no.arena, label %prepare, label %arena.take
+arena.take:
+  %arena.taken = call ptr @take(ptr %arena.bin)
+  %arena.missing = icmp eq ptr %arena.taken, null
+  br i1 %arena.missing, label %no.memory, label %prepare
+no.memory:
+  %n = call ptr @PyErr_NoMemory()
+  br label %put.back
+prepare:
+  %arena = phi ptr [ null, %memory ], [ %arena.taken, %arena.take ]
+  %outputs = load i64, ptr (%Context, ptr %context, i32 0, i32 2)
+  %out.specs = load ptr, ptr (%Context, ptr %context, i32 0, i32 4)
+  %results = call ptr @PyList_New(i64 %outputs)
+  %no.list = icmp eq ptr %results, null
+  %first.answer = getelementptr i64, ptr %bytes, i64 %inputs
+  br i1 %no.list, label %give.back, label %result
+result:
+  %r = phi i64 [ 0, %prepare ], [ %r.next, %placing ]
+  %r.bytes.p = phi ptr [ %first.answer, %prepare ], [ %r.bytes.next, %placing ]
+  %all = icmp eq i64 %r, %outputs
+  br i1 %all, label %run, label %making
+making:
+  %r.spec = getelementptr %Spec, ptr %out.specs, i64 %r
+  %r.bytes = load i64, ptr %r.bytes.p
+  %r.shape = getelementptr i64, ptr %r.bytes.p, i64 1
+  %r.bin = call ptr @bin_of(ptr %bins, i64 %r.bytes)
+  %array = call ptr @new_array_of(ptr %r.spec, ptr %r.shape, ptr %r.bin)
+  %no.array = icmp eq ptr %array, null
+  br i1 %no.array, label %drop, label %placing
+placing:
+  %r.rank = load i64, ptr (%Spec, ptr %r.spec, i32 0, i32 1)
+  %r.bytes.next = getelementptr i64, ptr %r.shape, i64 %r.rank
   %ignored = call i32 @PyList_SetItem(ptr %results, i64 %r, ptr %array)
   %r.data = load ptr, ptr (%Array, ptr %array, i32 0, i32 2)
   %r.at = add i64 %inputs, %r
@@ -494,24 +556,45 @@ ran:
   %status = phi i32 [ %plain.status, %plain ], [ %limited.status, %limited ]
   call void @PyEval_RestoreThread(ptr %thread)
   %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %give.back, label %refuse
+refuse:
+  call void @refuse(i32 %status)
+  br label %drop
+drop:
+  call void @Py_DecRef(ptr %results)
+  br label %give.back
+give.back:
+  %answer.0 = phi ptr [ %results, %ran ], [ null, %drop ], [ null, %prepare ]
+  %arena.none = icmp eq ptr %arena, null
+  br i1 %arena.none, label %put.back, label %arena.give
+arena.give:
+  call void @keep(ptr %arena)
+  br label %put.back
+put.back:
+  %answer = phi ptr [ %answer.0, %give.back ], [ %answer.0, %arena.give ], [ null, %no.memory ]
+  %idle.then = load ptr, ptr %idle.p
+  store ptr %idle.then, ptr %own
+  store ptr %own, ptr %idle.p
+  ret ptr %answer
+}
 """
 
-
-def _writes_text(accepted: str, refused: str) -> str:
-    """Returns the check of what is written, which goes on at one of two labels."""
-    return _writes[1:].replace("@ACCEPTED@", accepted).replace("@REFUSED@", refused)
-
-
 CALL_TEXT = (
-    (_template + SIZED_CALL_TEXT)
-    .replace("@WRITES@", _writes_text("frame", "misfit"))
-    .replace("@SIZED_WRITES@", _writes_text("memory", "refused"))
-    .replace("@HEADER@", _header[1:])
-    .replace("@FRAME@", _frame[1:])
-    .replace("@RUN@", _run[1:])
-    .replace("@PAGED@", str(PAGED_BYTES))
+    _template.replace("@PAGED@", str(PAGED_BYTES))
     .replace("@IN_PAGE@", str(IN_PAGE))
     .replace("@TOO_DEEP@", str(TOO_DEEP))
     .replace("@TOO_DEEP_BYTES@", str(len(TOO_DEEP_TEXT) + 1))
     .replace("@TOO_DEEP_TEXT@", TOO_DEEP_TEXT)
+    .replace("@LINEAR_BYTES@", str(1 << LINEAR))
+    .replace("@LINEAR@", str(LINEAR))
+    .replace("@STEPS@", str(STEPS))
+    .replace("@FIRST@", str((1 << LINEAR) // 64 - (1 << STEPS)))
 )
+
+
+def bin_sizes() -> list[int]:
+    """Returns the bytes of each bin."""
+    sizes = [64 * (n + 1) for n in range((1 << LINEAR) // 64)]
+    for power in range(LINEAR, LAST):
+        sizes += [(1 << power) + n * (1 << power - STEPS) for n in range(1, (1 << STEPS) + 1)]
+    return sizes

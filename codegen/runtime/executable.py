@@ -11,11 +11,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...ir.dims import as_int
+from ...ir.dims import IntExpr, as_int, evaluate
 from ...ir.size_table import Misfit, SizeTable
 from . import pool
 from .buffers import (
@@ -23,10 +23,10 @@ from .buffers import (
     ArraySpec,
     aligned_array,
     aligned_bytes,
-    bin_address,
     bins_address,
 )
-from .native_call import Context, available, make_call
+from .call_text import LARGEST_BLOCK
+from .native_call import Context, available, make_call, native_code
 from .status import raise_status
 
 Array = np.ndarray[Any, Any]
@@ -35,35 +35,14 @@ _POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
 class _Frame:
-    """The memory of one running call: its block of pointers and its arena.
+    """The memory of one running call: the next idle frame, and the words that the entry reads and
+    the call fills in."""
 
-    The block holds the next idle frame, the arena, and then the pointers that the entry reads, and
-    ``more`` words.
-    """
+    __slots__ = ("address", "words")
 
-    __slots__ = ("address", "arena", "pointers", "words")
-
-    def __init__(
-        self, operands: int, constants: Sequence[Array], arena_bytes: int, more: int = 0
-    ) -> None:
-        self.words = (ctypes.c_void_p * (2 + operands + len(constants) + more))()
+    def __init__(self, words: Sequence[int]) -> None:
+        self.words = (ctypes.c_int64 * (1 + len(words)))(0, *words)
         self.address = ctypes.addressof(self.words)
-        self.pointers = self.address + 2 * _POINTER
-        self.arena = aligned_bytes(arena_bytes)
-        self.words[1] = self.arena.ctypes.data
-        for i, constant in enumerate(constants):
-            self.words[2 + operands + i] = constant.ctypes.data
-
-
-class _Layout(NamedTuple):
-    """Offsets in a frame of the words that a call with sizes has besides, the answer that is the
-    size of the arena, and the number of these words."""
-
-    sizes: int
-    axes: int
-    answers: int
-    arena: int
-    words: int
 
 
 class Executable:
@@ -82,9 +61,9 @@ class Executable:
     must not share memory with any other input. ``hidden`` pointers, which follow those of the
     outputs, are filled in by the entry itself.
 
-    Shapes may have symbolic sizes, those of ``sizes``. Then ``arena_bytes`` is not needed: a native
-    function, at the address ``solver``, finds the sizes of the arguments (``size_text``), and with
-    them the memory a call needs. Arguments that do not fit are refused as others are.
+    Shapes may have symbolic sizes, those of ``sizes``. Then a native function, at the address
+    ``solver``, finds the sizes of the arguments (``size_text``), and with them the memory a call
+    needs. Arguments that do not fit are refused as others are.
     """
 
     call: Callable[..., list[Array] | None]
@@ -95,7 +74,7 @@ class Executable:
         inputs: Sequence[ArraySpec],
         outputs: Sequence[ArraySpec],
         constants: Sequence[Array] = (),
-        arena_bytes: int = 0,
+        arena_bytes: IntExpr = 0,
         owner: object = None,
         threads: int | None = None,
         written: Sequence[int] = (),
@@ -110,7 +89,7 @@ class Executable:
         self._owner = owner
         self._threads = threads
         self._written = tuple(written)
-        self._operands = len(self.inputs) + len(self.outputs) + hidden
+        self._hidden = hidden
         self.sizes = sizes
         self._solver = solver
         self.call = self._native(entry) if available() else self._portable(entry)
@@ -142,30 +121,37 @@ class Executable:
 
         The function must not refer to this object: it keeps alive what the code needs instead.
         """
-        kept: list[object] = [self._owner, self.constants]
-        layout = None if self.sizes is None else self._layout(self.sizes)
-        context = np.zeros(12 if layout is None else 18, np.int64).view(Context)
-        idle = context.ctypes.data + 5 * _POINTER
+        operands = [0] * (len(self.inputs) + len(self.outputs) + self._hidden)
+        pointers = [*operands, *(constant.ctypes.data for constant in self.constants)]
+        axes = [0] * sum(len(spec.shape) for spec in self.inputs)
+        answers = [0] * (2 + len(self.inputs) + sum(1 + len(s.shape) for s in self.outputs))
+        if self.sizes is None:
+            solver = native_code().address("lw_same_axes")
+            sizes = [len(axes), *(as_int(size) for spec in self.inputs for size in spec.shape)]
+            answers = [as_int(self.arena_bytes)] * 2
+            answers += [as_int(spec.nbytes) for spec in self.inputs]
+            for spec in self.outputs:
+                answers += [min(as_int(spec.nbytes), LARGEST_BLOCK), *map(as_int, spec.shape)]
+        else:
+            solver, sizes = self._solver, [0] * len(self.sizes.sizes)
+        words = [*pointers, *sizes, *axes, *answers]
+        begin = 1 + len(pointers)
+
+        context = np.zeros(17, np.int64).view(Context)
+        idle = ctypes.c_void_p.from_address(context.ctypes.data + 5 * _POINTER)
         frames: list[_Frame] = []
-        operands, constants, arena_bytes = self._operands, self.constants, self.arena_bytes
-        more = 0 if layout is None else layout.words
 
         def add_frame() -> None:
-            frame = _Frame(operands, constants, arena_bytes, more)
-            head = ctypes.c_void_p.from_address(idle)
-            frame.words[0] = head.value
-            head.value = frame.address
+            frame = _Frame(words)
+            frame.words[0] = idle.value or 0
+            idle.value = frame.address
             frames.append(frame)
 
+        kept: list[object] = [self._owner, self.constants, frames, add_frame]
         in_specs, out_specs = _spec_words(self.inputs, kept), _spec_words(self.outputs, kept)
         positions = np.array(self._written, np.int64)
-        sizes = np.zeros(len(self.inputs), np.int64)
-        if layout is None:
-            for spec, row in zip(self.outputs, out_specs):
-                row[3] = bin_address(as_int(spec.nbytes)) if spec.nbytes else 0
-            sizes[:] = [as_int(spec.nbytes) for spec in self.inputs]
-        kept += [frames, add_frame, positions, sizes]
-        context[:12] = (
+        kept.append(positions)
+        context[:] = (
             entry,
             len(self.inputs),
             len(self.outputs),
@@ -177,80 +163,35 @@ class Executable:
             self._threads or 0,
             len(self._written),
             positions.ctypes.data,
-            sizes.ctypes.data,
-        )
-        context.kept = tuple(kept)
-        if layout is None:
-            return make_call(context)
-        context[12:] = (
-            self._solver,
-            layout.sizes,
-            layout.axes,
-            layout.answers,
-            layout.arena,
+            solver,
+            begin,
+            begin + len(sizes),
+            begin + len(sizes) + len(axes),
+            int(bool(self._written)),  # a program with updates has two sizes of its arena
             bins_address(),
         )
-        return make_call(context, "lw_call_sized")
-
-    def _layout(self, sizes: SizeTable) -> _Layout:
-        begin = 2 + self._operands + len(self.constants)
-        axes = begin + len(sizes.sizes)
-        answers = axes + sum(len(shape) for shape in sizes.inputs)
-        count = 2 + len(sizes.inputs) + sum(1 + len(shape) for shape in sizes.outputs)
-        # A program with updates has two sizes of its arena.
-        return _Layout(begin, axes, answers, int(bool(self._written)), answers + count - begin)
+        context.kept = tuple(kept)
+        return make_call(context)
 
     def _portable(self, entry: int) -> Callable[..., list[Array] | None]:
         """Returns the same call through ctypes, for interpreters with another object layout."""
         native = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(entry)
-        frames: list[_Frame] = []
-        if self.sizes is not None:
-            return self._portable_sized(native, self.sizes)
 
         def call(*arrays: Array) -> list[Array] | None:
             if not self._fit(arrays):
                 return None
-            results = [spec.fresh() for spec in self.outputs]
-            try:
-                frame = frames.pop()
-            except IndexError:
-                frame = _Frame(self._operands, self.constants, self.arena_bytes)
-            for i, array in enumerate((*arrays, *results)):
-                frame.words[2 + i] = array.__array_interface__["data"][0]
-            with nullcontext() if self._threads is None else pool.limited(self._threads):
-                status = native(frame.pointers, frame.words[1])
-            frames.append(frame)
-            raise_status(status)
-            return results
-
-        return call
-
-    def _portable_sized(
-        self, native: Callable[[int, int], int], sizes: SizeTable
-    ) -> Callable[..., list[Array] | None]:
-        """Returns ``_portable`` for symbolic sizes."""
-        parameters = [ctypes.c_void_p] * 3
-        solver = ctypes.CFUNCTYPE(ctypes.c_int, *parameters)(self._solver)
-        layout = self._layout(sizes)
-
-        def call(*arrays: Array) -> list[Array] | None:
-            if not self._fit(arrays):
+            shapes = [array.shape for array in arrays]
+            values = {} if self.sizes is None else self.sizes.values(shapes)
+            if isinstance(values, Misfit):
                 return None
-            frame = _Frame(self._operands, self.constants, 0, layout.words)
-            words = (ctypes.c_int64 * len(frame.words)).from_address(frame.address)
-            axes = [size for array in arrays for size in array.shape]
-            words[layout.axes : layout.axes + len(axes)] = axes
-            begins = (layout.axes, layout.sizes, layout.answers)
-            if not solver(*(frame.address + _POINTER * begin for begin in begins)):
-                return None
-            names = (size.name for size in sizes.sizes)
-            values = dict(zip(names, words[layout.sizes : layout.axes]))
             results = [spec.fresh(values) for spec in self.outputs]
-            for i, array in enumerate((*arrays, *results)):
-                words[2 + i] = array.__array_interface__["data"][0]
-            arena = aligned_bytes(words[layout.answers + layout.arena])
+            operands = [a.__array_interface__["data"][0] for a in (*arrays, *results)]
+            constants = [constant.ctypes.data for constant in self.constants]
+            words = [*operands, *[0] * self._hidden, *constants, *values.values()]
+            pointers = (ctypes.c_int64 * len(words))(*words)
+            arena = aligned_bytes(evaluate(self.arena_bytes, values))
             with nullcontext() if self._threads is None else pool.limited(self._threads):
-                status = native(frame.pointers, arena.ctypes.data)
+                status = native(ctypes.addressof(pointers), arena.ctypes.data)
             raise_status(status)
             return results
 
@@ -299,11 +240,10 @@ def _contiguous(array: Array, spec: ArraySpec, position: int) -> Array:
 
 
 def _spec_words(specs: Sequence[ArraySpec], kept: list[object]) -> Array:
-    words = np.zeros((max(1, len(specs)), 4), np.int64)
+    words = np.zeros((max(1, len(specs)), 2), np.int64)
     for row, spec in zip(words, specs):
-        sizes = np.array([s if isinstance(s, int) else -1 for s in spec.shape], np.int64)
         dtype = np.dtype(spec.dtype.type)  # the one object that arrays of that dtype refer to
-        kept += [dtype, sizes]
-        row[:3] = id(dtype), len(spec.shape), sizes.ctypes.data
+        kept.append(dtype)
+        row[:] = id(dtype), len(spec.shape)
     kept.append(words)
     return words

@@ -226,7 +226,7 @@ def test_what_the_system_refuses_to_a_call_is_said_in_a_sentence(
 
     doubled = lw.compile(lambda x: x * 2)
     refuse = types.FunctionType(refuse.__code__, vars(os))  # a function of the standard library's
-    monkeypatch.setattr(executable, "aligned_bytes", refuse)
+    monkeypatch.setattr(executable, "_Frame", refuse)  # the memory of one call
     with pytest.raises(lw.LoopwrightMemoryError, match="there is not enough memory: no 24 bytes"):
         doubled(X)
     monkeypatch.undo()
