@@ -49,9 +49,8 @@ class Probes:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._code: LoadedObject = load_object(compile_object(probe_module(target), target))
-        self._rounds = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)(
-            self._code.address("rounds")
-        )
+        pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+        self._rounds = self._code.function("rounds", pointer, pointer, *[i64] * 4)
 
     def flops_per_repeat(self, element_bytes: int = 4) -> int:
         """Operations in one repeat of ``fma``; a fused multiply-add is two."""

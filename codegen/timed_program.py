@@ -315,8 +315,8 @@ class _LoopRecorder:
         self.array = np.zeros((MOST_PARTS, 3), np.int64)
         self.code: LoadedObject = load_object(object_code(_RECORDER, target), pool.symbols())
         self.address = self.code.address("lw_recorded_parallel_for")
-        prepare = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.code.address("lw_record_into"))
-        prepare(self.array.ctypes.data)
+        rows = ctypes.c_int64.from_address(self.code.address("lw_rows"))
+        rows.value = self.array.ctypes.data
         self.count = ctypes.c_int64.from_address(self.code.address("lw_recorded"))
 
     def clear(self) -> None:
@@ -334,12 +334,7 @@ declare i64 @pthread_self()
 declare void @lw_parallel_for(ptr, ptr, i64)
 
 @lw_recorded = global i64 0, align 64
-@rows = internal global ptr null
-
-define void @lw_record_into(ptr %rows) {
-  store ptr %rows, ptr @rows
-  ret void
-}
+@lw_rows = global ptr null
 
 define internal void @part(ptr %loop, i64 %first, i64 %last) {
 entry:
@@ -353,7 +348,7 @@ entry:
   %fits = icmp ult i64 %n, MOST_PARTS
   br i1 %fits, label %note, label %done
 note:
-  %rows = load ptr, ptr @rows
+  %rows = load ptr, ptr @lw_rows
   %at = mul i64 %n, 3
   %thread.p = getelementptr i64, ptr %rows, i64 %at
   %begin.p = getelementptr i64, ptr %thread.p, i64 1

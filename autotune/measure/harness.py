@@ -1,7 +1,7 @@
 """Native timing and fault handling around a kernel, as LLVM text.
 
 ``lw_time`` calls a kernel n times between two readings of the monotonic clock, without any Python,
-``lw_rotate`` with other arguments in every call. ``lw_first`` calls it once with garbage in all
+with other arguments in every call if there are any. ``lw_first`` calls it once with garbage in all
 vector registers and on the stack, so that reading what is not set gives a wrong result.
 ``lw_fault`` ends the process at a memory fault, with a status that distinguishes guards from other
 addresses. Parallel loops go through ``lw_loop``, to the thread pool or to a watcher.
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...codegen.llvm.clock import CLOCK_TEXT
-from ...codegen.llvm.engine import compile_object
 from ...codegen.llvm.link import LoadedObject, load_object
+from ...codegen.llvm.store import stored_object
 from ...codegen.target import Target
 from .rotation import Cycle
 from .soiling import soil_text
@@ -33,34 +33,12 @@ _STACK_BYTES = 320 * 1024
 HARNESS_TEXT = f"""
 declare void @_exit(i32)
 
-@lw_guards = internal global ptr null
-@lw_guard_count = internal global i64 0
+@lw_guards = global ptr null
+@lw_guard_count = global i64 0
 
-define void @lw_set_guards(ptr %pairs, i64 %n) {{
-  store ptr %pairs, ptr @lw_guards
-  store i64 %n, ptr @lw_guard_count
-  ret void
-}}
-
-; Nanoseconds of n calls of void fn(ptr args).
-define i64 @lw_time(ptr %fn, ptr %args, i64 %n) {{
-entry:
-  %start = call i64 @now()
-  br label %again
-again:
-  %i = phi i64 [ 0, %entry ], [ %next, %again ]
-  call void %fn(ptr %args)
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %n
-  br i1 %more, label %again, label %done
-done:
-  %stop = call i64 @now()
-  %all = sub i64 %stop, %start
-  ret i64 %all
-}}
-
-; Nanoseconds of n calls, from number %first of a cycle of %count arguments of %words words each.
-define i64 @lw_rotate(ptr %fn, ptr %args, i64 %words, i64 %count, i64 %first, i64 %n) {{
+; Nanoseconds of n calls of void fn(ptr args), from number %first of a cycle of %count arguments of
+; %words words each.
+define i64 @lw_time(ptr %fn, ptr %args, i64 %words, i64 %count, i64 %first, i64 %n) {{
 entry:
   %start = call i64 @now()
   br label %again
@@ -114,14 +92,8 @@ done:
   ret void
 }}
 
-@lw_pool = internal global ptr null
-@lw_watcher = internal global ptr null
-
-define void @lw_set_loops(ptr %pool, ptr %watcher) {{
-  store ptr %pool, ptr @lw_pool
-  store ptr %watcher, ptr @lw_watcher
-  ret void
-}}
+@lw_pool = global ptr null
+@lw_watcher = global ptr null
 
 ; The lw_parallel_for of kernels.
 define void @lw_loop(ptr %fn, ptr %context, i64 %n) {{
@@ -191,41 +163,37 @@ def harness_code() -> LoadedObject:
     """Returns the code of the harness, which a process loads once."""
     target = Target.host()
     text = CLOCK_TEXT + HARNESS_TEXT + soil_text(target, _STACK_BYTES)
-    return load_object(compile_object(text, target))
+    return load_object(stored_object(text, target, "harness of measurements"))
 
 
 class Harness:
     """The loaded harness of this process."""
 
     def __init__(self) -> None:
-        self._code = harness_code()
+        self._code = code = harness_code()
         i64, pointer = ctypes.c_int64, ctypes.c_void_p
-        self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))
-        self._iterations = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
-            self._code.address("lw_iterations")
-        )
-        self._loops = ctypes.CFUNCTYPE(None, pointer, pointer)(self._code.address("lw_set_loops"))
+        self._time = code.function("lw_time", pointer, pointer, *[i64] * 4, restype=i64)
+        self._first = code.function("lw_first", pointer, pointer, restype=i64)
+        self._iterations = code.function("lw_iterations", pointer, pointer, pointer, i64)
         self._watcher = ctypes.CFUNCTYPE(None, pointer, pointer, i64)
-        self._pool = 0
-        self._time = ctypes.CFUNCTYPE(i64, pointer, pointer, i64)(self._code.address("lw_time"))
-        self._rotate = ctypes.CFUNCTYPE(i64, pointer, pointer, *[i64] * 4)(
-            self._code.address("lw_rotate")
-        )
-        self._set = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_set_guards"))
         self._pairs: ctypes.Array[ctypes.c_int64] | None = None
+
+    def _set(self, name: str, value: int) -> None:
+        """Sets a global of the harness."""
+        ctypes.c_int64.from_address(self._code.address(name)).value = value
 
     def seconds(self, function: int, arguments: int, calls: int) -> float:
         """Returns the seconds of ``calls`` calls of the kernel at address ``function``.
 
         ``arguments`` is the address of its array of operand pointers.
         """
-        return self._time(function, arguments, calls) * 1e-9
+        return self._time(function, arguments, 0, 1, 0, calls) * 1e-9
 
     def rotating(self, function: int, cycle: Cycle, calls: int) -> float:
         """Returns the seconds of ``calls`` calls, which go on in a cycle of arguments."""
         first, cycle.next = cycle.next, (cycle.next + calls) % cycle.count
         words = ctypes.addressof(cycle.words)
-        return self._rotate(function, words, cycle.each, cycle.count, first, calls) * 1e-9
+        return self._time(function, words, cycle.each, cycle.count, first, calls) * 1e-9
 
     def first(self, function: int, arguments: int) -> float:
         """Returns the seconds of one call with garbage in the registers and on the stack."""
@@ -234,8 +202,7 @@ class Harness:
     def use_pool(self, address: int) -> int:
         """Sends loops to the pool's ``lw_parallel_for``; return the address that kernels are to
         call."""
-        self._pool = address
-        self._loops(address, None)
+        self._set("lw_pool", address)
         return self._code.address("lw_loop")
 
     @contextmanager
@@ -243,11 +210,11 @@ class Harness:
         """Calls ``loop`` in the place of the thread pool inside a ``with`` block. It must not
         raise."""
         callback = self._watcher(loop)
-        self._loops(self._pool, ctypes.cast(callback, ctypes.c_void_p))
+        self._set("lw_watcher", ctypes.cast(callback, ctypes.c_void_p).value or 0)
         try:
             yield
         finally:
-            self._loops(self._pool, None)
+            self._set("lw_watcher", 0)
 
     def iterations(self, function: int, context: int, order: Sequence[int]) -> None:
         """Runs some iterations of a parallel loop one by one, with garbage in the registers."""
@@ -257,9 +224,9 @@ class Harness:
     def set_guards(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Sets the address ranges whose touch is "out of bounds"."""
         flat = [value for pair in ranges for value in pair]
-        pairs = (ctypes.c_int64 * len(flat))(*flat)
-        self._set(ctypes.addressof(pairs), len(flat) // 2)
-        self._pairs = pairs  # kept alive for the handler
+        self._pairs = (ctypes.c_int64 * len(flat))(*flat)  # kept alive for the handler
+        self._set("lw_guards", ctypes.addressof(self._pairs))
+        self._set("lw_guard_count", len(flat) // 2)
 
     def handle_faults(self) -> None:
         """Lets memory faults end the process with ``FAULT_IN_GUARD`` or ``FAULT_ELSEWHERE``."""

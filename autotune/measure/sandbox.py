@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...codegen.llvm.engine import compile_object
 from ...codegen.llvm.link import LoadedObject, Placed, load_object, place_object
+from ...codegen.llvm.store import stored_object
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from .sandbox_text import OPERATIONS, SHARED, sandbox_text
@@ -37,7 +37,11 @@ _ROOM_GAP = 1 << 24
 """Unmapped bytes between rooms."""
 _CLOCK_FACTOR = 20
 """Limit on the clock over the limit in processor time: the machine may be busy."""
-_MMAP, _MPROTECT, _MUNMAP, _MADVISE = 9, 10, 11, 28
+_MMAP, _MPROTECT, _MUNMAP, _MADVISE, _SETITIMER = 9, 10, 11, 28, 38
+_PREAD, _PWRITE, _PREADV, _PWRITEV = 17, 18, 295, 296
+"""Numbers of system calls. The file is their descriptor 0."""
+_MOST_VECTORS = 1024
+"""Pieces of memory that one system call moves (IOV_MAX)."""
 _ADVISE_HUGE = 14
 _FIXED = 0x10_0000  # MAP_FIXED_NOREPLACE
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
@@ -65,9 +69,9 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``size`` bytes that the program writes at ``address``."""
+    """``size`` bytes at ``begin`` of the file, which the program writes."""
 
-    address: int
+    begin: int
     size: int
 
 
@@ -98,15 +102,15 @@ class Job:
 
     def put(self, data: Any) -> int:
         """Returns the address of a copy of an array."""
-        address = self.report(data.nbytes).address
-        os.pwrite(self._file, data, address - SHARED)
-        return address
+        begin = self.report(data.nbytes).begin
+        os.pwrite(self._file, data, begin)
+        return SHARED + begin
 
     def report(self, size: int) -> Report:
         """Returns memory for a report of the program."""
         begin = self._size
         self._size += -(-size // 64) * 64
-        return Report(SHARED + begin, size)
+        return Report(begin, size)
 
     def pages(self, data: Any) -> int:
         """Returns the offset in the file of a copy of ``data`` that has pages of its own."""
@@ -173,39 +177,49 @@ class Job:
         """Calls ``void function(ptr arguments)`` with garbage in the registers and on the stack."""
         self._do("invoke", function, arguments)
 
-    def same(self, address: int, size: int, byte: int) -> int:
-        """Asks whether all bytes have a value."""
-        return self._do("same", address, size, byte)
+    def load(self, address: int, data: Any) -> None:
+        """Copies an array to an address."""
+        self._system(_PREAD, 0, address, data.nbytes, self.put(data) - SHARED)
 
     def copy(self, to: Report, source: int) -> None:
         """Copies bytes into a report."""
-        self._do("copy", to.address, source, to.size)
+        self._system(_PWRITE, 0, source, to.size, to.begin)
 
-    def gather(self, to: Report, source: int, places: int, count: int, width: int) -> None:
-        """Copies the elements of ``width`` bytes at ``count`` int64 ``places`` into a report."""
-        self._do("gather", to.address, source, places, count, width)
+    def gather(self, to: Report, addresses: npt.NDArray[np.int64], width: int) -> None:
+        """Copies pieces of ``width`` bytes at int64 addresses into a report."""
+        self._move(_PWRITEV, addresses, width, to.begin)
+
+    def clear(self, addresses: npt.NDArray[np.int64], width: int) -> None:
+        """Sets pieces of ``width`` bytes at int64 addresses to zero."""
+        self._move(_PREADV, addresses, width, self.report(_MOST_VECTORS * width).begin, step=0)
+
+    def _move(
+        self, call: int, addresses: npt.NDArray[np.int64], width: int, begin: int, step: int = 1
+    ) -> None:
+        """Copies pieces of memory to or from the file, one after the other; with a ``step`` of 0,
+        each system call from the same bytes."""
+        pieces = np.stack([addresses, np.full_like(addresses, width)], axis=1)
+        for n in range(0, len(pieces), _MOST_VECTORS):
+            part = np.ascontiguousarray(pieces[n : n + _MOST_VECTORS])
+            self._system(call, 0, self.put(part), len(part), begin + step * n * width)
 
     def written(self, room: Room, width: int) -> int:
         """Asks whether no element of a room, of 4 or 8 bytes, is garbage."""
         return self._do(f"written{width}", room.address, room.size)
 
-    def choose(self, iterations: int, count: int, before: int) -> None:
-        """Runs only ``count`` int64 ``iterations`` of the parallel loop after ``before`` others;
-        all of them if the count is 0."""
-        self._do("choose", iterations, count, before)
-
-    def clear(self, address: int, count: int, stride: int, width: int) -> None:
-        """Sets ``count`` pieces of ``width`` bytes to zero, each ``stride`` bytes after the
-        last."""
-        self._do("clear", address, count, stride, width)
+    def choose(self, iterations: npt.NDArray[np.int64], before: int) -> None:
+        """Runs only these iterations of the parallel loop after ``before`` others; all of them if
+        there are none."""
+        chosen = np.array([self.put(iterations), iterations.size, before], np.int64)
+        self.load(_program().symbols["lw_chosen"], chosen)
 
     def limit(self, seconds: float) -> None:
         """Limits the processor time from here on, up to the next limit."""
         timers = np.zeros((2, 4), np.int64)  # of itimerval: seconds and microseconds, once
         for timer, limit in zip(timers, (seconds, _CLOCK_FACTOR * seconds), strict=True):
             timer[2:] = int(limit), max(1, int(1e6 * (limit % 1)))
-        at = self.put(timers)
-        self._do("limit", at, at + timers[0].nbytes)
+        for which, timer in zip((signal.ITIMER_PROF, signal.ITIMER_REAL), timers, strict=True):
+            self._system(_SETITIMER, which, self.put(timer), 0)
 
     @property
     def length(self) -> int:
@@ -216,7 +230,7 @@ class Job:
         self._system(_MMAP, at, size, protection, mode, file, begin)
 
     def _system(self, call: int, *words: int) -> None:
-        self._do("system", call, *words)
+        self._do("call_system", call, *words)
 
     def _do(self, name: str, *words: int) -> int:
         self._ops.append((_NUMBERS[name], *words, *(0,) * (7 - len(words))))
@@ -227,7 +241,7 @@ class Job:
     def start(self) -> None:
         """Starts the program."""
         ops = self.put(np.array(self._ops, np.int64)) - SHARED
-        self._status = self.report(8 * len(self._ops)).address - SHARED
+        self._status = self.report(8 * len(self._ops)).begin
         os.pwrite(self._file, struct.pack("<3q", len(self._ops), ops, self._status), 0)
         os.ftruncate(self._file, self._size)
         program = _program()
@@ -254,7 +268,7 @@ class Job:
 
     def read(self, report: Report) -> npt.NDArray[np.uint8]:
         """Returns the bytes of a report."""
-        return np.frombuffer(os.pread(self._file, report.size, report.address - SHARED), np.uint8)
+        return np.frombuffer(os.pread(self._file, report.size, report.begin), np.uint8)
 
     def close(self) -> None:
         """Ends the program if it still runs, and releases all memory."""
@@ -287,7 +301,7 @@ class _Program:
 @functools.cache
 def _program() -> _Program:
     target = Target.host()
-    code = compile_object(sandbox_text(target), target, quick=True)
+    code = stored_object(sandbox_text(target), target, "sandbox of first calls")
     placed = place_object(code, _PROGRAM + _PAGE, {})
     loaded = load_object(code)
     long = ctypes.c_int64

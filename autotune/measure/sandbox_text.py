@@ -19,6 +19,19 @@ them and of their answers."""
 
 _SOILED_BYTES = 64 * 1024
 
+# A system call. Arguments that are left out are 0.
+_SYSTEM = """
+  .macro system number, first=$0, second=$0, third=$0, fourth=$0, fifth=$0
+  movq \\first, %rdi
+  movq \\second, %rsi
+  movq \\third, %rdx
+  movq \\fourth, %r10
+  movq \\fifth, %r8
+  movl $\\number, %eax
+  syscall
+  .endm
+"""
+
 # lw_spawn(program, file, arguments, end of a stack) makes a child that shares this process's memory
 # and blocks signals; it makes only these system calls and sends no signal at its end. An executed
 # process always sends one, so the program is a child of that child, which waits for it and exits
@@ -36,28 +49,13 @@ lw_spawn:
   movq %rcx, %r9
   pushq $-1
   pushq $0
-  movl $14, %eax        # rt_sigprocmask(SIG_SETMASK, all, before, 8)
-  movl $2, %edi
-  leaq 8(%rsp), %rsi
-  movq %rsp, %rdx
-  movl $8, %r10d
-  syscall
-  movl $56, %eax        # clone(CLONE_VM | CLONE_FS | CLONE_FILES, stack)
-  movl $0x700, %edi
-  movq %r9, %rsi
-  xorl %edx, %edx
-  xorl %r10d, %r10d
-  xorl %r8d, %r8d
-  syscall
+  leaq 8(%rsp), %rax
+  system 14, $2, %rax, %rsp, $8             # rt_sigprocmask(SIG_SETMASK, all, before)
+  system 56, $0x700, %r9                    # clone(CLONE_VM | CLONE_FS | CLONE_FILES, stack)
   testq %rax, %rax
   jz 1f
   movq %rax, %rbx
-  movl $14, %eax
-  movl $2, %edi
-  movq %rsp, %rsi
-  xorl %edx, %edx
-  movl $8, %r10d
-  syscall
+  system 14, $2, %rsp, $0, $8               # rt_sigprocmask(SIG_SETMASK, before)
   movq %rbx, %rax
   addq $16, %rsp
   popq %r13
@@ -66,53 +64,20 @@ lw_spawn:
   ret
 1:
   pushq $0              # no name, no environment; later the status
-  movl $157, %eax       # prctl(PR_SET_PDEATHSIG, SIGKILL)
-  movl $1, %edi
-  movl $9, %esi
-  syscall
-  movl $56, %eax        # clone(CLONE_VM | CLONE_VFORK)
-  movl $0x4100, %edi
-  xorl %esi, %esi
-  xorl %edx, %edx
-  xorl %r10d, %r10d
-  xorl %r8d, %r8d
-  syscall
+  system 157, $1, $9                        # prctl(PR_SET_PDEATHSIG, SIGKILL)
+  system 56, $0x4100                        # clone(CLONE_VM | CLONE_VFORK)
   testq %rax, %rax
   jz 2f
-  movq %rax, %rdi       # wait4(the program, status, __WALL)
-  movl $61, %eax
-  movq %rsp, %rsi
-  movl $0x40000000, %edx
-  xorl %r10d, %r10d
-  syscall
-  movl $231, %eax       # exit_group
-  movq (%rsp), %rdi
-  andl $0x7f, %edi
-  syscall
+  system 61, %rax, %rsp, $0x40000000        # wait4(the program, status, __WALL)
+  movq (%rsp), %rax
+  andl $0x7f, %eax
+  system 231, %rax                          # exit_group
 2:
-  movl $157, %eax
-  movl $1, %edi
-  movl $9, %esi
-  syscall
-  movl $33, %eax        # dup2(file, 0)
-  movq %r12, %rdi
-  xorl %esi, %esi
-  syscall
-  movl $72, %eax        # fcntl(0, F_SETFD, 0): kept open
-  xorl %edi, %edi
-  movl $2, %esi
-  xorl %edx, %edx
-  syscall
-  movl $322, %eax       # execveat(program, arguments, none, AT_EMPTY_PATH)
-  movq %rbx, %rdi
-  movq %rsp, %rsi
-  movq %r13, %rdx
-  movq %rsp, %r10
-  movl $0x1000, %r8d
-  syscall
-  movl $231, %eax
-  movl $127, %edi
-  syscall
+  system 157, $1, $9
+  system 33, %r12                           # dup2(file, 0)
+  system 72, $0, $2                         # fcntl(0, F_SETFD, 0): kept open
+  system 322, %rbx, %rsp, %r13, %rsp, $0x1000 # execveat(program, arguments, none, AT_EMPTY_PATH)
+  system 231, $127
 """
 
 # Functions that LLVM calls where it has no instruction. The control word sets the x87's rounding.
@@ -191,15 +156,15 @@ lw_parallel_for:
   movq %rsi, %r13
   movq %rdx, %rbx       # iterations left
   xorl %r14d, %r14d     # the list of those that are chosen
-  movq loops_before(%rip), %rax
-  decq loops_before(%rip)
+  movq lw_chosen+16(%rip), %rax
+  decq lw_chosen+16(%rip)
   testq %rax, %rax
   jg 1f
-  movq chosen_count(%rip), %rax
+  movq lw_chosen+8(%rip), %rax
   testq %rax, %rax
   jz 1f
   movq %rax, %rbx
-  movq chosen(%rip), %r14
+  movq lw_chosen(%rip), %r14
 1:
   testq %rbx, %rbx
   jle 3f
@@ -235,58 +200,49 @@ lw_start:
   movq $0, 8(%rsp)
   movq $0, 16(%rsp)
   movq $0, 24(%rsp)
-  movl $14, %eax        # rt_sigprocmask(SIG_SETMASK, none)
-  movl $2, %edi
-  movq %rsp, %rsi
-  xorl %edx, %edx
-  movl $8, %r10d
-  syscall
-  movl $13, %eax        # rt_sigaction(SIGALRM, default)
-  movl $14, %edi
-  syscall
-  movl $13, %eax        # rt_sigaction(SIGPROF, default)
-  movl $27, %edi
-  syscall
-  movl $160, %eax       # setrlimit(RLIMIT_CORE, 0)
-  movl $4, %edi
-  syscall
-  movl $158, %eax       # arch_prctl(ARCH_REQ_XCOMP_PERM, the tiles' data)
-  movl $0x1023, %edi
-  movl $18, %esi
-  syscall
-  movl $8, %eax         # lseek(0, 0, SEEK_END)
-  xorl %edi, %edi
-  xorl %esi, %esi
-  movl $2, %edx
-  syscall
-  movq %rax, %rsi       # mmap(SHARED, size, read and write, shared and there, 0, 0)
-  movabsq $SHARED, %rdi
-  movl $9, %eax
-  movl $3, %edx
-  movl $0x100001, %r10d
-  xorl %r8d, %r8d
+  system 14, $2, %rsp, $0, $8               # rt_sigprocmask(SIG_SETMASK, none)
+  system 13, $14, %rsp, $0, $8              # rt_sigaction(SIGALRM, default)
+  system 13, $27, %rsp, $0, $8              # rt_sigaction(SIGPROF, default)
+  system 160, $4, %rsp                      # setrlimit(RLIMIT_CORE, 0)
+  system 158, $0x1023, $18                  # arch_prctl(ARCH_REQ_XCOMP_PERM, the tiles' data)
+  system 8, $0, $0, $2                      # lseek(0, 0, SEEK_END)
+  movabsq $SHARED, %rbx
   xorl %r9d, %r9d
-  syscall
-  cmpq %rdi, %rax
+  system 9, %rbx, %rax, $3, $0x100001       # mmap(SHARED, size, read and write, shared and there)
+  cmpq %rbx, %rax
   jne end
-  movq (%rdi), %r12
-  movq 8(%rdi), %rbx
-  addq %rdi, %rbx
-  movq 16(%rdi), %r13
-  addq %rdi, %r13
+  movq (%rax), %r12
+  movq 8(%rax), %rbx
+  addq %rax, %rbx
+  movq 16(%rax), %r13
+  addq %rax, %r13
 next:
   testq %r12, %r12
   jz end
   movq 8(%rbx), %rdi
   movq 16(%rbx), %rsi
   movq 24(%rbx), %rdx
-  movq 32(%rbx), %r14
-  movq 40(%rbx), %r15
   leaq operations(%rip), %rcx
   movq (%rbx), %rax
   movslq (%rcx,%rax,4), %rax
   addq %rcx, %rax
   jmp *%rax
+
+call_system:            # a system call and its arguments
+  movq 32(%rbx), %rcx
+  movq 40(%rbx), %r11
+  movq 48(%rbx), %r8
+  movq 56(%rbx), %r9
+  movq %rdi, %rax
+  movq %rsi, %rdi
+  movq %rdx, %rsi
+  movq %rcx, %rdx
+  movq %r11, %r10
+  syscall
+  cmpq $-4096, %rax
+  jbe yes
+  movq $3, (%r13)
+  jmp end
 
 fill:                   # address, size, byte
   movq %rsi, %rcx
@@ -306,32 +262,6 @@ SOIL
   cld
   jmp yes
 
-same:                   # address, size, byte
-  movq %rsi, %rcx
-  movl %edx, %eax
-  repe scasb
-  je yes
-  jmp no
-
-copy:                   # to, from, size
-  movq %rdx, %rcx
-  rep movsb
-  jmp yes
-
-gather:                 # to, from, places, count, size of an element
-  xorl %r8d, %r8d
-  movq %rsi, %r9
-1:
-  cmpq %r14, %r8
-  jge yes
-  movq (%rdx,%r8,8), %rsi
-  imulq %r15, %rsi
-  addq %r9, %rsi
-  movq %r15, %rcx
-  rep movsb
-  incq %r8
-  jmp 1b
-
 written4:               # address, size
   movq %rsi, %rcx
   shrq $2, %rcx
@@ -348,52 +278,6 @@ written8:               # address, size
   jne yes
   jmp no
 
-choose:                 # iterations, count, loops before
-  movq %rdi, chosen(%rip)
-  movq %rsi, chosen_count(%rip)
-  movq %rdx, loops_before(%rip)
-  jmp yes
-
-clear:                  # address, count, stride, width
-  movq %rdi, %r8
-  xorl %eax, %eax
-1:
-  testq %rsi, %rsi
-  jle yes
-  movq %r8, %rdi
-  movq %r14, %rcx
-  rep stosb
-  addq %rdx, %r8
-  decq %rsi
-  jmp 1b
-
-limit:                  # two itimervals
-  movq %rsi, %r14
-  movq %rdi, %rsi       # setitimer(ITIMER_PROF, the first)
-  movl $38, %eax
-  movl $2, %edi
-  xorl %edx, %edx
-  syscall
-  movl $38, %eax        # setitimer(ITIMER_REAL, the second)
-  xorl %edi, %edi
-  movq %r14, %rsi
-  syscall
-  jmp yes
-
-system:                 # a system call and its arguments
-  movq %rdi, %rax
-  movq %rsi, %rdi
-  movq %rdx, %rsi
-  movq %r14, %rdx
-  movq %r15, %r10
-  movq 48(%rbx), %r8
-  movq 56(%rbx), %r9
-  syscall
-  cmpq $-4096, %rax
-  jbe yes
-  movq $3, (%r13)
-  jmp end
-
 yes:
   movq $1, (%r13)
   jmp 1f
@@ -405,9 +289,7 @@ no:
   decq %r12
   jmp next
 end:
-  movl $231, %eax       # exit_group(0)
-  xorl %edi, %edi
-  syscall
+  system 231                                # exit_group(0)
 
 operations:
 TABLE
@@ -417,19 +299,14 @@ TABLE
 garbage:
   .fill 64, 1, GARBAGE
 
+# Iterations of a parallel loop: their list, their number, and the number of loops before that one.
   .section .data
-chosen:
-  .quad 0
-chosen_count:
-  .quad 0
-loops_before:
-  .quad 0
+  .globl lw_chosen
+lw_chosen:
+  .quad 0, 0, 0
 """
 
-OPERATIONS = (
-    "fill", "invoke", "same", "copy", "gather", "written4", "written8", "choose", "clear", "limit",
-    "system",
-)  # fmt: skip
+OPERATIONS = ("call_system", "fill", "invoke", "written4", "written8")
 """The names of all operations, by their numbers."""
 
 
@@ -439,6 +316,6 @@ def sandbox_text(target: Target) -> str:
     program = _PROGRAM.replace("TABLE", table).replace("SHARED", f"{SHARED}")
     program = program.replace("STACK", f"{_SOILED_BYTES}").replace("GARBAGE", f"{GARBAGE}")
     soil = "\n".join(f"  {line}" for line in soil_registers(target, "%rax"))
-    lines = "\n".join([_SPAWN, _LIBRARY, program.replace("SOIL", soil)]).splitlines()
+    lines = "\n".join([_SYSTEM, _SPAWN, _LIBRARY, program.replace("SOIL", soil)]).splitlines()
     bare = (line.partition("#")[0].rstrip().replace("\\", r"\5C") for line in lines)
     return "".join(f'module asm "{line}"\n' for line in bare if line)

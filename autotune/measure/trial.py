@@ -207,6 +207,7 @@ class Trial:
         self.begin = job.length
         self.kernel, self.prim = kernel, prim
         self.meaning: dict[int, str] = {}  # the error that the answer "no" to an operation means
+        self._beside: list[tuple[Report, str]] = []  # canaries after a call, and the room's name
         self._job, self._values = job, values
         self._kinds = input_kinds(prim)
         seconds = prim_flops(prim) / SLOW_FLOPS + prim_bytes(prim) / SLOW_BYTES
@@ -217,7 +218,7 @@ class Trial:
         self._workspace = self._zeros("the workspace", max(1, as_int(kernel.workspace_bytes)))
         self._whole = is_evaluated_whole(prim, SETTINGS)
         self._iterations: Array | None = None  # of the last parallel loop, where not all are run
-        self._chosen = (0, 0, 0)
+        self._loops_before = 0
         self._runs = list(self._small_runs()) if self._whole else [self._large_run()]
         for room in self._rooms:
             job.unmap(room)
@@ -231,6 +232,9 @@ class Trial:
     def verdict(self, false: Sequence[int]) -> str:
         """Returns the error in the results, "" if there is none; ``false`` are operations answered
         "no"."""
+        for report, name in self._beside:
+            if (self._job.read(report) != CANARY_OF_RESULTS).any():
+                return f"it wrote beside {name}"
         for number in false:
             if number in self.meaning:
                 return self.meaning[number]
@@ -317,7 +321,8 @@ class Trial:
             self._job.fill(place, length, CANARY)
         width = kind.dtype.bytes
         for piece, count, stride, length in padding(operand.pack) if operand.pack else ():
-            self._job.clear(room.address + piece * width, count, stride * width, length * width)
+            pieces = room.address + (piece + stride * np.arange(count)) * width
+            self._job.clear(pieces, length * width)
         self._job.protect(room)
         first = (begin + room.address - room.first) // width
         values = random_values(kind).view(operand.buffer.dtype.numpy)  # packed bytes may be shifted
@@ -329,9 +334,7 @@ class Trial:
         rng = np.random.default_rng(SEED)
         stores = StorePoints(self.kernel.nest, self.prim.outputs, rng)
         if stores.iterations is not None:
-            self._iterations = stores.iterations
-            places = self._job.put(stores.iterations)
-            self._chosen = (places, stores.iterations.size, stores.loops_before)
+            self._iterations, self._loops_before = stores.iterations, stores.loops_before
         points: dict[str, Array] = {}
         for buffer in self.prim.output_buffers:
             shape = _shape(buffer)
@@ -366,15 +369,14 @@ class Trial:
         for operand in self.kernel.operands:
             if operand.begins_as is not None:
                 start = np.ascontiguousarray(inputs[operand.begins_as[1]])
-                address = self._outputs[operand.buffer.name].address
-                job.copy(Report(address, start.nbytes), job.put(start))
-        job.choose(*self._chosen)
+                job.load(self._outputs[operand.buffer.name].address, start)
+        chosen = np.zeros(0, np.int64) if self._iterations is None else self._iterations
+        job.choose(chosen, self._loops_before)
         job.call(self._function, pointers)
         for room in rooms:
             for begin, size in room.beside:
-                self.meaning[job.same(begin, size, CANARY_OF_RESULTS)] = (
-                    f"it wrote beside {room.name}"
-                )
+                self._beside.append((job.report(size), room.name))
+                job.copy(self._beside[-1][0], begin)
         reports = {
             b.name: self._report(b, None if points is None else points[b.name])
             for b in self.prim.output_buffers
@@ -392,7 +394,7 @@ class Trial:
             self.meaning[job.written(room, width)] = f"parts of {buffer.name} are never written"
         places = _places(points, _shape(buffer))
         report = job.report(len(places) * width)
-        job.gather(report, room.address, job.put(places), len(places), width)
+        job.gather(report, room.address + places * width, width)
         return report
 
     def _zeros(self, name: str, size: int) -> Room:

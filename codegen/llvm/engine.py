@@ -39,16 +39,16 @@ def _features(target: Target) -> str:
 
 
 @cache
-def _machine(target: Target, level: int = 3) -> llvm.TargetMachine:
-    """Returns LLVM's machine of a target and an optimisation level, made once: a new one computes
-    its processor's tables at its first function, which takes as long as a small kernel.
+def _machine(target: Target) -> llvm.TargetMachine:
+    """Returns LLVM's machine of a target, made once: a new one computes its processor's tables at
+    its first function, which takes as long as a small kernel.
     """
     _initialise()
     triple = llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(
         cpu=target.isa,
         features=_features(target),
-        opt=level,
+        opt=3,
         reloc="pic",
         codemodel="default",
         jit=True,
@@ -119,15 +119,11 @@ _EXTREME = re.compile(r"= call [^@]* @llvm\.[su](?:min|max)\.")
 _LABEL = re.compile(r"\n[\w.]+:")
 
 
-def compile_object(text: str, target: Target, *, quick: bool = False) -> bytes:
+def compile_object(text: str, target: Target) -> bytes:
     """Machine code of an LLVM module text as an ELF object. ScheduleError shows LLVM's
     complaint about one that is not valid.
-
-    ``quick`` is for code that is hardly run: plain, and made in a third of the time.
     """
     with _lock:
-        if quick:
-            return _machine(target, 0).emit_object(_parsed(text))
         return _machine(target).emit_object(_optimise(text, target))
 
 

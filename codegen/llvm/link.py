@@ -109,7 +109,7 @@ class LoadedObject:
         """The address of a symbol; KeyError if the object has none of that name."""
         return self._addresses[symbol]
 
-    def function(self, symbol: str, *argtypes: object, restype: object = None) -> object:
+    def function(self, symbol: str, *argtypes: object, restype: object = None) -> Any:
         """A ctypes callable; it keeps this object alive."""
         made = ctypes.CFUNCTYPE(restype, *argtypes)(self.address(symbol))  # type: ignore[arg-type]
         made.owner = self  # type: ignore[attr-defined]

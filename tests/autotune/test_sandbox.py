@@ -57,22 +57,21 @@ def test_operations_answer() -> None:
     room = job.room("x", 1000)
     job.zeros(room)
     job.fill(room.address, 1000, 7)
-    same, other = job.same(room.address, 1000, 7), job.same(room.address, 999, 8)
     job.fill(room.address + 8, 8, 0x7B)
     narrow, wide = job.written(room, 4), job.written(room, 8)
     job.fill(room.address + 12, 4, 7)
     half, whole = job.written(room, 4), job.written(room, 8)
-    job.clear(room.address, 3, 100, 2)
+    job.clear(room.address + np.array([0, 100, 200]), 2)
     report = job.report(16)
-    job.gather(report, room.address, job.put(np.array([0, 12, 25, 50])), 4, 4)
+    job.gather(report, room.address + 4 * np.array([0, 12, 25, 50]), 4)
     try:
         job.start()
         outcome = job.wait()
         seen = job.read(report).reshape(4, 4).tolist()
     finally:
         job.close()
-    assert outcome == Outcome(job.length, (other, narrow, wide, half), "")
-    assert {same, whole}.isdisjoint(outcome.false)
+    assert outcome == Outcome(job.length, (narrow, wide, half), "")
+    assert whole not in outcome.false
     assert seen == [[0, 0, 7, 7], [7] * 4, [0, 0, 7, 7], [0, 0, 7, 7]]
 
 
