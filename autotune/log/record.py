@@ -34,7 +34,7 @@ from typing import Any
 
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
-from ...ir.schedule.steps import LONGEST_SCHEDULE
+from ...ir.schedule.schedule import LONGEST_SCHEDULE
 from .line import RecordError, check_version, data_of
 
 SCHEMA_VERSION = 1

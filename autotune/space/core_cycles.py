@@ -14,7 +14,6 @@ from itertools import product
 from math import gcd, prod
 
 import numpy as np
-import numpy.typing as npt
 
 from ...codegen.core import Core, core_of
 from ...codegen.emit.cover import MAX_WINDOWS, SPARSE_BLOCK
@@ -22,11 +21,11 @@ from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.prim import Stage
+from ...ir.schedule.columns import BoolArray, FloatArray
+from ...ir.schedule.rows import INSTRUCTION, UNROLL, VECTORIZE
 from .analysis import Access, index_step, vector_work
-from .loop_arrays import INSTRUCTION, UNROLL, VECTORIZE, LoopArrays
+from .loop_arrays import LoopArrays
 from .settings import FEATURES
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +326,7 @@ class _Stage:
             live = live + np.where((moves > 0) & (not alone), vectors, 1.0)
         return loads, taken, shuffles, gathered, live, shared, kept
 
-    def _in_panels(self, buffer: str, axis: str) -> npt.NDArray[np.bool_]:
+    def _in_panels(self, buffer: str, axis: str) -> BoolArray:
         """True for rows in whose panels of an operand an axis is contiguous: that which they are
         cut along, or any in panels that are one element wide."""
         packed = np.zeros(self.arrays.count, np.bool_)

@@ -18,23 +18,20 @@ from itertools import product
 from math import ceil, gcd, inf, prod
 
 import numpy as np
-import numpy.typing as npt
 
 from ...codegen.core import Core, core_of
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc, Stage
-from ...ir.schedule.columns import built
+from ...ir.schedule.columns import BoolArray, FloatArray, IntArray, built
+from ...ir.schedule.rows import PARALLEL
 from .analysis import Access, groups_of, stage_flops, stage_points, vector_work
 from .core_cycles import computed_share, core_cycles
-from .loop_arrays import PARALLEL, LoopArrays, loop_arrays
+from .loop_arrays import LoopArrays, loop_arrays
 from .settings import FEATURES, MIRROR
 from .sketch import AnySketch
 from .tiling import Choices, Tiling, Values
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +146,7 @@ def _of_step(arrays: LoopArrays, extents: Mapping[str, int]) -> dict[str, IntArr
 
 
 def _delay(
-    operand: Operand, packed: npt.NDArray[np.bool_], step: Mapping[str, IntArray], core: Core
+    operand: Operand, packed: BoolArray, step: Mapping[str, IntArray], core: Core
 ) -> FloatArray:
     """Returns float64[n]: how many times longer lines of an operand take where one step reads more
     places of a page than prefetchers follow."""
@@ -166,7 +163,7 @@ def _delay(
 
 
 def _crowded(
-    operand: Operand, packed: npt.NDArray[np.bool_], step: Mapping[str, IntArray], target: Target
+    operand: Operand, packed: BoolArray, step: Mapping[str, IntArray], target: Target
 ) -> FloatArray:
     """Returns float64[n]: the share of an operand's lines that one step reads from a set of L1 that
     is too small for them."""
@@ -179,7 +176,7 @@ def _crowded(
     return np.asarray(np.where(packed, 0.0, np.clip(lines / ways - 1.0, 0.0, 1.0)))
 
 
-def _packed(arrays: LoopArrays, buffer: str) -> npt.NDArray[np.bool_]:
+def _packed(arrays: LoopArrays, buffer: str) -> BoolArray:
     """True for rows that read an operand from panels."""
     packed = np.zeros(arrays.count, np.bool_)
     for panels in arrays.panels.get(buffer, ()):
@@ -188,7 +185,7 @@ def _packed(arrays: LoopArrays, buffer: str) -> npt.NDArray[np.bool_]:
 
 
 def _touched(
-    access: Access, sizes: Mapping[str, IntArray], packed: npt.NDArray[np.bool_], n: int
+    access: Access, sizes: Mapping[str, IntArray], packed: BoolArray, n: int
 ) -> FloatArray:
     """Returns the bytes of an operand reached within ``sizes`` (1 along other axes), in whole cache
     lines; panels lie in the order in which they are read.
@@ -236,9 +233,6 @@ def _reached(
         else:
             span = span + (size - 1) * ratio
     return closed()
-
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Estimate:

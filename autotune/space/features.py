@@ -16,17 +16,17 @@ from ...codegen.target import Target
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.procedure import Procedure
+from ...ir.schedule.columns import FloatArray, IntArray
+from ...ir.schedule.rows import UNROLL, VECTORIZE
 from ..protocols import Population
 from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
 from .core_cycles import CoreCycles
 from .estimate import Estimate
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
-from .loop_arrays import UNROLL, VECTORIZE, LoopArrays
+from .loop_arrays import LoopArrays
 from .settings import FEATURES as ESTIMATES
 from .tiling import Values
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _COLUMNS = [FEATURE_NAMES.index(name) for name in COMPARED]
 
 

@@ -8,9 +8,8 @@
     row 1       1     2     16    64    2          for j in 2: for i in 16: for k in 64: for i in 2
 
 A slot is a loop of an axis, outermost first. Schedules with other orders of loops share the slots:
-a loop that stands elsewhere in a row has extent 1 here. Steps are applied to all rows at once; what
-they say of buffers (panels, prefetches, places of tiles) are arrays as well. Nothing here knows
-rules, knobs or costs.
+a loop that stands elsewhere in a row has extent 1 here. What a step does to rows is declared with
+it (``ir/schedule/rows.py``); nothing here knows rules, knobs or costs.
 """
 
 from __future__ import annotations
@@ -22,42 +21,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...ir.dataclass import dataclass
-from ...ir.dims import as_int
-from ...ir.loop.kinds import LoopKind
 from ...ir.loop.prim import PrimFunc, Stage
-from ...ir.schedule.columns import Column, Guarded, array_of
-from ...ir.schedule.primitives import state_of
-from ...ir.schedule.steps import Schedule, Step
-
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
-
-PREPARING = frozenset(
-    {"blockwise", "cache_read", "compute_inline", "layout", "own_axis", "split_reduction"}
-)
-"""Steps that make other stages of a PrimFunc, before any loop is cut."""
-FOR, PARALLEL, UNROLL, VECTORIZE, INSTRUCTION = range(5)
-KINDS = {
-    LoopKind.FOR: FOR,
-    LoopKind.PARALLEL: PARALLEL,
-    LoopKind.UNROLL: UNROLL,
-    LoopKind.VECTORIZE: VECTORIZE,
-}
-"""Numbers of the kinds of loops; ``INSTRUCTION`` is a loop that one instruction runs in a lane."""
-
-
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """An operand that is copied into panels along an axis: ``tile``, int64[n], elements wide, 0 in
-    the rows that do not; ``depth``, int64[n], counts the slots outside of the copy: 0 where it is
-    made before all loops."""
-
-    axis: str
-    tile: IntArray
-    depth: IntArray
+from ...ir.schedule.columns import BoolArray, Column, Guarded, IntArray, array_of
+from ...ir.schedule.rows import INSTRUCTION, KINDS, PARALLEL, PackedAlong, Rows
+from ...ir.schedule.schedule import Preparation
+from ...ir.schedule.steps import Schedule, Step, state_of
 
 
 @dataclass(frozen=True)
@@ -77,13 +47,12 @@ class LoopArrays:
     kind: IntArray
     depths: Mapping[str, IntArray]
     joins: frozenset[str]
-    panels: Mapping[str, tuple[Panels, ...]]
+    panels: Mapping[str, tuple[PackedAlong, ...]]
     ahead: Mapping[str, IntArray]
     nexts: Mapping[str, BoolArray]
     streams: BoolArray
     matrix: BoolArray
     mirror: Mapping[str, IntArray]
-    prepare: tuple[Step, ...] = ()
 
     @property
     def count(self) -> int:
@@ -148,19 +117,21 @@ def loop_arrays(
     """Returns the loops of all rows. ``classes`` hold the steps of rows that are built on one path:
     their places, and steps as ``columns.built`` yields them. Rows whose steps prepare other stages
     are apart."""
-    grouped: dict[tuple[Step, ...], list[_Class]] = {}
+    grouped: dict[tuple[Step, ...], list[Rows]] = {}
     for members, steps in classes:
-        first = [s for s in steps if isinstance(s, Step) and s.name in PREPARING]
-        prepare = tuple(Step(s.name, tuple(map(_number, s.args))) for s in first)
         every = (s.step if isinstance(s, Guarded) else s for s in steps)
-        aliases = {f"{s.args[0]}.raw": s.args[0] for s in every if s.name == "shift_bytes"}
         # A map that is inlined after its bytes were shifted has become what corrects their sums.
-        late = {step for step in prepare if step.args[0] in aliases.values()}
-        prepare = tuple(step for step in prepare if step not in late)
-        grouped.setdefault(prepare, []).append(_Class(_prepared(prim, prepare), members, aliases))
+        shifted = {s.args[0] for s in every if s.name == "shift_bytes"}
+        first = (s for s in steps if isinstance(s, Step) and isinstance(s.primitive, Preparation))
+        prepare = tuple(
+            Step(s.name, tuple(int(a) if isinstance(a, Column) else a for a in s.args))
+            for s in first
+            if s.args[0] not in shifted
+        )
+        grouped.setdefault(prepare, []).append(Rows(_prepared(prim, prepare), members))
         for step in steps:
             grouped[prepare][-1].apply(step)
-    return [_merged(prepare, group) for prepare, group in grouped.items()]
+    return list(map(_merged, grouped.values()))
 
 
 def _prepared(prim: PrimFunc, prepare: tuple[Step, ...]) -> PrimFunc:
@@ -174,125 +145,7 @@ def _prepared(prim: PrimFunc, prepare: tuple[Step, ...]) -> PrimFunc:
     return made[prepare]
 
 
-def _number(argument: Any) -> Any:
-    return int(argument) if isinstance(argument, Column) else argument
-
-
-class _Class:
-    """Rows whose loops stand in one order."""
-
-    def __init__(self, prim: PrimFunc, members: IntArray, aliases: Mapping[str, str]) -> None:
-        self.prim, self.members, self.aliases = prim, members, aliases
-        self.sizes = {
-            a.name: as_int(a.extent) for s in prim.stages for a in (*s.axes, *s.reduce_axes)
-        }
-        n = len(members)
-        self.order = [*self.sizes]
-        self.axis = {name: name for name in self.sizes}
-        self.extent: dict[str, IntArray] = {
-            name: np.full(n, size, np.int64) for name, size in self.sizes.items()
-        }
-        self.kind: dict[str, IntArray] = {}
-        self.tiles: dict[str, str] = {}
-        self.at: dict[str, str] = {}
-        self.panels: dict[str, dict[str, Panels]] = {}
-        self.ahead: dict[str, IntArray] = {}
-        self.nexts: dict[str, BoolArray] = {}
-        self.streams = np.zeros(n, np.bool_)
-        self.matrix = np.zeros(n, np.bool_)
-        self.mirrors: dict[str, IntArray] = {}
-
-    def apply(self, given: Any) -> None:
-        """Applies one step to the rows for which it is meant. Steps on the loops of copies change
-        nothing here."""
-        n = len(self.members)
-        step, where = given, np.ones(n, np.bool_)
-        if isinstance(given, Guarded):
-            step, where = given.step, given.where
-        match step.name, step.args:
-            case "split", (axis, factors) if axis in self.sizes:
-                self.split(axis, [array_of(f, n) for f in factors])
-            case "reorder", (names,):
-                moved = [part for name in names for part in self.parts(name)]
-                places = sorted(map(self.order.index, moved))
-                for place, name in zip(places, moved):
-                    self.order[place] = name
-            case (("parallel" | "unroll" | "vectorize"), (name,)):
-                for part in self.parts(name):
-                    kind = self.kind.get(part, np.zeros(n, np.int64))
-                    self.kind[part] = np.where(where, KINDS[LoopKind(step.name)], kind)
-            case "tensorize", (name, instruction) if name in self.order:
-                if instruction == "amx":
-                    self.matrix = self.matrix | where
-                else:
-                    self.kind[name] = np.full(n, INSTRUCTION, np.int64)
-            case "compute_at", (stage, name) if stage not in self.aliases.values():
-                self.at[stage] = self.parts(name)[-1]
-            case "cache_write", (stage, scope, name):
-                self.tiles[self.aliases.get(stage, stage)] = self.parts(name)[-1]
-                self.matrix = self.matrix | (where & (scope == "tiles"))
-            case (("pack" | "pack_grouped" | "pack_at"), (buffer, axis, tile, *_)):
-                tile = np.where(where, array_of(tile, n), 0)
-                depth = np.zeros(n, np.int64)
-                if step.name == "pack_at":
-                    depth[where] = self.order.index(self.parts(step.args[3])[-1]) + 1
-                panels = self.panels.setdefault(buffer, {})
-                if axis in panels:
-                    tile, depth = tile | panels[axis].tile, depth | panels[axis].depth
-                panels[axis] = Panels(axis, tile, depth)
-            case "prefetch", (_, buffer, _, distance):
-                buffer = buffer.removesuffix(".packed")
-                far = np.where(where, array_of(distance, n), 0)
-                self.ahead[buffer] = np.maximum(far, self.ahead.get(buffer, 0))
-            case "prefetch_next", (_, buffer, _):
-                buffer = buffer.removesuffix(".packed")
-                self.nexts[buffer] = where | self.nexts.get(buffer, False)
-            case "stream", _:
-                self.streams = self.streams | where
-            case "mirror", (stage, name):
-                self.mirrors[stage] = self.block(self.parts(name)[-1], where)
-            case _:
-                pass
-
-    def parts(self, name: str) -> list[str]:
-        """Returns the loops that a name stands for: those of a fused one, none of a copy's."""
-        return [part for part in name.split("*") if part in self.extent]
-
-    def split(self, axis: str, factors: list[IntArray]) -> None:
-        """Replaces an axis by loops of these factors, as far as the axis reaches: the iterations of
-        a loop are those inside of whole iterations of the loops around it."""
-        names = [f"{axis}.{n}" for n in range(len(factors))]
-        place = self.order.index(axis)
-        self.order[place : place + 1] = names
-        limit = self.extent.pop(axis)
-        for number, name in enumerate(names):
-            block = np.ones_like(limit)
-            for factor in factors[number + 1 :]:
-                block = block * factor
-            self.axis[name] = axis
-            self.extent[name] = -(-limit // block)
-            limit = np.minimum(limit, block)
-
-    def block(self, name: str, where: BoolArray) -> IntArray:
-        """Returns the width of the blocks of a mirrored stage: what the loops inside of ``name``
-        cover of its last axis; 0 in rows that are not mirrored."""
-        axis = self.axis[name]
-        inner = [x for x in self.order if self.axis[x] == axis]
-        width = np.ones(len(self.members), np.int64)
-        for loop in inner[inner.index(name) + 1 :]:
-            width = width * self.extent[loop]
-        return np.where(where, width, 0)
-
-    def depth(self, stage: Stage) -> int:
-        """Returns how many loops, of all in order, stand outside of a reduction's tile."""
-        if stage.name in self.tiles:
-            return self.order.index(self.tiles[stage.name]) + 1
-        reduced = {a.name for a in stage.reduce_axes}
-        inside = [n for n, loop in enumerate(self.order) if self.axis[loop] in reduced]
-        return inside[0] if inside else len(self.order)
-
-
-def _merged(prepare: tuple[Step, ...], classes: Sequence[_Class]) -> LoopArrays:
+def _merged(classes: Sequence[Rows]) -> LoopArrays:
     """Returns the rows of all classes, with slots in which each finds its loops in order."""
     slots: list[str] = list(classes[0].order)
     for other in classes[1:]:
@@ -333,28 +186,29 @@ def _merged(prepare: tuple[Step, ...], classes: Sequence[_Class]) -> LoopArrays:
         _joined(classes, [c.streams for c in classes]).astype(np.bool_),
         _joined(classes, [c.matrix for c in classes]).astype(np.bool_),
         _named(classes, "mirrors"),
-        prepare,
     )
 
 
-def _panels(classes: Sequence[_Class], ends: Sequence[IntArray]) -> dict[str, tuple[Panels, ...]]:
+def _panels(
+    classes: Sequence[Rows], ends: Sequence[IntArray]
+) -> dict[str, tuple[PackedAlong, ...]]:
     pairs = dict.fromkeys((x, a) for c in classes for x, axes in c.panels.items() for a in axes)
-    joined: dict[str, tuple[Panels, ...]] = {}
+    joined: dict[str, tuple[PackedAlong, ...]] = {}
     for name, axis in pairs:
         each = [c.panels.get(name, {}).get(axis) for c in classes]
         tile = _joined(classes, [0 if p is None else p.tile for p in each])
         depth = _joined(classes, [0 if p is None else e[p.depth] for p, e in zip(each, ends)])
-        joined[name] = (*joined.get(name, ()), Panels(axis, tile, depth))
+        joined[name] = (*joined.get(name, ()), PackedAlong(axis, tile, depth))
     return joined
 
 
-def _named(classes: Sequence[_Class], what: str) -> dict[str, IntArray]:
+def _named(classes: Sequence[Rows], what: str) -> dict[str, IntArray]:
     every: list[Mapping[str, Any]] = [getattr(c, what) for c in classes]
     names = dict.fromkeys(name for each in every for name in each)
     return {name: _joined(classes, [each.get(name, 0) for each in every]) for name in names}
 
 
-def _joined(classes: Sequence[_Class], parts: Sequence[Any]) -> IntArray:
+def _joined(classes: Sequence[Rows], parts: Sequence[Any]) -> IntArray:
     """Returns int64[n] of the rows of all classes, an array or one number for each class."""
     return np.concatenate([array_of(part, len(c.members)) for c, part in zip(classes, parts)])
 

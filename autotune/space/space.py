@@ -25,14 +25,14 @@ from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.schedule.apply import apply_schedule, completed
-from ...ir.schedule.primitives import state_of
-from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
+from ...ir.schedule.schedule import Preparation
+from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction, state_of
 from ..protocols import BoolArray, Knob, Population
 from ..ranges import fitted, specialised, typical_point
 from .analysis import Group, groups_of, prim_bytes, stage_points
 from .estimate import least_cycles
 from .features import space_features
-from .loop_arrays import PREPARING, LoopArrays, loop_arrays
+from .loop_arrays import LoopArrays, loop_arrays
 from .rules import SPECIAL, chain_sketches, procedure_sketch, sketches_of, user_sketches
 from .rules.window import is_windowed
 from .settings import SPACE
@@ -235,7 +235,7 @@ def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
     return [
         (s.name, *(a for a in s.args if not isinstance(a, int)))
         for s in schedule.steps
-        if s.name in PREPARING
+        if isinstance(s.primitive, Preparation)
     ]
 
 

@@ -14,15 +14,13 @@ from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, as_int, linear
 from ...ir.loop.expr import IndexLike, Read, walk
 from ...ir.loop.prim import PrimFunc, Stage
-from ...ir.schedule.columns import built
+from ...ir.schedule.columns import IntArray, built
 from ...ir.schedule.steps import Schedule, Step, layout
 from .analysis import accesses_of
 from .estimate import sketch_cycles
 from .settings import SKETCHES
 from .sketch import AnySketch
 from .tiling import Choices, Tiling, Values
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from .requirements import Requirement
 from .types import FuncType, TensorType, Type, sizes_in, sizes_in_attr
 
 if TYPE_CHECKING:
-    from ..schedule.steps import Schedule
+    from ..schedule.schedule import Schedule
 
 
 @singledispatch

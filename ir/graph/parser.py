@@ -24,7 +24,7 @@ from ..loop.parser import read_prim
 from ..loop.prim import PrimFunc
 from ..scanner import Scanner
 from ..schedule.parser import read_schedule
-from ..schedule.steps import Schedule
+from ..schedule.schedule import Schedule
 from ..span import Span
 from .builder import Builder
 from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var

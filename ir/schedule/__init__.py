@@ -2,8 +2,9 @@
 
 ::
 
-    steps        the data: printed as Python, logged as JSON
-    primitives   what each step means, and when it is illegal      state   decisions so far
+    schedule     the data: printed as Python, logged as JSON, and how a primitive is declared
+    primitives   what steps on loops mean, and when they are illegal    state   decisions so far
+    rows         the loops of many schedules at once                    steps   all primitives
     packing, panels   packed operands
     tensorize    loops that a machine instruction runs
     version1     steps that old schedules implied, frozen

@@ -36,11 +36,10 @@ from .loops import Body, Limits, LoopWriter, Values, is_masked
 from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
 from .prefetching import Walk, contiguous
-from .primitives import run_steps, state_of
 from .procedures import scheduled
 from .skipping import constants_of, is_needed
 from .state import State
-from .steps import Schedule
+from .steps import Schedule, run_steps, state_of
 from .tensorize import tensorized
 from .tree import Branch, Leaf, build_forest, firm_loops
 from .version1 import multiplies_bytes, with_instructions

@@ -35,10 +35,12 @@ from ..loop.expr import (
 )
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
+from .schedule import Preparation
 from .state import State
 from .storage import require_no_loops, with_prim
 
 
+@Preparation
 def blockwise(state: State, name: str, parts: int) -> State:
     """Cut the rows of which ``name`` is the maximum into pieces, each with a maximum of its own.
 

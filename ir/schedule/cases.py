@@ -14,7 +14,7 @@ from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, Symbol, bounds, substitute
 from ..dims_parser import parse_dim
 from ..errors import ParseError, ScheduleError
-from .steps import Schedule
+from .schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ..errors import ScheduleError
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 StepLike = TypeVar("StepLike")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from math import prod
 
 from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, as_int, symbol
@@ -16,6 +17,8 @@ from ..loop.nest import Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer, Stage
 from ..loop.symmetry import symmetric_axes
 from .panels import TRANSPOSED_ROWS
+from .rows import Rows
+from .schedule import Primitive
 from .state import Mirror, State
 from .tree import Branch, Leaf
 
@@ -23,6 +26,7 @@ Axes = Mapping[str, IntExpr]
 Ranges = Mapping[str, tuple[int, int]]
 
 
+@Primitive
 def mirror(state: State, name: str, loop: str) -> State:
     """Compute only blocks of a symmetric reduction on one side of the diagonal, and store each of
     them to the other side as well. ``loop`` is the innermost of the loops over blocks.
@@ -59,6 +63,15 @@ def mirror(state: State, name: str, loop: str) -> State:
     if any(axis in state.cuts or axis in state.peels for axis in axes):
         raise ScheduleError(f"mirror: {axes[0]} or {axes[1]} is in pieces")
     return replace(state, mirrors={loop: Mirror(name, axes)})
+
+
+@mirror.rows
+def _mirror_rows(rows: Rows, name: str, loop: str) -> None:
+    """The width of a block is what the loops inside of ``loop`` cover of its last axis."""
+    last = rows.parts(loop)[-1]
+    inside = rows.order[rows.depth_in(last) :]
+    extents = (rows.extent[l] for l in inside if rows.axis[l] == rows.axis[last])
+    rows.mirrors[name] = rows.array(prod(extents, start=1))
 
 
 def check_mirrored(

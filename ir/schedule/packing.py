@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from ..dims import Dim, floordiv, mod, typical
 from ..errors import ScheduleError
@@ -20,14 +21,17 @@ from ..loop.expr import Expr, Read, map_reads, read
 from ..loop.nest import Pack
 from ..loop.prim import PrimFunc
 from .limits import LIMITS, buffer_bytes
+from .primitives import fuse, parallel, reorder, split, unroll, vectorize
+from .rows import Rows
+from .schedule import Primitive, Step
 from .state import State
-from .steps import Step, fuse, parallel, reorder, split, unroll, vectorize
 from .storage import walked_dimension
 
 WIDEST_COPY, COPIED_WIDTH = 256, 128
 """Elements of a panel beyond which they are copied in several parts, and elements of a part."""
 
 
+@Primitive
 def pack(state: State, name: str, axis: str, tile: int) -> State:
     """Copy an operand into panels of ``tile`` elements along the dimension that ``axis`` walks.
 
@@ -42,6 +46,7 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
     return _packed(state, Step("pack", (name, axis, tile)))
 
 
+@Primitive
 def pack_grouped(state: State, name: str, axis: str, tile: int, along: str, group: int) -> State:
     """Pack as ``pack`` does, with ``group`` neighbours along another axis contiguous.
 
@@ -52,6 +57,12 @@ def pack_grouped(state: State, name: str, axis: str, tile: int, along: str, grou
     Instructions that multiply short integers add up such groups in one lane.
     """
     return _packed(state, Step("pack_grouped", (name, axis, tile, along, group)))
+
+
+@pack.rows
+@pack_grouped.rows
+def _pack_rows(rows: Rows, name: str, axis: str, tile: Any, *_group: Any) -> None:
+    rows.pack(name, axis, tile)
 
 
 def pack_of(prim: PrimFunc, step: Step) -> Pack:

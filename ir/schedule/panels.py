@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from .. import dims
 from ..dataclass import dataclass
@@ -20,6 +21,8 @@ from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc
 from .limits import LIMITS, buffer_bytes
+from .rows import Rows
+from .schedule import Primitive
 from .state import Panels, State
 from .storage import walked_dimension
 
@@ -28,6 +31,7 @@ TRANSPOSED_ROWS = 16  # rows that are copied together where blocks have to be tr
 Ranges = Mapping[str, tuple[int, int]]
 
 
+@Primitive
 def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
     """Copy what each iteration of a loop reads of a parameter into panels of ``tile`` elements
     along the dimension that ``axis`` walks.
@@ -54,6 +58,11 @@ def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
     dim = walked_dimension(state.prim, "pack_at", name, axis)
     panels = Panels(source, dim, tile, loop)
     return replace(state, panels={**state.panels, name: panels})
+
+
+@pack_at.rows
+def _pack_at_rows(rows: Rows, name: str, axis: str, tile: Any, loop: str) -> None:
+    rows.pack(name, axis, tile, rows.depth_in(rows.parts(loop)[-1]))
 
 
 @dataclass(frozen=True, slots=True)

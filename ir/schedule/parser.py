@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import ScheduleError
 from ..scanner import Scanner
-from .steps import SIGNATURES, Schedule
+from .schedule import Schedule, primitives
 
 _WORD = re.compile(r"\w+")
 _STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
@@ -41,10 +41,9 @@ def read_schedule(scan: Scanner) -> Schedule:
             scan.fail(f"expected a schedule step, found {scan.found()}")
         scan.expect("(")
         args = _values(scan)
-        if SIGNATURES.get(word[0]) == ("names",):
-            args = [args]
-        elif SIGNATURES.get(word[0], ())[-1:] == ("names",):
-            args = [*args[:1], args[1:]]
+        kinds = declared.kinds if (declared := primitives().get(word[0])) else ("",)
+        if kinds[-1] == "names":
+            args = [*args[: len(kinds) - 1], args[len(kinds) - 1 :]]
         steps.append([word[0], *args])
         try:
             Schedule.from_json(steps[-1:])

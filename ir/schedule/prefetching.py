@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd, prod
+from typing import Any
+
+import numpy as np
 
 from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, as_int, ceildiv, mod, symbols, typical
@@ -16,6 +19,8 @@ from ..loop.expr import Read, walk
 from ..loop.kinds import LoopKind
 from ..loop.prim import Buffer, Stage
 from .loops import Values
+from .rows import Rows
+from .schedule import Primitive
 from .state import State
 
 LINE_BYTES = 64
@@ -25,7 +30,8 @@ MOST_LINES = 8
 """Lines that an iteration prefetches at most: a core cannot wait for many more at a time."""
 
 
-def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> State:
+@Primitive
+def prefetch(state: State, name: str, buffer: str, loop: str, distance: int = 1) -> State:
     """Prefetch what a stage reads of an operand ``distance`` iterations of ``loop`` later.
 
     ::
@@ -51,6 +57,13 @@ def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> 
     return replace(state, prefetches={**state.prefetches, (name, buffer): (loop, distance)})
 
 
+@prefetch.rows
+def _prefetch_rows(rows: Rows, _name: str, buffer: str, _loop: str, distance: Any) -> None:
+    buffer = buffer.removesuffix(".packed")
+    rows.ahead[buffer] = np.maximum(rows.array(distance), rows.ahead.get(buffer, 0))
+
+
+@Primitive
 def prefetch_next(state: State, name: str, buffer: str, loop: str) -> State:
     """Prefetch what a stage reads of a packed operand in the next iteration of ``loop``, the same
     number of cache lines in each iteration of the loops inside it.
@@ -77,6 +90,12 @@ def prefetch_next(state: State, name: str, buffer: str, loop: str) -> State:
     if not any(state.axis_of(loop) in symbols(i) for i in reads[0].plain_indices):
         raise ScheduleError(f"prefetch_next: {loop} does not move what {name} reads of {buffer}")
     return replace(state, nexts={**state.nexts, (name, buffer): loop})
+
+
+@prefetch_next.rows
+def _prefetch_next_rows(rows: Rows, _name: str, buffer: str, _loop: str) -> None:
+    buffer = buffer.removesuffix(".packed")
+    rows.nexts[buffer] = rows.where | rows.nexts.get(buffer, False)
 
 
 @dataclass(frozen=True, slots=True)

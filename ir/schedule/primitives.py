@@ -6,31 +6,28 @@ ScheduleError, which the search reads as "not in the space".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from ..dims import Dim, IntExpr, ceildiv, symbol
 from ..errors import ScheduleError
 from ..loop import expr
 from ..loop.kinds import LoopKind, Scope
-from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from ..loop.prim import Axis, Buffer, Stage
 from ..loop.scalar import COMBINERS
-from .blockwise import blockwise
-from .mirror import mirror
-from .packing import pack, pack_grouped
-from .panels import pack_at
-from .prefetching import prefetch, prefetch_next
-from .skipping import skip
+from .columns import array_of
+from .rows import KINDS, Rows
+from .schedule import Preparation, Primitive
 from .state import Cache, State
-from .steps import Schedule, Step
-from .storage import cache_read, layout, own_axis
-from .tensorize import shift_bytes, tensorize
-from .version1 import unsaid_copy
 
 MAX_PEELED = 16  # iterations that one step peels
 
 
+@Primitive
 def peel(state: State, loop: str, first: int, last: int) -> State:
     """Give the first and the last iterations of a loop separate bodies, each with its number.
 
@@ -55,7 +52,8 @@ MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its lo
 MAX_BLOCK = 1 << 31  # elements of an axis that one iteration of a loop may cover
 
 
-def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
+@Primitive
+def split(state: State, axis: str, factors: Sequence[int]) -> State:
     """Split an axis into one loop per factor, outermost first.
 
     ::
@@ -84,7 +82,24 @@ def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
     return replace(state, order=order, splits={**state.splits, axis: factors})
 
 
-def reorder(state: State, loops: tuple[str, ...]) -> State:
+@split.rows
+def _split_rows(rows: Rows, axis: str, factors: Sequence[Any]) -> None:
+    """The iterations of a loop are those inside of whole iterations of the loops around it."""
+    if axis not in rows.extent:  # of a copy
+        return
+    names = [f"{axis}.{n}" for n in range(len(factors))]
+    at = rows.order.index(axis)
+    rows.order[at : at + 1] = names
+    limit = rows.extent.pop(axis)
+    for number, name in enumerate(names):
+        block = prod((array_of(f, len(limit)) for f in factors[number + 1 :]), start=1)
+        rows.axis[name] = axis
+        rows.extent[name] = -(-limit // block)
+        limit = np.minimum(limit, block)
+
+
+@Primitive
+def reorder(state: State, *loops: str) -> State:
     """Put the named loops in this order, into the places they hold together."""
     for loop in loops:
         state.require_loop(loop, "reorder")
@@ -95,7 +110,15 @@ def reorder(state: State, loops: tuple[str, ...]) -> State:
     return replace(state, order=tuple(next(places) if l in named else l for l in state.order))
 
 
-def fuse(state: State, loops: tuple[str, ...]) -> State:
+@reorder.rows
+def _reorder_rows(rows: Rows, *loops: str) -> None:
+    moved = [part for loop in loops for part in rows.parts(loop)]
+    for place, loop in zip(sorted(map(rows.order.index, moved)), moved):
+        rows.order[place] = loop
+
+
+@Primitive
+def fuse(state: State, *loops: str) -> State:
     """Make one loop of several that are directly inside one another.
 
     ::
@@ -130,7 +153,7 @@ def fuse(state: State, loops: tuple[str, ...]) -> State:
     )
 
 
-def _annotate(kind: LoopKind) -> Callable[[State, str], State]:
+def _annotation(kind: LoopKind, text: str) -> Primitive[[str]]:
     def annotate(state: State, loop: str) -> State:
         state.require_loop(loop, kind)
         if loop in state.kinds:
@@ -141,10 +164,18 @@ def _annotate(kind: LoopKind) -> Callable[[State, str], State]:
             raise ScheduleError(f"{kind}: {loop} is peeled")
         return replace(state, kinds={**state.kinds, loop: kind})
 
-    annotate.__doc__ = f"Run the loop as ``{kind}``; see the grammar of nests."
-    return annotate
+    annotate.__name__, annotate.__doc__ = str(kind), text
+    made = Primitive(annotate)
+    made.rows(lambda rows, loop: rows.annotate(loop, KINDS[kind]))
+    return made
 
 
+parallel = _annotation(LoopKind.PARALLEL, "Share the iterations of a loop among the threads.")
+vectorize = _annotation(LoopKind.VECTORIZE, "Run a loop in vector lanes.")
+unroll = _annotation(LoopKind.UNROLL, "Write the body of a loop once per iteration.")
+
+
+@Preparation
 def compute_inline(state: State, name: str) -> State:
     """Put the expression of a map stage into its readers.
 
@@ -178,6 +209,7 @@ def compute_inline(state: State, name: str) -> State:
     return replace(new, order=tuple(keep))
 
 
+@Primitive
 def compute_at(state: State, name: str, loop: str) -> State:
     """Compute a stage inside a loop of the stages before it, sharing the loops down to there.
 
@@ -192,6 +224,13 @@ def compute_at(state: State, name: str, loop: str) -> State:
     return replace(state, at={**state.at, name: loop})
 
 
+@compute_at.rows
+def _compute_at_rows(rows: Rows, name: str, loop: str) -> None:
+    if name not in rows.shifted.values():
+        rows.at[name] = rows.parts(loop)[-1]
+
+
+@Primitive
 def cache_write(state: State, name: str, scope: str, at: str) -> State:
     """Accumulate a reduction in a private tile that lives inside the loop ``at``.
 
@@ -210,6 +249,13 @@ def cache_write(state: State, name: str, scope: str, at: str) -> State:
     return replace(state, caches={**state.caches, name: Cache(Scope(scope), at)})
 
 
+@cache_write.rows
+def _cache_write_rows(rows: Rows, name: str, scope: str, at: str) -> None:
+    rows.tiles[rows.shifted.get(name, name)] = rows.parts(at)[-1]
+    rows.matrix |= rows.where & (scope == Scope.TILES)
+
+
+@Primitive
 def rfactor(state: State, name: str, loop: str) -> State:
     """Give each iteration of an innermost reduction loop a separate accumulator.
 
@@ -228,6 +274,7 @@ def rfactor(state: State, name: str, loop: str) -> State:
     return replace(state, rfactors={**state.rfactors, name: loop})
 
 
+@Preparation
 def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     """Make two stages of a reduction: one over each of ``parts`` pieces, one that joins them.
 
@@ -281,6 +328,7 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     return replace(new, packs=state.packs, kinds=state.kinds, streams=state.streams)
 
 
+@Primitive
 def stream(state: State, name: str) -> State:
     """Write an output with non-temporal stores: for one that is larger than the caches.
 
@@ -294,7 +342,13 @@ def stream(state: State, name: str) -> State:
     return replace(state, streams=state.streams | {name})
 
 
-def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
+@stream.rows
+def _stream_rows(rows: Rows, _name: str) -> None:
+    rows.streams |= rows.where
+
+
+@Primitive
+def cut(state: State, axis: str, points: Sequence[int]) -> State:
     """Run an axis in pieces that begin at these points, each with a separate body.
 
     ::
@@ -317,53 +371,3 @@ def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
     if not points or list(points) != sorted({*points} - {0}) or points[-1] >= extent:
         raise ScheduleError(f"cut: {points} are no points inside {axis} of extent {extent}")
     return replace(state, cuts={**state.cuts, axis: points})
-
-
-PRIMITIVES: Mapping[str, Callable[..., State]] = {
-    "split": split,
-    "reorder": reorder,
-    "fuse": fuse,
-    **{kind: _annotate(kind) for kind in LoopKind if kind != LoopKind.FOR},
-    "tensorize": tensorize,
-    "compute_inline": compute_inline,
-    "compute_at": compute_at,
-    "cache_write": cache_write,
-    "rfactor": rfactor,
-    "split_reduction": split_reduction,
-    "pack": pack,
-    "pack_grouped": pack_grouped,
-    "pack_at": pack_at,
-    "stream": stream,
-    "prefetch": prefetch,
-    "prefetch_next": prefetch_next,
-    "peel": peel,
-    "cut": cut,
-    "blockwise": blockwise,
-    "layout": layout,
-    "cache_read": cache_read,
-    "own_axis": own_axis,
-    "skip": skip,
-    "shift_bytes": shift_bytes,
-    "mirror": mirror,
-}
-
-
-def state_of(prim: PrimFunc, schedule: Schedule) -> State:
-    """Returns the state after all steps; raises ScheduleError, naming the illegal step."""
-    return run_steps(prim, schedule)[0]
-
-
-def run_steps(prim: PrimFunc, schedule: Schedule) -> tuple[State, Schedule]:
-    """Returns the state after all steps, and the schedule with those that version 1 implied for
-    packed operands. Raises as ``state_of``."""
-    state, steps = State.of(prim), list[Step]()
-    for number, step in enumerate(schedule.steps):
-        try:
-            state = PRIMITIVES[step.name](state, *step.args)
-            implied = unsaid_copy(state, step, schedule.steps[number + 1 :])
-            for other in implied:
-                state = PRIMITIVES[other.name](state, *other.args)
-        except ScheduleError as error:
-            raise ScheduleError(f"step {number}, {step}: {error.message}") from None
-        steps += [step, *implied]
-    return state, Schedule(tuple(steps))

@@ -48,7 +48,7 @@ from ..loop.nest import (
 )
 from ..loop.prim import Buffer
 from ..loop.procedure import Procedure, plain_nest
-from .steps import Schedule
+from .schedule import Schedule
 
 MAX_UNROLLED = 64  # iterations of the longest loop that may be unrolled
 MAX_LANES = 256  # iterations of the longest loop that may run in vector lanes

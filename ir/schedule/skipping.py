@@ -17,6 +17,7 @@ from ..errors import ScheduleError
 from ..loop.expr import Const, Expr, Index, Op, Read, buffers_of, const, index, op, walk
 from ..loop.prim import PrimFunc, Stage
 from ..loop.scalar import COMBINERS, SCALAR_OPS
+from .schedule import Primitive
 from .state import State
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .tree import Branch, Leaf
 
 
+@Primitive
 def skip(state: State, name: str, loop: str) -> State:
     """Skip the iterations of ``loop`` in which the stage ``name`` is masked throughout.
 

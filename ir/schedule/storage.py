@@ -12,10 +12,12 @@ from ..dims import Dim, IntExpr, symbol, symbols
 from ..errors import ScheduleError
 from ..loop.expr import Expr, Read, map_reads, read, substitute_indices, walk
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from .schedule import Preparation
 from .state import State
 
 
-def layout(state: State, name: str, axes: tuple[str, ...]) -> State:
+@Preparation
+def layout(state: State, name: str, *axes: str) -> State:
     """Keep an intermediate value with its dimensions in the order of ``axes``.
 
     ::
@@ -50,7 +52,8 @@ def layout(state: State, name: str, axes: tuple[str, ...]) -> State:
     return with_prim(state, replace(state.prim, stages=tuple(stages)))
 
 
-def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
+@Preparation
+def cache_read(state: State, name: str, *axes: str) -> State:
     """Copy what is read of a buffer into a new stage that walks ``axes``, in this order.
 
     ::
@@ -106,6 +109,7 @@ def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
     return with_prim(state, replace(state.prim, stages=tuple(stages)))
 
 
+@Preparation
 def own_axis(state: State, name: str, axis: str) -> State:
     """Let a stage walk one of its axes in a separate loop, which no other stage runs.
 

@@ -36,12 +36,15 @@ from ..loop.nest import (
     statements,
 )
 from ..loop.prim import Axis, Buffer, Stage
+from .rows import INSTRUCTION, Rows
+from .schedule import Primitive
 from .state import State
 
 INSTRUCTIONS = {"vnni": LoopKind.UNROLL, "amx": LoopKind.VECTORIZE}
 """The instructions that ``tensorize`` may name, with the kind of loop that each replaces."""
 
 
+@Primitive
 def tensorize(state: State, loop: str, instruction: str) -> State:
     """Run a loop by a machine instruction, wherever its iterations match the instruction.
 
@@ -62,6 +65,14 @@ def tensorize(state: State, loop: str, instruction: str) -> State:
     if state.kinds.get(loop) != kind:
         raise ScheduleError(f"tensorize: {instruction} takes a loop of the kind {kind}, not {loop}")
     return replace(state, tensorized={**state.tensorized, loop: instruction})
+
+
+@tensorize.rows
+def _tensorize_rows(rows: Rows, loop: str, instruction: str) -> None:
+    if instruction == "amx":
+        rows.matrix |= rows.where & (loop in rows.order)
+    else:
+        rows.annotate(loop, INSTRUCTION)
 
 
 def tensorized(
@@ -153,6 +164,7 @@ def _by(loop: Loop, instruction: Instruction) -> Intrinsic:
 SHIFT = 128
 
 
+@Primitive
 def shift_bytes(state: State, name: str, packed: str) -> State:
     """Shift the packed bytes that a sum of products reads by 128, and subtract the excess.
 
@@ -210,6 +222,11 @@ def shift_bytes(state: State, name: str, packed: str) -> State:
     prim = replace(state.prim, params=params, stages=tuple(stages))
     order = (*(a.name for a in (*sums.axes, *sums.reduce_axes)), *state.order)
     return replace(state, prim=prim, order=order, packs={**state.packs, packed: moved})
+
+
+@shift_bytes.rows
+def _shift_bytes_rows(rows: Rows, name: str, _packed: str) -> None:
+    rows.shifted[f"{name}.raw"] = name
 
 
 def _other_factor(stage: Stage, packed: str) -> Expr | None:

@@ -18,8 +18,9 @@ from ..loop.kinds import Instruction, LoopKind
 from ..loop.nest import SHIFTED, Intrinsic, Nest, chain, statements
 from ..loop.prim import PrimFunc
 from .packing import copy_steps
+from .schedule import Schedule, Step
 from .state import State
-from .steps import Schedule, Step, tensorize
+from .tensorize import tensorize
 
 COPIED_ROWS = 16  # rows copied of one panel before the next: a cache line of 4-byte elements
 SHARED_COPY = 1 << 15  # elements of an operand that several threads pack

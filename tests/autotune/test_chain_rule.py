@@ -12,8 +12,7 @@ from loopwright.ir.dtype import dtype_of
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.ir.schedule.primitives import state_of
-from loopwright.ir.schedule.steps import Schedule
+from loopwright.ir.schedule.steps import Schedule, state_of
 from loopwright.ir.tolerance import tolerance
 
 ISAS = ("x86-64-v4", "x86-64-v3", "x86-64")

@@ -7,13 +7,14 @@ from math import prod
 
 import numpy as np
 import pytest
-from loopwright.autotune.space.loop_arrays import KINDS, LoopArrays
+from loopwright.autotune.space.loop_arrays import LoopArrays
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop.nest import Accumulate, If, Loop, Stmt, Store
 from loopwright.ir.loop.prim import PrimFunc, Stage
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.columns import Column, built, when
+from loopwright.ir.schedule.rows import KINDS
 from loopwright.ir.schedule.steps import Schedule, Step
 from loopwright.schedule import split, unroll, vectorize
 from prims import make_prim

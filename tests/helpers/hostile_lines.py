@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loopwright.ir.schedule.steps import SIGNATURES
+from loopwright.ir.schedule.schedule import primitives
 
 __all__ = ["hostile_lines", "mutated", "mutated_steps", "odd_values", "random_steps"]
 
@@ -131,9 +131,9 @@ def _schedules(data: Any) -> Iterator[Any]:
         "ints": ([], [0], [1] * 150, [2**39, 2**39], [0, 0], [5, 3]),
         "names": ([], ["nothing", "i.1"], [axes[0]] * 3, ["i.0", "i.1"], [""]),
     }
-    for name, signature in SIGNATURES.items():
+    for name, declared in sorted(primitives().items()):
         for choice in range(9):
-            args = [some[kind][choice % len(some[kind])] for kind in signature]
+            args = [some[kind][choice % len(some[kind])] for kind in declared.kinds]
             yield data | {"schedule": [[name, *args]]}
             yield data | {"schedule": [*steps, [name, *args]]}
     yield data | {"schedule": steps * 50}
@@ -225,8 +225,8 @@ def random_steps(rng: random.Random, names: Sequence[str]) -> list[Any]:
 
     steps: list[Any] = []
     for _ in range(rng.randint(1, 6)):
-        name = rng.choice(list(SIGNATURES))
-        steps.append([name, *(argument(kind) for kind in SIGNATURES[name])])
+        name = rng.choice(sorted(primitives()))
+        steps.append([name, *(argument(kind) for kind in primitives()[name].kinds)])
     return steps
 
 

@@ -6,7 +6,6 @@ import random
 from math import prod
 
 from loopwright.ir.errors import ScheduleError
-from loopwright.ir.schedule.primitives import PRIMITIVES
 from loopwright.ir.schedule.state import State
 from loopwright.ir.schedule.steps import Schedule, Step, cut, split
 from random_schedules import random_step
@@ -26,7 +25,7 @@ def hostile_schedule(rng: random.Random, state: State) -> Schedule:
             break
         step = _hostile_step(rng, state)
         try:
-            state = PRIMITIVES[step.name](state, *step.args)
+            state = step.apply(state)
         except ScheduleError:
             continue
         steps.append(step)

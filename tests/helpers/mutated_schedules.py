@@ -11,9 +11,8 @@ from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.schedule.primitives import PRIMITIVES, state_of
 from loopwright.ir.schedule.state import State
-from loopwright.ir.schedule.steps import SIGNATURES, Schedule, Step
+from loopwright.ir.schedule.steps import Schedule, Step, state_of
 from random_schedules import random_schedule, random_step
 
 __all__ = ["mutated", "schedules"]
@@ -78,7 +77,7 @@ def changed(step: Step, state: State, rng: random.Random) -> Step:
         )
     args = list(step.args)
     n = rng.randrange(len(args))
-    kind = SIGNATURES[step.name][n]
+    kind = step.primitive.kinds[n]
     if kind == "int":
         args[n] = rng.choice(FACTORS)
     elif kind == "ints":
@@ -119,7 +118,7 @@ def annotated(schedule: Schedule, prim: PrimFunc, rng: random.Random) -> Schedul
         else:
             break
         try:
-            PRIMITIVES[step.name](state, *step.args)
+            step.apply(state)
         except ScheduleError:
             continue
         steps.append(step)

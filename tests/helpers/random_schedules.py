@@ -6,9 +6,9 @@ import random
 from math import prod
 
 from loopwright.ir.errors import ScheduleError
-from loopwright.ir.schedule.primitives import PRIMITIVES
+from loopwright.ir.schedule.schedule import primitives
 from loopwright.ir.schedule.state import State
-from loopwright.ir.schedule.steps import SIGNATURES, Schedule, Step, split
+from loopwright.ir.schedule.steps import Schedule, Step, split
 
 __all__ = ["random_schedule"]
 
@@ -18,7 +18,7 @@ STAGES_ONLY = ("compute_inline", "stream")
 
 def random_step(rng: random.Random, state: State) -> Step:
     """A step whose arguments exist; whether it is legal is for the primitive to say."""
-    name = rng.choice([*SIGNATURES, *LIKELY])
+    name = rng.choice([*sorted(primitives()), *LIKELY])
     stages = [s.name for s in state.prim.stages]
     axes = list(state.extents) or ["i"]
     if name == "split":
@@ -74,11 +74,12 @@ def random_step(rng: random.Random, state: State) -> Step:
     if name == "blockwise":
         return Step(name, (rng.choice(stages), rng.randint(2, 4)))
     args: list[object] = []
-    for kind in SIGNATURES[name]:
+    kinds = primitives()[name].kinds
+    for kind in kinds:
         if kind == "names":
             count = min(len(state.order), rng.choice((2, 3, 4, 99)))
             args.append(tuple(rng.sample(state.order, count)))
-        elif (not args and len(SIGNATURES[name]) == 2) or name in STAGES_ONLY:
+        elif (not args and len(kinds) == 2) or name in STAGES_ONLY:
             args.append(rng.choice(stages))
         else:
             args.append(rng.choice(state.order))
@@ -92,7 +93,7 @@ def random_schedule(rng: random.Random, state: State) -> Schedule:
             break
         step = random_step(rng, state)
         try:
-            state = PRIMITIVES[step.name](state, *step.args)
+            state = step.apply(state)
         except ScheduleError:
             continue
         steps.append(step)

@@ -28,6 +28,7 @@ LIMITS = {
     "A NumPy function": Limit(6, 1),
     "A graph pass": Limit(40, 2),
     "A sketch rule": Limit(45, 2),
+    "A schedule step": Limit(30, 3),
     "A target": Limit(1, 1),
     "A dtype": Limit(1, 1),
     "An operator of ONNX": Limit(3, 1),

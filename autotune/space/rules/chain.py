@@ -29,7 +29,6 @@ from ....ir.loop.expr import Op, Read, reads_of, walk
 from ....ir.loop.prim import PrimFunc, Stage
 from ....ir.schedule.columns import least
 from ....ir.schedule.columns import most as greatest
-from ....ir.schedule.primitives import state_of
 from ....ir.schedule.skipping import is_masked
 from ....ir.schedule.steps import (
     Schedule,
@@ -43,6 +42,7 @@ from ....ir.schedule.steps import (
     reorder,
     rfactor,
     skip,
+    state_of,
     unroll,
     vectorize,
 )

@@ -11,8 +11,7 @@ from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest, verify_prim
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.ir.schedule.primitives import state_of
-from loopwright.ir.schedule.steps import Schedule, blockwise, split, split_reduction
+from loopwright.ir.schedule.steps import Schedule, blockwise, split, split_reduction, state_of
 from prims import run_nest
 
 

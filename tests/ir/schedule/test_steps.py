@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.schedule import steps
-from loopwright.ir.schedule.steps import SIGNATURES, Schedule, Step, reorder, split, vectorize
+from loopwright.ir.schedule.schedule import primitives
+from loopwright.ir.schedule.steps import Schedule, Step, reorder, split, vectorize
 
 NAMES = st.text(min_size=1, max_size=12)
 INTS = st.integers(0, 2**40 - 1)
@@ -21,15 +22,15 @@ ARGUMENTS = {
 
 @st.composite
 def any_step(draw):
-    name = draw(st.sampled_from(sorted(SIGNATURES)))
-    return Step(name, tuple(draw(ARGUMENTS[kind]) for kind in SIGNATURES[name]))
+    name = draw(st.sampled_from(sorted(primitives())))
+    return Step(name, tuple(draw(ARGUMENTS[kind]) for kind in primitives()[name].kinds))
 
 
 @given(st.lists(any_step(), max_size=6))
 def test_json_and_text_bring_a_schedule_back(found):
     schedule = Schedule(tuple(found))
     assert Schedule.from_json(json.loads(json.dumps(schedule.to_json()))) == schedule
-    names = {name: getattr(steps, name) for name in SIGNATURES}
+    names = {name: getattr(steps, name) for name in primitives()}
     assert eval(str(schedule), {"Schedule": Schedule, **names}) == schedule
 
 

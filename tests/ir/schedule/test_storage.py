@@ -6,7 +6,6 @@ from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest, verify_prim
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.ir.schedule.primitives import state_of
 from loopwright.ir.schedule.steps import (
     Schedule,
     cache_read,
@@ -16,6 +15,7 @@ from loopwright.ir.schedule.steps import (
     pack,
     reorder,
     split,
+    state_of,
 )
 from prims import run_nest
 

@@ -9,8 +9,7 @@ from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.parser import parse_prim
-from loopwright.ir.schedule.primitives import state_of
-from loopwright.ir.schedule.steps import Schedule, blockwise
+from loopwright.ir.schedule.steps import Schedule, blockwise, state_of
 from loopwright.ir.schedule.weights import with_weights
 
 SOFTMAX = """
