@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 from ...codegen.llvm.engine import compile_object
 from ...codegen.target import Target
@@ -40,6 +40,7 @@ class BuildService:
     target: Target
     toolchain: Toolchain
     settings: TuneSettings
+    fault: ClassVar[str] = "crash"
 
     @property
     def memory(self) -> int:

@@ -1,7 +1,7 @@
 """| guard: no access | slack: canary | the buffer | canary to the next 64 | guard: no access |
 
 The buffer ends as close to the upper guard as its alignment (or its offset in a page) allows. A
-touch of a guard is a memory fault that the harness recognises; a write into the canary bytes is
+touch of a guard is a memory fault, which ends the process; a write into the canary bytes is
 found afterwards. Larger buffers lie in huge pages, as large arrays of programs do: which small ones
 share sets of the L2 is random, and changes times by up to 95 % (docs/measurements.md).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import signal
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ _CANARY = 0xFF
 GARBAGE, OTHER_GARBAGE = 0x7B, (0xFB, 0)
 """The byte that outputs and workspace are filled with: 1e36 as a float32, no valid bool. The others
 are less, for a minimum that is never begun."""
+
+FAULTS = (signal.SIGSEGV, signal.SIGBUS)
+"""Signals that end a process whose code touches memory that is not mapped."""
+FAULT = "it touched memory outside of its operands"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p

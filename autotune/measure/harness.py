@@ -1,18 +1,16 @@
-"""Native timing and fault handling around a kernel, as LLVM text.
+"""Native timing around a kernel, as LLVM text.
 
 ``lw_time`` calls a kernel n times between two readings of the monotonic clock, without any Python,
 with other arguments in every call if there are any. ``lw_first`` calls it once with garbage in all
 vector registers and on the stack, so that reading what is not set gives a wrong result.
-``lw_fault`` ends the process at a memory fault, with a status that distinguishes guards from other
-addresses. Parallel loops go through ``lw_loop``, to the thread pool or to a watcher.
+Parallel loops go through ``lw_loop``, to the thread pool or to a watcher.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...codegen.llvm.clock import CLOCK_TEXT
@@ -21,7 +19,6 @@ from ...codegen.llvm.store import stored_object
 from ...codegen.target import Target
 from .rotation import Cycle
 from .soiling import soil_text
-from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
 
 Loop = Callable[[int, int, int], None]
 """The watcher of a parallel loop: it is given the address of the loop's function, that of its
@@ -30,15 +27,10 @@ context, and the number of iterations."""
 _STACK_BYTES = 320 * 1024
 """Bytes below the caller that are filled with garbage: more than private buffers take."""
 
-HARNESS_TEXT = f"""
-declare void @_exit(i32)
-
-@lw_guards = global ptr null
-@lw_guard_count = global i64 0
-
+HARNESS_TEXT = """
 ; Nanoseconds of n calls of void fn(ptr args), from number %first of a cycle of %count arguments of
 ; %words words each.
-define i64 @lw_time(ptr %fn, ptr %args, i64 %words, i64 %count, i64 %first, i64 %n) {{
+define i64 @lw_time(ptr %fn, ptr %args, i64 %words, i64 %count, i64 %first, i64 %n) {
 entry:
   %start = call i64 @now()
   br label %again
@@ -58,10 +50,10 @@ done:
   %stop = call i64 @now()
   %all = sub i64 %stop, %start
   ret i64 %all
-}}
+}
 
 ; Nanoseconds of one call, on registers and a stack full of garbage.
-define i64 @lw_first(ptr %fn, ptr %args) {{
+define i64 @lw_first(ptr %fn, ptr %args) {
   call void @lw_soil_stack()
   %start = call i64 @now()
   call void @lw_soil_registers()
@@ -69,10 +61,10 @@ define i64 @lw_first(ptr %fn, ptr %args) {{
   %stop = call i64 @now()
   %all = sub i64 %stop, %start
   ret i64 %all
-}}
+}
 
 ; Iterations of a parallel loop, one by one in the order of a list.
-define void @lw_iterations(ptr %fn, ptr %context, ptr %list, i64 %n) {{
+define void @lw_iterations(ptr %fn, ptr %context, ptr %list, i64 %n) {
 entry:
   call void @lw_soil_stack()
   br label %head
@@ -90,13 +82,13 @@ body:
   br label %head
 done:
   ret void
-}}
+}
 
 @lw_pool = global ptr null
 @lw_watcher = global ptr null
 
 ; The lw_parallel_for of kernels.
-define void @lw_loop(ptr %fn, ptr %context, i64 %n) {{
+define void @lw_loop(ptr %fn, ptr %context, i64 %n) {
   %watcher = load ptr, ptr @lw_watcher
   %free = icmp eq ptr %watcher, null
   br i1 %free, label %usual, label %watched
@@ -107,55 +99,8 @@ usual:
 watched:
   tail call void %watcher(ptr %fn, ptr %context, i64 %n)
   ret void
-}}
-
-; A handler for sigaction's SA_SIGINFO; the address stands 16 bytes into siginfo.
-define void @lw_fault(i32 %signal, ptr %info, ptr %context) {{
-entry:
-  %where = getelementptr i8, ptr %info, i64 16
-  %address = load i64, ptr %where
-  %guards = load ptr, ptr @lw_guards
-  %count = load i64, ptr @lw_guard_count
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %body ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %elsewhere
-body:
-  %two = shl i64 %i, 1
-  %lowp = getelementptr i64, ptr %guards, i64 %two
-  %highp = getelementptr i64, ptr %lowp, i64 1
-  %low = load i64, ptr %lowp
-  %high = load i64, ptr %highp
-  %above = icmp uge i64 %address, %low
-  %below = icmp ult i64 %address, %high
-  %inside = and i1 %above, %below
-  %next = add i64 %i, 1
-  br i1 %inside, label %guard, label %head
-guard:
-  call void @_exit(i32 {FAULT_IN_GUARD})
-  unreachable
-elsewhere:
-  call void @_exit(i32 {FAULT_ELSEWHERE})
-  unreachable
-}}
+}
 """
-
-_SA_SIGINFO, _SA_ONSTACK = 0x4, 0x08000000
-_ALTERNATE_STACK = 64 * 1024
-
-
-class _SigAction(ctypes.Structure):
-    _fields_ = [
-        ("handler", ctypes.c_void_p),
-        ("mask", ctypes.c_ulong * 16),
-        ("flags", ctypes.c_int),
-        ("restorer", ctypes.c_void_p),
-    ]
-
-
-class _Stack(ctypes.Structure):
-    _fields_ = [("base", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
 
 @functools.cache
@@ -176,7 +121,6 @@ class Harness:
         self._first = code.function("lw_first", pointer, pointer, restype=i64)
         self._iterations = code.function("lw_iterations", pointer, pointer, pointer, i64)
         self._watcher = ctypes.CFUNCTYPE(None, pointer, pointer, i64)
-        self._pairs: ctypes.Array[ctypes.c_int64] | None = None
 
     def _set(self, name: str, value: int) -> None:
         """Sets a global of the harness."""
@@ -220,21 +164,3 @@ class Harness:
         """Runs some iterations of a parallel loop one by one, with garbage in the registers."""
         numbers = (ctypes.c_int64 * len(order))(*order)
         self._iterations(function, context, ctypes.addressof(numbers), len(order))
-
-    def set_guards(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Sets the address ranges whose touch is "out of bounds"."""
-        flat = [value for pair in ranges for value in pair]
-        self._pairs = (ctypes.c_int64 * len(flat))(*flat)  # kept alive for the handler
-        self._set("lw_guards", ctypes.addressof(self._pairs))
-        self._set("lw_guard_count", len(flat) // 2)
-
-    def handle_faults(self) -> None:
-        """Lets memory faults end the process with ``FAULT_IN_GUARD`` or ``FAULT_ELSEWHERE``."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        # A fault may be a stack overflow, so the handler has a stack of its own.
-        self._stack = ctypes.create_string_buffer(_ALTERNATE_STACK)
-        stack = _Stack(ctypes.addressof(self._stack), 0, _ALTERNATE_STACK)
-        libc.sigaltstack(ctypes.byref(stack), None)
-        action = _SigAction(self._code.address("lw_fault"), flags=_SA_SIGINFO | _SA_ONSTACK)
-        for number in (signal.SIGSEGV, signal.SIGBUS):
-            libc.sigaction(int(number), ctypes.byref(action), None)

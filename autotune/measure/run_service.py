@@ -86,6 +86,7 @@ class RunService:
     in_place: Mapping[str, str] = field(default_factory=dict[str, str])
     """Results that the program writes over a parameter: there, timed calls do so, too."""
     _inputs: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
+    fault: ClassVar[str] = "out_of_bounds"
     _rotating: ClassVar[RunService | None] = None
     """The service whose copies of operands are in memory."""
 
@@ -107,7 +108,6 @@ class RunService:
         self._inputs = make_inputs(self.prim, self.seed)
         self._reference = self._cached_reference()
         self._harness = Harness()
-        self._harness.handle_faults()
         self._inside = {p.name: _guarded(p, self._inputs[p.name]) for p in self.prim.params}
         self._outside = {b.name: _guarded(b) for b in self.prim.output_buffers}
         self._position = ENDING  # where operands of the last call lay
@@ -201,8 +201,6 @@ class RunService:
             operand.at(position).fill_with_garbage(garbage)
         self._begin()
         buffers = [operand.at(position) for operand in loaded.handed]
-        # The harness looks for touches outside of any of these buffers.
-        self._harness.set_guards(pair for buffer in buffers for pair in buffer.guards)
         words = (*(buffer.address for buffer in buffers), *loaded.size_values)
         arguments = (ctypes.c_int64 * len(words))(*words)
         return self._harness.first(loaded.function, ctypes.addressof(arguments))

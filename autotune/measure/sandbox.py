@@ -26,6 +26,7 @@ from ...codegen.llvm.link import LoadedObject, Placed, load_object, place_object
 from ...codegen.llvm.store import stored_object
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
+from .guarded import FAULT, FAULTS
 from .sandbox_text import OPERATIONS, SHARED, sandbox_text
 
 _PAGE = mmap.PAGESIZE
@@ -281,8 +282,8 @@ class Job:
 def _cause(number: int) -> str:
     if number in (signal.SIGPROF, signal.SIGALRM):
         return "it took too long"
-    if number in (signal.SIGSEGV, signal.SIGBUS):
-        return "it touched memory outside of its operands"
+    if number in FAULTS:
+        return FAULT
     return f"it ended by {signal.Signals(number).name}" if number else "it ended the process"
 
 

@@ -13,20 +13,18 @@ import pickle
 import resource
 import signal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from .transport import Frame, read_frame, write_frame
-
-FAULT_IN_GUARD = 77
-"""Exit status after a touch of a guard zone."""
-FAULT_ELSEWHERE = 78
-"""Exit status after any other memory fault."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 class Service(Protocol):
     """The work of a worker. It is pickled to the worker and opened there."""
+
+    fault: ClassVar[str]
+    """The error that a memory fault means while it answers: a key of record.ERRORS."""
 
     def open(self) -> None:
         """Prepare; memory allocated here does not count against the limit."""

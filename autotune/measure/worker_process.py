@@ -19,8 +19,9 @@ from typing import Any
 from ...ir.dataclass import dataclass
 from ..priority import seconds_of
 from .fork_server import ForkedProcess, fork_worker
+from .guarded import FAULT, FAULTS
 from .transport import Frame, FrameError, FrameReader, write_frame
-from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
+from .worker import Service
 
 _STARTS_IN_VAIN = 3
 _OPEN_SERVICES = 8
@@ -256,10 +257,9 @@ class WorkerProcess:
         status = process.poll()
         words = self._last_words()
         self._bury()
-        if status == FAULT_IN_GUARD:
-            return Reply(error="out_of_bounds", detail="touched memory beside an operand")
-        if status == FAULT_ELSEWHERE:
-            return Reply(error="crash", detail="touched memory that is not mapped")
+        if status is not None and -status in FAULTS:
+            assert self._pending is not None
+            return Reply(error=self._pending.service.fault, detail=FAULT)
         killed = status == -signal.SIGKILL
         memory = "out of memory", "bad_alloc", "cannot allocate"
         if killed or any(phrase in words.lower() for phrase in memory):

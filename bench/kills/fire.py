@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from loopwright.autotune.log.record import MeasureRecord
@@ -62,6 +62,7 @@ class CostService:
 
     space: Any
     memory: int = 1 << 30
+    fault: ClassVar[str] = "crash"
 
     def open(self) -> None:
         """Nothing is needed."""

@@ -119,7 +119,7 @@ def test_a_candidate_that_crashes_or_hangs_costs_the_worker_nothing(
         kinds = ["segfault", "good", "endless", "wrong", "good"]
         found = dict(measurer.measure([Candidate((("plant", k, 1),)) for k in kinds], 1e-3))
         words = [found[i].error for i in range(5)]
-        assert words == ["crash", None, "timeout", "wrong_result", None]
+        assert words == ["out_of_bounds", None, "timeout", "wrong_result", None]
         dask_runner._station.close()
         cluster.close()
         assert client.status == "running"  # it is not ours to close

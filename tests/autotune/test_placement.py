@@ -9,7 +9,6 @@ import pytest
 from loopwright.autotune.measure import run_service
 from loopwright.autotune.measure.build_service import BuildService
 from loopwright.autotune.measure.guarded import GuardedBuffer
-from loopwright.autotune.measure.harness import Harness
 from loopwright.autotune.measure.placement import Operand, Placement, matters, placed
 from loopwright.autotune.measure.run_service import RaceRequest, RunService
 from loopwright.codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
@@ -93,9 +92,6 @@ def test_a_race_goes_through_many_places(monkeypatch: pytest.MonkeyPatch) -> Non
     # A machine whose second-level cache the small operands of this kernel fill.
     monkeypatch.setattr(Target, "host", lambda: Target(l2=8 * planted.SIZE))
     monkeypatch.setattr(run_service, "Placement", Watched)
-    monkeypatch.setattr(
-        Harness, "handle_faults", lambda self: None
-    )  # this is no process of its own
     service = RunService(task.prim, 1, planted.TOOLCHAIN, settings)
     service.open()
     answer = service.handle(RaceRequest(tuple(built), 5)).header

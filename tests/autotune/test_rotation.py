@@ -95,7 +95,6 @@ def test_candidates_run_on_operands_as_the_program_leaves_them(
     task = planted.make_task()
     builder = BuildService(task.prim, task.target, planted.TOOLCHAIN, planted.SETTINGS)
     built = builder.handle((("plant", "good", 10),)).blob
-    monkeypatch.setattr(Harness, "handle_faults", lambda self: None)  # no process of its own
     between = {b.name: MB for b in (*task.prim.params, *task.prim.output_buffers)}
     service = RunService(task.prim, 1, planted.TOOLCHAIN, planted.SETTINGS, between=between)
     turned: list[int] = []
@@ -133,7 +132,6 @@ def test_kernels_that_choose_elements_are_right_in_place(monkeypatch: pytest.Mon
     target = Target.host()
     builder = BuildService(prim, target, TOOLCHAIN, DEFAULT_SETTINGS)
     built = builder.handle(tuple(default_schedule(prim, target)[0].to_json())).blob
-    monkeypatch.setattr(Harness, "handle_faults", lambda self: None)  # no process of its own
     service = RunService(prim, 1, TOOLCHAIN, DEFAULT_SETTINGS, between={"x": MB, "out": MB})
     service.open()
     answer = service.handle(RunRequest(built, 1.0)).header
