@@ -37,7 +37,7 @@ from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import called_kernels, lower_module, preferences_of
 from loopwright.ir.dtype import dtype_of
-from loopwright.tracer.specs import DTypeSpec
+from loopwright.tracer.core.argument_specs import DTypeSpec
 
 from .families import fixed_workloads, random_workloads
 from .lock import MachineLock

@@ -45,10 +45,10 @@ from .ir.errors import (
 from .ir.graph.nodes import Module
 from .ir.pass_context import PassContext
 from .tracer import SPEC_DTYPES, Spec, Traced, parse_spec
-from .tracer.dispatch import method
-from .tracer.pytree import register as register_pytree
-from .tracer.specs import Dim
-from .tracer.specs import Dim as symbol
+from .tracer.core.argument_specs import Dim
+from .tracer.core.argument_specs import Dim as symbol
+from .tracer.core.dispatch import method
+from .tracer.core.pytree import register as register_pytree
 
 if TYPE_CHECKING:
     from . import debug, random, schedule, xp
@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from .doors.torch_model import from_torch
     from .face.module import CompiledModule, build, parse
     from .face.module_builder import ModuleBuilder
-    from .tracer import nn, te
+    from .tracer import nn
+    from .tracer import tensor_expressions as te
     from .tracer.control import (
         cond,
         fori_loop,
@@ -69,11 +70,11 @@ if TYPE_CHECKING:
         switch,
         while_loop,
     )
+    from .tracer.core.argument_specs import bf16
     from .tracer.extern import extern
+    from .tracer.numpy.data_sizes import argwhere, flatnonzero, nonzero, unique
+    from .tracer.numpy.element_updates import at
     from .tracer.prim import prim
-    from .tracer.sized import argwhere, flatnonzero, nonzero, unique
-    from .tracer.specs import bf16
-    from .tracer.updating import at
 
 __version__ = "0.1.0"
 
@@ -171,14 +172,15 @@ _LATE = {
         ".tracer.control": "cond fori_loop function map scan switch while_loop",
         ".tracer.extern": "extern",
         ".tracer.prim": "prim",
-        ".tracer.sized": "argwhere flatnonzero nonzero unique",
-        ".tracer.specs": "bf16",
-        ".tracer.updating": "at",
+        ".tracer.numpy.data_sizes": "argwhere flatnonzero nonzero unique",
+        ".tracer.core.argument_specs": "bf16",
+        ".tracer.numpy.element_updates": "at",
     }.items()
     for name in names.split()
 }
 _LATE_MODULES = {n: f".{n}" for n in ("debug", "random", "schedule", "xp")} | {
-    n: f".tracer.{n}" for n in ("nn", "te")
+    "nn": ".tracer.nn",
+    "te": ".tracer.tensor_expressions",
 }
 """Names that are imported at their first use, and their modules: few programs need them, and
 loading them takes as long as loading everything else."""

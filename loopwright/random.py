@@ -35,9 +35,9 @@ import numpy as np
 from .face.compile import CompiledFunction
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .tracer import Proxy
-from .tracer import random as traced
-from .tracer.proxy import run
-from .tracer.trace import active
+from .tracer import samplers as traced
+from .tracer.core.proxy import run
+from .tracer.core.trace import active
 
 _COMPILED: dict[Any, CompiledFunction] = {}
 

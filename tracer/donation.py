@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
-from .emitting import lift
-from .proxy import Proxy
-from .pytree import flatten, paths, unflatten
-from .writing import OUTPUT, write
+from .core.emitting import lift
+from .core.proxy import Proxy
+from .core.pytree import flatten, paths, unflatten
+from .numpy.assignment import OUTPUT, write
 
 
 class Ending(Protocol):

@@ -15,9 +15,9 @@ from ..ir.dtype import dtype_of
 from ..ir.errors import LoopwrightTypeError
 from ..ir.graph.types import TensorType
 from ..ir.library.registry import TABLE, ArrayType, LibraryFunction, Typed, Values, register
-from .emitting import call_library, lift
-from .proxy import Proxy, run
-from .specs import DTypeSpec, Spec
+from .core.argument_specs import DTypeSpec, Spec
+from .core.emitting import call_library, lift
+from .core.proxy import Proxy, run
 
 Function: TypeAlias = Callable[..., Any]
 Results: TypeAlias = Any

@@ -21,20 +21,19 @@ from ..ir.graph.types import TensorType
 from ..ir.graph.walk import may_fail
 from ..ir.span import Span
 from ..ir.window import Window
-from . import receivers
-from .arguments import ArraySpec, Placement, Request, Static, any_traced
-from .emitting import lift
-from .frozen import Borrowed, warn_of_draws
-from .int_arguments import Fits, ValuesNeeded
-from .proxy import Proxy
-from .pytree import Items, Structure, Yielded, flatten, paths, unflatten
-from .sizes import Size
-from .slices import Piece, pieces_of
-from .snapshot import FUNCTION, Change, Snapshot
-from .spans import caret_lines, definition_of, span_of, user_frame
-from .storage import Kind
-from .trace import Trace, tracing
-from .tree_code import writer
+from .core.arguments import ArraySpec, Placement, Request, Static, any_traced
+from .core.captured_values import Borrowed, warn_of_draws
+from .core.emitting import lift
+from .core.int_arguments import Fits, ValuesNeeded
+from .core.proxy import Proxy
+from .core.pytree import Items, Structure, Yielded, flatten, paths, unflatten
+from .core.pytree_code import writer
+from .core.snapshot import FUNCTION, Change, Snapshot
+from .core.spans import caret_lines, definition_of, span_of, user_frame
+from .core.symbolic_sizes import Size
+from .core.trace import Trace, tracing
+from .memory.slices import Piece, pieces_of
+from .memory.storage import Kind
 
 if TYPE_CHECKING:
     from .donation import Ending
@@ -265,7 +264,7 @@ def trace(
             run.asked = asked
     for change in outside.changes():
         if change.is_array or any_traced([change.after]):
-            from .effects import refusal  # loaded when it is first needed
+            from .core.side_effects import refusal  # loaded when it is first needed
 
             run = Trace(name, check_index, borrowed, outside)
             repeat = functools.partial(_traced, function, signature, request, run, ending)
@@ -289,10 +288,13 @@ def _runs_twice(name: str, change: Change) -> LoopwrightError:
 def _numpys_own(asked: frozenset[str]) -> Generator[None, None, None]:
     """Lets NumPy's arrays and functions do in the body what earlier runs ``asked`` of them."""
     with ExitStack() as stack:
-        if asked and receivers.available():
-            stack.enter_context(receivers.receiving())
+        if asked:
+            from .core import numpy_receivers  # loaded when it is first needed
+
+            if numpy_receivers.available():
+                stack.enter_context(numpy_receivers.receiving())
         if asked & {"creating", "converting", "sizing"}:
-            from .numpys_own import replaced  # loaded when it is first needed
+            from .numpy.patched_functions import replaced  # loaded when it is first needed
 
             stack.enter_context(replaced())
         yield
@@ -343,7 +345,7 @@ def _traced(
         written = _written(run, arrays, atoms, paths)
         trims = _trims(run, atoms)
         if run.checks:
-            from .checks import raise_failed  # loaded when it is first needed
+            from .core.runtime_checks import raise_failed  # loaded when it is first needed
 
             raise_failed(run)
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)

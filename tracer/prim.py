@@ -35,11 +35,11 @@ from ..ir.loop.workload import workload_text
 from ..ir.ops.stage import operator_of
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule, Step, split
-from .emitting import emit, lift
+from .core.argument_specs import DTypeSpec, Spec
+from .core.emitting import emit, lift
+from .core.proxy import Proxy, run
+from .core.trace import active
 from .prim_operators import as_operators
-from .proxy import Proxy, run
-from .specs import DTypeSpec, Spec
-from .trace import active
 
 Size: TypeAlias = "IntExpr | Scalar"
 Element: TypeAlias = "Callable[..., Scalar | float | int]"

@@ -14,8 +14,8 @@ from typing import Any
 from ..ir.dims import Dim, IntExpr, Symbol, substitute, symbols
 from ..ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ..ir.loop.prim import Stage
-from .emitting import emit, lift
-from .proxy import Proxy
+from .core.emitting import emit, lift
+from .core.proxy import Proxy
 
 
 def as_operators(

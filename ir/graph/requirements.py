@@ -75,7 +75,7 @@ class Requirement:
 
 
 def is_data_size(size: IntExpr) -> bool:
-    """True for a size that data decides: its symbols are named so (see ``tracer/sized.py``)."""
+    """True for a size that data decides, by its symbols' names: ``tracer/numpy/data_sizes.py``."""
     return any(name.endswith(".data") for name in size_symbols(size))
 
 

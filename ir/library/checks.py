@@ -1,6 +1,6 @@
 """The number that failed checks of a compiled function leave, and the error that it stands for.
 
-The checks of a function (``tracer/checks.py``) join their failures in one int64, 0 if all is well.
+The checks of a function (``tracer/core/runtime_checks.py``) join their failures in one int64, or 0.
 Of several failed checks it tells the one that stands first in the function, with the least of the
 numbers that failed, as far as that is not too large: both fit, so that a maximum joins them.
 """

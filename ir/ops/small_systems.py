@@ -2,7 +2,7 @@
 
 The operators take stacks of matrices, and have one row of the result for each number that they
 compute, so that neighbours in memory belong to neighbours of the stack. What LAPACK refuses is said
-by the last row: ``tracer/linalg.py`` then calls LAPACK, which raises.
+by the last row: ``tracer/numpy/linalg.py`` then calls LAPACK, which raises.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, size_symbols, substitute, typical
 from ..ir.errors import LoopwrightError
 from ..ir.files import read_arrays, read_named
-from ..tracer.specs import Dim, DTypeSpec, Spec, parse_spec
+from ..tracer.core.argument_specs import Dim, DTypeSpec, Spec, parse_spec
 from .usage import UsageError
 
 WHERE = "FILE.py:FUNCTION"

@@ -38,7 +38,7 @@ from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from ..tracer import Traced
-from ..tracer.spans import caret_lines
+from ..tracer.core.spans import caret_lines
 from .difference import Difference, difference
 from .graph import wrong_pass
 from .steps import Iteration, Step, Steps, Strayed

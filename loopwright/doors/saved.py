@@ -42,9 +42,9 @@ from ..ir.graph.requirements import RELATIONS, Requirement
 from ..ir.graph.types import TensorType
 from ..ir.span import Span
 from ..tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
-from ..tracer.arguments import LeafSpec, Static
+from ..tracer.core.arguments import LeafSpec, Static
+from ..tracer.core.pytree import LEAF, Leaf, Node, Structure
 from ..tracer.function import Element, Fixed
-from ..tracer.pytree import LEAF, Leaf, Node, Structure
 
 if TYPE_CHECKING:
     from ..driver.pipeline import Built

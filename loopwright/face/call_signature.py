@@ -26,7 +26,7 @@ from ..tracer import (
     signature_of,
     to_array,
 )
-from ..tracer.specs import DTypeSpec, Spec
+from ..tracer.core.argument_specs import DTypeSpec, Spec
 
 if TYPE_CHECKING:
     from .dynamic import Dynamic

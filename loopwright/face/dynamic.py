@@ -19,8 +19,8 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import LARGEST_SIZE, IntExpr, size
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from ..tracer import ArraySpec, Request, Traced
-from ..tracer.sizes import GUARD
-from ..tracer.specs import Spec, size_of
+from ..tracer.core.argument_specs import Spec, size_of
+from ..tracer.core.symbolic_sizes import GUARD
 from .sizes import refuse_unmet, request_sizes, solve, unified, unmet, with_shapes
 from .user_errors import is_instance
 

@@ -27,11 +27,12 @@ from ..codegen.runtime import object_words
 from ..codegen.runtime.memory_guard import memory_guard
 from ..extras import extra
 from ..ir.dtype import Array
-from ..tracer import Request, Snapshot, Traced, snapshot
-from ..tracer.arguments import Static
-from ..tracer.frozen import is_fixed
-from ..tracer.pytree import Node, Structure, slots_of
-from ..tracer.snapshot import Record, has_attribute, is_installed, package_of
+from ..tracer import Request, Snapshot, Traced
+from ..tracer.core import snapshot
+from ..tracer.core.arguments import Static
+from ..tracer.core.captured_values import is_fixed
+from ..tracer.core.pytree import Node, Structure, slots_of
+from ..tracer.core.snapshot import Record, has_attribute, is_installed, package_of
 
 _MOST_MOVES, _MOST_LOOKS = 3, 16
 """Changes of a record's words that mean nothing, after which it is asked in each call, and looks at

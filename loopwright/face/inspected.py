@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightTypeError
 from ..tracer import Arguments, Request, Traced, to_array
-from ..tracer.specs import DTypeSpec, Spec
+from ..tracer.core.argument_specs import DTypeSpec, Spec
 from .call_signature import CallSignature
 from .calls_by_memory import placed
 from .lowered import Lowered

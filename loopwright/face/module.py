@@ -25,7 +25,7 @@ from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.verify import verify_prim
 from ..tracer import ArraySpec, Request, Spec, Traced
-from ..tracer.pytree import LEAF, Node, Structure
+from ..tracer.core.pytree import LEAF, Node, Structure
 from .compile import CompiledFunction, check_options
 from .lowered import Lowered
 from .sizes import request_sizes

@@ -13,8 +13,8 @@ from typing import Any
 from ..ir.dims import Dim
 from ..ir.errors import RecompilationWarning
 from ..tracer import ArraySpec, Request
-from ..tracer.arguments import LeafSpec, Static
-from ..tracer.spans import user_frame
+from ..tracer.core.arguments import LeafSpec, Static
+from ..tracer.core.spans import user_frame
 
 STORM = 16
 """Kinds of calls for which a function is compiled before that is called a storm."""

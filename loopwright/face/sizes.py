@@ -32,9 +32,9 @@ from ..ir.dims import (
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.requirements import Requirement
 from ..tracer import ArraySpec, Request, Traced
-from ..tracer.arguments import LeafSpec
-from ..tracer.sizes import GUARD
-from ..tracer.spans import caret_lines
+from ..tracer.core.arguments import LeafSpec
+from ..tracer.core.spans import caret_lines
+from ..tracer.core.symbolic_sizes import GUARD
 
 
 def with_shapes(request: Request, shapes: Mapping[int, tuple[IntExpr, ...]]) -> Request:

@@ -19,7 +19,7 @@ from ..ir.errors import (
     LoopwrightTypeError,
 )
 from ..tracer import ArraySpec, Request, Traced, cut_traceback, is_ours, located
-from ..tracer.arguments import LeafSpec
+from ..tracer.core.arguments import LeafSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")

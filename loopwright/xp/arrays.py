@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..ir.errors import LoopwrightValueError
-from ..tracer import Proxy, creation
-from ..tracer import indexing as traced
-from ..tracer.creation import while_tracing
+from ..tracer import Proxy
+from ..tracer.numpy import creation
+from ..tracer.numpy import indexing as traced
 from .eager import check_device, compiled, of_numpy
 
 (
@@ -178,7 +178,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
 
 # Indexing.
 
-_take: Callable[..., Any] = while_tracing(traced.take, np.take)  # also for traced indices alone
+_take: Callable[..., Any] = creation.while_tracing(traced.take, np.take)  # for traced indices, too
 
 
 @compiled

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..face.compile import CompiledFunction
 from ..ir.errors import LoopwrightValueError
-from ..tracer.trace import active
+from ..tracer.core.trace import active
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..tracer.trace import active
+from ..tracer.core.trace import active
 from .eager import check_device
 
 _KINDS = {

@@ -9,7 +9,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 from loopwright.ir.graph.evaluate import evaluate
-from loopwright.tracer.pytree import flatten
+from loopwright.tracer.core.pytree import flatten
 
 __all__ = ["check"]
 

@@ -226,7 +226,7 @@ def test_slots_are_compared_where_they_are(monkeypatch: pytest.MonkeyPatch) -> N
     variables = world()
     compiled = lw.compile(eval("lambda x: x * slotted.w + both.w * both.gain", variables))
     compiled(X)
-    monkeypatch.setattr("loopwright.tracer.snapshot.Record.read", pytest.fail)
+    monkeypatch.setattr("loopwright.tracer.core.snapshot.Record.read", pytest.fail)
     for _ in range(3):
         compiled(X)
     assert compiled._last.direct(X) is not None

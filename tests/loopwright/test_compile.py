@@ -184,7 +184,7 @@ def test_direct_code_is_tried_first_and_only_for_arrays(monkeypatch: pytest.Monk
     ids=lambda tree: type(tree).__name__,
 )
 def test_structures(arrays: Any) -> None:
-    from loopwright.tracer.pytree import flatten, unflatten
+    from loopwright.tracer.core.pytree import flatten, unflatten
 
     leaves, structure = flatten(arrays)
 

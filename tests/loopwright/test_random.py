@@ -11,7 +11,7 @@ import pytest
 from loopwright import random
 from loopwright.codegen.target import Target
 from loopwright.ir.ops.random import NUMPY, philox
-from loopwright.tracer.random import TRACED
+from loopwright.tracer.samplers import TRACED
 
 KEY = random.key(42)
 PI, MANY = "243f6a88 85a308d3 13198a2e 03707344 a4093822 299f31d0", 200_000

@@ -16,7 +16,7 @@ from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.nodes import Constant, Module
 from loopwright.ir.graph.operator import OPERATORS
 from loopwright.ir.graph.types import TensorType
-from loopwright.tracer.frozen import LEAST_BYTES, fingerprint
+from loopwright.tracer.core.captured_values import LEAST_BYTES, fingerprint
 
 SIDE = 700  # 2 MB a matrix
 

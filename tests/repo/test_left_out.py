@@ -23,7 +23,10 @@ def _run(*arguments: str, ci: bool = False) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("ci", [False, True])
 def test_a_missing_package_leaves_out_what_needs_it(ci: bool) -> None:
-    paths = ("tests/tracer/frontends/test_torch_sizes.py", "tests/tracer/test_specs.py")
+    paths = (
+        "tests/tracer/frontends/test_torch_sizes.py",
+        "tests/tracer/core/test_argument_specs.py",
+    )
     done = _run("--without", "torch", *paths, ci=ci)
     assert done.returncode == ci, done.stdout + done.stderr
     assert "left out: torch is not installed" in done.stdout

@@ -23,7 +23,7 @@ import numpy as np
 from loopwright.ir.dtype import dtype_of
 from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.tolerance import tolerance
-from loopwright.tracer.dispatch import UFUNCS
+from loopwright.tracer.core.dispatch import UFUNCS
 
 from .page import CHAPTERS, is_there
 from .uses import OTHERS, arrays_of, letter_of, parsed, settings_of

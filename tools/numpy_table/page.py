@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from loopwright.tracer import Proxy
-from loopwright.tracer.dispatch import FUNCTIONS, LATE, METHODS, UFUNCS
+from loopwright.tracer.core.dispatch import FUNCTIONS, LATE, METHODS, UFUNCS
 
 from . import (
     creation,

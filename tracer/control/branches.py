@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
-from ..proxy import Proxy
-from ..pytree import flatten, unflatten
-from ..trace import active
+from ..core.proxy import Proxy
+from ..core.pytree import flatten, unflatten
+from ..core.trace import active
 from . import eager, traced
 from .leaves import Fixed, leaf_type
 from .traced_branches import branch, choose

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.errors import LoopwrightOverflowError, LoopwrightTypeError
-from ..proxy import Proxy, fail_leaked
-from ..pytree import Structure, flatten, paths, unflatten
+from ..core.proxy import Proxy, fail_leaked
+from ..core.pytree import Structure, flatten, paths, unflatten
 from .leaves import (
     Fixed,
     LeafType,

@@ -19,10 +19,10 @@ from ...ir.dims import IntExpr
 from ...ir.dtype import DType, dtype_of
 from ...ir.errors import LoopwrightError, LoopwrightTypeError
 from ...ir.graph.types import TensorType
-from ..misuse import refuse_subclass, unsupported_dtype
-from ..proxy import Proxy, WeakType
-from ..pytree import Structure, flatten, paths
-from ..sizes import Size
+from ..core.misuse import refuse_subclass, unsupported_dtype
+from ..core.proxy import Proxy, WeakType
+from ..core.pytree import Structure, flatten, paths
+from ..core.symbolic_sizes import Size
 
 _NUMBERS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(bool),
@@ -147,7 +147,7 @@ def check_structure(
 def tree_text(structure: Structure) -> str:
     """Returns a tree in words.
 
-    >>> from ..pytree import flatten
+    >>> from ..core.pytree import flatten
     >>> tree_text(flatten((1, {"a": 2, "b": None}))[1])
     "(*, {'a': *, 'b': None})"
     """

@@ -12,10 +12,10 @@ import numpy as np
 from ...ir.dims import IntExpr
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ...ir.graph.requirements import require
-from ..proxy import Proxy
-from ..pytree import flatten, paths
-from ..sizes import Size
-from ..trace import Trace, active, tracing
+from ..core.proxy import Proxy
+from ..core.pytree import flatten, paths
+from ..core.symbolic_sizes import Size
+from ..core.trace import Trace, active, tracing
 from . import eager, traced
 from .leaves import Fixed, leaf_type
 from .traced_branches import of_loop

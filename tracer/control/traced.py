@@ -22,16 +22,16 @@ from ...ir.graph.nodes import Atom, Block, Constant, Var
 from ...ir.graph.requirements import undemanded
 from ...ir.graph.types import TensorType
 from ...ir.span import Span
-from ..checks import unfailed
-from ..effects import watched
-from ..emitting import emit, lift
-from ..proxy import Proxy
-from ..pytree import Structure, flatten, paths, unflatten
-from ..ranges import as_dim, assuming, facts, invariants
-from ..scope import Scope, Storage
-from ..spans import caret_lines
-from ..storage import Kind
-from ..trace import Trace, active
+from ..core.emitting import emit, lift
+from ..core.integer_ranges import as_dim, assuming, facts, invariants
+from ..core.proxy import Proxy
+from ..core.pytree import Structure, flatten, paths, unflatten
+from ..core.runtime_checks import unfailed
+from ..core.side_effects import watched
+from ..core.spans import caret_lines
+from ..core.trace import Trace, active
+from ..memory.scope import Scope, Storage
+from ..memory.storage import Kind
 from .eager import not_a_condition, not_an_array
 from .leaves import (
     Fixed,

@@ -15,15 +15,15 @@ from ...ir.errors import LoopwrightError
 from ...ir.graph.nodes import Atom, Block, Var
 from ...ir.graph.types import TensorType
 from ...ir.span import Span
-from ..checks import check
-from ..effects import watched
-from ..emitting import lift
-from ..proxy import Proxy
-from ..pytree import Structure, paths, unflatten
-from ..ranges import assuming, facts
-from ..scope import Scope, Storage
-from ..spans import is_library, span_of
-from ..trace import Trace
+from ..core.emitting import lift
+from ..core.integer_ranges import assuming, facts
+from ..core.proxy import Proxy
+from ..core.pytree import Structure, paths, unflatten
+from ..core.runtime_checks import check
+from ..core.side_effects import watched
+from ..core.spans import is_library, span_of
+from ..core.trace import Trace
+from ..memory.scope import Scope, Storage
 from .leaves import (
     Fixed,
     LeafType,

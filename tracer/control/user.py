@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...ir.errors import LoopwrightError
-from ..explain import locate
-from ..proxy import complete
-from ..trace import active
+from ..core.error_context import complete, locate
+from ..core.trace import active
 
 F = TypeVar("F", bound=Callable[..., Any])
 

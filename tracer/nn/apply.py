@@ -12,10 +12,10 @@ from ...ir.dtype import Array, DType, float_for
 from ...ir.graph.nodes import Constant
 from ...ir.graph.operator import REQUIRED, Operator
 from ...ir.ops import get
-from ..emitting import common_dtype, emit, lift
-from ..parameters import by_numpy, checked
-from ..proxy import Proxy
-from ..trace import active
+from ..core.argument_conversion import by_numpy, checked
+from ..core.emitting import common_dtype, emit, lift
+from ..core.proxy import Proxy
+from ..core.trace import active
 
 
 def apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...ir.dtype import float_for
 from ...ir.errors import LoopwrightTypeError
-from ..emitting import common_dtype
-from ..parameters import checked
-from ..proxy import Proxy
+from ..core.argument_conversion import checked
+from ..core.emitting import common_dtype
+from ..core.proxy import Proxy
 from .apply import apply
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..emitting import dtype_argument
-from ..parameters import DTypeLike, Widths, by_numpy, checked
+from ..core.argument_conversion import DTypeLike, Widths, by_numpy, checked
+from ..core.emitting import dtype_argument
 from .apply import apply
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ...ir.ops.window import SPATIAL, layouts
-from ..parameters import Ints, Pair, by_numpy, checked, like
+from ..core.argument_conversion import Ints, Pair, by_numpy, checked, like
 from .apply import apply
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..emitting import common_dtype, lift
-from ..parameters import checked
-from ..trace import active
+from ..core.argument_conversion import checked
+from ..core.emitting import common_dtype, lift
+from ..core.trace import active
 from .apply import apply_as_given
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...ir.dtype import float_for
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
-from ..emitting import common_dtype, emit, lift
-from ..parameters import Axes, by_numpy, checked
-from ..trace import active
+from ..core.argument_conversion import Axes, by_numpy, checked
+from ..core.emitting import common_dtype, emit, lift
+from ..core.trace import active
 from .apply import apply
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.ops.window import per_spatial_axis
-from ..parameters import Ints, checked, like
+from ..core.argument_conversion import Ints, checked, like
 from .apply import apply
 from .convolution import each, rank_and_layout, sides_of
 

@@ -15,9 +15,9 @@ import numpy as np
 from ...ir.dtype import float_for
 from ...ir.errors import LoopwrightTypeError
 from ...ir.ops.recurrence import GATES
-from ..emitting import common_dtype
-from ..parameters import Names, Numbers, checked
-from ..proxy import Proxy
+from ..core.argument_conversion import Names, Numbers, checked
+from ..core.emitting import common_dtype
+from ..core.proxy import Proxy
 from .apply import apply_as_given
 
 

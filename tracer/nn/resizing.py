@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.dataclass import dataclass
 from ...ir.dtype import Array
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
-from ..parameters import Ints, Numbers, checked
+from ..core.argument_conversion import Ints, Numbers, checked
 
 _MODES = ("nearest", "linear", "cubic")
 _NEAREST = {

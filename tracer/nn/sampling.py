@@ -11,9 +11,9 @@ import numpy as np
 
 from ...ir.dtype import float_for
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
-from ..emitting import common_dtype
-from ..parameters import Ints, checked
-from ..proxy import Proxy
+from ..core.argument_conversion import Ints, checked
+from ..core.emitting import common_dtype
+from ..core.proxy import Proxy
 from .convolution import each
 from .indexing import gather_nd
 

@@ -9,7 +9,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.tracer.pytree import flatten
+from loopwright.tracer.core.pytree import flatten
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((10, 4)).astype(np.float32)

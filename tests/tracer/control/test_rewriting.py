@@ -12,9 +12,9 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.ir.graph.evaluate import evaluate
-from loopwright.tracer.pytree import flatten
-from loopwright.tracer.rewriting import rewritten
-from loopwright.tracer.spans import full_path
+from loopwright.tracer.core.pytree import flatten
+from loopwright.tracer.core.spans import full_path
+from loopwright.tracer.rewriting.statements import rewritten
 
 MOST_STATEMENTS = 4
 """Statements of one program that are rewritten, one error after the other."""

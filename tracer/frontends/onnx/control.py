@@ -15,7 +15,7 @@ import numpy as np
 from ....ir.dtype import INT64
 from ....ir.errors import LoopwrightError, LoopwrightValueError, UnsupportedError
 from ...control import cond, scan, while_loop
-from ...emitting import lift
+from ...core.emitting import lift
 from .table import Branch, Node, Value, converter, is_known, known, known_ints
 
 LEAST_LOOPED = 65

@@ -21,10 +21,10 @@ from ....ir.errors import (
 from ....ir.graph.nodes import Atom, Module
 from ....ir.graph.requirements import collecting
 from ....ir.graph.types import TensorType
-from ...emitting import lift
-from ...proxy import Proxy
-from ...specs import Spec, size_of
-from ...trace import Trace, tracing
+from ...core.argument_specs import Spec, size_of
+from ...core.emitting import lift
+from ...core.proxy import Proxy
+from ...core.trace import Trace, tracing
 from .places import Places
 from .reader import Model, read_model
 from .survey import check

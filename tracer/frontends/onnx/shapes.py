@@ -13,8 +13,8 @@ from ....ir.dims import LARGEST_SIZE, Dim, IntExpr, ceildiv, int_max, int_min, p
 from ....ir.dtype import Array
 from ....ir.errors import LoopwrightValueError
 from ....ir.graph.requirements import require
-from ...creation import arange, full
-from ...shaping import broadcast_shapes
+from ...numpy.creation import arange, full
+from ...numpy.shaping import broadcast_shapes
 from .sizes import array_of_sizes
 from .table import Node, Value, converter, is_sizes, known, known_ints, known_sizes
 from .tensors import numpy_dtype

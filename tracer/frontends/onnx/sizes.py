@@ -15,9 +15,9 @@ import numpy as np
 
 from ....ir.dims import Dim, IntExpr, floordiv, int_max, int_min, mod
 from ....ir.dtype import INT64, Array
-from ...emitting import lift
-from ...proxy import Proxy
-from ...sizes import decided
+from ...core.emitting import lift
+from ...core.proxy import Proxy
+from ...core.symbolic_sizes import decided
 from .table import Value, is_sizes
 
 

@@ -26,8 +26,8 @@ from ....ir.dataclass import dataclass
 from ....ir.dtype import Array
 from ....ir.errors import UnsupportedError
 from ....ir.graph.walk import operands
-from ...proxy import Proxy
-from ...scope import Scope
+from ...core.proxy import Proxy
+from ...memory.scope import Scope
 
 Value: TypeAlias = Any
 """A Proxy or a NumPy array (perhaps of sizes); None where an optional input or output is absent."""

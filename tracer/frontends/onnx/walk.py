@@ -31,10 +31,10 @@ from ....ir.errors import (
 )
 from ....ir.graph.types import TensorType
 from ....ir.progress_line import report
-from ...emitting import lift
-from ...explain import Operand, locate, notes_of
-from ...proxy import Proxy
-from ...trace import Trace, untraced
+from ...core.emitting import lift
+from ...core.error_context import Operand, locate, notes_of
+from ...core.proxy import Proxy
+from ...core.trace import Trace, untraced
 from .places import Places, label
 from .reader import Model, domain_of, opsets_of
 from .sizes import MOVES, arithmetic, array_of_sizes, as_numbers

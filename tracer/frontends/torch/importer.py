@@ -35,12 +35,12 @@ from ....ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ....ir.graph.requirements import collecting
 from ....ir.graph.types import TensorType
 from ....ir.span import Span
-from ...emitting import lift
-from ...explain import locate
-from ...frozen import Borrowed
-from ...proxy import Proxy
-from ...sizes import decided
-from ...trace import Trace, tracing
+from ...core.captured_values import Borrowed
+from ...core.emitting import lift
+from ...core.error_context import locate
+from ...core.proxy import Proxy
+from ...core.symbolic_sizes import decided
+from ...core.trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
 from .table import ROWS, Fill, Stored, Value, arguments

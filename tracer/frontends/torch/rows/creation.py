@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.dims import Dim
-from ....creation import arange, full
+from ....numpy.creation import arange, full
 from ..table import Value, aten
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from .....ir.errors import UnsupportedError
 from .... import nn
-from ....emitting import lift
-from ....proxy import Proxy
+from ....core.emitting import lift
+from ....core.proxy import Proxy
 from ..table import Value, aten
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .....ir.errors import UnsupportedError
 from .... import nn
-from ....emitting import lift
+from ....core.emitting import lift
 from ..table import Value, aten
 
 

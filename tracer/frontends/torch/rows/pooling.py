@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .... import nn
-from ....emitting import lift
+from ....core.emitting import lift
 from ..table import Value, aten
 
 

@@ -1,0 +1,1 @@
+"""Tracing itself: arguments in, a function run on proxies, its operators and errors out."""

@@ -1,0 +1,196 @@
+"""The user's place in the source: which frame, which line, which columns.
+
+Frames of Loopwright and of NumPy are passed over. Columns come from ``co_positions()`` of
+Python 3.11, so a caret can stand under one operator of a long line.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import inspect
+import itertools
+import linecache
+import os
+import sysconfig
+from pathlib import Path
+from types import CodeType, FrameType
+
+from ...ir.span import Span
+
+_FULL_PATHS: dict[str, str] = {}
+Positions = list[tuple[int | None, int | None, int | None, int | None]]
+Decoded = tuple[CodeType, str, Positions]
+
+
+def user_frame() -> FrameType | None:
+    """Returns the innermost frame of the user's: of neither Loopwright nor NumPy, nor of other
+    installed code unless the traced function itself is that."""
+    frame = inspect.currentframe()
+    while frame is not None and is_library(frame):
+        frame = frame.f_back
+    innermost = frame
+    while frame is not None and (_is_installed(frame.f_code.co_filename) or is_library(frame)):
+        if frame.f_globals.get("__name__") == "loopwright.tracer.function":
+            return innermost
+        frame = frame.f_back
+    return frame or innermost
+
+
+def is_library(frame: FrameType) -> bool:
+    """True for what runs in Loopwright and in NumPy."""
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(("loopwright.", "numpy.")) or name in ("loopwright", "numpy")
+
+
+@functools.cache
+def _is_installed(file: str) -> bool:
+    """True for the files of packages and of Python's own library."""
+    parts = Path(file).parts
+    if "site-packages" in parts or "dist-packages" in parts:
+        return True
+    return file.startswith((f"{sysconfig.get_paths()['stdlib']}{os.sep}", "<frozen "))
+
+
+def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:
+    """The place that ``frame`` executes now. ``cache`` keeps decoded positions of code objects."""
+    code = frame.f_code
+    index = frame.f_lasti // 2
+    if cache is None:
+        file = short_path(code.co_filename)
+        position = next(itertools.islice(code.co_positions(), index, None), (None,) * 4)
+    else:
+        decoded = cache.get(id(code))
+        if decoded is None:
+            decoded = (code, short_path(code.co_filename), list(code.co_positions()))
+            cache[id(code)] = decoded
+        _, file, positions = decoded
+        position = positions[index]
+    line, end_line, column, end_column = position
+    if line is None or end_line is None or column is None or end_column is None:
+        return Span(file, frame.f_lineno, function=code.co_name)
+    return Span(file, line, column, end_line, end_column, code.co_name)
+
+
+def definition_of(function: object) -> Span | None:
+    """Returns the line on which a Python function begins."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    return Span(short_path(code.co_filename), code.co_firstlineno, function=code.co_name)
+
+
+def instruction(frame: FrameType) -> str:
+    """The name of the bytecode instruction ``frame`` executes now, such as ``STORE_SUBSCR``."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def previous_instruction(frame: FrameType) -> str:
+    """Returns the name of the instruction before the one that ``frame`` executes now."""
+    # f_lasti may lie in the cache behind the instruction, where that calls Python code inline.
+    steps = dis.get_instructions(frame.f_code)
+    names = [step.opname for step in steps if step.offset <= frame.f_lasti]
+    return names[-2] if len(names) > 1 else ""
+
+
+def short_path(path: str) -> str:
+    """The path in messages: relative to the working folder if it is inside, else its last part."""
+    short = os.path.basename(path)
+    if os.path.isabs(path):
+        try:
+            inside = os.path.relpath(path)
+        except (OSError, ValueError):
+            inside = ".."
+        if not inside.startswith(".."):
+            short = inside
+    if short != path:
+        _FULL_PATHS[short] = path
+    return short
+
+
+def full_path(file: str) -> str:
+    """Returns the full path of a span's ``file``."""
+    return _FULL_PATHS.get(file, file)
+
+
+def _columns(span: Span) -> tuple[str, int, int] | None:
+    """Returns the first line of ``span`` and the characters it covers there."""
+    text = linecache.getline(full_path(span.file), span.line).rstrip("\n")
+    if not text.strip():
+        return None
+    if span.column < 0:
+        return text, len(text) - len(text.lstrip()), len(text.rstrip())
+    data = text.encode()  # columns count bytes
+    start = len(data[: span.column].decode(errors="replace"))
+    if span.end_line != span.line:
+        return text, start, len(text.rstrip())
+    return text, start, len(data[: span.end_column].decode(errors="replace"))
+
+
+def caret_lines(span: Span) -> tuple[str, ...]:
+    """Returns the source line and carets under the span; nothing if the source cannot be read."""
+    columns = _columns(span)
+    if columns is None:
+        return ()
+    text, start, end = columns
+    untabbed = text.replace("\t", " ")
+    carets = " " * start + "^" * max(1, end - start)
+    return f"{span.line:>5} | {untabbed}", f"{'':>5} | {carets}"
+
+
+def segment(span: Span) -> str:
+    """Returns the source text the span covers, on one line; empty if it cannot be read."""
+    first = _columns(span)
+    if first is None or span.column < 0:
+        return ""
+    text, start, end = first
+    if span.end_line == span.line:
+        return text[start:end]
+    parts = [text[start:]]
+    path = full_path(span.file)
+    parts += [linecache.getline(path, n).strip() for n in range(span.line + 1, span.end_line)]
+    last = linecache.getline(path, span.end_line).encode()[: span.end_column]
+    return " ".join([*parts, last.decode(errors="replace").strip()])
+
+
+def operand_texts(source: str) -> list[str]:
+    """Returns the texts of the operands of the operation in ``source``, from left to right.
+
+    What stands before a dot comes first, be it an array or a module.
+
+    >>> operand_texts("q @ k.T")
+    ['q', 'k.T']
+    >>> operand_texts("np.maximum(x @ w, 0)")
+    ['np', 'x @ w', '0']
+    """
+    try:
+        tree = ast.parse(source.strip()).body[0]
+    except (SyntaxError, IndexError):
+        return []
+    if isinstance(tree, ast.AugAssign):
+        return [ast.unparse(tree.target), ast.unparse(tree.value)]
+    if not isinstance(tree, ast.Expr):
+        return []
+    node = tree.value
+    if isinstance(node, ast.BinOp):
+        return [ast.unparse(node.left), ast.unparse(node.right)]
+    if isinstance(node, ast.UnaryOp):
+        return [ast.unparse(node.operand)]
+    if isinstance(node, ast.Compare):
+        return [ast.unparse(node.left), *map(ast.unparse, node.comparators)]
+    if isinstance(node, ast.Subscript):
+        return [ast.unparse(node.value)]
+    if isinstance(node, ast.Call):
+        return _call_texts(node)
+    return [ast.unparse(node)]
+
+
+def _call_texts(node: ast.Call) -> list[str]:
+    texts: list[str] = []
+    if isinstance(node.func, ast.Attribute):
+        texts.append(ast.unparse(node.func.value))
+    for argument in node.args:
+        inner = argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]
+        texts += [ast.unparse(part) for part in inner]
+    return texts + [ast.unparse(keyword.value) for keyword in node.keywords]

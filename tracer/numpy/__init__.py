@@ -1,0 +1,1 @@
+"""NumPy's functions on traced arrays, a chapter in each file."""

@@ -1,0 +1,503 @@
+"""Writing into traced arrays: in-place operators, ``out=``, assignment to a slice or a mask.
+
+A write computes the value that the written part has from now on, puts it into the values of all
+arrays it is a part of, up to the storage, and gives the storage a new version. Whatever else sees
+that storage reads it anew. What an argument's storage holds at the end is written back to the
+caller's array after the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...ir.dims import IntExpr
+from ...ir.dtype import BOOL
+from ...ir.errors import (
+    LoopwrightOverflowError,
+    LoopwrightTypeError,
+    LoopwrightValueError,
+    UnsupportedError,
+)
+from ...ir.graph.nodes import Atom
+from ...ir.graph.types import TensorType
+from ..core import misuse
+from ..core.arguments import any_traced
+from ..core.dispatch import METHODS, UFUNCS, implements, method
+from ..core.emitting import check_cast, emit, lift
+from ..core.proxy import Proxy, is_number, run
+from ..core.trace import active
+from ..memory.dynamic_indices import Place, PlaceUpdate, Window, shape_of, write_place
+from ..memory.slices import Region, Update, write_region
+from ..memory.storage import Kind, Reference, View
+from .indexing import basic_view, expanded, is_element, mask_of, masked, masked_part, place_of
+from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
+from .ufuncs import IN_PLACE
+
+OUTPUT = "output array"
+DESTINATION = "assignment destination"
+
+
+def write(target: Proxy, value: Proxy, what: str) -> None:
+    """Gives the array ``target`` the elements of ``value``, of its shape and dtype.
+
+    Raises where NumPy does; ``what`` is what NumPy calls the array there.
+    """
+    _check_writeable(target, what)
+    target.owner.memory.changed = True
+    atom = value.atom
+    if atom is target.atom:
+        _note(target)
+        return
+    node: Reference = target
+    chain: list[tuple[Reference, Atom]] = [(node, atom)]
+    while (alias := node.alias) is not None:
+        atom = _scattered(alias, node.atom, atom)
+        node = alias.parent
+        chain.append((node, atom))
+    trace = target.owner
+    trace.assign(target.storage, atom)
+    for proxy, seen in chain:
+        # A view that was written at a place reads it from the storage: one array is changed, not
+        # two, so that the change may be in place.
+        if proxy.alias is None or seen not in trace.place_updates:
+            proxy.remember(seen)
+    _note(target)
+
+
+def _note(target: Proxy) -> None:
+    """Records where an argument is written first."""
+    trace, operand = target.owner, target.storage.operand
+    if operand is not None:
+        trace.memory.written.setdefault(operand, trace.span)
+
+
+def _check_writeable(target: Proxy, what: str) -> None:
+    node: Reference = target
+    certain = True
+    memory, storage = target.owner.memory, target.storage
+    while (alias := node.alias) is not None:
+        if alias.readonly and certain:
+            raise LoopwrightValueError(f"{what} is read-only", hint=alias.readonly)
+        certain = certain and alias.certain
+        node = alias.parent
+    if storage.kind is Kind.CAPTURED:
+        target.owner.writes_numpys = True
+        raise misuse.captured_write()
+    if storage.kind is Kind.SCALAR:
+        raise LoopwrightTypeError(f"{what} is a scalar, which cannot be changed")
+    unsure = (ref() for ref in memory.unsure)
+    if not certain or any(p is not None and p.storage is storage for p in unsure):
+        raise UnsupportedError(
+            "this changes an array that was reshaped, and whether NumPy made a view or a copy of "
+            "it depends on how it lies in memory",
+            hint="a .copy() of what was reshaped",
+        )
+
+
+def _scattered(view: View, old: Atom, new: Atom) -> Atom:
+    """The value of a view's parent once the view, which had the value ``old``, has ``new``."""
+    parent = view.parent
+    trace, whole = parent.owner, parent.atom
+    if view.name in ("real", "imag"):
+        kept = trace.emit("imag" if view.name == "real" else "real", (whole,), {})
+        return trace.emit("complex", (new, kept) if view.name == "real" else (kept, new), {})
+    if view.name == "bitcast":
+        assert isinstance(whole.type, TensorType)
+        return trace.emit("bitcast", (new,), {"dtype": whole.type.dtype.name})
+    placed = trace.place_updates.get(new)
+    if placed is not None and placed.base is old:
+        moved = _parent_place(view, placed)
+        if moved is not None:
+            return write_place(trace, whole, *moved, placed.reduction)
+    update = trace.updates.get(new)
+    part = update if update is not None and update.base is old else None
+    if view.place is not None:
+        if part is None:
+            return write_place(trace, whole, new, view.place)
+        place = Place.of_region(part.region).inside_of(trace, view.place, parent.shape)
+        return write_place(trace, whole, part.value, place)
+    if view.name == "strided_slice":
+        region = Region.of_slice(view.attrs)
+        if part is None:
+            return write_region(trace, whole, new, region)
+        return write_region(trace, whole, part.value, part.region.inside_of(region))
+    window = _parent_region(view, part) if part is not None else None
+    if part is None or window is None:
+        return _moved_back(view, new, parent.shape)
+    return write_region(trace, whole, _moved_back(view, part.value, window.shape), window)
+
+
+def _parent_place(view: View, update: PlaceUpdate) -> tuple[Atom, Place] | None:
+    """Returns what an update of a view writes to its parent, and where; None if that is not one
+    place."""
+    trace, parent, place = view.parent.owner, view.parent, update.place
+    if view.place is not None:
+        return update.value, place.inside_of(trace, view.place, parent.shape)
+    seen = shape_of(update.base)
+    match view.name:
+        case "strided_slice":
+            outer = Place.of_region(Region.of_slice(view.attrs))
+            return update.value, place.inside_of(trace, outer, parent.shape)
+        case "transpose":
+            moved = place.permuted(view.attrs["axes"])
+            front = len(place.index_shape)
+            before = [view.attrs["axes"][n] for n, _ in place.windows]  # axes of the parent
+            order = [front + before.index(n) for n, _ in moved.windows]
+            value = update.value
+            if order != sorted(order) and shape_of(value):
+                value = trace.emit("broadcast_to", (value,), {"shape": place.shape})
+                value = trace.emit("transpose", (value,), {"axes": (*range(front), *order)})
+            return value, moved
+        case "reshape" | "squeeze":
+            same = place.with_ones(seen, parent.shape)
+            if same is None:
+                return None
+            value = update.value
+            if shape_of(value):
+                value = trace.emit("broadcast_to", (value,), {"shape": place.shape})
+                value = trace.emit("reshape", (value,), {"newshape": same.shape})
+            return value, same
+        case _:
+            return None
+
+
+def _parent_region(view: View, part: Update) -> Region | None:
+    """Returns the region of the parent that a region of the view is; None if it is none."""
+    match view.name:
+        case "transpose":
+            return part.region.permuted(view.attrs["axes"])
+        case "reverse":
+            return part.region.mirrored(view.attrs["axis"], view.parent.shape)
+        case _:
+            assert isinstance(part.base.type, TensorType)
+            return part.region.with_ones(part.base.type.shape, view.parent.shape)
+
+
+def _moved_back(view: View, value: Atom, shape: tuple[IntExpr, ...]) -> Atom:
+    """``value`` of the view as the parent has it; ``shape`` is its shape there."""
+    trace = view.parent.owner
+    match view.name:
+        case "transpose":
+            axes = view.attrs["axes"]
+            return trace.emit("transpose", (value,), {"axes": tuple(np.argsort(axes).tolist())})
+        case "reverse":
+            return trace.emit("reverse", (value,), view.attrs)
+        case _:
+            return trace.emit("reshape", (value,), {"newshape": shape})
+
+
+@method("ufunc.out")
+def _store_ufunc(name: str, results: Any, outs: Sequence[Any], casting: str, where: Any) -> Any:
+    """Returns the results of a ufunc written into ``outs`` (None: not written), as NumPy does."""
+    values = results if isinstance(results, tuple) else (results,)
+    stored = [_store(name, v, o, casting, where) for v, o in zip(values, outs, strict=True)]
+    return stored[0] if len(stored) == 1 else tuple(stored)
+
+
+def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any) -> Proxy:
+    if out is None:
+        return value
+    _check_cast(name, value, out, casting)
+    shapes = [value.shape] if where is True else [value.shape, lift(where).shape]
+    shape = broadcast_shapes(*shapes)
+    if not _broadcasts(shape, out.shape):
+        raise LoopwrightValueError(
+            f"non-broadcastable output operand with shape {_text(out.shape)} doesn't match the "
+            f"broadcast shape {_text(broadcast_shapes(shape, out.shape))}",
+            hint=misuse.spelled_out(),
+        )
+    result = broadcast_to(lift(value, out.type.dtype), out.shape)
+    if where is not True:
+        result = emit("where", lift(where, BOOL), result, out)
+    write(out, result, OUTPUT)
+    return out
+
+
+def _check_cast(name: str, value: Proxy, out: Proxy, casting: str) -> None:
+    given, wanted = value.dtype, out.dtype
+    if not np.can_cast(given, wanted, casting):  # type: ignore[arg-type]
+        raise LoopwrightTypeError(
+            f"Cannot cast ufunc '{name}' output from {given!r} to {wanted!r} with casting rule "
+            f"'{casting}'",
+            hint=misuse.spelled_out(),
+        )
+
+
+@method("function.out")
+def _store_result(name: str, value: Any, out: Any) -> Proxy:
+    """Returns the result of a function written into its ``out=``, which has to be of its type."""
+    if not isinstance(value, Proxy) or value.type != out.type:
+        given = value.type.short if isinstance(value, Proxy) else "several arrays"
+        raise UnsupportedError(
+            f"{name}: out= is {out.type.short}, and the result is {given}",
+            hint="out[...] = the result",
+        )
+    write(out, value, OUTPUT)
+    return out
+
+
+def _broadcasts(shape: Sequence[IntExpr], to: Sequence[IntExpr]) -> bool:
+    if len(shape) > len(to):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(to)))
+
+
+def _text(shape: Sequence[IntExpr]) -> str:
+    return f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def _fitted(value: Any, target: Proxy) -> Proxy:
+    """``value`` as an assignment takes it: cast to the target's dtype, broadcast to its shape."""
+    given = lift(value, target.type.dtype)
+    shape = given.shape
+    while len(shape) > target.ndim and shape[0] == 1:
+        shape = shape[1:]
+    if not _broadcasts(shape, target.shape):
+        raise LoopwrightValueError(
+            f"could not broadcast input array from shape {_text(given.shape)} "
+            f"into shape {_text(target.shape)}"
+        )
+    return broadcast_to(reshape(given, shape), target.shape)
+
+
+def _assigned(value: Any, target: Proxy) -> Any:
+    """``value`` as NumPy assigns it: an integer that does not fit may be an error where a cast of
+    it wraps. Whether it is depends on both dtypes, so NumPy itself is asked."""
+    dtype = target.type.dtype
+    if isinstance(value, Proxy):
+        if value.is_scalar and value.type.dtype.is_integer and dtype.is_signed:
+            trace = target.owner
+            trace.numbers.require(value.atom, dtype, trace.span)
+        return value
+    literal = isinstance(value, list | tuple) and not any_traced(value)
+    if not literal and not isinstance(value, np.generic):
+        return value
+    lift(value)  # what it cannot be is said in our words
+    try:
+        with np.errstate(all="ignore"):
+            made = np.empty(np.shape(value), dtype.numpy)
+            made[...] = value
+    except OverflowError as error:
+        raise LoopwrightOverflowError(str(error)) from None
+    except ValueError as error:
+        raise LoopwrightValueError(str(error)) from None
+    return made[()]
+
+
+@method("__setitem__")
+def _setitem(x: Proxy, key: Any, value: Any) -> None:
+    """``x[key] = value``."""
+    if isinstance(value, Selection):
+        return  # x[mask] += y has written it already
+    mask = mask_of(key)
+    if mask is not None:
+        _assign_where(x, lift(mask), value)
+        return
+    if x.is_scalar:
+        x.owner.memory.touch(x.storage)
+        x.owner.memory.changed = True
+        raise LoopwrightTypeError("a scalar does not support item assignment")
+    if (chosen := masked_part(x, key)) is not None:
+        _assign_where(*chosen[:2], value, chosen[2])
+        return
+    items = expanded(x, key)
+    part = basic_view(x, items)
+    if part is None:
+        _assign_at(x, items, key, value)
+        return
+    many = lift(value).ndim and not x.type.dtype.is_bool
+    if part.ndim == 0 and is_element(key) and many:
+        raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
+    same = _is_same(value, part)  # x[key] += y has written it already
+    write(part, part if same else _fitted(_assigned(value, part), part), DESTINATION)
+
+
+def _assign_at(x: Proxy, items: list[Any], key: Any, value: Any) -> None:
+    """``x[key] = value`` for a key with traced ints or arrays of ints."""
+    part, place, front = place_of(x, items)
+    alias = value.alias if isinstance(value, Proxy) else None
+    if alias is not None and alias.place == place and alias.parent.atom is part.atom:
+        x.owner.memory.changed = True
+        return  # x[i] += y has written it already
+    if not place.shape and is_element(key) and lift(value).ndim and not x.type.dtype.is_bool:
+        raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
+    write_at(part, place, front, _assigned(value, part))
+
+
+def write_at(x: Proxy, place: Place, front: int, value: Any, reduction: str = "none") -> None:
+    """Joins ``value`` to the elements of ``x`` at a place; ``front`` axes of it stand before those
+    of the place's index arrays."""
+    given = lift(value, x.type.dtype)
+    count = len(place.index_shape)
+    windows = tuple(w.size for _, w in place.windows)
+    wanted = (*windows[:front], *place.index_shape, *windows[front:])
+    shape = given.shape
+    while len(shape) > len(wanted) and shape[0] == 1:
+        shape = shape[1:]
+    if not _broadcasts(shape, wanted):
+        raise LoopwrightValueError(
+            f"shape mismatch: value array of shape {_text(given.shape)} could not be broadcast to "
+            f"indexing result of shape {_text(wanted)}"
+        )
+    given = reshape(given, shape)
+    if front and count and shape:
+        order = (*range(front, front + count), *range(front), *range(front + count, len(wanted)))
+        given = transpose(broadcast_to(given, wanted), order)
+    _check_writeable(x, DESTINATION)
+    atom = write_place(x.owner, x.atom, given.atom, place, reduction)
+    write(x, Proxy(atom, x.owner), DESTINATION)
+
+
+def _is_same(value: Any, target: Proxy) -> bool:
+    """True if an array is assigned to itself."""
+    if not isinstance(value, Proxy) or value.storage is not target.storage:
+        return False
+    target.owner.memory.changed = True
+    return value.atom is target.atom
+
+
+def _assign_where(x: Proxy, mask: Proxy, value: Any, before: int = 0) -> None:
+    """``x[mask] = value``, where the mask has the leading axes of ``x``; ``before`` of the others
+    stand before that of the chosen elements in ``value``."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise misuse.mask_shape(mask.shape, _text(x.shape))
+    if isinstance(value, int) or (isinstance(value, Proxy) and value.weak is int):
+        value = lift(value, x.type.dtype)  # which an int has to fit, other than an array
+    if _is_chosen(value, mask, x, before):
+        write(x, _with_chosen(x, mask, value, before), DESTINATION)
+        return
+    wide = broadcast_to(lift(_masked(value, mask, x), x.type.dtype), x.shape)
+    write(x, emit("where", wide_mask(mask, x), wide, x), DESTINATION)
+
+
+@method("fill")
+def _fill(x: Proxy, value: Any) -> None:
+    given = lift(_assigned(value, x), x.type.dtype)
+    if x.is_scalar:
+        return  # a scalar's method changes a copy
+    if given.size != 1:
+        raise LoopwrightValueError("fill: the value has to be one number")
+    write(x, _fitted(reshape(given, ()), x), DESTINATION)
+
+
+@implements(np.copyto)
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    target = writable(dst, "np.copyto")
+    check_cast(target.type.dtype, casting, src if is_number(src) else lift(src))
+    if where is True and _is_same(src, target):
+        return  # NumPy lets that pass even if it is read-only
+    value = _fitted(src, target)
+    if where is not True:
+        value = emit("where", broadcast_to(lift(where, BOOL), target.shape), value, target)
+    write(target, value, DESTINATION)
+
+
+@implements(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    target = writable(a, "np.putmask")
+    value = lift(values, target.type.dtype)
+    if value.size != 1 and value.shape != target.shape:
+        raise UnsupportedError(
+            "np.putmask repeats values of another shape", hint="np.where(mask, values, x)"
+        )
+    value = broadcast_to(reshape(value, ()) if value.size == 1 else value, target.shape)
+    chosen = broadcast_to(lift(mask, BOOL), target.shape)
+    write(target, emit("where", chosen, value, target), DESTINATION)
+
+
+def writable(array: Any, name: str) -> Proxy:
+    """Returns the array that a function is to write; an error for one that is not traced."""
+    if not isinstance(array, Proxy):
+        if (trace := active()) is not None:
+            trace.writes_numpys = True  # then arrays that the function makes are traced ones
+        raise misuse.out_argument(name)
+    return array
+
+
+class Selection:
+    """``x[mask]`` of which Python wants to know what ``+=`` makes of it. How many elements that
+    are depends on values; what is done to each of them is done to all, and kept where the mask
+    holds."""
+
+    __slots__ = ("array", "before", "mask")
+    __array_ufunc__ = None
+
+    def __init__(self, array: Proxy, mask: Any, before: int = 0) -> None:
+        self.array = array
+        self.mask = mask
+        self.before = before
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise misuse.mask_index()
+
+
+METHODS["getitem.mask"] = Selection
+
+
+def _masked(value: Any, mask: Proxy, x: Proxy) -> Proxy:
+    """``value`` as it is assigned to all elements that the mask chooses, in the shape of ``x``."""
+    given = lift(value)
+    rest = x.shape[mask.ndim :]
+    return reshape(given, given.shape[1:]) if given.ndim > len(rest) else given
+
+
+def _is_chosen(value: Any, mask: Proxy, x: Proxy, before: int) -> bool:
+    """True for values of which each is for one of the elements that the mask chooses."""
+    shape = lift(value).shape
+    behind = x.ndim - mask.ndim - before
+    return len(shape) > behind and (before > 0 or shape[0] != 1)
+
+
+def _with_chosen(x: Proxy, mask: Proxy, value: Any, before: int) -> Proxy:
+    """``x`` with a value for each of the elements that the mask chooses."""
+    places = METHODS["places.true"](mask)
+    rest = x.shape[mask.ndim :]
+    wanted = (*rest[:before], places.shape[0], *rest[before:])
+    given = lift(value, x.type.dtype)
+    if not _broadcasts(given.shape, wanted):
+        raise UnsupportedError(
+            f"x[mask] = values: how many of {given.type.short} are taken depends on the mask",
+            hint="values[mask], or np.where(mask, values of the shape of x, x)",
+        )
+    order = (before, *(axis for axis in range(len(wanted)) if axis != before))
+    given = transpose(broadcast_to(given, wanted), order)
+    rows = reshape(x, (mask.size, *rest))
+    place = Place((places.atom, *(Window(0, 1, size) for size in rest)))
+    atom = write_place(x.owner, rows.atom, given.atom, place)
+    return reshape(Proxy(atom, x.owner), x.shape)
+
+
+def wide_mask(mask: Proxy, x: Proxy) -> Proxy:
+    """Returns a mask of the leading axes of ``x`` in the shape of ``x``."""
+    column = reshape(mask, (*mask.shape, *(1 for _ in x.shape[mask.ndim :])))
+    return broadcast_to(column, x.shape)
+
+
+def update_where(x: Proxy, mask: Proxy, ufunc: np.ufunc, value: Any, before: int = 0) -> None:
+    """``x[mask] = ufunc(x[mask], value)``."""
+    if _is_chosen(value, mask, x, before):
+        result = UFUNCS[ufunc](masked(x, mask, before), value)
+        _check_cast(ufunc.__name__, result, x, "same_kind")
+        write(x, _with_chosen(x, mask, result, before), OUTPUT)
+        return
+    result = UFUNCS[ufunc](x, _masked(value, mask, x))
+    METHODS["ufunc.out"](ufunc.__name__, result, (x,), "same_kind", wide_mask(mask, x))
+
+
+def _add_operators() -> None:
+    for name, ufunc in IN_PLACE.items():
+
+        def operator(self: Selection, value: Any, ufunc: np.ufunc = ufunc) -> Selection:
+            def into(x: Proxy, value: Any) -> None:
+                update_where(x, lift(self.mask), ufunc, value, self.before)
+
+            run(ufunc.__name__, into, (self.array, value))
+            return self
+
+        setattr(Selection, name, operator)
+
+
+_add_operators()

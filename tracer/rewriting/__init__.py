@@ -1,0 +1,1 @@
+"""The user's `if`, `while` and `for`, rewritten for an error's hint."""
