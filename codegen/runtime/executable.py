@@ -124,7 +124,6 @@ class Executable:
         operands = [0] * (len(self.inputs) + len(self.outputs) + self._hidden)
         pointers = [*operands, *(constant.ctypes.data for constant in self.constants)]
         axes = [0] * sum(len(spec.shape) for spec in self.inputs)
-        answers = [0] * (2 + len(self.inputs) + sum(1 + len(s.shape) for s in self.outputs))
         if self.sizes is None:
             solver = native_code().address("lw_same_axes")
             sizes = [len(axes), *(as_int(size) for spec in self.inputs for size in spec.shape)]
@@ -134,6 +133,8 @@ class Executable:
                 answers += [min(as_int(spec.nbytes), LARGEST_BLOCK), *map(as_int, spec.shape)]
         else:
             solver, sizes = self._solver, [0] * len(self.sizes.sizes)
+            shapes = self.sizes.outputs  # those that an entry with updates writes itself as well
+            answers = [0] * (2 + len(self.inputs) + sum(1 + len(shape) for shape in shapes))
         words = [*pointers, *sizes, *axes, *answers]
         begin = 1 + len(pointers)
 

@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 from itertools import pairwise
 
+import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.codegen.module_text import ModuleText
@@ -209,3 +210,23 @@ def test_loops_and_functions_have_sizes():
             (result,) = executable.call(*arrays)
             np.testing.assert_array_equal(result, interpret(program, arrays, MEANING)[0])
             assert (result == 5.0 ** (t + 1)).all()
+
+
+def test_a_frame_has_room_for_all_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = []
+
+    class Guarded(executable_module._Frame):
+        def __init__(self, words):
+            super().__init__([*words, *[12345] * 64])
+            frames.append(self)
+
+    monkeypatch.setattr(executable_module, "_Frame", Guarded)
+
+    def f(c, a):  # ``c`` is written in place: one more output, and a size, beside the result
+        c[...] = 1
+        return a[1:] + c
+
+    c = np.zeros((3, 1))
+    for n in 5, 6, 7:
+        assert lw.compile(f, dynamic={"a": {0: "n"}})(c, np.ones(n)).shape == (3, n - 1)
+    assert frames and all(list(frame.words[-64:]) == [12345] * 64 for frame in frames)
