@@ -21,6 +21,7 @@ from ..ir.dtype import DType
 from ..ir.loop.expr import Const, Expr, Op, Read
 from ..ir.loop.expr import walk as operands_of
 from ..ir.loop.nest import Accumulate, At, Nest, Store, expressions, statements
+from ..ir.loop.scalar import SCALAR_OPS
 from ..ir.program import analysis, nodes
 from .module_text import KernelText, NestKernel
 
@@ -334,22 +335,6 @@ def _full(dtype: DType) -> Range:
     return 0, (1 << dtype.bits) - 1
 
 
-_NEGATED = {
-    "less": "greater_equal",
-    "less_equal": "greater",
-    "greater": "less_equal",
-    "greater_equal": "less",
-}
-
-_SWAPPED = {
-    "less": "greater",
-    "less_equal": "greater_equal",
-    "greater": "less",
-    "greater_equal": "less_equal",
-    "equal": "equal",
-}
-
-
 @dataclass
 class _Values:
     """Scalar expressions of a kernel on ranges. ``bound`` are the names of its operands."""
@@ -431,12 +416,15 @@ class _Values:
             for name, new in self.implied(expr.args[1], negated).items():
                 facts[name] = _common(facts.get(name), new) or new
             return facts
-        relation = _NEGATED.get(expr.name, "") if negated else expr.name
-        if relation not in _SWAPPED or expr.args[0].dtype.is_float or expr.args[0].dtype.is_bool:
+        row = SCALAR_OPS[expr.name]
+        if not row.compares or not expr.args[0].dtype.is_integer:
             return {}
+        relation = row.negated if negated else expr.name
         one, other = expr.args
         facts = self._bounded(one, relation, self.range(other))
-        for name, new in self._bounded(other, _SWAPPED[relation], self.range(one)).items():
+        for name, new in self._bounded(
+            other, SCALAR_OPS[relation].swapped, self.range(one)
+        ).items():
             facts[name] = _common(facts.get(name), new) or new
         return facts
 
@@ -455,6 +443,8 @@ class _Values:
                 low = other[0] + 1
             case "greater_equal":
                 low = other[0]
-            case _:
+            case "equal":
                 low, high = other
+            case _:
+                return {}
         return {name: (low, high)} if low <= high else {}

@@ -117,7 +117,7 @@ def _prove(
     for outcome in (True, False):
         if not outcomes <= {outcome}:
             continue
-        if _proved(goal, relation if outcome else _CONTRARY[relation], facts):
+        if _proved(goal, relation if outcome else dims.NEGATED[relation], facts):
             return outcome
     ends = chain.from_iterable(dict(ranges).values())
     values = {} if given else _whole_products(difference, *ends)
@@ -144,9 +144,6 @@ def _whole_products(*exprs: dims.IntExpr) -> dict[dims.Atom, dims.IntExpr]:
             name = " * ".join(map(dims.atom_text, mono))
             values |= {**dict.fromkeys(mono, 1), mono[0]: dims.of_atom(dims.Symbol(name, int(low)))}
     return values
-
-
-_CONTRARY = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def _proved(goal: dims.IntExpr, relation: str, facts: Facts) -> bool:

@@ -16,10 +16,11 @@ proves equality; it never guesses. Constants are plain ints: ``n - n`` is ``0``.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .dataclass import dataclass
 from .errors import SymbolicSizeError
@@ -566,3 +567,20 @@ def _atom_bounds(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int
     if right[0] == right[1] and left[0] // right[0] == left[1] // right[0]:
         return left[0] % right[0], left[1] % right[0]
     return 0, right[1] - 1
+
+
+RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""The relations of numbers, by the symbol that writes each."""
+
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""The relation that holds where another does not."""
+
+SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The relation that holds with the operands the other way round."""

@@ -6,13 +6,13 @@ A size is determined by an axis that is linear in it: ``n``, ``2 * n``, ``n + 1`
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
 from .dataclass import dataclass
 from .dims import (
+    RELATIONS,
     Dim,
     IntExpr,
     Symbol,
@@ -31,13 +31,6 @@ Shape: TypeAlias = tuple[IntExpr, ...]
 ADDRESSABLE_BYTES = 1 << 47
 """Bytes of all memory that a process can address: what needs as many is refused."""
 
-_RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class SizeCheck:
@@ -51,8 +44,7 @@ class SizeCheck:
 
     def holds(self, values: Mapping[str, int]) -> bool:
         """True if it holds for values of the sizes."""
-        relation = _RELATIONS[self.relation]
-        return relation(evaluate(self.left, values), evaluate(self.right, values))
+        return RELATIONS[self.relation](evaluate(self.left, values), evaluate(self.right, values))
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"

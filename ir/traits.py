@@ -42,11 +42,25 @@ class Trait(Flag):
     """Each element of the result is an element of an operand, converted if dtypes differ, or a
     constant; only a ``reduction`` among the attributes computes."""
 
+    PICKS = auto()
+    """Each element of the result is an element of the first operand. It MOVES."""
+
     REARRANGES = auto()
-    """The result has all elements of the operand and no others; they may be moved and repeated."""
+    """The result has each element of the operand once. It PICKS."""
 
     VIEW = auto()
-    """The elements stay where they are in row-major memory; only the shape changes."""
+    """The elements stay where they are in row-major memory; only the shape changes. It
+    REARRANGES."""
+
+    LINEAR = auto()
+    """``f(a * x + b * y)`` is ``a * f(x) + b * f(y)``, but for rounding, where x and y are all
+    operands: sums, differences."""
+
+    MULTILINEAR = auto()
+    """It is LINEAR in each operand while the others stay: products, contractions."""
+
+    PASSES_NAN = auto()
+    """An element of the result is NaN if an element is that it is computed from."""
 
     LIBRARY = auto()
     """A library computes it, by a call that may raise: there is no tensor expression, and it is not
@@ -57,3 +71,19 @@ class Trait(Flag):
 
     BYTES = auto()
     """The result is the operand's memory, read as elements of another dtype."""
+
+
+def with_implied(traits: Trait) -> Trait:
+    """Returns traits with those that follow from them.
+
+    >>> Trait.MOVES in with_implied(Trait.VIEW)
+    True
+    """
+    for trait, implied in (
+        (Trait.VIEW, Trait.REARRANGES),
+        (Trait.REARRANGES, Trait.PICKS),
+        (Trait.PICKS, Trait.MOVES),
+    ):
+        if trait in traits:
+            traits |= implied
+    return traits

@@ -7,14 +7,11 @@ for a row, a mask for a column.
 from __future__ import annotations
 
 import functools
-import operator
 
 from ...ir.dims import linear
 from ...ir.loop.decide import COMPARISONS
 from ...ir.loop.expr import Const, Expr, Op, index_value
 from .memory import Env
-
-_COMPARISONS = {**COMPARISONS, "not_equal": operator.ne}
 
 _Linear = tuple[dict[str, int], int]
 
@@ -35,7 +32,7 @@ class StaticConditions:
             return None
         if condition.name in ("logical_and", "logical_or"):
             return self._joined(condition, env)
-        if condition.name not in _COMPARISONS:
+        if condition.name not in COMPARISONS:
             return None
         parts = self._difference(condition)
         if parts is None:
@@ -79,7 +76,7 @@ class StaticConditions:
 @functools.lru_cache(maxsize=4096)
 def _compared(name: str, value: int, stride: int, lanes: int) -> tuple[bool, ...]:
     """Returns ``value + stride * lane`` compared with zero, for each lane."""
-    holds = _COMPARISONS[name]
+    holds = COMPARISONS[name]
     return tuple(holds(value + stride * lane, 0) for lane in range(lanes))
 
 

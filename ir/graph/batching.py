@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 from ..dataclass import dataclass
 from ..traits import Trait
 from .builder import Builder
-from .nodes import Atom, Call
+from .nodes import Atom, Call, tensor_type
 from .operator import OPERATORS, Operator, Pattern
-from .types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,7 @@ def batched_call(batch: Batch) -> Atom | None:
 
 
 def _shape(atom: Atom) -> tuple[Any, ...]:
-    assert isinstance(atom.type, TensorType)
-    return atom.type.shape
+    return tensor_type(atom).shape
 
 
 def _axes(axis: Any, rank: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from .builder import Builder
-from .nodes import Atom, Block, Call, Constant, For, Tuple, Var, While
+from .nodes import Atom, Block, Call, Constant, For, Tuple, Var, While, tensor_type
 from .operator import OPERATORS
 from .types import TensorType, Type
 from .walk import copy_block
@@ -43,9 +43,8 @@ def writes_row(call: Call, array: Var, index: Var, count: int) -> bool:
     target, value, place = call.args
     attrs = call.attrs
     plain = attrs["axes"] == (0,) and not attrs["sizes"] and attrs["reduction"] == "none"
-    assert isinstance(array.type, TensorType)
     here = target is array and place is index and value is not array
-    return plain and here and array.type.shape[0] == count
+    return plain and here and tensor_type(array).shape[0] == count
 
 
 def with_carries(loop: While | For, instead: Mapping[Var, Atom], builder: Builder) -> list[Atom]:

@@ -93,6 +93,12 @@ class Call:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = None
 
+    @property
+    def operator(self) -> Operator:
+        """The operator, of a call that applies one."""
+        assert not isinstance(self.op, GlobalVar | Var)
+        return self.op
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuple:
@@ -206,6 +212,14 @@ class Function:
 
 
 Atom: TypeAlias = Var | Constant | GlobalVar
+
+
+def tensor_type(atom: Atom) -> TensorType:
+    """Returns the type of an atom that is a tensor."""
+    assert isinstance(atom.type, TensorType)
+    return atom.type
+
+
 Expr: TypeAlias = (
     Call | Tuple | TupleGetItem | If | While | For | Function | Var | Constant | GlobalVar
 )

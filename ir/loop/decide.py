@@ -6,10 +6,9 @@ a padded pool the least value instead of 0; where the condition never holds, not
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 
-from ..dims import Dim, IntExpr, bounds, resolve, substitute
+from ..dims import RELATIONS, Dim, IntExpr, bounds, resolve, substitute
 from ..dtype import BOOL
 from .expr import (
     Const,
@@ -26,17 +25,12 @@ from .expr import (
     rewrite,
     select,
 )
-from .scalar import COMBINERS
+from .scalar import COMBINERS, SCALAR_OPS
 
 Ranges = Mapping[str, tuple[int, int]]
 
-
 COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
+    row.name: RELATIONS[row.symbol] for row in SCALAR_OPS.values() if row.compares
 }
 
 

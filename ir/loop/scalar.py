@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..dataclass import dataclass
+from ..dims import NEGATED, RELATIONS, SWAPPED
 from ..dtype import BOOL, DTYPES, DType
 from ..errors import InternalError
 from ..traits import Trait
@@ -35,6 +36,8 @@ class ScalarOp:
       of an unsigned integer a float.
     - ``to_part`` is True if the result of complex numbers, which only the graph has, is real.
     - ``internal`` is True if only schedules introduce the operator: users have no such function.
+    - ``neutral`` is the identity as a number, before it is limited to a dtype, of an operator that
+      is associative and commutative.
     - ``domain`` is the range [low, high) of random float operands in samples; ``largest`` is False
       if the greatest floats are no samples.
     - ``composition(s, *operands)`` writes the operator in terms of others: ``s(name, *operands)``
@@ -52,10 +55,26 @@ class ScalarOp:
     to_bits: bool = False
     to_part: bool = False
     internal: bool = False
+    neutral: float | None = None
     domain: tuple[float, float] = (-4.0, 4.0)
     largest: bool = True
     traits: Trait = Trait.NONE
     composition: Callable[..., Any] | None = None
+
+    @property
+    def compares(self) -> bool:
+        """True for a comparison of two operands."""
+        return self.symbol in RELATIONS
+
+    @property
+    def negated(self) -> str:
+        """The comparison that holds where this one does not, if no operand is nan."""
+        return _BY_SYMBOL[NEGATED[self.symbol]]
+
+    @property
+    def swapped(self) -> str:
+        """The comparison that holds with the operands the other way round."""
+        return _BY_SYMBOL[SWAPPED[self.symbol]]
 
     @property
     def is_ours(self) -> bool:
@@ -68,6 +87,18 @@ class ScalarOp:
         if any(d != values[0] for d in values) or values[0].kind not in self.kinds:
             raise InternalError(f"scalar {self.name} on {', '.join(map(str, dtypes))}")
         return self.of(values[0])
+
+    def identity(self, dtype: DType) -> bool | int | float:
+        """Returns the identity element in that dtype."""
+        assert self.neutral is not None
+        if dtype.is_inexact:
+            return float(self.neutral)
+        if dtype.is_bool:
+            return self.neutral != 0 and self.neutral != -math.inf
+        info = np.iinfo(dtype.numpy)
+        if math.isinf(self.neutral):
+            return int(info.max if self.neutral > 0 else info.min)
+        return int(self.neutral) if dtype.is_signed else int(self.neutral) & int(info.max)
 
     def of(self, dtype: DType) -> DType:
         """The dtype of the result for values of ``dtype``."""
@@ -114,17 +145,21 @@ _JUMPS = Trait.JUMPS
 _CANCELS = Trait.CANCELS
 _POSITIVE = Trait.POSITIVE_DOMAIN
 _EXACT = Trait.EXACT
+_NAN = Trait.PASSES_NAN
+_LINEAR = Trait.LINEAR
 
 r = ScalarOp
 # fmt: off
 _ROWS = (
-    r("add", 2, np.add, _ALL, symbol="+", traits=_COMMUTATIVE | _CANCELS,
+    r("add", 2, np.add, _ALL, symbol="+", neutral=0,
+      traits=_COMMUTATIVE | _CANCELS | _LINEAR | _NAN,
       text="Sum. Integers wrap around; of bools, logical or."),
-    r("subtract", 2, np.subtract, _NUM, symbol="-", traits=_CANCELS,
+    r("subtract", 2, np.subtract, _NUM, symbol="-", traits=_CANCELS | _LINEAR | _NAN,
       text="Difference. Integers wrap around."),
-    r("multiply", 2, np.multiply, _ALL, symbol="*", traits=_COMMUTATIVE,
+    r("multiply", 2, np.multiply, _ALL, symbol="*", neutral=1,
+      traits=_COMMUTATIVE | Trait.MULTILINEAR | _NAN,
       text="Product. Integers wrap around; of bools, logical and."),
-    r("divide", 2, np.divide, _FLT, cost=4, symbol="/",
+    r("divide", 2, np.divide, _FLT, cost=4, symbol="/", traits=_NAN,
       text="Quotient of floats; x / 0 is inf, -inf or nan."),
     r("floor_divide", 2, np.floor_divide, _NUM, cost=6, symbol="//", largest=False, traits=_JUMPS,
       text="Quotient rounded to minus infinity, Python's //. An integer divided by 0 is 0."),
@@ -132,14 +167,16 @@ _ROWS = (
       text="Remainder with the sign of the divisor, Python's %. An integer modulo 0 is 0."),
     r("truncate_mod", 2, np.fmod, _NUM, cost=6, largest=False, traits=_JUMPS,
       text="Remainder with the sign of the dividend, C's fmod; an integer by 0 is 0."),
-    r("negative", 1, np.negative, _NUM, traits=_EXACT,
+    r("negative", 1, np.negative, _NUM, traits=_EXACT | _LINEAR | _NAN,
       text="The opposite; of an unsigned integer, its two's complement."),
     r("abs", 1, np.abs, _NUM, to_part=True, traits=_EXACT | _BLIND | _NOT_MINUS_0,
       text="Absolute value; of the least signed integer, itself."),
     r("sign", 1, np.sign, _NUM, "-1, 0 or 1; of nan, nan.", cost=2, traits=_EXACT | _JUMPS),
-    r("maximum", 2, np.maximum, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
+    r("maximum", 2, np.maximum, _ALL, neutral=-math.inf,
+      traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO | _NAN,
       text="The greater; nan if either is nan."),
-    r("minimum", 2, np.minimum, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
+    r("minimum", 2, np.minimum, _ALL, neutral=math.inf,
+      traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO | _NAN,
       text="The lesser; nan if either is nan."),
     r("fmax", 2, np.fmax, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
       text="The greater; of a number and nan, the number."),
@@ -162,12 +199,12 @@ _ROWS = (
       text="The nearest integer, halves to the even one."),
     r("copysign", 2, np.copysign, _FLT, traits=_EXACT,
       text="The magnitude of the first with the sign of the second, of -0 and nan too."),
-    r("exp", 1, np.exp, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0,
+    r("exp", 1, np.exp, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0 | _NAN,
       text="e to the power of x."),
     r("exp2", 1, np.exp2, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0,
       text="2 to the power of x."),
     r("expm1", 1, np.expm1, _FLT, "exp(x) - 1, exact near 0.", cost=20),
-    r("log", 1, np.log, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE,
+    r("log", 1, np.log, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE | _NAN,
       text="Natural logarithm; -inf at 0, nan below."),
     r("log1p", 1, np.log1p, _FLT, cost=20, domain=(-0.9, 10), traits=_POSITIVE,
       text="log(1 + x), exact near 0."),
@@ -218,18 +255,18 @@ _ROWS = (
     r("isfinite", 1, np.isfinite, _FLT,
       to_bool=True, traits=_BLIND, composition=lambda s, x: s("less", s("abs", x), math.inf),
       text="True where x is neither nan nor infinite."),
-    r("logical_and", 2, np.logical_and, "b", symbol="and", traits=_COMMUTATIVE,
+    r("logical_and", 2, np.logical_and, "b", symbol="and", neutral=True, traits=_COMMUTATIVE,
       text="True where both are True."),
-    r("logical_or", 2, np.logical_or, "b", symbol="or", traits=_COMMUTATIVE,
+    r("logical_or", 2, np.logical_or, "b", symbol="or", neutral=False, traits=_COMMUTATIVE,
       text="True where at least one of both is True."),
     r("logical_xor", 2, np.logical_xor, "b", symbol="xor", traits=_COMMUTATIVE,
       text="True where exactly one of both is True."),
     r("logical_not", 1, np.logical_not, "b", "True where x is False."),
-    r("bitwise_and", 2, np.bitwise_and, _BITS, symbol="&", traits=_COMMUTATIVE,
+    r("bitwise_and", 2, np.bitwise_and, _BITS, symbol="&", neutral=-1, traits=_COMMUTATIVE,
       text="The bits that both have."),
-    r("bitwise_or", 2, np.bitwise_or, _BITS, symbol="|", traits=_COMMUTATIVE,
+    r("bitwise_or", 2, np.bitwise_or, _BITS, symbol="|", neutral=0, traits=_COMMUTATIVE,
       text="The bits that one of both has."),
-    r("bitwise_xor", 2, np.bitwise_xor, _BITS, symbol="^", traits=_COMMUTATIVE,
+    r("bitwise_xor", 2, np.bitwise_xor, _BITS, symbol="^", neutral=0, traits=_COMMUTATIVE,
       text="The bits that exactly one of both has."),
     r("bitwise_not", 1, np.invert, _BITS,
       text="The bits that x does not have; of a bool, logical not."),
@@ -243,6 +280,7 @@ _ROWS = (
     r("from_bits", 1, _from_bits, "u", to_bits=True, traits=_EXACT | _JUMPS,
       text="The float that has the bits of an unsigned integer."),
     r("max_number", 2, np.fmax, _FLT, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO, internal=True,
+      neutral=-math.inf,
       text="The greater; of a number and nan, either: see ``ir/schedule/weights.py``."),
     r("exp_weight", 1, np.exp, _FLT, cost=10, domain=(-20, 0), traits=_BLIND | _NOT_MINUS_0,
       internal=True, text="exp of a rounded difference that is not above 0, to its accuracy."),
@@ -255,41 +293,37 @@ _ROWS = (
 # fmt: on
 
 SCALAR_OPS: dict[str, ScalarOp] = {row.name: row for row in _ROWS}
+_BY_SYMBOL = {row.symbol: row.name for row in _ROWS}
 
 
 @dataclass(frozen=True, slots=True)
 class Combiner:
-    """Operation that joins values of a reduction: a scalar operator, and NumPy's ufunc for an axis.
-
-    ``neutral`` is the identity as a number, before it is limited to a dtype; ``sign`` is the
-    assignment operator of one step in the text.
-    """
+    """Operation that joins values of a reduction: a scalar operator that has an identity. ``sign``
+    is the assignment operator of one step in the text."""
 
     name: str
     op: str
-    numpy: Any
-    neutral: float
     sign: str
+
+    @property
+    def numpy(self) -> Any:
+        """NumPy's ufunc, for reductions along an axis."""
+        return SCALAR_OPS[self.op].numpy
 
     def identity(self, dtype: DType) -> bool | int | float:
         """Returns the identity element in that dtype."""
-        if dtype.is_inexact:
-            return float(self.neutral)
-        if dtype.is_bool:
-            return self.neutral > 0
-        info = np.iinfo(dtype.numpy)
-        return int(min(max(self.neutral, info.min), info.max))
+        return SCALAR_OPS[self.op].identity(dtype)
 
 
 COMBINERS: dict[str, Combiner] = {
     c.name: c
     for c in (
-        Combiner("sum", "add", np.add, 0, "+="),
-        Combiner("prod", "multiply", np.multiply, 1, "*="),
-        Combiner("max", "maximum", np.maximum, -math.inf, "max="),
-        Combiner("min", "minimum", np.minimum, math.inf, "min="),
-        Combiner("max_number", "max_number", np.fmax, -math.inf, "max_number="),
-        Combiner("any", "logical_or", np.logical_or, False, "or="),
-        Combiner("all", "logical_and", np.logical_and, True, "and="),
+        Combiner("sum", "add", "+="),
+        Combiner("prod", "multiply", "*="),
+        Combiner("max", "maximum", "max="),
+        Combiner("min", "minimum", "min="),
+        Combiner("max_number", "max_number", "max_number="),
+        Combiner("any", "logical_or", "or="),
+        Combiner("all", "logical_and", "and="),
     )
 }

@@ -20,6 +20,7 @@ from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor, index_add, index_div, index_mul
+from ..traits import Trait
 from .compose import F, Value
 from .declare import Ints, Reduce, attr, composite, in_float64, primitive
 from .rules import Attrs, require_equal
@@ -272,6 +273,7 @@ def _attrs(rank: int) -> dict[str, Any]:
 @composite(
     "nn.conv2d",
     Pattern.CONTRACTION,
+    traits=Trait.MULTILINEAR,
     dtypes="iuf",
     rule=_conv2d_rule,
     reference=in_float64(_reference),
@@ -346,6 +348,7 @@ layout of ``x`` and O channels. Errors as of ``nn.conv2d``.
     @composite(
         f"nn.conv{rank}d",
         Pattern.CONTRACTION,
+        traits=Trait.MULTILINEAR,
         dtypes="iuf",
         rule=_rule,
         reference=in_float64(_reference),
@@ -396,6 +399,7 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
     @primitive(
         f"conv{rank}d_valid",
         Pattern.CONTRACTION,
+        traits=Trait.MULTILINEAR,
         dtypes="iuf",
         rule=rule,
         reference=in_float64(_reference),

@@ -49,7 +49,7 @@ from ..loop.expr import Expr
 from ..loop.nest import Stmt
 from ..loop.prim import Buffer
 from ..loop.tensor import Map, Reduction, Statements, Tensor
-from ..traits import Trait
+from ..traits import Trait, with_implied
 from .compose import Value
 from .rules import ANY, Attrs, require_kind, same_dtype, tensors
 from .sampling import elementwise_samples
@@ -161,7 +161,7 @@ def primitive(
                 cost=cost,
                 maps=maps,
                 terms=terms,
-                traits=traits,
+                traits=with_implied(traits),
             )
         )
 
@@ -223,7 +223,7 @@ def composite(
                 attrs=(*declared, *(replace(a, name=n) for n, a in attrs.items())),
                 decompose=decompose,
                 dtypes=dtypes,
-                traits=traits,
+                traits=with_implied(traits),
             )
         )
 

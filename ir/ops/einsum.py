@@ -16,6 +16,7 @@ from ..dims import IntExpr, typical
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
+from ..traits import Trait
 from .compose import F, Value
 from .declare import attr, composite, in_float64
 from .rules import ANY, joined_size, same_dtype, shorts
@@ -173,6 +174,7 @@ def _einsum_samples(rng: np.random.Generator) -> list[Sample]:
 @composite(
     "einsum",
     Pattern.CONTRACTION,
+    traits=Trait.MULTILINEAR,
     dtypes=ANY,
     rule=_einsum_rule,
     reference=in_float64(lambda *xs, equation: np.einsum(equation, *xs)),

@@ -59,7 +59,7 @@ def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
 @primitive(
     "nn.gather_nd",
     Pattern.INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.PICKS,
     rule=_gather_rule,
     reference=_gather_reference,
     samples=lambda rng: [
@@ -130,7 +130,7 @@ def _slice_reference(x: Any, *starts: Any, axes: Any, sizes: Any, strides: Any) 
 @primitive(
     "dynamic_slice",
     Pattern.INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.PICKS,
     rule=_slice_rule,
     reference=_slice_reference,
     samples=lambda rng: [

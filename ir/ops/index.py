@@ -77,7 +77,7 @@ def _strided_slice_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "strided_slice",
     Pattern.INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.PICKS,
     rule=_strided_slice_rule,
     reference=_strided_slice_reference,
     samples=_strided_slice_samples,
@@ -117,7 +117,7 @@ def _reverse_rule(x: TensorType, axis: Any) -> TensorType:
 @primitive(
     "reverse",
     Pattern.INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.REARRANGES,
     rule=_reverse_rule,
     reference=np.flip,
     samples=lambda rng: [
@@ -204,7 +204,7 @@ def _take_reference(x: Any, indices: Any, axis: Any, mode: Any) -> Any:
 @primitive(
     "take",
     Pattern.INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.PICKS,
     rule=_take_rule,
     reference=_take_reference,
     samples=lambda rng: [

@@ -17,6 +17,7 @@ from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor
+from ..traits import Trait
 from .compose import F, Value
 from .declare import Reduce, attr, composite, in_float64, primitive
 from .rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
@@ -52,6 +53,7 @@ def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
 @primitive(
     "nn.matmul",
     Pattern.CONTRACTION,
+    traits=Trait.MULTILINEAR,
     rule=_matmul_rule,
     reference=in_float64(np.matmul),
     samples=lambda rng: [
@@ -126,6 +128,7 @@ def _dense_rule(x: TensorType, w: TensorType) -> TensorType:
 @composite(
     "nn.dense",
     Pattern.CONTRACTION,
+    traits=Trait.MULTILINEAR,
     dtypes=ANY,
     rule=_dense_rule,
     reference=in_float64(lambda x, w: np.einsum("...k,uk->...u", x, w)),
@@ -203,6 +206,7 @@ def _contract_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "contract",
     Pattern.CONTRACTION,
+    traits=Trait.MULTILINEAR,
     rule=_contract_rule,
     reference=in_float64(lambda x, y, equation: np.einsum(equation, x, y)),
     samples=_contract_samples,

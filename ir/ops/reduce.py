@@ -19,8 +19,9 @@ from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
-from ..loop.scalar import COMBINERS
+from ..loop.scalar import COMBINERS, SCALAR_OPS
 from ..loop.tensor import Tensor
+from ..traits import Trait
 from .compose import F, Value
 from .declare import (
     DTYPE_WORDS,
@@ -152,6 +153,7 @@ def _reduction(
     @primitive(
         name,
         Pattern.REDUCTION,
+        traits=SCALAR_OPS[COMBINERS[name].op].traits & Trait.LINEAR,
         dtypes=kinds,
         rule=reduction_rule(needs_element=empty is None),
         reference=_reference(reference) if reference else _extreme(name),
@@ -197,6 +199,7 @@ def _count(x: Value, axis: Any) -> IntExpr:
 @composite(
     "mean",
     Pattern.REDUCTION,
+    traits=Trait.LINEAR,
     rule=reduction_rule(),
     reference=_reference(np.mean),
     samples=lambda rng: [*_samples(rng, "f"), sample(floats(rng, (2, 3), high=9))],

@@ -16,8 +16,9 @@ from ..loop.expr import Expr, const, op, read
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
-from ..loop.scalar import COMBINERS
+from ..loop.scalar import COMBINERS, SCALAR_OPS
 from ..loop.tensor import Tensor
+from ..traits import Trait
 from .compose import F, Value
 from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis
@@ -82,6 +83,7 @@ def _declare(name: str, word: str, combiner: str, neutral: str) -> None:
     @composite(
         name,
         Pattern.OPAQUE,
+        traits=SCALAR_OPS[COMBINERS[combiner].op].traits & Trait.LINEAR,
         rule=_rule,
         reference=_reference(combiner),
         samples=_samples,

@@ -16,6 +16,7 @@ from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, select
 from ..loop.kinds import LoopKind
 from ..loop.nest import Accumulate, At, Loop, Stmt, Store
+from ..loop.scalar import COMBINERS
 from ..loop.tensor import Tensor
 from ..traits import Trait
 from .compose import F, Value
@@ -26,7 +27,6 @@ from .sampling import floats, ints, sample, truths
 REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
 """The combiner of each way to join an update with what is there; none replaces it."""
 
-_AT = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 _REDUCTION = attr("how an update joins the element: none, add, mul, min, max", "none")
 
 
@@ -105,7 +105,7 @@ def scattered(x: Any, at: tuple[Any, ...], updates: Any, reduction: str) -> Any:
     if reduction == "none":
         result[chosen] = updates[inside]
     else:
-        _AT[reduction].at(result, chosen, updates[inside])
+        COMBINERS[REDUCTIONS[reduction]].numpy.at(result, chosen, updates[inside])
     return result
 
 
@@ -198,6 +198,7 @@ def _rows_rule(
 @primitive(
     "scatter_rows",
     Pattern.OPAQUE,
+    traits=Trait.MOVES,
     rule=_rows_rule,
     reference=_nd_reference,
     samples=lambda rng: [

@@ -56,7 +56,7 @@ def _reshape_rule(x: TensorType, newshape: Any) -> TensorType:
 @primitive(
     "reshape",
     Pattern.INJECTIVE,
-    traits=Trait.VIEW | Trait.REARRANGES | Trait.MOVES,
+    traits=Trait.VIEW,
     rule=_reshape_rule,
     reference=lambda x, newshape: np.reshape(x, newshape),
     samples=lambda rng: [
@@ -107,7 +107,7 @@ def _transpose_rule(x: TensorType, axes: Any) -> TensorType:
 @primitive(
     "transpose",
     Pattern.INJECTIVE,
-    traits=Trait.REARRANGES | Trait.MOVES,
+    traits=Trait.REARRANGES,
     rule=_transpose_rule,
     reference=np.transpose,
     samples=lambda rng: [
@@ -159,7 +159,7 @@ def _broadcast_to_rule(x: TensorType, shape: Any) -> TensorType:
 @primitive(
     "broadcast_to",
     Pattern.BROADCAST,
-    traits=Trait.REARRANGES | Trait.MOVES,
+    traits=Trait.PICKS,
     rule=_broadcast_to_rule,
     reference=np.broadcast_to,
     samples=lambda rng: [
@@ -201,7 +201,7 @@ def _expand_dims_reference(x: Any, axis: Any, num_newaxis: Any) -> Any:
 @primitive(
     "expand_dims",
     Pattern.INJECTIVE,
-    traits=Trait.VIEW | Trait.REARRANGES | Trait.MOVES,
+    traits=Trait.VIEW,
     rule=_expand_dims_rule,
     reference=_expand_dims_reference,
     samples=lambda rng: [
@@ -249,7 +249,7 @@ def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
 @primitive(
     "squeeze",
     Pattern.INJECTIVE,
-    traits=Trait.VIEW | Trait.REARRANGES | Trait.MOVES,
+    traits=Trait.VIEW,
     rule=_squeeze_rule,
     reference=np.squeeze,
     samples=lambda rng: [
@@ -299,7 +299,7 @@ def _diagonal_rule(x: TensorType, offset: int, axis1: Any, axis2: Any) -> Tensor
 @primitive(
     "diagonal",
     Pattern.INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.PICKS,
     rule=_diagonal_rule,
     reference=np.diagonal,
     samples=lambda rng: [

@@ -25,6 +25,7 @@ from ..graph.types import TensorType
 from ..loop.expr import Const, Expr, IndexLike, const, index, select
 from ..loop.kinds import LoopKind
 from ..loop.nest import At, Loop, Stmt
+from ..loop.scalar import COMBINERS
 from ..loop.tensor import Tensor, index_div, index_less, index_mod, index_sub, index_within
 from ..traits import Trait
 from .declare import Body, Element, PerAxis, attr, primitive
@@ -236,8 +237,8 @@ def _reference(
 
 
 def _joined(x: Any, value: Any, reduction: str) -> Any:
-    combine = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
-    return value.reshape(()) if reduction == "none" else combine[reduction](x, value.reshape(()))
+    value = value.reshape(())
+    return value if reduction == "none" else COMBINERS[REDUCTIONS[reduction]].numpy(x, value)
 
 
 def _samples(rng: np.random.Generator) -> list[Sample]:

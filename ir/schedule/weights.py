@@ -38,10 +38,8 @@ from ..loop.expr import (
     walk,
 )
 from ..loop.prim import PrimFunc, Stage
-
-_PASS_NAN_ON = frozenset(
-    ("add", "subtract", "multiply", "divide", "negative", "exp", "log", "maximum", "minimum")
-)
+from ..loop.scalar import SCALAR_OPS
+from ..traits import Trait
 
 
 def with_weights(prim: PrimFunc) -> PrimFunc:
@@ -190,6 +188,6 @@ class _Rows:
             made = self.stages.get(expr.buffer)
             below = self._nan_of(made.expr) if made is not None and made.combiner is None else set()
             return {expr.buffer} | below
-        if isinstance(expr, Op) and expr.name in _PASS_NAN_ON:
+        if isinstance(expr, Op) and Trait.PASSES_NAN in SCALAR_OPS[expr.name].traits:
             return set().union(*(self._nan_of(a) for a in expr.args))
         return set()

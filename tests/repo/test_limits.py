@@ -86,6 +86,7 @@ KNOWN = {
     "small_systems.STRAIGHT": "equations that are straight code",
     "small_systems.MOST_EQUATIONS": "equations, each step of which is code of its own",
     "builder.ADDRESSABLE_BYTES": "of a process on x86-64",
+    "batch_while_loops._CHEAP": "cost of an operator",
     # Marks and data of tests.
     "graph.EXIT": "a mark, no size",
 }

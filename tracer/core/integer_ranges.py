@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.dims import Dim, IntExpr, floordiv, int_max, int_min, mod, symbol, symbols
+from ...ir.dims import NEGATED, Dim, IntExpr, floordiv, int_max, int_min, mod, symbol, symbols
 from ...ir.graph.nodes import Constant
+from ...ir.graph.operator import OPERATORS, Pattern
+from ...ir.loop.scalar import SCALAR_OPS
+from ...ir.traits import Trait
 from ..memory.dynamic_indices import Emitter
 
 if TYPE_CHECKING:
     from ...ir.dim_proofs import Fact
-
-_MOVES = ("take", "dynamic_slice", "strided_slice", "reshape", "transpose", "reverse")
-"""Operators whose elements are elements of their first operand."""
 
 
 def as_dim(trace: Emitter, value: Any) -> IntExpr:
@@ -53,9 +53,13 @@ def _as_dim(trace: Emitter, value: Any) -> IntExpr:
     name, args, attrs = definition
     if name in ("full", "set_size"):
         return attrs["fill_value" if name == "full" else "size"]
-    if any(not arg.type.dtype.is_integer for arg in args) or (dtype.bits < 64 and name in _LIMITED):
+    op = OPERATORS[name]
+    each = op.pattern <= Pattern.BROADCAST or Trait.VIEW in op.traits
+    if not each or any(not arg.type.dtype.is_integer for arg in args):
         return _named(trace, value)
-    match name, [as_dim(trace, arg) for arg in args if name in _EXACT]:
+    if dtype.bits < 64 and not op.traits & _WRAPS:
+        return _named(trace, value)
+    match name, [as_dim(trace, arg) for arg in args]:
         case "add", [one, other]:
             return one + other
         case "subtract", [one, other]:
@@ -82,8 +86,9 @@ def _as_dim(trace: Emitter, value: Any) -> IntExpr:
             return _named(trace, value)
 
 
-_LIMITED = ("minimum", "maximum", "clip", "floor_divide", "floor_mod")
-_EXACT = ("add", "subtract", "multiply", "cast", "reshape", *_LIMITED)
+_WRAPS = Trait.LINEAR | Trait.MULTILINEAR | Trait.MOVES
+"""Traits of operators on integers whose results are right but for multiples of 2 ** bits if their
+operands are."""
 
 
 def _named(trace: Emitter, value: Any) -> IntExpr:
@@ -111,7 +116,7 @@ def _range(trace: Emitter, value: Any) -> tuple[IntExpr, IntExpr] | None:
         (a, b), (c, d) = (_held(trace, args[0], h, e) for h, e in ((True, one), (False, other)))
         return int_min(a, c), int_max(b, d)
     source: Any = value
-    while name in _MOVES:
+    while name and Trait.PICKS in OPERATORS[name].traits:
         source = args[0]
         name, args, attrs = _definition(trace, source)
     match name:
@@ -147,12 +152,6 @@ def _range(trace: Emitter, value: Any) -> tuple[IntExpr, IntExpr] | None:
 
 
 _BOTH = {True: ("logical_and", "bitwise_and"), False: ("logical_or", "bitwise_or")}
-_RELATIONS = {
-    "less": ("<", ">="),
-    "less_equal": ("<=", ">"),
-    "greater": (">", "<="),
-    "greater_equal": (">=", "<"),
-}
 
 
 def facts(trace: Emitter, condition: Any, holds: bool = True) -> Iterator[Fact]:
@@ -161,11 +160,15 @@ def facts(trace: Emitter, condition: Any, holds: bool = True) -> Iterator[Fact]:
     if name in _BOTH[holds] or name == "logical_not":
         for arg in args:
             yield from facts(trace, arg, holds != (name == "logical_not"))
-    elif name in _RELATIONS and all(
-        a.type.dtype.is_signed and a.type.dtype.bits == 64 for a in args
+    elif (
+        (row := SCALAR_OPS.get(name)) is not None
+        and row.compares
+        and all(a.type.dtype.is_signed and a.type.dtype.bits == 64 for a in args)
     ):
         left, right = (as_dim(trace, arg) for arg in args)
-        yield left, _RELATIONS[name][not holds], right
+        relation = row.symbol if holds else NEGATED[row.symbol]
+        if relation not in ("==", "!="):
+            yield left, relation, right
 
 
 def _held(trace: Emitter, condition: Any, holds: bool, value: IntExpr) -> tuple[IntExpr, IntExpr]:

@@ -21,6 +21,9 @@ from typing import Any
 import numpy as np
 
 from ...ir.dims import (
+    NEGATED,
+    RELATIONS,
+    SWAPPED,
     Dim,
     IntExpr,
     evaluate,
@@ -250,14 +253,11 @@ def _exact(value: Any) -> IntExpr | None:
     return int(value) if issubclass(type(value), int | np.integer) else None
 
 
-_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
 def _compared(left: Size, relation: str, other: Any) -> Any:
     right = _exact(other)
     if right is None and type(other) is float:
         if not math.isfinite(other):
-            return _PYTHONS[relation](0, other)
+            return RELATIONS[relation](0, other)
         if relation in ("==", "!=") and not other.is_integer():
             return relation == "!="
         # For integers, n < 2.5 and n >= 2.5 are n < 3 and n >= 3.
@@ -265,17 +265,6 @@ def _compared(left: Size, relation: str, other: Any) -> Any:
     if right is None:
         return NotImplemented
     return decided(left.expr, relation, right)
-
-
-_PYTHONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def decided(left: IntExpr, relation: str, right: IntExpr) -> bool:
@@ -290,14 +279,14 @@ def decided(left: IntExpr, relation: str, right: IntExpr) -> bool:
             trace.indexed_sizes = True  # NumPy's own functions compare as well
         raise located(_undecided(left, relation, right), trace)
     values = trace.sizes
-    truth = _PYTHONS[relation](evaluate(left, values), evaluate(right, values))
-    _guard(left, relation if truth else _NEGATED[relation], right, trace)
+    truth = RELATIONS[relation](evaluate(left, values), evaluate(right, values))
+    _guard(left, relation if truth else NEGATED[relation], right, trace)
     return truth
 
 
 def _ordered(left: IntExpr, relation: str, right: IntExpr) -> tuple[IntExpr, str, IntExpr]:
     """Returns the same relation as requirements write it: the lesser side first."""
-    return (right, _SWAPPED[relation], left) if relation in (">", ">=") else (left, relation, right)
+    return (right, SWAPPED[relation], left) if relation in (">", ">=") else (left, relation, right)
 
 
 def _proved(left: IntExpr, relation: str, right: IntExpr) -> bool | None:

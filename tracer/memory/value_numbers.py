@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...ir.dims import IntExpr
 from ...ir.graph.nodes import Atom
+from ...ir.graph.operator import OPERATORS
 from ...ir.graph.printer import value_text
 from ...ir.graph.types import TensorType
+from ...ir.traits import Trait
 
 if TYPE_CHECKING:
     from ...ir.dim_proofs import Fact
 
 Definition: TypeAlias = "tuple[str, tuple[Atom, ...], Mapping[str, Any]]"
 """The operator that an atom is the result of, its operands and its attributes."""
-
-_MOVES = ("reshape", "transpose", "reverse", "squeeze", "expand_dims")
-"""Operators whose result has the elements of the operand, each once."""
 
 
 class ValueNumbers:
@@ -84,7 +83,7 @@ class ValueNumbers:
     def unmoved(self, atom: Atom) -> Atom:
         """The array that ``atom`` has the elements of, in whatever order and shape."""
         definition = self.definitions.get(atom)
-        while definition is not None and definition[0] in _MOVES:
+        while definition is not None and Trait.REARRANGES in OPERATORS[definition[0]].traits:
             atom = definition[1][0]
             definition = self.definitions.get(atom)
         return atom

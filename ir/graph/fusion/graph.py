@@ -22,7 +22,7 @@ from ...dims import IntExpr, as_int, product, typical
 from ...errors import InternalError
 from ...traits import Trait
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var
+from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var, tensor_type
 from ..operator import Operator, Pattern
 from ..types import TensorType
 from ..walk import all_bindings, all_uses, nested_blocks, setters, sizes_used
@@ -252,8 +252,7 @@ def _merges_axes(binding: Binding) -> bool:
     if not _is_of(binding, "reshape"):
         return False
     (operand,) = _args(binding)
-    old, new = operand.type, binding.var.type
-    assert isinstance(old, TensorType) and isinstance(new, TensorType)
+    old, new = tensor_type(operand), tensor_type(binding.var)
     before = [s for s in old.shape if isinstance(s, int)]
     after = [s for s in new.shape if isinstance(s, int)]
     if len(before) < len(old.shape) or len(after) < len(new.shape):
@@ -340,8 +339,7 @@ def _size(value: Atom) -> int | None:
 
 def _widens_bytes(binding: Binding) -> bool:
     (operand,) = _args(binding)
-    old, new = operand.type, binding.var.type
-    assert isinstance(old, TensorType) and isinstance(new, TensorType)
+    old, new = tensor_type(operand), tensor_type(binding.var)
     whole = new.dtype.is_integer and old.dtype.is_integer
     return whole and old.dtype.bytes == 1 < new.dtype.bytes
 
@@ -353,8 +351,7 @@ def _is_alias(binding: Binding, graph: Graph) -> bool:
     if op is None or op.name != "reshape" or not _args(binding):
         return False
     operand = _args(binding)[0]
-    old, new = operand.type, binding.var.type
-    assert isinstance(old, TensorType) and isinstance(new, TensorType)
+    old, new = tensor_type(operand), tensor_type(binding.var)
     if same_but_ones(old.shape, new.shape):
         return False
     return not graph.resolve(operand)[1]

@@ -23,7 +23,7 @@ from ...dims import IntExpr, product
 from ...traits import Trait
 from ..choices import Choices, call_text, operand_text
 from ..limits import GraphLimits
-from ..nodes import Atom, Binding, Call, Constant
+from ..nodes import Atom, Binding, Call, Constant, tensor_type
 from ..operator import Pattern
 from ..types import TensorType
 from ..work import work
@@ -244,8 +244,7 @@ def _edge_aligned(edge: Edge, reader: Shape, rows: _Rows, nodes: Sequence[Node])
     if shape == rows.full and edge.chain and not rows.is_row(shape):
         return False
     for view in edge.chain:
-        seen = view.var.type
-        assert isinstance(seen, TensorType)
+        seen = tensor_type(view.var)
         op = operator_of(view)
         if Trait.VIEW in op.traits:
             if not same_but_ones(shape, seen.shape) or not rows.is_row(seen.shape):

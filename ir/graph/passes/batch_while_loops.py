@@ -76,8 +76,8 @@ with more, kernels are called less often. 32 was faster than 64 for the Mandelbr
 
 ONE_BY_ONE = "one by one"
 
-_DIVISIONS = frozenset(("divide", "floor_divide", "floor_mod", "truncate_mod", "power"))
-"""Operators without a vector instruction for integers."""
+_CHEAP = 4
+"""Cost below which vectors have an instruction for an operator on integers: not of a division."""
 
 
 @optional(level=2)
@@ -111,7 +111,7 @@ def _lanes(
     loop: nodes.For, loops: list[nodes.While], limits: GraphLimits, choices: Choices | None
 ) -> int | None:
     """Returns the iterations of a block; None for one by one."""
-    widest = max(_kind(p).dtype.bytes for each in loops for p in each.params)
+    widest = max(nodes.tensor_type(p).dtype.bytes for each in loops for p in each.params)
     # A block takes as long as its longest lane. If a lane ends in each iteration with the same
     # probability, that is 1 + 1/2 + 1/3 + ... 1/lanes times as long as lanes take on average.
     waiting = sum(1 / n for n in range(1, LANES[0] + 1))
@@ -136,11 +136,6 @@ def _extent(loop: nodes.For) -> int:
     return int(loop.extent.value)
 
 
-def _kind(atom: nodes.Atom) -> TensorType:
-    assert isinstance(atom.type, TensorType)
-    return atom.type
-
-
 def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
     """Returns ``loop`` over blocks; None if it has too few iterations, they depend on each other,
     or an operator has no cheap form for many lanes."""
@@ -156,7 +151,10 @@ def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
             return None
         if not writes_row(update, param, loop.index, count) or (uses[param], uses[end]) != (1, 1):
             return None
-        if update.args[1].type != TensorType((), _kind(param).dtype) or _kind(param).rank != 1:
+        if (
+            update.args[1].type != TensorType((), nodes.tensor_type(param).dtype)
+            or nodes.tensor_type(param).rank != 1
+        ):
             return None
         updates.append(update)
     builder = Builder(span=loop.span)
@@ -217,7 +215,6 @@ class _Lanes:
     def _call(self, var: nodes.Var, call: nodes.Call) -> bool:
         if not isinstance(var.type, TensorType) or var.type.rank or not _is_cheap(call):
             return False
-        assert isinstance(call.op, Operator)
         for atom in call.args:
             if atom is self.index and atom not in self.many and not self._takes_row(call):
                 self._count()
@@ -229,7 +226,7 @@ class _Lanes:
         args = [self.get(a) for a in call.args]
         batched = [a in self.many for a in call.args]
         if not any(batched):
-            self.same[var] = self.builder.emit(call.op, args, call.attrs, span=call.span)
+            self.same[var] = self.builder.emit(call.operator, args, call.attrs, span=call.span)
             return True
         result = batched_call(Batch(call, args, batched, self.lanes, (), self.builder))
         if result is not None:
@@ -240,7 +237,7 @@ class _Lanes:
         if call.op is not get("take") or call.args[1] is not self.index:
             return False
         source = call.args[0]
-        return source not in self.many and _kind(source).shape == (self.count,)
+        return source not in self.many and nodes.tensor_type(source).shape == (self.count,)
 
     def _count(self) -> None:
         """Emits the index in all lanes."""
@@ -301,7 +298,7 @@ def _is_cheap(call: nodes.Call) -> bool:
         return True
     if op.pattern > Pattern.BROADCAST:
         return False
-    if op.name not in _DIVISIONS or _kind(call.args[0]).dtype.is_float:
+    if op.cost < _CHEAP or nodes.tensor_type(call.args[0]).dtype.is_float:
         return True
     by = call.args[-1]
     if op.name == "power" or not isinstance(by, nodes.Constant) or by.value.ndim:

@@ -32,8 +32,7 @@ from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
-from ..types import TensorType
+from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var, tensor_type
 from ..walk import map_functions, rewrite_function
 
 MARGIN = 0.85
@@ -89,9 +88,7 @@ def _choose(function: Function, preferences: Preferences, choices: Choices | Non
 
 
 def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | None) -> str:
-    x, w = call.args
-    result, images = var.type, x.type
-    assert isinstance(result, TensorType) and isinstance(images, TensorType)
+    result, w = tensor_type(var), call.args[1]
     if not isinstance(w, Constant) or not winograd_fits(w.type, call.attrs):
         return "direct"
     sizes = result.shape if call.attrs["data_layout"] == "NHWC" else _channels_last(result.shape)

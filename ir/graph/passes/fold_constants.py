@@ -186,7 +186,7 @@ class _Folder:
         numbers = [self._number(a) for a in call.args]
         if not isinstance(kind, TensorType) or any(n is None for n in numbers):
             return None
-        if Trait.REARRANGES in op.traits:
+        if Trait.PICKS in op.traits:
             value: Any = numbers[0]
         elif op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
             with np.errstate(all="ignore"):
@@ -206,14 +206,12 @@ class _Folder:
             return atom.value.reshape(()) if atom.value.size == 1 else None
         assert isinstance(atom, nodes.Var)
         call = self.made[atom].call
-        assert isinstance(call.op, Operator)
-        if call.op.name != "full":
+        if call.operator.name != "full":
             return None
         return np.full((), call.attrs["fill_value"], call.attrs["dtype"])
 
     def _value(self, call: nodes.Call) -> Any:
         """Returns the value of a call on constants and on what was left unfolded."""
-        assert isinstance(call.op, Operator)
         arrays = [
             a.value
             if isinstance(a, nodes.Constant)
@@ -221,7 +219,7 @@ class _Folder:
             for a in call.args
         ]
         with np.errstate(all="ignore"):
-            return call.op.reference(arrays, call.attrs)
+            return call.operator.reference(arrays, call.attrs)
 
 
 def _results(block: nodes.Block) -> set[nodes.Atom]:
@@ -252,7 +250,7 @@ def _initial_values(body: nodes.Block) -> set[nodes.Atom]:
 
 def _cost(op: Operator) -> float:
     """Instructions for one element; what only rearranges elements takes none in its reader."""
-    free = not op.params or op.pattern == Pattern.INJECTIVE or Trait.REARRANGES in op.traits
+    free = not op.params or op.pattern == Pattern.INJECTIVE or Trait.PICKS in op.traits
     return 0.0 if free else op.cost
 
 

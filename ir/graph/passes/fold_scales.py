@@ -56,10 +56,6 @@ Vector: TypeAlias = npt.NDArray[np.float64]
 """One number, or one per channel."""
 
 
-_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
-_BILINEAR = (*_CONVOLUTIONS, "nn.matmul", "nn.dense", "contract")
-
-
 @optional(level=2)
 def fold_scales(module: Module) -> Module:
     """Folds constant factors and summands around contractions into their constant operands."""
@@ -124,17 +120,16 @@ def _is_single(atom: Atom) -> bool:
 
 def _weights_of(call: Call) -> _Weights | None:
     """Returns the weights of a convolution or a product with a constant on the right."""
-    assert isinstance(call.op, Operator)
-    if call.op.name not in _BILINEAR or isinstance(call.args[0], Constant):
+    if Trait.MULTILINEAR not in call.operator.traits or isinstance(call.args[0], Constant):
         return None
     weights = call.args[-1]
     if not isinstance(weights, Constant) or not _is_float(weights):
         return None
-    name, attrs = call.op.name, call.attrs
+    name, attrs = call.operator.name, call.attrs
     if name in ("nn.matmul", "nn.dense") and weights.value.ndim == 2:
         own_in, own_out = (0, 1) if name == "nn.matmul" else (1, 0)
         return _Weights(weights.value, 1, -1, -1, own_in, own_out)
-    if name in _CONVOLUTIONS:
+    if "kernel_layout" in attrs:
         layout, kernel = attrs["data_layout"], attrs["kernel_layout"]
         axis = layout.index("C") - len(layout)
         padded = bool(np.any(attrs["padding"]))
@@ -159,20 +154,24 @@ def _affine(call: Call, source: Atom, axis: int, channels: int) -> tuple[Vector,
         gamma, beta, mean, variance = (np.asarray(v) for v in values)
         scale = gamma / np.sqrt(variance + call.attrs["epsilon"])
         return scale, beta - mean * scale
-    if name not in ("add", "subtract", "multiply", "divide"):
+    if len(call.args) != 2:
         return None
     first = call.args[0] is source
     vector = _vector(call.args[1 if first else 0], source.type.rank, axis, channels)
     if vector is None or not np.isfinite(vector).all():
         return None
     one, zero = np.ones(1), np.zeros(1)
-    if name == "add":
-        return one, vector
-    if name == "subtract":
-        return (one, -vector) if first else (-one, vector)
-    if name == "multiply":
-        return vector, zero
-    return (1 / vector, zero) if first and vector.all() else None
+    match name:
+        case "add":
+            return one, vector
+        case "subtract":
+            return (one, -vector) if first else (-one, vector)
+        case "multiply":
+            return vector, zero
+        case "divide" if first and vector.all():
+            return 1 / vector, zero
+        case _:
+            return None
 
 
 def _vector(atom: Atom, rank: int, axis: int, channels: int) -> Vector | None:
@@ -250,21 +249,19 @@ def _fold_operand(call: Call, weights: _Weights, calls: _Calls, builder: Builder
 
 def _pull_numbers(call: Call, calls: _Calls, builder: Builder) -> Atom | None:
     """Emits the contraction of operands without the numbers that they are multiplied by."""
-    assert isinstance(call.op, Operator)
-    if call.op.name not in _BILINEAR or not _is_single(call.args[0]):
+    if Trait.MULTILINEAR not in call.operator.traits or not _is_single(call.args[0]):
         return None  # sums of unscaled half floats may overflow
     factor = 1.0
     args: list[Atom] = []
     for operand in call.args:
         source, views, number = _without_numbers(operand, calls)
         for view in reversed(views):
-            assert isinstance(view.op, Operator)
-            source = builder.emit(view.op, (source,), view.attrs)
+            source = builder.emit(view.operator, (source,), view.attrs)
         args.append(source)
         factor *= number
     if factor == 1.0 and all(a is b for a, b in zip(args, call.args)):
         return None
-    result = builder.emit(call.op, args, call.attrs)
+    result = builder.emit(call.operator, args, call.attrs)
     assert isinstance(result.type, TensorType)
     number = _constant(np.asarray(factor), result.type.dtype.numpy)
     return builder.emit(OPERATORS["multiply"], (result, number))
@@ -345,9 +342,8 @@ def _find_chains(block: Block, uses: Counter[Var], ends: dict[Var, _Chain]) -> N
 
 
 def _is_view(call: Call) -> bool:
-    assert isinstance(call.op, Operator)
     alone = len(call.args) == 1
-    return alone and (call.op.name == "transpose" or Trait.VIEW in call.op.traits)
+    return alone and (call.operator.name == "transpose" or Trait.VIEW in call.operator.traits)
 
 
 def _extended(chain: _Chain, call: Call, source: Var) -> _Chain | None:
@@ -381,8 +377,7 @@ def _emit_chain(
     if chain.shift.any():
         value = _plus(value, chain.shift, chain.axis, dtype, builder)
     for view in chain.views:
-        assert isinstance(view.op, Operator)
-        value = builder.emit(view.op, (value,), view.attrs)
+        value = builder.emit(view.operator, (value,), view.attrs)
     return value
 
 

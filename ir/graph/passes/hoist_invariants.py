@@ -115,7 +115,7 @@ def _invariant(
             continue
         op = value.op
         whole = op.compute is None or op.pattern > Pattern.INJECTIVE
-        free = not op.params or op.pattern == Pattern.INJECTIVE or Trait.REARRANGES in op.traits
+        free = not op.params or op.pattern == Pattern.INJECTIVE or Trait.PICKS in op.traits
         cost[var] += 0.0 if free else op.cost
         small = cost[var] > 0 and elements(var.type) <= SCALARS
         if whole or small or cost[var] >= costly:

@@ -57,7 +57,7 @@ from ..builder import Builder
 from ..choices import Choices, call_text
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, Function, Module, Var
-from ..operator import Operator, get
+from ..operator import get
 from ..types import TensorType
 from ..walk import map_functions, rewrite_function, with_nested_blocks
 
@@ -166,15 +166,14 @@ class _Loop:
     ) -> Atom:
         """Emits the product of all rows."""
         emit, span = self.builder.emit, call.span
-        assert isinstance(call.op, Operator)
         if from_left:
             weights = emit(get("transpose"), [weights], {"axes": (1, 0)}, span=span)
         shape = _shape(source)
         if len(shape) == 2:
-            return emit(call.op, [source, weights], call.attrs, span=span)
+            return emit(call.operator, [source, weights], call.attrs, span=span)
         flat = (prod(shape[:-1]), shape[-1])
         rows = emit(get("reshape"), [source], {"newshape": flat}, span=span)
-        made = emit(call.op, [rows, weights], call.attrs, span=span)
+        made = emit(call.operator, [rows, weights], call.attrs, span=span)
         return emit(get("reshape"), [made], {"newshape": result}, span=span)
 
 

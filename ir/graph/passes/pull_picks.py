@@ -31,7 +31,7 @@ from typing import Any
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Module, Var
+from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks
@@ -76,23 +76,25 @@ def _pulled(
 ) -> Atom | None:
     """Returns the elements that ``pick`` takes of what it is applied to, ``picked`` in number,
     computed from picked operands."""
-    if _op(pick).name not in _PICKS:
+    if pick.operator.name not in _PICKS:
         return None
     chain = [pick]
-    while (call := _call(chain[-1].args[0], calls)) is not None and Trait.VIEW in _op(call).traits:
+    while (
+        call := _call(chain[-1].args[0], calls)
+    ) is not None and Trait.VIEW in call.operator.traits:
         chain.append(call)
     root = chain[-1].args[0]
     size = _size(root)
     if size is None or picked is None or picked * FEWER > size:
         return None
     gather = _call(root, calls)
-    is_slice = len(chain) == 1 and _op(pick).name == "strided_slice"
-    if is_slice and gather is not None and _op(gather).name == "take":
+    is_slice = len(chain) == 1 and pick.operator.name == "strided_slice"
+    if is_slice and gather is not None and gather.operator.name == "take":
         return _gathered(pick, gather, calls, builder)
     region = _region(root, calls)
     if not 0 < len(region) <= MOST_PULLED:
         return None
-    shape = _tensor(root).shape
+    shape = tensor_type(root).shape
     values: dict[Atom, Atom] = {}
 
     def operand(atom: Atom) -> Atom:
@@ -102,18 +104,16 @@ def _pulled(
         pulled = values.get(atom)
         if pulled is None:
             pulled = atom
-            if _tensor(atom).shape != shape:
+            if tensor_type(atom).shape != shape:
                 pulled = builder.emit(OPERATORS["broadcast_to"], (atom,), {"shape": shape})
             for call in reversed(chain):
-                assert isinstance(call.op, Operator)
-                pulled = builder.emit(call.op, (pulled, *call.args[1:]), call.attrs)
+                pulled = builder.emit(call.operator, (pulled, *call.args[1:]), call.attrs)
             values[atom] = pulled
         return pulled
 
     for atom in region:  # operands first
         call = calls[atom]
-        assert isinstance(call.op, Operator)
-        values[atom] = builder.emit(call.op, [operand(a) for a in call.args], call.attrs)
+        values[atom] = builder.emit(call.operator, [operand(a) for a in call.args], call.attrs)
     return values[root]
 
 
@@ -121,16 +121,16 @@ def _gathered(pick: Call, gather: Call, calls: dict[Var, Call], builder: Builder
     """Returns a slice of gathered elements: what is gathered from a slice, at a slice of the
     places."""
     x, places = gather.args
-    axis, shape = gather.attrs["axis"], _tensor(x).shape
+    axis, shape = gather.attrs["axis"], tensor_type(x).shape
     slices = list(zip(*(pick.attrs[key] for key in _SLICE), strict=True))
     if axis is None:  # of all elements
         places = _sliced(places, slices, calls, builder)
     else:
         axis %= len(shape)
-        end = axis + _tensor(places).rank
+        end = axis + tensor_type(places).rank
         x = _sliced(x, [*slices[:axis], (0, shape[axis], 1), *slices[end:]], calls, builder)
         places = _sliced(places, slices[axis:end], calls, builder)
-    return builder.emit(_op(gather), (x, places), gather.attrs)
+    return builder.emit(gather.operator, (x, places), gather.attrs)
 
 
 def _sliced(
@@ -138,18 +138,18 @@ def _sliced(
 ) -> Atom:
     """``x[begin:end:stride, ...]``"""
     sizes = [len(range(*each)) for each in slices]
-    if sizes == [*_tensor(x).shape]:
+    if sizes == [*tensor_type(x).shape]:
         return x
     attrs = dict(zip(_SLICE, zip(*slices, strict=True), strict=True))
     pick = Call(OPERATORS["strided_slice"], (x,), attrs)
     pulled = _pulled(pick, math.prod(sizes), calls, builder)
-    return builder.emit(_op(pick), (x,), attrs) if pulled is None else pulled
+    return builder.emit(pick.operator, (x,), attrs) if pulled is None else pulled
 
 
 def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
     """The elementwise operators of the root's shape that lead to it, operands first; none if there
     are too many."""
-    shape = _tensor(root).shape
+    shape = tensor_type(root).shape
     leaves: dict[Var, None] = {}
     todo = [(root, False)]
     while todo:
@@ -159,7 +159,7 @@ def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
             continue
         if ready:
             leaves[atom] = None
-        elif _is_map(call) and _tensor(atom).shape == shape:
+        elif _is_map(call) and tensor_type(atom).shape == shape:
             todo += [(atom, True), *((a, False) for a in call.args)]
         if len(todo) > 8 * MOST_PULLED:
             return []
@@ -169,7 +169,7 @@ def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
 def _is_stored(atom: Atom, calls: dict[Var, Call]) -> bool:
     """True if a value is an array in any case: the result of a contraction, perhaps with a bias, an
     activation or a residual added, which the same kernel computes."""
-    shape = _tensor(atom).shape
+    shape = tensor_type(atom).shape
     work = [atom]
     for _ in range(MOST_PULLED):
         if not work:
@@ -177,18 +177,16 @@ def _is_stored(atom: Atom, calls: dict[Var, Call]) -> bool:
         call = _call(work.pop(), calls)
         if call is None:
             continue
-        assert isinstance(call.op, Operator)
-        if call.op.pattern >= Pattern.CONTRACTION:
+        if call.operator.pattern >= Pattern.CONTRACTION:
             return True
         computed = [a for a in call.args if _call(a, calls) is not None]
-        if _is_map(call) and all(_tensor(a).shape == shape for a in computed):
+        if _is_map(call) and all(tensor_type(a).shape == shape for a in computed):
             work += computed
     return False
 
 
 def _is_map(call: Call) -> bool:
-    op = call.op
-    assert isinstance(op, Operator)
+    op = call.operator
     if op.pattern not in (Pattern.ELEMENTWISE, Pattern.BROADCAST) or op.name == "broadcast_to":
         return False
     return any(not isinstance(a, Constant) for a in call.args)
@@ -196,16 +194,6 @@ def _is_map(call: Call) -> bool:
 
 def _call(atom: Atom, calls: dict[Var, Call]) -> Call | None:
     return calls.get(atom) if isinstance(atom, Var) else None
-
-
-def _op(call: Call) -> Operator:
-    assert isinstance(call.op, Operator)
-    return call.op
-
-
-def _tensor(atom: Atom) -> TensorType:
-    assert isinstance(atom.type, TensorType)
-    return atom.type
 
 
 def _size(atom: Atom) -> int | None:

@@ -30,7 +30,7 @@ from ...dtype import DType
 from ...errors import InternalError
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var
+from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var, tensor_type
 from ..operator import OPERATORS
 from ..structural import atom_key
 from ..types import TensorType
@@ -88,8 +88,7 @@ def operator_name(call: Call) -> str:
 
 def dtype(atom: Atom) -> DType:
     """Returns the dtype of a tensor."""
-    assert isinstance(atom.type, TensorType)
-    return atom.type.dtype
+    return tensor_type(atom).dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ import numpy as np
 from ...ops.sort import few_first
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Module, Var
+from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator
-from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks
 
 _FOLLOWED = frozenset({"nn.argsort", "reverse"})
@@ -63,13 +62,13 @@ def _selected(part: Call, calls: dict[Atom, Call], builder: Builder) -> Atom | N
     if order is None:
         return None
     x = order.args[0]
-    assert isinstance(x.type, TensorType)
-    axis = order.attrs["axis"] % x.type.rank
-    size, bounds = x.type.shape[axis], zip(*(part.attrs[n] for n in ("begin", "end", "strides")))
+    shape = tensor_type(x).shape
+    axis = order.attrs["axis"] % len(shape)
+    size, bounds = shape[axis], zip(*(part.attrs[n] for n in ("begin", "end", "strides")))
     if not isinstance(size, int) or any(axes != (axis,) for axes in reversed_axes):
         return None
     for n, (begin, end, stride) in enumerate(bounds):
-        if stride != 1 or (n != axis and (begin, end) != (0, x.type.shape[n])):
+        if stride != 1 or (n != axis and (begin, end) != (0, shape[n])):
             return None
     begin, end = part.attrs["begin"][axis], part.attrs["end"][axis]
     backwards = flips % 2 == 1  # from the end of the order

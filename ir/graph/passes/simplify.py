@@ -35,7 +35,6 @@ from ...traits import Trait
 from .. import nodes
 from ..builder import Builder
 from ..operator import Operator
-from ..types import TensorType
 from ..walk import map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
@@ -252,11 +251,6 @@ def _zero_sign_does_not_matter(facts: Facts, x: nodes.Atom, result: nodes.Var) -
     return not dtype(x).is_float or result in facts.unseen_zero_sign or _not_negative_zero(facts, x)
 
 
-def _shape(atom: nodes.Atom) -> tuple[Any, ...]:
-    assert isinstance(atom.type, TensorType)
-    return atom.type.shape
-
-
 def _power_of_two(facts: Facts, c: nodes.Atom) -> bool:
     """True if dividing by ``c`` is the same as multiplying by its inverse, to the last bit."""
     number = facts.number(c)
@@ -327,7 +321,7 @@ def _holds_all_of(_facts: Facts, wide: str, x: nodes.Atom) -> bool:
 
 
 def _axes(x: nodes.Atom, axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    rank = len(_shape(x))
+    rank = len(nodes.tensor_type(x).shape)
     return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
 
 
@@ -343,12 +337,12 @@ def _in_order(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> boo
 
 
 def _moves_only_ones(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
-    long = [a for a in _axes(x, axes) if _shape(x)[a] != 1]
+    long = [a for a in _axes(x, axes) if nodes.tensor_type(x).shape[a] != 1]
     return long == sorted(long)
 
 
 def _one_element_each(_facts: Facts, x: nodes.Atom, axis: Any) -> bool:
-    shape = _shape(x)
+    shape = nodes.tensor_type(x).shape
     axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return all(shape[a] == 1 for a in axes)
 
@@ -359,11 +353,13 @@ HELPERS: dict[str, Helper] = {
     "can_double": _can_double,
     "floating": lambda _facts, x: dtype(x).is_float,
     "has_dtype": lambda _facts, x, name: dtype(x).name == name,
-    "has_shape": lambda _facts, x, shape: _shape(x) == shape,
+    "has_shape": lambda _facts, x, shape: nodes.tensor_type(x).shape == shape,
     "holds_all_of": _holds_all_of,
     "in_order": _in_order,
     "integer": lambda _facts, x: dtype(x).is_integer,
-    "is_element": lambda _facts, x, i: len(_shape(x)) == 1 and not _shape(i),
+    "is_element": lambda _facts, x, i: (
+        len(nodes.tensor_type(x).shape) == 1 and not nodes.tensor_type(i).shape
+    ),
     "complement": _complement,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,

@@ -45,7 +45,7 @@ from ...dataclass import dataclass
 from ...pass_context import optional
 from .. import walk
 from ..builder import Builder
-from ..nodes import Atom, Binding, Block, Call, Expr, Function, If, Module, Var
+from ..nodes import Atom, Binding, Block, Call, Expr, Function, If, Module, Var, tensor_type
 from ..operator import Operator
 from ..types import TensorType
 
@@ -123,10 +123,9 @@ class _State:
             return atom
         if atom not in self.copies:
             call = self.taken[atom]
-            assert isinstance(call.op, Operator)
             self.builder.span = atom.span
             args = (self.local(call.args[0]), *call.args[1:])
-            self.copies[atom] = self.builder.emit(call.op, args, call.attrs)
+            self.copies[atom] = self.builder.emit(call.operator, args, call.attrs)
         return self.copies[atom]
 
     def changes(self, arrays: set[Var]) -> None:
@@ -152,8 +151,7 @@ def _is_small_pick(var: Var, value: Expr) -> bool:
     if not _is_pick(value):
         return False
     assert isinstance(value, Call)
-    whole, part = value.args[0].type, var.type
-    assert isinstance(whole, TensorType) and isinstance(part, TensorType)
+    whole, part = tensor_type(value.args[0]), tensor_type(var)
     if not isinstance(whole.size, int) or not isinstance(part.size, int):
         return False
     return part.size * FEWER <= whole.size

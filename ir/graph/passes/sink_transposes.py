@@ -41,7 +41,7 @@ from ...loop.scalar import COMBINERS
 from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
-from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
+from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks, use_counts
@@ -157,7 +157,7 @@ def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
         groups = tuple(below.groups[a] for a in axes)
         return _sink_below(state, _source_of(builder, below), groups, builder)
     sinks = source in state.contracted and not _stays(state, source, axes)
-    state.views[var] = _View(source, _shape(source), tuple((a,) for a in axes), sinks)
+    state.views[var] = _View(source, tensor_type(source).shape, tuple((a,) for a in axes), sinks)
     return None
 
 
@@ -167,12 +167,12 @@ def _regroup(state: _State, call: Call, var: Var, builder: Builder) -> Atom | No
     below = state.view_of(call.args[0])
     if below is None or not below.sinks:
         return None
-    regrouped = _regrouped(below.shape, below.groups, _shape(var))
+    regrouped = _regrouped(below.shape, below.groups, tensor_type(var).shape)
     if regrouped is None:
         return None
     shape, groups = regrouped
     if [a for g in groups for a in g] == list(range(len(shape))):
-        return _contracted(state, _reshaped(builder, below.source, _shape(var)))
+        return _contracted(state, _reshaped(builder, below.source, tensor_type(var).shape))
     state.views[var] = _View(below.source, shape, groups, True)
     return None
 
@@ -250,7 +250,7 @@ def _stays(state: _State, source: Atom, axes: Axes) -> bool:
 
 def _sink_below(state: _State, source: Atom, groups: Groups, builder: Builder) -> Atom:
     """Emits the view of ``source`` that has these groups of axes, and lets it sink further."""
-    source, shape = _contracted(state, source), _shape(source)
+    source, shape = _contracted(state, source), tensor_type(source).shape
     order = tuple(a for g in groups for a in g)
     sizes = tuple(product(shape[a] for a in g) for g in groups)
     if order == tuple(range(len(order))):
@@ -274,19 +274,13 @@ def _source_of(builder: Builder, view: _View) -> Atom:
 
 
 def _reshaped(builder: Builder, atom: Atom, shape: Shape) -> Atom:
-    if _shape(atom) == shape:
+    if tensor_type(atom).shape == shape:
         return atom
     return builder.emit(OPERATORS["reshape"], (atom,), {"newshape": shape})
 
 
-def _shape(atom: Atom) -> Shape:
-    assert isinstance(atom.type, TensorType)
-    return atom.type.shape
-
-
 def _axes(call: Call) -> Axes:
-    kind = call.args[0].type
-    assert isinstance(kind, TensorType)
+    kind = tensor_type(call.args[0])
     axes = call.attrs["axes"]
     return tuple(range(kind.rank))[::-1] if axes is None else tuple(a % kind.rank for a in axes)
 
@@ -350,7 +344,7 @@ def _in_source_order(
     view = state.view_of(atom)
     if view is not None and view.groups == groups:
         return lambda builder: _source_of(builder, view)
-    shape = _shape(atom)
+    shape = tensor_type(atom).shape
     if not shape:
         return lambda _builder: atom
     wide = (1,) * (len(groups) - len(shape)) + shape

@@ -35,7 +35,7 @@ import numpy as np
 from ...dataclass import dataclass
 from ...errors import InternalError, UnsupportedError
 from ...ops.compose import F, Value
-from ...ops.pairs import COMPOSED, INTERLEAVED_RULES, PAIR_RULES, Pair
+from ...ops.pairs import INTERLEAVED_RULES, Pair, is_composed, pair_rule
 from ...traits import Trait
 from .. import nodes
 from ..builder import Builder
@@ -242,9 +242,9 @@ class _Splitter:
         if op.traits & _BORDERS:
             args = [self.whole(builder, f) for f in fields]
             return self.parted(builder, var.type, builder.emit(op, args, call.attrs))
-        if op.name in COMPOSED:
+        rule = pair_rule(op)
+        if rule is None and is_composed(op):
             return self.composed(call, fields, builder)
-        rule = PAIR_RULES.get(op.name)
         if rule is None:
             raise UnsupportedError(f"{op.name} is not supported for complex numbers", span=var.span)
         values = [_as_value(builder, f) for f in fields]

@@ -111,9 +111,10 @@ def _split(function: Function) -> Function:
             return made
         if var not in wanted or not _is_map(value):
             return None
-        assert isinstance(value.op, Operator)
         operands = [rows_of(a, _shape(var), builder) for a in value.args]
-        results = [builder.emit(value.op, row, value.attrs) for row in zip(*operands, strict=True)]
+        results = [
+            builder.emit(value.operator, row, value.attrs) for row in zip(*operands, strict=True)
+        ]
         stacked = builder.emit(get("stack"), results, {"axis": 0})
         rows[stacked] = results
         return stacked

@@ -40,11 +40,12 @@ sum of something and its own value (or a product, a maximum, ...) carries that s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from ...dataclass import dataclass
+from ...loop.scalar import SCALAR_OPS
 from ...pass_context import optional
 from .. import nodes
 from ..builder import Builder
@@ -57,27 +58,6 @@ from .eliminate_dead_code import without_dead_code
 
 REPEATED_WORK = 64
 """Instructions of a decision that is computed twice rather than carried out of the loop's body."""
-
-IDENTITIES: dict[str, Callable[[Any], Any]] = {
-    "add": lambda _limits: 0,
-    "multiply": lambda _limits: 1,
-    "bitwise_and": lambda limits: -1 if limits.min < 0 else limits.max,
-    "bitwise_or": lambda _limits: 0,
-    "bitwise_xor": lambda _limits: 0,
-    "maximum": lambda limits: limits.min,
-    "minimum": lambda limits: limits.max,
-}
-"""Operators that are associative and commutative on integers, with the value that changes none."""
-
-
-OPPOSITES = {
-    "less": "greater_equal",
-    "greater_equal": "less",
-    "greater": "less_equal",
-    "less_equal": "greater",
-    "equal": "not_equal",
-    "not_equal": "equal",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +161,10 @@ def _is_associative(op: Operator, term: nodes.Atom, result: nodes.Var) -> bool:
     one, other = term.type, result.type
     if not isinstance(one, TensorType) or not isinstance(other, TensorType):
         return False
-    exact = op.name in IDENTITIES and other.dtype.is_integer and other.dtype == one.dtype
-    return exact and one.shape in ((), other.shape) and isinstance(other.size, int)
+    row = SCALAR_OPS.get(op.name)
+    associates = row is not None and row.neutral is not None
+    exact = other.dtype.is_integer and other.dtype == one.dtype
+    return associates and exact and one.shape in ((), other.shape) and isinstance(other.size, int)
 
 
 def _leaves(tail: _Tail) -> list[_Leaf]:
@@ -220,8 +202,9 @@ def _negated(
         exact = all(
             isinstance(a.type, TensorType) and not a.type.dtype.is_float for a in value.args
         )
-        if exact and value.op.name in OPPOSITES:
-            return builder.emit(OPERATORS[OPPOSITES[value.op.name]], value.args)
+        row = SCALAR_OPS.get(value.op.name)
+        if exact and row is not None and row.negated:
+            return builder.emit(OPERATORS[row.negated], value.args)
     return builder.emit(OPERATORS["logical_not"], (condition,))
 
 
@@ -262,7 +245,7 @@ class _Loop:
         if operator is not None:
             kind = function.body.result.type
             assert isinstance(kind, TensorType)
-            identity = IDENTITIES[operator.name](np.iinfo(kind.dtype.numpy))
+            identity = int(SCALAR_OPS[operator.name].identity(kind.dtype))
             self.total = nodes.Var("total", kind)
             self.carried.append(self.total)
             self.initial.append(filled(kind, identity, self.builder))

@@ -31,9 +31,8 @@ from __future__ import annotations
 
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Expr, For, Function, Module, TupleGetItem, Var, While
+from ..nodes import Atom, Call, Expr, For, Function, Module, TupleGetItem, Var, While, tensor_type
 from ..operator import get
-from ..types import TensorType
 from ..walk import all_bindings, map_functions, rewrite_function
 
 SMALL = 4
@@ -67,8 +66,7 @@ def _updated(function: Function) -> Function:
         carried.add(var)
         if value.op is not get("strided_set") or not _is_small(part, base):
             return None
-        assert isinstance(part.type, TensorType)
-        attrs = {**value.attrs, "sizes": part.type.shape}
+        attrs = {**value.attrs, "sizes": tensor_type(part).shape}
         updated = builder.emit(get("index_update"), (base, part), attrs)
         carried.add(updated)
         return updated
@@ -80,6 +78,5 @@ _WRITES = ("strided_set", "index_update")
 
 
 def _is_small(part: Atom, base: Atom) -> bool:
-    assert isinstance(part.type, TensorType) and isinstance(base.type, TensorType)
-    size, whole = part.type.size, base.type.size
+    size, whole = tensor_type(part).size, tensor_type(base).size
     return isinstance(size, int) and isinstance(whole, int) and SMALL * size <= whole

@@ -180,10 +180,9 @@ class _Rows:
         if call.op is not OPERATORS["take"] or call.args[1] is not self.original.index:
             return None
         array = args[0]
-        kind = array.type
         if call.args[0] in self.stacked or call.attrs["axis"] != 0:
             return None
-        assert isinstance(kind, TensorType)
+        kind = nodes.tensor_type(array)
         if kind.shape[0] == self.count:
             return array
         if not isinstance(kind.shape[0], int) or kind.shape[0] < self.count:
@@ -197,14 +196,13 @@ class _Rows:
 
     def _finished(self, param: nodes.Var, value: nodes.Atom) -> nodes.Atom:
         """Returns a carried array after the loop."""
-        assert isinstance(value, nodes.Var) and isinstance(param.type, TensorType)
-        array = self.stacked[value]
-        shape = param.type.shape
+        assert isinstance(value, nodes.Var)
+        array, shape = self.stacked[value], nodes.tensor_type(param).shape
         rank = len(shape) - 1
-        assert isinstance(array.type, TensorType)
-        if array.type.shape == shape:
+        made = nodes.tensor_type(array).shape
+        if made == shape:
             return array
-        rows = array.type.shape[1:]
+        rows = made[1:]
         aligned = (self.count, *[1] * (rank - len(rows)), *rows)
         array = self.builder.emit(OPERATORS["reshape"], (array,), {"newshape": aligned})
         return self.builder.emit(OPERATORS["broadcast_to"], (array,), {"shape": shape})

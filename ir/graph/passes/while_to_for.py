@@ -195,5 +195,6 @@ def _value(count: _Count, trips: nodes.Atom, counter: nodes.Var, builder: Builde
         trips = builder.emit(OPERATORS["add"], (trips, _wide(count.first, builder)))
     if counter.type == _INDEX:
         return trips
-    assert isinstance(counter.type, TensorType)
-    return builder.emit(OPERATORS["cast"], (trips,), {"dtype": counter.type.dtype.name})
+    return builder.emit(
+        OPERATORS["cast"], (trips,), {"dtype": nodes.tensor_type(counter).dtype.name}
+    )

@@ -1,6 +1,8 @@
 """Operators on complex numbers, as compositions of operators on real and imaginary parts.
 
-``split_complex`` asks this table. An operator that is not in it refuses complex operands::
+``split_complex`` asks for the rule of an operator. One that moves elements or is linear treats both
+parts alike, and a product is four of parts; the others have rules in a table, and one without
+refuses complex operands::
 
     @on_pairs("multiply")
     def multiply(x: Pair, y: Pair) -> Pair:
@@ -15,6 +17,6 @@ the modulus of its result, not to each part.
 """
 
 from . import arithmetic, functions, orders, products  # noqa: F401  (each fills the table)
-from .table import COMPOSED, INTERLEAVED_RULES, PAIR_RULES, Pair, require_pair_rule
+from .table import INTERLEAVED_RULES, Pair, is_composed, pair_rule, require_pair_rule
 
-__all__ = ["COMPOSED", "INTERLEAVED_RULES", "PAIR_RULES", "Pair", "require_pair_rule"]
+__all__ = ["INTERLEAVED_RULES", "Pair", "is_composed", "pair_rule", "require_pair_rule"]

@@ -1,4 +1,4 @@
-"""Parts, arithmetic, and operators that treat both parts alike."""
+"""Parts and arithmetic."""
 
 from __future__ import annotations
 
@@ -6,59 +6,11 @@ import math
 from typing import Any
 
 from ...dtype import DTYPES
-from ...errors import UnsupportedError
 from ...graph.builder import Builder
-from ...graph.types import TupleType
 from ..compose import F, Value, call
-from .table import PAIR_RULES, Operand, Pair, PairRule, on_pairs
+from .table import Operand, Pair, by_parts, on_pairs
 
-# Operators that treat both parts alike: index maps, sums, choices.
-
-_BY_PARTS = (
-    *("add", "subtract", "negative", "round", "sum", "mean", "cumsum", "where"),
-    *("concatenate", "stack", "split", "reshape", "transpose", "broadcast_to", "expand_dims"),
-    *("squeeze", "diagonal", "strided_slice", "strided_set", "reverse", "take", "tril", "triu"),
-    *("dynamic_slice", "nn.gather_nd"),
-)
-_ADDING = ("index_update", "nn.scatter_elements", "scatter_rows")
-"""Operators that write elements, or add to them."""
-
-
-def _by_parts(name: str) -> PairRule:
-    def rule(*operands: Operand, **attrs: Any) -> Any:
-        def of(part: int) -> Any:
-            values = [x[part] if isinstance(x, Pair) else x for x in operands]
-            return apply(name, *values, **attrs)
-
-        re, im = of(0), of(1)
-        if isinstance(re.atom.type, TupleType):
-            return [Pair(*both) for both in zip(re.fields, im.fields, strict=True)]
-        return Pair(re, im)
-
-    return rule
-
-
-def apply(name: str, *operands: Any, **attrs: Any) -> Value:
-    """The operator called ``name``."""
-    space = F.nn if name.startswith("nn.") else F
-    return getattr(space, name.removeprefix("nn."))(*operands, **attrs)
-
-
-PAIR_RULES.update((name, _by_parts(name)) for name in _BY_PARTS)
-
-
-def _adding(name: str) -> PairRule:
-    by_parts = _by_parts(name)
-
-    def rule(*operands: Operand, reduction: str, **attrs: Any) -> Any:
-        if reduction not in ("none", "add"):
-            raise UnsupportedError(f"{name} by {reduction!r} is not supported for complex numbers")
-        return by_parts(*operands, reduction=reduction, **attrs)
-
-    return rule
-
-
-PAIR_RULES.update((name, _adding(name)) for name in _ADDING)
+on_pairs("round")(by_parts("round"))
 
 
 # Parts

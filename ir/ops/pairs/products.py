@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ...dims import product
@@ -10,14 +9,7 @@ from ...errors import UnsupportedError
 from ..compose import F, Value
 from ..rules import normalise_axes, normalise_axis
 from .arithmetic import multiply
-from .table import Pair, on_interleaved, on_pairs
-
-
-def _bilinear(multiplied: Callable[[Value, Value], Value], x: Pair, y: Pair) -> Pair:
-    """Four products of the parts."""
-    re = multiplied(x.re, y.re) - multiplied(x.im, y.im)
-    return Pair(re, multiplied(x.re, y.im) + multiplied(x.im, y.re))
-
+from .table import Pair, by_products, on_interleaved, on_pairs
 
 _LEAST_OF_THREE = 64
 """The least size from which three products and the sums of their operands cost less than four."""
@@ -34,7 +26,7 @@ def _matmul(x: Pair, y: Pair) -> Pair:
         terms = multiply(x, y)
         return Pair(F.sum(terms.re, axis=0), F.sum(terms.im, axis=0))
     if x.re.rank < 2 or y.re.rank < 2:
-        return _bilinear(F.nn.matmul, x, y)
+        return by_products("nn.matmul")(x, y)
     sizes = (*x.re.shape[-2:], y.re.shape[-1])
     if all(isinstance(size, int) and size >= _LEAST_OF_THREE for size in sizes):
         first = F.nn.matmul(x.re + x.im, y.re)
@@ -112,11 +104,6 @@ def _interleaved_mean(x: Value, *, axis: Any, keepdims: bool) -> Pair | None:
         return None
     count = product(x.shape[a] for a in normalise_axes(axis, x.rank - 1))
     return Pair(total.re / count, total.im / count)
-
-
-@on_pairs("contract")
-def _contract(x: Pair, y: Pair, *, equation: str) -> Pair:
-    return _bilinear(lambda a, b: F.contract(a, b, equation=equation), x, y)
 
 
 @on_pairs("variance")

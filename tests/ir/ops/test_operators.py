@@ -67,6 +67,64 @@ def test_what_moves_beside_injective_operators(name):
     assert Trait.MOVES in OPERATORS[name].traits
 
 
+def _with_trait(trait):
+    return [name for name, op in OPERATORS.items() if trait in op.traits]
+
+
+@pytest.mark.parametrize("name", _with_trait(Trait.PICKS))
+def test_operators_that_pick_take_elements_of_the_first_operand(name):
+    op = OPERATORS[name]
+    for sample in samples_of(op):
+        first = sample.args[0]
+        distinct = np.arange(1, first.size + 1).reshape(first.shape)
+        picked = op.reference([distinct, *sample.args[1:]], op.complete_attrs(sample.attrs))
+        assert np.isin(picked, distinct).all()
+        if Trait.REARRANGES in op.traits:
+            np.testing.assert_array_equal(np.sort(picked, axis=None), distinct.ravel())
+
+
+def _floats_of(op):
+    """Yields the attributes of the samples of floats, and their operands in float64."""
+    for sample in samples_of(op):
+        if all(a.dtype.kind == "f" and (abs(a) < 1e9).all() for a in sample.args):
+            yield op.complete_attrs(sample.attrs), [a.astype(np.float64) for a in sample.args]
+
+
+@pytest.mark.parametrize("name", _with_trait(Trait.LINEAR))
+def test_linear_operators_are(name):
+    op = OPERATORS[name]
+    for attrs, args in _floats_of(op):
+        others = [np.cos(a) for a in args]
+        both = op.reference([2 * a - 3 * b for a, b in zip(args, others, strict=True)], attrs)
+        apart = 2 * op.reference(args, attrs) - 3 * op.reference(others, attrs)
+        np.testing.assert_allclose(both, apart, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", _with_trait(Trait.MULTILINEAR))
+def test_products_are_linear_in_each_operand(name):
+    op = OPERATORS[name]
+    for attrs, args in _floats_of(op):
+        for n, operand in enumerate(args):
+
+            def of(value, n=n, args=args, attrs=attrs):
+                return op.reference([*args[:n], value, *args[n + 1 :]], attrs)
+
+            other = np.cos(operand)
+            apart = 2 * of(operand) - 3 * of(other)
+            np.testing.assert_allclose(of(2 * operand - 3 * other), apart, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", _with_trait(Trait.PASSES_NAN))
+def test_operators_that_pass_nan_do(name):
+    op = OPERATORS[name]
+    rest = np.array([0, -0.0, 1, -2, np.inf, -np.inf, np.nan], np.float32)
+    nan = np.full_like(rest, np.nan)
+    for n in range(len(op.params)):
+        assert np.isnan(
+            op.reference([nan if p == n else rest for p, _ in enumerate(op.params)], {})
+        ).all()
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_definition_is_complete(name):
     op = OPERATORS[name]

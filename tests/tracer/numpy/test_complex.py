@@ -206,3 +206,11 @@ def test_sums_and_products_of_arguments_read_them_in_order() -> None:
 
 def test_large_matrix_products() -> None:
     check(lambda a, b: a @ b, drawn(70, 80), drawn(80, 90, seed=1))
+
+
+def test_convolutions_are_four_of_the_parts() -> None:
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal((*s, 2)).view(complex)[..., 0] for s in ((2, 3, 9), (4, 3, 3)))
+    result = lw.compile(lambda x, w: lw.nn.conv1d(x, w))(x, w)
+    windows = np.lib.stride_tricks.sliding_window_view(x, 3, axis=-1)
+    np.testing.assert_allclose(result, np.einsum("ncik,ock->noi", windows, w), rtol=1e-12)
