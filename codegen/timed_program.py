@@ -85,6 +85,7 @@ class TimedProgram:
     executable: Executable
     times: Array
     events: Array
+    """Rows as ``_ROWS`` notes them."""
     recorder: _LoopRecorder | None = None
 
     def run(self, arrays: Sequence[Array]) -> Times:
@@ -99,16 +100,14 @@ class TimedProgram:
     def record(self, arrays: Sequence[Array]) -> Recording:
         """Runs once and returns when each kernel, and each part of its loops, began and ended."""
         if self.recorder is not None:
-            self.recorder.clear()
-        self.events[0] = 0
+            self.recorder.rows[0, 0] = 0
+        self.events[0, 0] = 0
         begin = time.monotonic_ns()
         self.executable(arrays)
         end = time.monotonic_ns()
-        parts = np.zeros((0, 3), np.int64) if self.recorder is None else self.recorder.parts()
-        count = int(self.events[0, 0])
-        kept = self.events[1 : 1 + min(count, MOST_EVENTS)].copy()
-        missed = max(0, count - MOST_EVENTS)
-        return Recording(begin, end, threading.get_ident(), kept, parts, missed)
+        parts = _noted(_rows(0) if self.recorder is None else self.recorder.rows)
+        missed = max(0, int(self.events[0, 0]) - MOST_EVENTS)
+        return Recording(begin, end, threading.get_ident(), _noted(self.events), parts, missed)
 
     def iterations(self, arrays: Sequence[Array]) -> Array:
         """Runs once and returns the iterations of each loop, int64[loops], if the program was made
@@ -137,9 +136,9 @@ def timed_program(
     calls = tuple(i for i in instructions(program) if isinstance(i, Call) and not i.inline)
     loops = tuple(_outermost(program.body))
     times = np.zeros((max(1, len(calls) + len(loops)), 2), np.int64)
-    events = np.zeros((1 + MOST_EVENTS if parts else 1, 3), np.int64)
+    events = _rows(MOST_EVENTS if parts else 0)
     places: dict[int, int] = {id(instr): n for n, instr in enumerate((*calls, *loops))}
-    meter = (_Counter if iterations else _Recorder if parts else _Clock)(program, places)
+    meter = (_Counter if iterations else _Clock)(program, places)
     text = _text(program, kernels, meter)
     entry = object_code(text, target)
     recorder = _LoopRecorder(target) if parts else None
@@ -160,14 +159,11 @@ def _outermost(body: Sequence[Instr]) -> Iterator[Loop]:
 
 
 class _Clock:
-    """Reads the clock around instructions and sums up the times by place. ``places`` has the number
-    of each timed instruction by its identity."""
-
-    helpers: str
+    """Reads the clock around instructions, sums up the times by place and notes each. ``places``
+    has the number of each timed instruction by its identity."""
 
     def __init__(self, _program: Program, places: Mapping[int, int]) -> None:
         self.places = places
-        self.helpers = _NOTE + _NO_EVENT
         self.begins: dict[int, str] = {}
 
     def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None:
@@ -190,21 +186,10 @@ class _Clock:
             writer.lines.append(f"  call void @note(i64 {place}, i64 {begin})")
 
 
-class _Recorder(_Clock):
-    """Keeps a list of all times as well."""
-
-    def __init__(self, program: Program, places: Mapping[int, int]) -> None:
-        super().__init__(program, places)
-        self.helpers = _NOTE + _EVENT
-
-
 class _Counter:
-    """Counts the iterations of the outermost loops; reads no clock."""
-
-    helpers: str
+    """Counts the iterations of the outermost loops; their times are not looked at."""
 
     def __init__(self, program: Program, places: Mapping[int, int]) -> None:
-        self.helpers = _COUNT
         self.places = {
             id(nested_bodies(loop)[-1]): places[id(loop)]
             for loop in _outermost(program.body)
@@ -214,7 +199,7 @@ class _Counter:
     def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None:
         place = self.places.get(id(body)) if body else None
         if place is not None:
-            writer.lines.append(f"  call void @count(i64 {place})")
+            writer.lines.append(f"  call void @note(i64 {place}, i64 0)")
 
     def before(self, writer: BodyWriter, instr: Instr) -> None:
         pass
@@ -232,17 +217,53 @@ def _text(program: Program, kernels: Mapping[str, KernelText], meter: _Clock | _
     for n, name in enumerate(("times", "events")):
         pointer = writer.argument(f"the {name}", len(writer.slots) + n)
         writer.addresses.append(f"  store ptr {pointer}, ptr @{name}")
-    return writer.text() + sizes_of_call(program) + CLOCK_TEXT + meter.helpers
+    return writer.text() + sizes_of_call(program) + CLOCK_TEXT + _ROWS + _NOTE
 
 
-_ARRAYS = """
-@times = internal global ptr null
-@events = internal global ptr null
+_ROWS = """
+@events = global ptr null
+
+; Notes three words in the next row of an array. Its first row has the number of the others that
+; were wanted, and how many there are.
+define internal void @event(i64 %first, i64 %second, i64 %third) {
+entry:
+  %events = load ptr, ptr @events
+  %n = atomicrmw add ptr %events, i64 1 monotonic
+  %most.p = getelementptr i64, ptr %events, i64 1
+  %most = load i64, ptr %most.p
+  %fits = icmp slt i64 %n, %most
+  br i1 %fits, label %note, label %done
+note:
+  %row = add i64 %n, 1
+  %at = mul i64 %row, 3
+  %first.p = getelementptr i64, ptr %events, i64 %at
+  %second.p = getelementptr i64, ptr %first.p, i64 1
+  %third.p = getelementptr i64, ptr %first.p, i64 2
+  store i64 %first, ptr %first.p
+  store i64 %second, ptr %second.p
+  store i64 %third, ptr %third.p
+  br label %done
+done:
+  ret void
+}
 """
 
-_NOTE = (
-    _ARRAYS
-    + """
+
+def _rows(most: int) -> Array:
+    """Returns an array for ``_ROWS``, int64[1 + most, 3]."""
+    rows = np.zeros((1 + most, 3), np.int64)
+    rows[0, 1] = most
+    return rows
+
+
+def _noted(rows: Array) -> Array:
+    """Returns the rows that were noted."""
+    return rows[1 : 1 + int(rows[0, 0])].copy()
+
+
+_NOTE = """
+@times = internal global ptr null
+
 define internal void @note(i64 %place, i64 %begin) {
   %end = call i64 @now()
   %took = sub i64 %end, %begin
@@ -260,105 +281,36 @@ define internal void @note(i64 %place, i64 %begin) {
   ret void
 }
 """
-)
-
-_NO_EVENT = """
-define internal void @event(i64 %place, i64 %begin, i64 %end) {
-  ret void
-}
-"""
-
-_EVENT = """
-define internal void @event(i64 %place, i64 %begin, i64 %end) {
-entry:
-  %events = load ptr, ptr @events
-  %n = load i64, ptr %events
-  %next = add i64 %n, 1
-  store i64 %next, ptr %events
-  %fits = icmp sle i64 %next, MOST_EVENTS
-  br i1 %fits, label %note, label %done
-note:
-  %at = mul i64 %next, 3
-  %place.p = getelementptr i64, ptr %events, i64 %at
-  %begin.p = getelementptr i64, ptr %place.p, i64 1
-  %end.p = getelementptr i64, ptr %place.p, i64 2
-  store i64 %place, ptr %place.p
-  store i64 %begin, ptr %begin.p
-  store i64 %end, ptr %end.p
-  br label %done
-done:
-  ret void
-}
-""".replace("MOST_EVENTS", str(MOST_EVENTS))
-
-_COUNT = (
-    _ARRAYS
-    + """
-define internal void @count(i64 %place) {
-  %times = load ptr, ptr @times
-  %at = shl i64 %place, 1
-  %count.p = getelementptr i64, ptr %times, i64 %at
-  %count = load i64, ptr %count.p
-  %next = add i64 %count, 1
-  store i64 %next, ptr %count.p
-  ret void
-}
-"""
-)
 
 
 class _LoopRecorder:
     """Native code that stands for ``lw_parallel_for``: it runs the loop in the pool, and notes of
-    each part the thread, begin and end. A part's place in the array is claimed atomically."""
+    each part the thread, begin and end in ``rows``, in no particular order."""
 
     def __init__(self, target: Target) -> None:
-        self.array = np.zeros((MOST_PARTS, 3), np.int64)
+        self.rows = _rows(MOST_PARTS)
         self.code: LoadedObject = load_object(object_code(_RECORDER, target), pool.symbols())
         self.address = self.code.address("lw_recorded_parallel_for")
-        rows = ctypes.c_int64.from_address(self.code.address("lw_rows"))
-        rows.value = self.array.ctypes.data
-        self.count = ctypes.c_int64.from_address(self.code.address("lw_recorded"))
-
-    def clear(self) -> None:
-        self.count.value = 0
-
-    def parts(self) -> Array:
-        """Returns the rows noted since ``clear``, in no particular order."""
-        return self.array[: min(self.count.value, MOST_PARTS)].copy()
+        events = ctypes.c_int64.from_address(self.code.address("events"))
+        events.value = self.rows.ctypes.data
 
 
 _RECORDER = (
     CLOCK_TEXT
+    + _ROWS
     + """
 declare i64 @pthread_self()
 declare void @lw_parallel_for(ptr, ptr, i64)
 
-@lw_recorded = global i64 0, align 64
-@lw_rows = global ptr null
-
 define internal void @part(ptr %loop, i64 %first, i64 %last) {
-entry:
   %fn = load ptr, ptr %loop
   %context.p = getelementptr ptr, ptr %loop, i64 1
   %context = load ptr, ptr %context.p
   %begin = call i64 @now()
   call void %fn(ptr %context, i64 %first, i64 %last)
   %end = call i64 @now()
-  %n = atomicrmw add ptr @lw_recorded, i64 1 monotonic
-  %fits = icmp ult i64 %n, MOST_PARTS
-  br i1 %fits, label %note, label %done
-note:
-  %rows = load ptr, ptr @lw_rows
-  %at = mul i64 %n, 3
-  %thread.p = getelementptr i64, ptr %rows, i64 %at
-  %begin.p = getelementptr i64, ptr %thread.p, i64 1
-  %end.p = getelementptr i64, ptr %thread.p, i64 2
   %thread = call i64 @pthread_self()
-  store i64 %thread, ptr %thread.p
-  store i64 %begin, ptr %begin.p
-  store i64 %end, ptr %end.p
-  br label %done
-done:
+  call void @event(i64 %thread, i64 %begin, i64 %end)
   ret void
 }
 
@@ -370,5 +322,5 @@ define void @lw_recorded_parallel_for(ptr %fn, ptr %context, i64 %n) {
   call void @lw_parallel_for(ptr @part, ptr %loop, i64 %n)
   ret void
 }
-""".replace("MOST_PARTS", str(MOST_PARTS))
+"""
 )
