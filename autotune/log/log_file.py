@@ -1,22 +1,29 @@
-"""The file of a tuning log: opened only if it is a regular file, locked briefly, read in pieces."""
+"""The file of a tuning log: opened only if it is a regular file, locked briefly, read in pieces,
+and followed while others append to it."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
+import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightOSError
 from ...ir.files import open_named
-from .line import MAX_LINE
+from .line import MAX_LINE, RecordError, SkippedLines
+from .note import entry_of
 
 LOCK_SECONDS = 10.0
 """Longest wait for the lock. Appending holds it for a millisecond, pruning for as long as it takes
 to read and write the file."""
 _READ_BYTES = 1 << 22
+_TAIL = 4096  # bytes before the position: they distinguish an appended file from a new one
 
 
 class LogError(LoopwrightOSError):
@@ -147,3 +154,105 @@ def _line_end(descriptor: int, at: int, end: int) -> int:
             return at + length
         at += len(data)
     return at
+
+
+@dataclass(slots=True)
+class Position:
+    """The place up to which a file was read: ``offset`` bytes, and a checksum of the last of them,
+    ``tail``."""
+
+    device: int = 0
+    inode: int = 0
+    modified: int = 0
+    offset: int = 0
+    tail: int = 0
+
+    def is_in(self, descriptor: int, status: os.stat_result) -> bool:
+        """True if a file is the one that was read, possibly with more lines at its end."""
+        if self.inode != status.st_ino or status.st_size < self.offset:
+            return False
+        if status.st_size == self.offset and status.st_mtime_ns != self.modified:
+            return False
+        return self.tail == _tail(descriptor, self.offset)
+
+    def mark(self, descriptor: int, offset: int) -> None:
+        """Notes that a file was read up to an offset."""
+        status = os.fstat(descriptor)
+        self.device, self.inode, self.modified = status.st_dev, status.st_ino, status.st_mtime_ns
+        self.offset, self.tail = offset, _tail(descriptor, offset)
+
+
+def _tail(descriptor: int, offset: int) -> int:
+    start = max(0, offset - _TAIL)
+    return zlib.crc32(os.pread(descriptor, offset - start, start))
+
+
+class FollowedLog:
+    """A reader of a log file, which goes on from where it was. A last line that is not whole waits
+    for its rest; a file that was replaced is read from its beginning."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Without a path there is nothing to read."""
+        self._followed = path
+        self._position = Position()
+        self.skipped = SkippedLines()
+        self._lock = threading.RLock()
+
+    def refresh(self) -> int:
+        """Reads the lines that any process appended since the last time; returns their number."""
+        if self._followed is None:
+            return 0
+        with self._lock:
+            try:
+                with opened(self._followed) as descriptor, as_log_error(self._followed):
+                    return self._read_on(descriptor)
+            except FileNotFoundError:
+                self._tell_of_loss()
+                self._forget()
+                return 0
+
+    def _read_on(self, descriptor: int) -> int:
+        status, at = os.fstat(descriptor), self._position
+        state = status.st_ino, status.st_size, status.st_mtime_ns
+        if (at.inode, at.offset, at.modified) == state:
+            return 0
+        if at.inode and not at.is_in(descriptor, status):
+            if not status.st_size:
+                self._tell_of_loss()
+            self._forget()  # the file was replaced, by prune for instance
+        count, offset = 0, self._position.offset
+        for start, end, data in pieces(descriptor, offset, status.st_size):
+            if not data.endswith(b"\n"):
+                if not _is_whole(data):
+                    break  # it is still being written
+                data += b"\n"
+            self._scan(start, data)
+            count, offset = count + data.count(b"\n"), end
+        self._position.mark(descriptor, offset)
+        return count
+
+    def _scan(self, _offset: int, data: bytes) -> None:
+        """Takes whole lines, which begin at an offset of the file."""
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Forgets all that was read."""
+        self._position, self.skipped = Position(), SkippedLines()
+
+    def _loss(self) -> str:
+        """Returns what it means that the file is gone, in words that follow its name."""
+        raise NotImplementedError
+
+    def _tell_of_loss(self) -> None:
+        """Warns that a removed log continues in a new file, before anybody relies on the old
+        one."""
+        if self._position.offset:
+            warnings.warn(f"tuning log {self._followed} {self._loss()}", stacklevel=4)
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        entry_of(line)
+    except RecordError:
+        return False
+    return True

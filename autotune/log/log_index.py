@@ -18,25 +18,24 @@ import math
 import os
 import re
 import threading
-import warnings
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
+from typing import Any
 
 from ...codegen.llvm.store import entry_key, store
 from ...ir.dataclass import dataclass
 from .decision import Decision
 from .line import MAX_LINE, RecordError, SkippedLines
-from .log_file import as_log_error, opened, pieces
+from .log_file import FollowedLog, Position, as_log_error, opened
 from .note import HEAD, Entry, Note, entry_of
 from .record import MeasureRecord, Workload, hash_at, point_in
 
 INDEX_VERSION = 1
 WORTH_SAVING = 1 << 20  # bytes of a log that are not in the saved index: they take 2 ms to scan
 CONTENDERS = 64  # schedules of a workload on each target whose lines are read
-_TAIL = 4096  # bytes before the indexed end: they distinguish an appended file from a new one
 _PARSED = 4096  # workloads whose entries are kept in memory
 
 _NOTE = re.compile(rb'\{"v": ?2, ?"kind": ?"(?!decision")[a-z][a-z0-9_]{0,39}"')
@@ -49,32 +48,27 @@ class _StaleIndexError(Exception):
 
 @dataclass(slots=True)
 class _Index:
-    """The index of a file up to ``offset``.
+    """The index of a file.
 
     ``lines`` are offsets by workload, ``alike`` workloads of one kind by a hash of their text
     without digits, ``choices`` the offsets of the decisions that are not about schedules.
     """
 
-    device: int = 0
-    inode: int = 0
-    modified: int = 0
-    offset: int = 0
-    tail: int = 0
     lines: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     alike: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     choices: list[int] = field(default_factory=list[int])
     skipped: dict[str, int] = field(default_factory=dict[str, int])
 
 
-class LogIndex:
+class LogIndex(FollowedLog):
     """The records and decisions of a log, by workload.
 
     A missing file is an empty log. Raises LogError for one that cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.path = path
-        self.skipped = SkippedLines()
         self._index = _Index()
         self._saved = 0
         self._trusts_saved = True
@@ -82,7 +76,6 @@ class LogIndex:
         self._choices: list[Decision] | None = None
         self._kinds: dict[str, str] = {}  # by workload: its number among ``alike``
         self._refused: set[int] = set()  # offsets of lines that were read and could not be used
-        self._lock = threading.RLock()
         self.refresh()
 
     # -- asking
@@ -136,63 +129,19 @@ class LogIndex:
 
     # -- reading
 
-    def refresh(self) -> None:
-        """Indexes the lines that were appended since the last time."""
-        with self._lock:
-            try:
-                with opened(self.path) as descriptor, as_log_error(self.path):
-                    self._refresh(descriptor)
-            except FileNotFoundError:
-                self._tell_of_loss()
-                self._forget()
-
-    def _refresh(self, descriptor: int) -> None:
-        status = os.fstat(descriptor)
-        index = self._index
-        if not index.inode:
-            self._load(descriptor, status)
-            index = self._index
-        if (index.inode, index.offset, index.modified) == (
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-        ):
-            return
-        if index.inode and not _goes_on(index, descriptor, status):
-            if not status.st_size:
-                self._tell_of_loss()
-            self._forget()  # the file was replaced, by prune for instance
-            index = self._index
-        index.device, index.inode, index.modified = (
-            status.st_dev,
-            status.st_ino,
-            status.st_mtime_ns,
-        )
-        for start, end, data in pieces(descriptor, index.offset, status.st_size):
-            if not data.endswith(b"\n"):
-                if not self._whole(data):
-                    break  # it is still being written
-                data += b"\n"
-            self._scan(start, data)
-            index.offset = end
-        index.tail = _tail(descriptor, index.offset)
-        if index.offset - self._saved >= max(WORTH_SAVING, self._saved // 4):
+    def _read_on(self, descriptor: int) -> int:
+        if not self._position.inode:
+            self._load(descriptor)
+        count = super()._read_on(descriptor)
+        if self._position.offset - self._saved >= max(WORTH_SAVING, self._saved // 4):
             self._save()
+        return count
 
-    def _tell_of_loss(self) -> None:
-        if self._index.offset:
-            warnings.warn(
-                f"tuning log {self.path} was removed or emptied: what is compiled from now on does "
-                "without its schedules, and what is measured goes into a new file",
-                stacklevel=5,
-            )
-
-    def _whole(self, line: bytes) -> bool:
-        try:
-            entry_of(line)
-        except RecordError:
-            return False
-        return True
+    def _loss(self) -> str:
+        return (
+            "was removed or emptied: what is compiled from now on does without its schedules, and "
+            "what is measured goes into a new file"
+        )
 
     def _scan(self, offset: int, data: bytes) -> None:
         """Indexes the lines of each workload."""
@@ -243,7 +192,7 @@ class LogIndex:
         for _ in range(2):
             try:
                 with opened(self.path) as descriptor, as_log_error(self.path):
-                    if os.fstat(descriptor).st_ino != self._index.inode:
+                    if os.fstat(descriptor).st_ino != self._position.inode:
                         raise _StaleIndexError
                     return [*self._entries_at(descriptor, offsets, name)]
             except (_StaleIndexError, FileNotFoundError):
@@ -259,7 +208,7 @@ class LogIndex:
     ) -> Iterator[Entry]:
         lines: list[bytes] = []
         for offset in offsets:
-            line = _line_at(descriptor, offset) if offset < self._index.offset else None
+            line = _line_at(descriptor, offset) if offset < self._position.offset else None
             if line is None:
                 raise _StaleIndexError
             lines.append(line)
@@ -281,9 +230,9 @@ class LogIndex:
             yield entry
 
     def _forget(self) -> None:
+        super()._forget()
         self._index, self._saved = _Index(), 0
         self._entries, self._choices, self._kinds, self._refused = {}, None, {}, set()
-        self.skipped = SkippedLines()
 
     # -- between processes
 
@@ -291,39 +240,29 @@ class LogIndex:
     def _key(self) -> str:
         return entry_key("log index", INDEX_VERSION, self.path.absolute())
 
-    def _load(self, descriptor: int, status: os.stat_result) -> None:
+    def _load(self, descriptor: int) -> None:
         """Loads the index that another process saved, if it is of this file."""
+        status = os.fstat(descriptor)
         if status.st_size < WORTH_SAVING or not self._trusts_saved:
             return
         content = store("logs").get(self._key)
-        saved = _Index() if content is None else _Index(**json.loads(content))
-        same = (saved.device, saved.inode) == (status.st_dev, status.st_ino)
-        if not same or not _goes_on(saved, descriptor, status):
+        if content is None:
             return
-        self._index, self._saved = saved, saved.offset
-        self._kinds = {name: number for number, names in saved.alike.items() for name in names}
-        self.skipped = SkippedLines(**saved.skipped)
+        saved: dict[str, Any] = json.loads(content)
+        position = Position(**{name: saved.pop(name) for name in Position.__slots__})
+        if position.device == status.st_dev and position.is_in(descriptor, status):
+            self._index, self._position, self._saved = _Index(**saved), position, position.offset
+            alike = self._index.alike
+            self._kinds = {name: number for number, names in alike.items() for name in names}
+            self.skipped = SkippedLines(**self._index.skipped)
 
     def _save(self) -> None:
         """Saves the index for the next process; where that fails, it reads the log."""
-        self._saved = self._index.offset
+        self._saved = self._position.offset
         self._index.skipped = asdict(self.skipped)
         index = {name: getattr(self._index, name) for name in _Index.__slots__}
-        store("logs").put(self._key, f"log index {self.path}", json.dumps(index).encode())
-
-
-def _goes_on(index: _Index, descriptor: int, status: os.stat_result) -> bool:
-    """True if a file is the indexed one, possibly with more lines at its end."""
-    if index.inode != status.st_ino or status.st_size < index.offset:
-        return False
-    if status.st_size == index.offset and status.st_mtime_ns != index.modified:
-        return False
-    return index.tail == _tail(descriptor, index.offset)
-
-
-def _tail(descriptor: int, offset: int) -> int:
-    start = max(0, offset - _TAIL)
-    return zlib.crc32(os.pread(descriptor, offset - start, start))
+        content = json.dumps({**asdict(self._position), **index}).encode()
+        store("logs").put(self._key, f"log index {self.path}", content)
 
 
 def _line_at(descriptor: int, offset: int) -> bytes | None:

@@ -9,21 +9,19 @@ later version are skipped and counted.
 from __future__ import annotations
 
 import os
-import threading
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..settings import DEFAULT_SETTINGS
 from .decision import Decision
-from .line import RecordError, SkippedLines
-from .log_file import as_log_error, locked_file, opened, pieces
+from .line import RecordError
+from .log_file import FollowedLog, as_log_error, locked_file
 from .note import Entry, Note, entry_of
 from .record import MeasureRecord, TargetKey, Workload, hash_at, point_in
 
 
-class TuningLog:
+class TuningLog(FollowedLog):
     """The records of one file; without a path they live in memory alone.
 
     A file that is not there yet is an empty log. LogError if it is there and cannot be read.
@@ -37,19 +35,16 @@ class TuningLog:
         self, path: str | os.PathLike[str] | None = None, *, sync_seconds: float | None = None
     ) -> None:
         self.path = None if path is None else Path(path)
+        super().__init__(self.path)
         self.records: list[MeasureRecord] = []
         self.decisions: list[Decision] = []
         self.notes: list[tuple[int, Note]] = []  # each after so many records
         self._others: list[tuple[int, Note | Decision]] = []
-        self.skipped = SkippedLines()
         self._sync_seconds = DEFAULT_SETTINGS.sync_seconds if sync_seconds is None else sync_seconds
         self._synced_at = -float("inf")
         self._by_hash: dict[str, list[MeasureRecord]] = {}
         self._by_kind: dict[str, dict[str, Workload]] = {}
         self._decided: dict[str, list[Decision]] = {}
-        self._offset = 0
-        self._inode: int | None = None
-        self._lock = threading.RLock()
         self.refresh()
 
     def __len__(self) -> int:
@@ -60,54 +55,13 @@ class TuningLog:
 
     # -- reading
 
-    def refresh(self) -> int:
-        """Reads the lines that any process appended since the last time; returns the number of new
-        records."""
-        if self.path is None:
-            return 0
-        with self._lock:
-            try:
-                with opened(self.path) as descriptor:
-                    return self._read_from(descriptor)
-            except FileNotFoundError:
-                if self._inode is not None:
-                    self._tell_of_loss()
-                    self._forget()
-                return 0
-
-    def _read_from(self, descriptor: int) -> int:
-        status = os.fstat(descriptor)
-        if self._inode not in (None, status.st_ino) or status.st_size < self._offset:
-            if not status.st_size:
-                self._tell_of_loss()
-            self._forget()  # the file was replaced, by prune for instance
-        self._inode = status.st_ino
-        before = len(self.records)
-        for _, end, data in pieces(descriptor, self._offset, status.st_size):
-            if data.endswith(b"\n"):
-                for line in data.split(b"\n"):
-                    self._take(line)
-            elif not self._take_unfinished(data):
-                break
-            self._offset = end
-        return len(self.records) - before
-
-    def _take(self, line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
-            self._index(entry_of(line))
-        except RecordError as error:
-            self.skipped.count(error)
-
-    def _take_unfinished(self, line: bytes) -> bool:
-        """Reads a last line without a line end; False if it is not whole, and still being
-        written."""
-        try:
-            self._index(entry_of(line))
-        except RecordError:
-            return False
-        return True
+    def _scan(self, _offset: int, data: bytes) -> None:
+        for line in data.split(b"\n"):
+            if line.strip():
+                try:
+                    self._index(entry_of(line))
+                except RecordError as error:
+                    self.skipped.count(error)
 
     def _index(self, record: Entry) -> None:
         if not isinstance(record, MeasureRecord):
@@ -125,27 +79,18 @@ class TuningLog:
         if workload.kind:
             self._by_kind.setdefault(workload.kind, {})[workload.hash] = workload
 
-    def _tell_of_loss(self) -> None:
-        """Warns that a removed log continues in a new file, before anybody relies on the old
-        one."""
-        if self._offset:
-            warnings.warn(
-                f"tuning log {self.path} was removed or emptied while it was in use: what is "
-                f"measured from now on goes into a new file, without the {len(self.records)} "
-                "records that were known",
-                stacklevel=4,
-            )
+    def _loss(self) -> str:
+        return (
+            "was removed or emptied while it was in use: what is measured from now on goes into a "
+            f"new file, without the {len(self.records)} records that were known"
+        )
 
     def _forget(self) -> None:
-        self.records.clear()
-        self.notes.clear()
-        self._others.clear()
-        self._by_hash.clear()
-        self._by_kind.clear()
-        self.decisions.clear()
-        self._decided.clear()
-        self.skipped = SkippedLines()
-        self._offset, self._inode = 0, None
+        super()._forget()
+        for kept in (self.records, self.notes, self._others, self.decisions):
+            kept.clear()
+        for table in (self._by_hash, self._by_kind, self._decided):
+            table.clear()
 
     # -- asking
 
@@ -222,7 +167,7 @@ class TuningLog:
     def _write(self, data: bytes) -> None:
         assert self.path is not None
         with as_log_error(self.path), locked_file(self.path) as descriptor:
-            self._read_from(descriptor)
+            self._read_on(descriptor)
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 data = b"\n" + data  # close the line that someone left torn
@@ -234,10 +179,10 @@ class TuningLog:
             if written < len(data):
                 os.ftruncate(descriptor, size)
                 raise OSError("no space left on the disk")
-            # The bytes between our offset and `size` are a torn line, now closed: count it.
-            if self._offset < size:
+            # The bytes between our position and `size` are a torn line, now closed: count it.
+            if self._position.offset < size:
                 self.skipped.torn += 1
-            self._offset = size + written
+            self._position.mark(descriptor, size + written)
             if time.monotonic() - self._synced_at >= self._sync_seconds:
                 os.fdatasync(descriptor)
                 self._synced_at = time.monotonic()
