@@ -45,6 +45,7 @@ from .nest import (
     Stmt,
     Store,
     map_bodies,
+    rewritten,
     statements,
     substituted,
 )
@@ -88,7 +89,7 @@ def _bytes(buffer: Buffer) -> int:
 
 def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
     """Returns a body, and the bodies inside it, with private accumulators summed in blocks."""
-    stmts: list[Stmt] = [_inside(stmt, large) for stmt in body]
+    stmts: list[Stmt] = [rewritten(stmt, lambda inner: _bodies(inner, large)) for stmt in body]
     at = 0
     while at < len(stmts):
         alloc = stmts[at]
@@ -130,17 +131,6 @@ def _allocates(stmt: Stmt, name: str) -> bool:
     return isinstance(stmt, Alloc) and stmt.buffer.name == name
 
 
-def _inside(stmt: Stmt, large: frozenset[str]) -> Stmt:
-    if isinstance(stmt, Loop):
-        body = _bodies(stmt.body, large)
-        return stmt if body is stmt.body else replace(stmt, body=body)
-    if isinstance(stmt, If):
-        then, orelse = (_bodies(b, large) for b in (stmt.then, stmt.orelse))
-        same = then is stmt.then and orelse is stmt.orelse
-        return stmt if same else replace(stmt, then=then, orelse=orelse)
-    return stmt
-
-
 @dataclass
 class _Sum:
     """A private accumulator, and how often it may be added to."""
@@ -156,17 +146,11 @@ class _Sum:
 
     def limited(self, stmt: Stmt) -> list[Stmt]:
         """Returns a statement behind the allocation with its sums in blocks."""
-        if isinstance(stmt, If):
-            then, orelse = (
-                tuple(new for s in body for new in self.limited(s))
-                for body in (stmt.then, stmt.orelse)
-            )
-            return [replace(stmt, then=then, orelse=orelse)]
-        if not isinstance(stmt, Loop) or not adds_to(stmt, self.name):
+        if not adds_to(stmt, self.name):
             return [stmt]
-        if stmt.kind != LoopKind.PARALLEL and self._only_adds(stmt):
+        if isinstance(stmt, Loop) and stmt.kind != LoopKind.PARALLEL and self._only_adds(stmt):
             return self._in_blocks([stmt])[0]
-        return [replace(stmt, body=tuple(new for s in stmt.body for new in self.limited(s)))]
+        return [rewritten(stmt, lambda body: tuple(n for s in body for n in self.limited(s)))]
 
     def _only_adds(self, loop: Loop) -> bool:
         """True if a loop that adds to the accumulator does nothing else with it."""

@@ -49,6 +49,7 @@ from .nest import (
     Store,
     chain,
     map_bodies,
+    rewritten,
     statements,
     substituted,
 )
@@ -139,17 +140,10 @@ class _Tiles:
 
     def limited(self, stmt: Stmt) -> list[Stmt]:
         """Returns a statement with its sums in blocks."""
-        if isinstance(stmt, If):
-            then, orelse = (
-                tuple(new for s in body for new in self.limited(s))
-                for body in (stmt.then, stmt.orelse)
-            )
-            return [replace(stmt, then=then, orelse=orelse)]
-        if not isinstance(stmt, Loop) or not adds_to(stmt, self.name):
+        if not adds_to(stmt, self.name):
             return [stmt]
-        body = tuple(new for s in stmt.body for new in self.limited(s))
-        loop = replace(stmt, body=body)
-        return self._cut(loop) if stmt.kind == LoopKind.FOR else [loop]
+        new = rewritten(stmt, lambda body: tuple(n for s in body for n in self.limited(s)))
+        return self._cut(new) if isinstance(new, Loop) and new.kind == LoopKind.FOR else [new]
 
     def _cut(self, loop: Loop) -> list[Stmt]:
         sums = self._sums(loop)

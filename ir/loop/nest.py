@@ -26,13 +26,14 @@ memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, Symbol, as_int, ceildiv, mod, size_symbols, substitute, symbol
+from ..dims import Dim, IntExpr, Symbol, as_int, ceildiv, mod, size_symbols, substitute, symbol
 from ..dtype import INT8, UINT8, Array, DType, dtype_of
 from .expr import (
     Expr,
@@ -160,6 +161,7 @@ class If:
 
 Empty: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | Prefetch | Sort | If
+S = TypeVar("S", bound=Stmt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +352,7 @@ class Nest:
             return self
         operands = tuple([o.at(values) for o in self.operands])
         workspace = tuple([b.at(values) for b in self.workspace])
-        body = tuple([with_sizes(stmt, values) for stmt in self.body])
+        body = tuple([substituted(stmt, values) for stmt in self.body])
         shapes = [s for b in (*(o.buffer for o in operands), *workspace) for s in b.shape]
         inside = [e for stmt in statements(body) for e in int_exprs(stmt)]
         sizes = tuple(size_symbols(*shapes, *inside).values())
@@ -420,45 +422,23 @@ def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
     inside: list[Stmt] = []
     for stmt in body:
         inside.append(stmt)
-        if isinstance(stmt, Loop):
-            inside += statements(stmt.body)
-        elif isinstance(stmt, If):
-            inside += statements((*stmt.then, *stmt.orelse))
+        for below in _held(stmt, "body"):
+            inside += statements(below)
     return inside
 
 
 def expressions(stmt: Stmt) -> list[Expr]:
     """The scalar expressions that a statement itself evaluates."""
-    if isinstance(stmt, Store | Accumulate | At):
-        return [stmt.value]
-    return [stmt.condition] if isinstance(stmt, If) else []
+    return _held(stmt, "expr")
 
 
 def int_exprs(stmt: Stmt) -> Iterator[IntExpr]:
     """Yields the integer expressions of a statement itself that may contain symbolic sizes."""
-    if isinstance(stmt, Loop):
-        yield stmt.extent
-    elif isinstance(stmt, Let):
-        yield stmt.value
-        yield stmt.extent or 0
-    elif isinstance(stmt, Alloc):
-        yield from stmt.buffer.shape
-    elif not isinstance(stmt, If):
-        yield from stmt.indices
-        if isinstance(stmt, Sort):
-            yield stmt.count
+    yield from _held(stmt, "index")
+    for several in (*_held(stmt, "indices"), *(b.shape for b in _held(stmt, "buffer"))):
+        yield from several
     for expr in expressions(stmt):
         yield from sizes_in(expr)
-
-
-def with_sizes(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
-    """A statement with values for symbolic sizes."""
-    if isinstance(stmt, Alloc):
-        return Alloc(stmt.buffer.at(values), stmt.scope)
-    if isinstance(stmt, Loop | If):
-        return _own_values(map_bodies(stmt, lambda s: with_sizes(s, values)), values)
-    stmt = substituted(stmt, values)
-    return replace(stmt, count=substitute(stmt.count, values)) if isinstance(stmt, Sort) else stmt
 
 
 def chain(stmt: Stmt) -> tuple[list[Loop], Stmt]:
@@ -470,36 +450,64 @@ def chain(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     return loops, stmt
 
 
-def map_bodies(stmt: Stmt, new: Callable[[Stmt], Stmt]) -> Stmt:
+def rewritten(
+    stmt: S,
+    body: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]] | None = None,
+    expr: Callable[[Expr], Expr] | None = None,
+    index: Callable[[IntExpr], IntExpr] | None = None,
+) -> S:
+    """A statement with other bodies, and other expressions and indices that it evaluates itself:
+    the same object if they are."""
+    new: dict[str, Any] = {}
+    for name, holds in _fields(type(stmt)):
+        value = getattr(stmt, name)
+        if body and holds == "body":
+            new[name] = body(value)
+        elif expr and holds == "expr":
+            new[name] = expr(value)
+        elif index and holds == "index" and isinstance(value, Dim):
+            new[name] = index(value)
+        elif index and holds == "indices":
+            new[name] = tuple([index(i) for i in value])
+        elif index and holds == "buffer" and not all(isinstance(n, int) for n in value.shape):
+            new[name] = replace(value, shape=tuple([index(n) for n in value.shape]))
+    changed = any(value is not getattr(stmt, name) for name, value in new.items())
+    return replace(stmt, **new) if changed else stmt
+
+
+def map_bodies(stmt: S, new: Callable[[Stmt], Stmt]) -> S:
     """A statement with the statements directly inside of it replaced."""
-    if isinstance(stmt, Loop):
-        return replace(stmt, body=tuple(map(new, stmt.body)))
-    if isinstance(stmt, If):
-        return replace(stmt, then=tuple(map(new, stmt.then)), orelse=tuple(map(new, stmt.orelse)))
-    return stmt
+    return rewritten(stmt, body=lambda body: tuple([new(s) for s in body]))
 
 
-def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
-    """A statement with loop variables replaced by other indices."""
-    if isinstance(stmt, Loop | If):
-        return _own_values(map_bodies(stmt, lambda s: substituted(s, values)), values)
-    if isinstance(stmt, Let):
-        extent = stmt.extent if stmt.extent is None else substitute(stmt.extent, values)
-        return Let(stmt.var, substitute(stmt.value, values), extent)
-    if isinstance(stmt, Alloc):
-        return stmt
-    indices = tuple(substitute(i, values) for i in stmt.indices)
-    if isinstance(stmt, Prefetch | Sort):
-        return replace(stmt, indices=indices)
-    return replace(stmt, indices=indices, value=substitute_indices(stmt.value, dict(values)))
+def substituted(stmt: S, values: Mapping[str, IntExpr]) -> S:
+    """A statement with loop variables, or symbolic sizes, replaced by other indices."""
+    return rewritten(
+        stmt,
+        lambda body: tuple([substituted(s, values) for s in body]),
+        lambda expr: substitute_indices(expr, dict(values)),
+        lambda index: substitute(index, values),
+    )
 
 
-def _own_values(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
-    """A loop or a condition with values in the expressions that it evaluates itself."""
-    if isinstance(stmt, If):
-        return replace(stmt, condition=substitute_indices(stmt.condition, dict(values)))
-    if isinstance(stmt, At):
-        stmt = replace(stmt, value=substitute_indices(stmt.value, dict(values)))
-    if isinstance(stmt, Loop) and not isinstance(stmt.extent, int):
-        return replace(stmt, extent=substitute(stmt.extent, values))
-    return stmt
+_HOLDS = {
+    "tuple[Stmt, ...]": "body",
+    "Expr": "expr",
+    "IntExpr": "index",
+    "IntExpr | None": "index",
+    "tuple[IntExpr, ...]": "indices",
+    "Buffer": "buffer",
+}
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+    """The fields by which statements of a kind are walked and rewritten, with what they hold: their
+    types say it, so that a new kind of statement has only to be declared."""
+    return tuple([(f.name, _HOLDS[str(f.type)]) for f in fields(kind) if f.type in _HOLDS])
+
+
+def _held(stmt: Stmt, what: str) -> list[Any]:
+    """The values of the fields that hold something."""
+    values = [getattr(stmt, name) for name, holds in _fields(type(stmt)) if holds == what]
+    return [value for value in values if value is not None]

@@ -77,7 +77,7 @@ class Procedure(PrimFunc):
             tuple([b.at(values) for b in buffers])
             for buffers in (self.params, self.results, self.workspace)
         )
-        body = tuple([nest.with_sizes(stmt, values) for stmt in self.body])
+        body = tuple([nest.substituted(stmt, values) for stmt in self.body])
         order = sizes_left(self, values)
         return replace(
             self, params=params, results=results, workspace=workspace, body=body, size_order=order

@@ -21,7 +21,19 @@ from dataclasses import replace
 
 from ..dims import IntExpr, int_min, substitute, symbol, symbols
 from ..loop.expr import Expr, Read, index, op, read, rebuilt_indices, rewrite
-from ..loop.nest import Accumulate, Alloc, At, If, Loop, Prefetch, Sort, Stmt, Store, statements
+from ..loop.nest import (
+    Accumulate,
+    Alloc,
+    If,
+    Loop,
+    Prefetch,
+    Sort,
+    Stmt,
+    Store,
+    map_bodies,
+    rewritten,
+    statements,
+)
 
 
 def clamped(stmts: Sequence[Stmt], var: str, valid: IntExpr) -> list[Stmt]:
@@ -40,25 +52,16 @@ class _Clamp:
         self.row = {var: int_min(symbol(var), valid - 1)}
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Loop):
-            body = tuple(map(self.stmt, stmt.body))
-            if isinstance(stmt, At):
-                return replace(stmt, body=body, value=self.expr(stmt.value))
-            if stmt.var == self.var and not any(map(self._is_private, statements(stmt.body))):
-                plain = tuple(map(_unguarded, body))  # one condition for all of a row
-                return replace(stmt, body=(If(self.inside, plain),))
-            return replace(stmt, body=body)
-        if isinstance(stmt, If):
-            then, orelse = (tuple(map(self.stmt, b)) for b in (stmt.then, stmt.orelse))
-            return If(self.expr(stmt.condition), then, orelse)
-        if isinstance(stmt, Store | Accumulate):
-            new = replace(stmt, value=self.expr(stmt.value))
-            return new if self._is_private(stmt) else If(self.inside, (new,))
-        if isinstance(stmt, Sort):
-            return If(self.inside, (stmt,))
         if isinstance(stmt, Prefetch) and stmt.buffer not in self.private:
-            return replace(stmt, indices=tuple(substitute(i, self.row) for i in stmt.indices))
-        return stmt
+            return rewritten(stmt, index=lambda i: substitute(i, self.row))
+        new = rewritten(stmt, lambda body: tuple(map(self.stmt, body)), self.expr)
+        if isinstance(new, Loop) and new.var == self.var:
+            if not any(map(self._is_private, statements(new.body))):
+                plain = tuple(map(_unguarded, new.body))  # one condition for all of a row
+                return replace(new, body=(If(self.inside, plain),))
+        elif isinstance(new, Store | Accumulate | Sort) and not self._is_private(stmt):
+            return If(self.inside, (new,))
+        return new
 
     def _is_private(self, stmt: Stmt) -> bool:
         return isinstance(stmt, Store | Accumulate) and stmt.buffer in self.private
@@ -83,4 +86,4 @@ def _unguarded(stmt: Stmt) -> Stmt:
     """A statement of a row without the conditions that it exists."""
     if isinstance(stmt, If) and len(stmt.then) == 1 and not stmt.orelse:
         return stmt.then[0]
-    return replace(stmt, body=tuple(map(_unguarded, stmt.body))) if isinstance(stmt, Loop) else stmt
+    return map_bodies(stmt, _unguarded) if isinstance(stmt, Loop) else stmt

@@ -18,7 +18,7 @@ from ..dim_proofs import prove
 from ..errors import ScheduleError
 from ..loop.expr import Read, map_reads, read, walk
 from ..loop.kinds import LoopKind, Scope
-from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store
+from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, rewritten
 from ..loop.prim import Buffer, PrimFunc
 from .limits import LIMITS, buffer_bytes
 from .rows import Rows
@@ -237,22 +237,19 @@ def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
             return None
         return read(piece.buffer.name, piece.place(node.plain_indices, ranges), source.dtype)
 
-    rewritten: list[Stmt] = []
+    stmts: list[Stmt] = []
     for stmt in body:
-        if isinstance(stmt, Loop):
-            inner = {**ranges, stmt.var: _range(stmt, ranges)}
-            rewritten.append(replace(stmt, body=tuple(_instead(piece, stmt.body, inner))))
-        elif isinstance(stmt, If):
-            then, orelse = (tuple(_instead(piece, b, ranges)) for b in (stmt.then, stmt.orelse))
-            rewritten.append(replace(stmt, then=then, orelse=orelse))
-        elif isinstance(stmt, Store | Accumulate):
-            rewritten.append(replace(stmt, value=map_reads(stmt.value, replaced)))
-        elif isinstance(stmt, Prefetch) and stmt.buffer == source.name:
+        if isinstance(stmt, Prefetch) and stmt.buffer == source.name:
             place = piece.place(stmt.indices, ranges)
-            rewritten.append(Prefetch(piece.buffer.name, place, stmt.later))
-        else:
-            rewritten.append(stmt)
-    return rewritten
+            stmts.append(Prefetch(piece.buffer.name, place, stmt.later))
+            continue
+        inner = {**ranges, stmt.var: _range(stmt, ranges)} if isinstance(stmt, Loop) else ranges
+
+        def inside(body: Sequence[Stmt], inner: Ranges = inner) -> tuple[Stmt, ...]:
+            return tuple(_instead(piece, body, inner))
+
+        stmts.append(rewritten(stmt, inside, lambda value: map_reads(value, replaced)))
+    return stmts
 
 
 def _copy(piece: _Piece) -> list[Stmt]:

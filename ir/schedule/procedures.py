@@ -33,7 +33,6 @@ from ..loop.nest import (
     Accumulate,
     Alloc,
     At,
-    If,
     Let,
     Loop,
     Nest,
@@ -43,6 +42,7 @@ from ..loop.nest import (
     Store,
     expressions,
     map_bodies,
+    rewritten,
     statements,
     substituted,
 )
@@ -93,16 +93,16 @@ def _rewritten(
                 raise ScheduleError(f"{stmt.var} is a {stmt.kind} loop already")
             done.append(stmt.var)
             result += rewrite(stmt, ranges, args)
-        elif isinstance(stmt, Loop):
+            continue
+        inner = ranges
+        if isinstance(stmt, Loop):
             most = (dims.bounds(stmt.extent, ranges) or (0, dims.LARGEST_SIZE))[1]
             inner = {**ranges, stmt.var: (0, most - 1)}
-            result.append(replace(stmt, body=_rewritten(stmt.body, inner, args, rewrite, done)))
-        elif isinstance(stmt, If):
-            then = _rewritten(stmt.then, ranges, args, rewrite, done)
-            orelse = _rewritten(stmt.orelse, ranges, args, rewrite, done)
-            result.append(replace(stmt, then=then, orelse=orelse))
-        else:
-            result.append(stmt)
+
+        def below(body: Sequence[Stmt], inner: Ranges = inner) -> tuple[Stmt, ...]:
+            return _rewritten(body, inner, args, rewrite, done)
+
+        result.append(rewritten(stmt, below))
     return tuple(result)
 
 
