@@ -14,19 +14,10 @@ from ..ir.errors import LoopwrightValueError
 from ..tracer import Proxy
 from ..tracer.numpy import creation
 from ..tracer.numpy import indexing as traced
-from .eager import check_device, compiled, of_numpy
+from .eager import check_device, compiled, define
 
-(
-    arange,
-    asarray,
-    empty,
-    zeros,
-    ones,
-    full,
-    eye,
-    linspace,
-) = of_numpy(
-    __name__,
+define(
+    globals(),
     """
     arange(start, /, stop=None, step=1, *, dtype=None, device=None)
         Returns ``start, start + step, ...`` below ``stop``; of one number, those from 0 to it.
@@ -46,19 +37,8 @@ from .eager import check_device, compiled, of_numpy
     creation,
     finish=lambda function: function,
 )
-(
-    empty_like,
-    zeros_like,
-    ones_like,
-    full_like,
-    broadcast_to,
-    flip,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    squeeze,
-) = of_numpy(
-    __name__,
+define(
+    globals(),
     """
     empty_like(x, /, *, dtype=None, device=None)
         Returns an array of any values with the shape of ``x``, and its dtype if none is given.
@@ -81,8 +61,8 @@ from .eager import check_device, compiled, of_numpy
     """,
     finish=lambda function: function,
 )
-concat, stack, roll, tile, tril, triu, take_along_axis = of_numpy(
-    __name__,
+define(
+    globals(),
     """
     concat(arrays, /, *, axis=0)
         Returns the arrays joined along an axis; flattened if that is None.

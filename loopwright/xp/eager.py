@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -64,22 +64,39 @@ def check_device(device: Any) -> None:
         raise LoopwrightValueError(f"there is no device {device!r}", hint="device='cpu'")
 
 
-def of_numpy(
-    module: str, table: str, source: Any = np, finish: Callable[[F], Any] = compiled
-) -> Iterator[Callable[..., Any]]:
-    """Yields functions of ``source``, with the parameters of the standard, for one of our modules.
+def define(
+    names: dict[str, Any], table: str, source: Any = np, finish: Callable[[Any], Any] = compiled
+) -> None:
+    """Defines functions of ``source``, with the parameters of the standard, in one of our modules,
+    whose ``globals()`` are ``names``.
 
     Each row of the table has names, parameters and, on the next line, what the functions return,
     where ``{}`` stands for the name. Parameters reach NumPy's function by position where they may
     be given so, and else by name; ``device`` is checked and goes no further.
     """
-    for names, parameters, text in _ROW.findall(table):
+    for row, parameters, text in _ROW.findall(table):
         signature = inspect.signature(eval(f"lambda {parameters}: None"))
-        for name in names.split():
+        for name in row.split():
             function = _passing(getattr(source, name), signature)
             function.__name__ = function.__qualname__ = name
-            function.__module__, function.__doc__ = module, text.format(name)
-            yield finish(function)  # pyright: ignore[reportArgumentType]
+            function.__module__, function.__doc__ = names["__name__"], text.format(name)
+            names[name] = finish(function)
+
+
+def defined(names: dict[str, Any]) -> dict[str, Any]:
+    """Returns the functions that one of our modules, whose ``globals()`` are ``names``, offers."""
+    ours = names["__name__"]
+    return {
+        name: value
+        for name, value in names.items()
+        if name.islower() and name[0] != "_" and getattr(value, "__module__", "") == ours
+    }
+
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A function of a table, in modules that import this."""
 
 
 def _passing(called: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:

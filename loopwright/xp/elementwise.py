@@ -6,19 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .eager import compiled, of_numpy
+from .eager import compiled, define
 
-# fmt: off
-(
-    abs, acos, acosh, asin, asinh, atan, atanh, bitwise_invert, ceil, conj, cos, cosh, exp, expm1,
-    floor, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, negative, positive,
-    reciprocal, round, sign, signbit, sin, sinh, sqrt, square, tan, tanh, trunc,
-    add, atan2, bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor,
-    copysign, divide, equal, floor_divide, greater, greater_equal, hypot, less, less_equal,
-    logaddexp, logical_and, logical_or, logical_xor, maximum, minimum, multiply, nextafter,
-    not_equal, pow, remainder, subtract, where,
-) = of_numpy(
-    __name__,
+define(
+    globals(),
     """
     abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor
     isfinite isinf isnan log log10 log1p log2 logical_not negative positive reciprocal round sign
@@ -31,9 +22,8 @@ from .eager import compiled, of_numpy
         As ``numpy.{}``, on arrays and Python numbers.
     where(condition, x1, x2, /)
         Returns elements of ``x1`` where ``condition`` is true, and of ``x2`` elsewhere.
-    """
+    """,
 )
-# fmt: on
 
 
 @compiled

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .eager import check_device, compiled, of_numpy
+from .eager import check_device, compiled, define, defined
 
-# fmt: off
-__all__ = [
-    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft",
-    "irfftn", "rfft", "rfftfreq", "rfftn",
-]
-# fmt: on
+if TYPE_CHECKING:
+    from .eager import __getattr__ as __getattr__
 
 
-fft, ifft, rfft, irfft, hfft, ihfft, fftshift, ifftshift = of_numpy(
-    __name__,
+define(
+    globals(),
     """
     fft ifft rfft irfft hfft ihfft(x, /, *, n=None, axis=-1, norm="backward")
         As ``numpy.fft.{}``.
@@ -55,3 +51,6 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
     """Returns the frequencies of a transform of ``n`` real samples ``d`` apart."""
     check_device(device)
     return np.fft.rfftfreq(n, d).astype(np.float64 if dtype is None else dtype)
+
+
+__all__ = [*defined(globals())]  # pyright: ignore[reportUnsupportedDunderAll]

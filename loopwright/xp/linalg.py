@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.errors import LoopwrightValueError
-from .arrays import matrix_transpose
-from .eager import compiled, of_numpy
+from . import arrays
+from .eager import compiled, define, defined
 
-# fmt: off
-__all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
-    "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
-    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
-]
+if TYPE_CHECKING:
+    from .eager import __getattr__ as __getattr__
 
-(
-    matmul, tensordot, vecdot, cholesky, det, diagonal, eigh, eigvalsh, inv, matrix_norm,
-    matrix_power, matrix_rank, qr, slogdet, solve, svd, svdvals, trace, vector_norm,
-) = of_numpy(
-    __name__,
+
+define(
+    globals(),
     """
     matmul(x1, x2, /)
         Returns the matrix product; leading axes broadcast.
@@ -64,7 +58,7 @@ __all__ = [
     """,
     np.linalg,
 )
-# fmt: on
+matrix_transpose = vars(arrays)["matrix_transpose"]  # a view, which is not compiled
 
 
 @compiled
@@ -89,3 +83,6 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     if rtol is None:
         rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     return np.linalg.pinv(x, rcond=rtol)
+
+
+__all__ = ["matrix_transpose", *defined(globals())]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -8,10 +8,10 @@ import numpy as np
 
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..tracer import Proxy
-from .eager import compiled, of_numpy
+from .eager import compiled, define
 
-all, any, argmax, argmin, max, min, mean, prod, sum, std, var = of_numpy(
-    __name__,
+define(
+    globals(),
     """
     all(x, /, *, axis=None, keepdims=False)
         True where all elements along the axes are true; of none, True.
