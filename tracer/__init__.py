@@ -17,7 +17,7 @@
       numpy_receivers                      NumPy's own arrays with traced arguments: table[ids]
       spans, error_context, misuse         the user's line, operands and a hint, in an error
     memory/      arrays that share memory, on nothing but the IR
-      storage, slices, dynamic_indices     views of each other, elements read and written
+      storage, regions                     views of each other, elements read and written
       scope      what happens to memory in blocks of branches, loops and functions
     numpy/       NumPy's chapters, on both; those that few programs need are loaded late
     control/     branches, loops and recursive functions on traced values

@@ -32,7 +32,7 @@ from .core.snapshot import FUNCTION, Change, Snapshot
 from .core.spans import caret_lines, definition_of, span_of, user_frame
 from .core.symbolic_sizes import Size
 from .core.trace import Trace, tracing
-from .memory.slices import Piece, pieces_of
+from .memory.regions import Piece, pieces_of
 from .memory.storage import Kind
 
 if TYPE_CHECKING:

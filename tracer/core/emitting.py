@@ -18,7 +18,7 @@ from ...ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ...ir.graph.nodes import Atom, Constant
 from ...ir.graph.requirements import require
 from ...ir.graph.types import TupleType
-from ..memory.slices import Region, read_region
+from ..memory.regions import Region, read_region
 from ..memory.storage import (
     NEW_ARRAY,
     VIEW_OPERATORS,

@@ -20,7 +20,7 @@ from ...ir.graph.nodes import Constant
 from ...ir.graph.operator import OPERATORS, Pattern
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.traits import Trait
-from ..memory.dynamic_indices import Emitter
+from ..memory.regions import Emitter
 
 if TYPE_CHECKING:
     from ...ir.dim_proofs import Fact

@@ -21,9 +21,8 @@ from ...ir.graph.types import TensorType
 from ...ir.loop.prim import PrimFunc
 from ...ir.ops import get
 from ...ir.span import Span
-from ..memory.dynamic_indices import PlaceUpdate
+from ..memory.regions import Update
 from ..memory.scope import Scope, Storage
-from ..memory.slices import Update
 from ..memory.storage import Memory
 from ..memory.value_numbers import ValueNumbers
 from .captured_values import Borrowed
@@ -68,8 +67,7 @@ class Trace:
         self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
         self.span: Span | None = None
         self.memory = Memory()
-        self.updates: dict[Atom, Update] = {}  # the values that writes of slices gave
-        self.place_updates: dict[Atom, PlaceUpdate] = {}  # those that writes at an index gave
+        self.updates: dict[Atom, Update] = {}  # the values that writes of regions gave
         self.values = ValueNumbers()
         self.numbers = Numbers()
         self.needs = Needs()

@@ -24,14 +24,12 @@ import numpy as np
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr
-from ...ir.dtype import DType, dtype_of
+from ...ir.dtype import dtype_of
 from ...ir.graph.nodes import Atom, Constant
 from ...ir.graph.types import TensorType
 from ...ir.span import Span
-from .dynamic_indices import Place, PlaceUpdate, read_place
+from .regions import Emitter, Region, read_region
 from .scope import Scope
-from .slices import Recorder, Region, read_region
-from .value_numbers import ValueNumbers
 
 NEW_ARRAY = "a .copy() of it"
 """Hint for writes through a view that NumPy makes read-only."""
@@ -63,14 +61,10 @@ class Storage:
         self.strides: Strides = dense_strides(atom.type.shape)
 
 
-class Owner(Recorder, Protocol):
+class Owner(Emitter, Protocol):
     """The trace that a reference belongs to."""
 
     memory: Memory
-    place_updates: dict[Atom, PlaceUpdate]
-    values: ValueNumbers
-
-    def cast(self, atom: Atom, dtype: DType, /) -> Atom: ...
 
 
 class Reference(Protocol):
@@ -95,8 +89,8 @@ class Reference(Protocol):
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A proxy's view of the memory of ``parent``: through the operator ``name``, at a ``place``
-    that values choose, or by ``replay`` where the map cannot be written through.
+    """A proxy's view of the memory of ``parent``: of a ``region`` of it, through another operator
+    ``name``, or by ``replay`` where the map cannot be written through.
 
     ``readonly``: it cannot be written through; this is what to do instead. ``certain`` is False
     where it depends on an unknown memory layout whether NumPy makes a view or a copy.
@@ -109,18 +103,15 @@ class View:
     readonly: str = ""
     certain: bool = True
     strides: Strides = None
-    place: Place | None = None
+    region: Region | None = None
 
     def read(self) -> Atom:
         """Returns the present value of the view."""
         if self.replay is not None:
             return self.replay().atom
-        trace = self.parent.owner
-        atom = self.parent.atom
-        if self.place is not None:
-            return read_place(trace, atom, self.place)
-        if self.name == "strided_slice":
-            return read_region(trace, atom, Region.of_slice(self.attrs), self.attrs)
+        trace, atom = self.parent.owner, self.parent.atom
+        if self.region is not None:
+            return read_region(trace, atom, self.region, self.attrs)
         return trace.emit(self.name, (atom,), self.attrs)
 
 
@@ -176,7 +167,8 @@ def view_by(parent: Reference, name: str, attrs: Mapping[str, Any]) -> View | No
         return View(parent, name, attrs, readonly=NEW_ARRAY, strides=_repeated(parent, attrs))
     if strides is not None:
         strides = _STRIDES[name](parent, strides, attrs)
-    return View(parent, name, attrs, strides=strides)
+    region = Region.of_slice(attrs) if name == "strided_slice" else None
+    return View(parent, name, attrs, strides=strides, region=region)
 
 
 def _repeated(parent: Reference, attrs: Mapping[str, Any]) -> Strides:

@@ -29,10 +29,9 @@ from ..core.dispatch import METHODS, UFUNCS, implements, method
 from ..core.emitting import check_cast, emit, lift
 from ..core.proxy import Proxy, is_number, run
 from ..core.trace import active
-from ..memory.dynamic_indices import Place, PlaceUpdate, Window, shape_of, write_place
-from ..memory.slices import Region, Update, write_region
+from ..memory.regions import Region, Run, Update, shape_of, write_region
 from ..memory.storage import Kind, Reference, View
-from .indexing import basic_view, expanded, is_element, mask_of, masked, masked_part, place_of
+from .indexing import basic_view, expanded, is_element, mask_of, masked, masked_part, region_of
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .ufuncs import IN_PLACE
 
@@ -60,9 +59,10 @@ def write(target: Proxy, value: Proxy, what: str) -> None:
     trace = target.owner
     trace.assign(target.storage, atom)
     for proxy, seen in chain:
-        # A view that was written at a place reads it from the storage: one array is changed, not
-        # two, so that the change may be in place.
-        if proxy.alias is None or seen not in trace.place_updates:
+        # A view whose elements at an index were written reads them from the storage: one array is
+        # changed, not two, so that the change may be in place.
+        update = trace.updates.get(seen)
+        if proxy.alias is None or update is None or update.region.is_static:
             proxy.remember(seen)
     _note(target)
 
@@ -107,73 +107,42 @@ def _scattered(view: View, old: Atom, new: Atom) -> Atom:
     if view.name == "bitcast":
         assert isinstance(whole.type, TensorType)
         return trace.emit("bitcast", (new,), {"dtype": whole.type.dtype.name})
-    placed = trace.place_updates.get(new)
-    if placed is not None and placed.base is old:
-        moved = _parent_place(view, placed)
-        if moved is not None:
-            return write_place(trace, whole, *moved, placed.reduction)
     update = trace.updates.get(new)
-    part = update if update is not None and update.base is old else None
-    if view.place is not None:
-        if part is None:
-            return write_place(trace, whole, new, view.place)
-        place = Place.of_region(part.region).inside_of(trace, view.place, parent.shape)
-        return write_place(trace, whole, part.value, place)
-    if view.name == "strided_slice":
-        region = Region.of_slice(view.attrs)
-        if part is None:
-            return write_region(trace, whole, new, region)
-        return write_region(trace, whole, part.value, part.region.inside_of(region))
-    window = _parent_region(view, part) if part is not None else None
-    if part is None or window is None:
-        return _moved_back(view, new, parent.shape)
-    return write_region(trace, whole, _moved_back(view, part.value, window.shape), window)
+    if update is not None and update.base is old:
+        moved = _in_parent(view, update)
+        if moved is not None:
+            return write_region(trace, whole, *moved, update.reduction)
+    if view.region is not None:
+        return write_region(trace, whole, new, view.region)
+    return _moved_back(view, new, parent.shape)
 
 
-def _parent_place(view: View, update: PlaceUpdate) -> tuple[Atom, Place] | None:
+def _in_parent(view: View, update: Update) -> tuple[Atom, Region] | None:
     """Returns what an update of a view writes to its parent, and where; None if that is not one
-    place."""
-    trace, parent, place = view.parent.owner, view.parent, update.place
-    if view.place is not None:
-        return update.value, place.inside_of(trace, view.place, parent.shape)
-    seen = shape_of(update.base)
+    region."""
+    trace, parent = view.parent.owner, view.parent
+    value, region, seen = update.value, update.region, shape_of(update.base)
+    if view.region is not None:
+        return value, region.inside_of(trace, view.region, parent.shape)
     match view.name:
-        case "strided_slice":
-            outer = Place.of_region(Region.of_slice(view.attrs))
-            return update.value, place.inside_of(trace, outer, parent.shape)
-        case "transpose":
-            moved = place.permuted(view.attrs["axes"])
-            front = len(place.index_shape)
-            before = [view.attrs["axes"][n] for n, _ in place.windows]  # axes of the parent
-            order = [front + before.index(n) for n, _ in moved.windows]
-            value = update.value
-            if order != sorted(order) and shape_of(value):
-                value = trace.emit("broadcast_to", (value,), {"shape": place.shape})
-                value = trace.emit("transpose", (value,), {"axes": (*range(front), *order)})
-            return value, moved
-        case "reshape" | "squeeze":
-            same = place.with_ones(seen, parent.shape)
-            if same is None:
-                return None
-            value = update.value
-            if shape_of(value):
-                value = trace.emit("broadcast_to", (value,), {"shape": place.shape})
-                value = trace.emit("reshape", (value,), {"newshape": same.shape})
-            return value, same
-        case _:
-            return None
-
-
-def _parent_region(view: View, part: Update) -> Region | None:
-    """Returns the region of the parent that a region of the view is; None if it is none."""
-    match view.name:
-        case "transpose":
-            return part.region.permuted(view.attrs["axes"])
         case "reverse":
-            return part.region.mirrored(view.attrs["axis"], view.parent.shape)
+            moved = region.mirrored(view.attrs["axis"], parent.shape)
+        case "transpose":
+            moved = region.permuted(view.attrs["axes"])
         case _:
-            assert isinstance(part.base.type, TensorType)
-            return part.region.with_ones(part.base.type.shape, view.parent.shape)
+            moved = region.with_ones(seen, parent.shape)
+    if moved is None or not shape_of(value):
+        return None if moved is None else (value, moved)
+    if shape_of(value) != region.shape:
+        value = trace.emit("broadcast_to", (value,), {"shape": region.shape})
+    if view.name != "transpose":
+        return _moved_back(view, value, moved.shape), moved
+    front = len(region.index_shape)
+    before = [view.attrs["axes"][n] for n, _ in region.runs]  # axes of the parent
+    order = [front + before.index(n) for n, _ in moved.runs]
+    if order != sorted(order):
+        value = trace.emit("transpose", (value,), {"axes": (*range(front), *order)})
+    return value, moved
 
 
 def _moved_back(view: View, value: Atom, shape: tuple[IntExpr, ...]) -> Atom:
@@ -317,23 +286,23 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
 
 def _assign_at(x: Proxy, items: list[Any], key: Any, value: Any) -> None:
     """``x[key] = value`` for a key with traced ints or arrays of ints."""
-    part, place, front = place_of(x, items)
+    part, region, front = region_of(x, items)
     alias = value.alias if isinstance(value, Proxy) else None
-    if alias is not None and alias.place == place and alias.parent.atom is part.atom:
+    if alias is not None and alias.region == region and alias.parent.atom is part.atom:
         x.owner.memory.changed = True
         return  # x[i] += y has written it already
-    if not place.shape and is_element(key) and lift(value).ndim and not x.type.dtype.is_bool:
+    if not region.shape and is_element(key) and lift(value).ndim and not x.type.dtype.is_bool:
         raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
-    write_at(part, place, front, _assigned(value, part))
+    write_at(part, region, front, _assigned(value, part))
 
 
-def write_at(x: Proxy, place: Place, front: int, value: Any, reduction: str = "none") -> None:
-    """Joins ``value`` to the elements of ``x`` at a place; ``front`` axes of it stand before those
-    of the place's index arrays."""
+def write_at(x: Proxy, region: Region, front: int, value: Any, reduction: str = "none") -> None:
+    """Joins ``value`` to the elements of ``x`` of a region; ``front`` axes of it stand before
+    those of its index arrays."""
     given = lift(value, x.type.dtype)
-    count = len(place.index_shape)
-    windows = tuple(w.size for _, w in place.windows)
-    wanted = (*windows[:front], *place.index_shape, *windows[front:])
+    count = len(region.index_shape)
+    runs = tuple(run.size for _, run in region.runs)
+    wanted = (*runs[:front], *region.index_shape, *runs[front:])
     shape = given.shape
     while len(shape) > len(wanted) and shape[0] == 1:
         shape = shape[1:]
@@ -347,7 +316,7 @@ def write_at(x: Proxy, place: Place, front: int, value: Any, reduction: str = "n
         order = (*range(front, front + count), *range(front), *range(front + count, len(wanted)))
         given = transpose(broadcast_to(given, wanted), order)
     _check_writeable(x, DESTINATION)
-    atom = write_place(x.owner, x.atom, given.atom, place, reduction)
+    atom = write_region(x.owner, x.atom, given.atom, region, reduction)
     write(x, Proxy(atom, x.owner), DESTINATION)
 
 
@@ -465,8 +434,8 @@ def _with_chosen(x: Proxy, mask: Proxy, value: Any, before: int) -> Proxy:
     order = (before, *(axis for axis in range(len(wanted)) if axis != before))
     given = transpose(broadcast_to(given, wanted), order)
     rows = reshape(x, (mask.size, *rest))
-    place = Place((places.atom, *(Window(0, 1, size) for size in rest)))
-    atom = write_place(x.owner, rows.atom, given.atom, place)
+    region = Region((places.atom, *(Run(0, 1, size) for size in rest)))
+    atom = write_region(x.owner, rows.atom, given.atom, region)
     return reshape(Proxy(atom, x.owner), x.shape)
 
 

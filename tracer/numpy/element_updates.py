@@ -19,7 +19,7 @@ from ..core.emitting import common_dtype, lift, one_array
 from ..core.proxy import Proxy
 from ..core.trace import active
 from .assignment import update_where, writable, write_at
-from .indexing import basic_view, expanded, mask_of, place_of
+from .indexing import basic_view, expanded, mask_of, region_of
 from .reductions import normalise_axis
 from .shaping import reshape
 
@@ -47,22 +47,22 @@ def _ufunc_at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     if part is not None:
         METHODS["__setitem__"](target, indices, UFUNCS[ufunc](part, b))
         return
-    place = place_of(target, items)
+    chosen = region_of(target, items)
     made = ufunc.resolve_dtypes((target.dtype, common_dtype(b).numpy, None))[2]
-    if place[1].index_shape and not np.can_cast(made, target.dtype, "same_kind"):
+    if chosen[1].index_shape and not np.can_cast(made, target.dtype, "same_kind"):
         raise UnsupportedError(  # each sum would be rounded
             f"np.{ufunc.__name__}.at computes {made} for elements of {target.dtype}",
             hint=f"values.astype(np.{target.dtype})",
         )
     if ufunc in _REDUCTIONS and made.kind == target.dtype.kind and not target.type.dtype.is_bool:
-        write_at(*place, b, _REDUCTIONS[ufunc])
+        write_at(*chosen, b, _REDUCTIONS[ufunc])
     elif ufunc is np.subtract and made.kind == target.dtype.kind:
-        write_at(*place, np.negative(lift(b, target.type.dtype)), "add")
-    elif not place[1].index_shape:
+        write_at(*chosen, np.negative(lift(b, target.type.dtype)), "add")
+    elif not chosen[1].index_shape:
         METHODS["__setitem__"](target, indices, UFUNCS[ufunc](target[indices], b))
     elif ufunc is np.divide:
         divisors: Any = np.ones_like(target)
-        write_at(*place_of(divisors, items), b, "mul")
+        write_at(*region_of(divisors, items), b, "mul")
         METHODS["__setitem__"](target, ..., np.divide(target, divisors))
     else:
         raise UnsupportedError(

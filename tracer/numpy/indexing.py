@@ -2,7 +2,7 @@
 
 Slices become ``strided_slice`` and ``reverse``, arrays of ints become ``take``. Traced ints, and
 slices that begin at one and have a known length, give views of elements that values choose
-(``dynamic_indices``). A boolean mask is taken only if its values are known, since the shape of the
+(``memory/regions``). A boolean mask is taken only if its values are known, since the shape of the
 result depends on them.
 """
 
@@ -22,7 +22,7 @@ from ..core import misuse
 from ..core.dispatch import METHODS, implementation_of, implements, method, views
 from ..core.emitting import emit, lift, one_array, read_only_view
 from ..core.proxy import Proxy, is_array, is_number, need_value
-from ..memory.dynamic_indices import Place, Window, read_place
+from ..memory.regions import Region, Run, read_region
 from ..memory.storage import View
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
@@ -88,15 +88,15 @@ def _advanced(items: list[Any]) -> list[int]:
 
 def _chosen_view(x: Proxy, items: list[Any]) -> Proxy:
     """``x`` at traced ints and slices that begin at some, a view of it."""
-    sliced, place, _ = place_of(x, items)
+    sliced, region, _ = region_of(x, items)
     for item in items:
         if isinstance(item, Proxy):  # an array of rank 0 would copy
             x.owner.memory.touch(item.storage)
-    atom = read_place(x.owner, sliced.atom, place)
+    atom = read_region(x.owner, sliced.atom, region)
     strides = sliced.strides
     if strides is not None:
-        strides = tuple(strides[n] * w.step for n, w in place.windows)
-    return Proxy(atom, x.owner, alias=View(sliced, "", {}, place=place, strides=strides))
+        strides = tuple(strides[n] * run.step for n, run in region.runs)
+    return Proxy(atom, x.owner, alias=View(sliced, "", {}, region=region, strides=strides))
 
 
 def masked(x: Proxy, mask: Proxy, before: int = 0) -> Proxy:
@@ -212,30 +212,30 @@ def _with_windows(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
     return _chosen_view(x, only), rest
 
 
-def place_of(x: Proxy, items: list[Any]) -> tuple[Proxy, Place, int]:
-    """Returns the array that the known ints and slices among ``items`` leave of ``x``, the place in
-    it that the others choose, and how many axes stand before those of index arrays in ``x[key]``.
-    """
+def region_of(x: Proxy, items: list[Any]) -> tuple[Proxy, Region, int]:
+    """Returns the array that the known ints and slices among ``items`` leave of ``x``, the region
+    of it that the others choose, and how many axes stand before those of index arrays in
+    ``x[key]``."""
     choosing = [_is_chosen(item) or _is_array(item) for item in items]
     plain = [slice(None) if one else item for one, item in zip(choosing, items, strict=True)]
     sliced, axes = _basic(x, plain)
-    chosen: list[Any] = [Window(0, 1, size) for size in sliced.shape]
+    chosen: list[Any] = [Run(0, 1, size) for size in sliced.shape]
     for position, item in enumerate(items):
         if choosing[position]:
             axis = axes[position]
             size = sliced.shape[axis]
             if isinstance(item, slice):
-                chosen[axis] = _window(item, size, axis)
+                chosen[axis] = _run(item, size, axis)
             else:
                 chosen[axis] = lift(_checked(item, size, axis)).atom
     advanced = _advanced(items)
     front = 0
     if advanced and advanced == list(range(advanced[0], advanced[-1] + 1)):
         front = advanced[0]  # what stands before keeps its axis
-    return sliced, Place(tuple(chosen)), front
+    return sliced, Region(tuple(chosen)), front
 
 
-def _window(part: slice, length: IntExpr, axis: int) -> Window:
+def _run(part: slice, length: IntExpr, axis: int) -> Run:
     """The elements of an axis that a slice with traced bounds chooses, whose number is known."""
     start, stop = part.start, part.stop
     count = _count(part, length)
@@ -253,7 +253,7 @@ def _window(part: slice, length: IntExpr, axis: int) -> Window:
         from ..core.runtime_checks import check_window  # loaded when it is first needed
 
         check_window(start, count, step, length, axis)
-    return Window(start.atom, step, -(-count // step))
+    return Run(start.atom, step, -(-count // step))
 
 
 def is_element(key: Any) -> bool:
