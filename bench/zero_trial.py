@@ -26,9 +26,8 @@ from dataclasses import replace
 import numpy as np
 from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.measure.kernels import TOOLCHAIN
+from loopwright.autotune.measure.kernels import TOOLCHAIN, on_one_thread
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
-from loopwright.autotune.measure.twins import on_one_thread
 from loopwright.autotune.model.shipped import sample_logs, shipped_model
 from loopwright.autotune.program.native_tuning import tune_tasks
 from loopwright.autotune.protocols import Candidate

@@ -17,7 +17,7 @@ from ...codegen.limits import check_limits
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
-from ...ir.files import MOST_FILE_BYTES, read_named
+from ...ir.files import MOST_FILE_BYTES, read_named, replace_file
 from ..log.decision import Decision
 from ..log.line import FutureRecordError, RecordError, SkippedLines, data_of
 from ..log.log_file import locked_file
@@ -228,16 +228,8 @@ def _identity(record: MeasureRecord) -> tuple[str, TargetKey, str]:
 
 
 def _replace(path: Path, lines: list[bytes], mode: int) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with new.open("wb") as file:
-            file.write(b"".join(line + b"\n" for line in lines))
-            file.flush()
-            os.fsync(file.fileno())
-        new.chmod(mode & 0o777)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    replace_file(path, (line + b"\n" for line in lines), mode=mode & 0o777, sync=True)
+    path.chmod(mode & 0o777)  # whatever the umask
 
 
 @dataclass(frozen=True, slots=True)

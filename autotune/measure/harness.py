@@ -17,8 +17,8 @@ from ...codegen.llvm.clock import CLOCK_TEXT
 from ...codegen.llvm.link import LoadedObject, load_object
 from ...codegen.llvm.store import stored_object
 from ...codegen.target import Target
+from .guarded import GARBAGE
 from .rotation import Cycle
-from .soiling import soil_text
 
 Loop = Callable[[int, int, int], None]
 """The watcher of a parallel loop: it is given the address of the loop's function, that of its
@@ -27,7 +27,27 @@ context, and the number of iterations."""
 _STACK_BYTES = 320 * 1024
 """Bytes below the caller that are filled with garbage: more than private buffers take."""
 
-HARNESS_TEXT = """
+_SOIL_TEXT = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+@lw_garbage = internal constant [64 x i8] c"{garbage}", align 64
+
+define internal void @lw_soil_stack() noinline {{
+  %room = alloca [{stack_bytes} x i8]
+  call void @llvm.memset.p0.i64(ptr %room, i8 {byte}, i64 {stack_bytes}, i1 true)
+  ret void
+}}
+
+; Only the narrow registers are declared as clobbered: otherwise LLVM would clear the upper halves
+; before it returns.
+define internal void @lw_soil_registers() noinline {{
+  call void asm sideeffect "{soil}", "r,{clobbered}"(ptr @lw_garbage)
+  ret void
+}}
+"""
+"""Functions that are called right before code that is not trusted yet: if it reads what it has not
+set, its result is wrong."""
+
+_HARNESS_TEXT = """
 ; Nanoseconds of n calls of void fn(ptr args), from number %first of a cycle of %count arguments of
 ; %words words each.
 define i64 @lw_time(ptr %fn, ptr %args, i64 %words, i64 %count, i64 %first, i64 %n) {
@@ -103,11 +123,28 @@ watched:
 """
 
 
+def soil_registers(target: Target, address: str) -> list[str]:
+    """Returns assembly that loads all vector registers from an address in a register."""
+    load, name = {
+        16: ("movups", "xmm"),
+        32: ("vmovups", "ymm"),
+        64: ("vmovups", "zmm"),
+    }[target.vector_bytes]
+    return [f"{load} ({address}), %{name}{n}" for n in range(target.vector_registers)]
+
+
 @functools.cache
 def harness_code() -> LoadedObject:
     """Returns the code of the harness, which a process loads once."""
     target = Target.host()
-    text = CLOCK_TEXT + HARNESS_TEXT + soil_text(target, _STACK_BYTES)
+    soil = _SOIL_TEXT.format(
+        garbage=chr(GARBAGE) * 64,
+        byte=GARBAGE,
+        stack_bytes=_STACK_BYTES,
+        soil="\\0A".join(soil_registers(target, "$0")),
+        clobbered=",".join(f"~{{xmm{n}}}" for n in range(target.vector_registers)),
+    )
+    text = CLOCK_TEXT + _HARNESS_TEXT + soil
     return load_object(stored_object(text, target, "harness of measurements"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,11 @@ from ...codegen.roofline import Roof, Work
 from ...codegen.target import Target
 from ...codegen.traffic import LEVELS, Traffic
 from ...ir.dims import as_int
+from ...ir.errors import ScheduleError
 from ...ir.loop.prim import PrimFunc
+from ...ir.schedule.apply import apply_schedule
 from ...ir.schedule.steps import Schedule
+from ..log.record import schedule_key
 from ..ranges import AtPoint, Point, Weights, evenly_weighted, is_single, specialised, typical_bytes
 from ..space.analysis import prim_bytes
 from ..space.feature_list import OF_THREADS
@@ -26,7 +29,6 @@ from ..task import Task
 from ..workload import as_lists, workload_at, workload_of
 from .rotation import copies_of
 from .toolchain import Toolchain
-from .twins import nest_key
 
 Array = npt.NDArray[Any]
 
@@ -148,6 +150,37 @@ def _least_seconds(
     }
     wide = any(b.dtype.bytes == 8 for b in prim.output_buffers)
     return Roof(machine, threads).bound(Work(flops, traffic, 8 if wide else 4))[1]
+
+
+def on_one_thread(schedule: Sequence[Any]) -> list[list[Any]]:
+    """Returns a schedule (JSON data) without the steps that only share loops among threads.
+
+    >>> on_one_thread([["fuse", ["i", "j"]], ["parallel", "i*j"], ["compute_at", "t", "i*j"]])
+    [['compute_at', 't', 'j']]
+    """
+    innermost: dict[str, str] = {}
+    steps: list[list[Any]] = []
+    for name, *args in schedule:
+        if name == "fuse":
+            innermost["*".join(args[0])] = args[0][-1]
+        elif name != "parallel":
+            steps.append([name, *(_renamed(arg, innermost) for arg in args)])
+    return steps
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, list | tuple):
+        return [_renamed(one, names) for one in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def nest_key(prim: PrimFunc, schedule: Sequence[Any]) -> Hashable:
+    """Returns a key that is equal for schedules (JSON data) that give ``prim`` the same loop nest:
+    the order of loops that run once changes nothing, for instance, which no step shows."""
+    try:
+        return apply_schedule(prim, Schedule.from_json(as_lists(schedule)))
+    except ScheduleError:
+        return schedule_key(schedule)
 
 
 def _compile(prim: PrimFunc | AtPoint, schedule: Any, target: Target, name: str) -> Kernel:

@@ -24,6 +24,7 @@ from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, as_int, symbols
 from ...ir.dtype import FLOAT32, DType, dtype_of
+from ...ir.files import read_arrays, write_arrays
 from ...ir.loop.evaluate import evaluate_points, evaluate_prim
 from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from ...ir.loop.nest import Accumulate, expressions, statements
@@ -109,9 +110,7 @@ class Reference:
         """Saves the certain values to a file, so that the next process need not compute them."""
         parts = {} if self.partial else self._whole, self._points, self._values
         arrays = {f"{n}.{k}": v for n, named in enumerate(parts) for k, v in named.items()}
-        new = path.with_suffix(".new.npz")
-        np.savez(new, allow_pickle=False, **arrays)
-        new.replace(path)
+        write_arrays(path, arrays)
 
     @staticmethod
     def load(path: Path, prim: PrimFunc, inputs: Mapping[str, Array]) -> Reference:
@@ -119,10 +118,11 @@ class Reference:
         made = Reference.__new__(Reference)
         made.prim, made.inputs, made._measures = prim, inputs, {}
         made._whole, made._points, made._values = parts = {}, {}, {}
-        with np.load(path, allow_pickle=False) as file:
-            for key in file.files:
-                part, _, name = key.partition(".")
-                parts[int(part)][name] = file[key]
+        arrays = read_arrays(path)
+        assert isinstance(arrays, dict)
+        for key, values in arrays.items():
+            part, _, name = key.partition(".")
+            parts[int(part)][name] = values
         return made
 
     @functools.cached_property

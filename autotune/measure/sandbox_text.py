@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...codegen.target import Target
 from .guarded import GARBAGE
-from .soiling import soil_registers
+from .harness import soil_registers
 
 SHARED = 0x10_0000_0000
 """Address at which the file is mapped. It begins with the number of operations, and the offsets of

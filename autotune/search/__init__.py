@@ -2,5 +2,4 @@
 
 - ``tuner``        one task: propose, measure, log, learn
 - ``strategies``   by name: ``guided`` is the default
-- ``twins``        candidates whose nests are the same
 """

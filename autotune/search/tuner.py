@@ -23,8 +23,8 @@ from ..log.journal import Journal
 from ..log.lookup import fastest, pooled_costs
 from ..log.record import MeasureRecord, schedule_key
 from ..log.tuning_log import TuningLog
+from ..measure.kernels import on_one_thread
 from ..measure.racing import race
-from ..measure.twins import on_one_thread
 from ..model.cost_model import JudgedModel, available_model
 from ..progress import Progress
 from ..protocols import Candidate, CostModel, Measurer, Population

@@ -11,8 +11,7 @@ import pytest
 from loopwright import nn
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.measure.kernels import task_of
-from loopwright.autotune.measure.twins import on_one_thread
+from loopwright.autotune.measure.kernels import on_one_thread, task_of
 from loopwright.autotune.protocols import FloatArray, Population
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.search.tuner import Tuner
