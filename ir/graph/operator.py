@@ -3,7 +3,7 @@
 One declaration holds everything: documentation, operands and attributes, type rule, fusion pattern,
 meaning (a tensor expression, or a decomposition into other operators), NumPy reference, samples and
 traits. ``ir/ops/declare.py`` makes an Operator from a decorated function; ``register`` refuses an
-incomplete one. A gradient, a batching rule or a quantised form would be further fields.
+incomplete one. A gradient or a quantised form would be further fields.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ class Operator:
     - ``cost`` is the number of arithmetic instructions for one element of the result; fusion
       decides by it which values may be computed twice.
     - ``terms`` is the number of terms of a sum that each element of an operand stands for.
+    - ``batch(batch)`` emits the operator on stacks of operands (``ir/graph/vmap.py``), or returns
+      None. Views, elementwise operators and reductions do without.
     - ``maps`` is True if the result is a map although the pattern is that of a contraction: the
       operators that follow become a part of its expression.
     """
@@ -103,6 +105,7 @@ class Operator:
     decompose: Callable[..., Any] | None = None
     dtypes: str = "biuf"
     cost: float = 1.0
+    batch: Callable[[Any], Any] | None = None
     maps: bool = False
     terms: int = 1
     traits: Trait = Trait.NONE

@@ -57,6 +57,7 @@ from .sampling import elementwise_samples
 Element: TypeAlias = Callable[..., Expr]
 Rule: TypeAlias = Callable[..., Type]
 Reference: TypeAlias = Callable[..., Any]
+BatchRule: TypeAlias = Callable[[Any], Any]
 Samples: TypeAlias = "Callable[[np.random.Generator], Sequence[Sample]]"  # loads numpy.random
 
 
@@ -113,6 +114,7 @@ def primitive(
     dtypes: str = ANY,
     traits: Trait = Trait.NONE,
     cost: float = 1.0,
+    batch: BatchRule | None = None,
     maps: bool = False,
     terms: int = 1,
     params: tuple[str, ...] = (),
@@ -121,9 +123,8 @@ def primitive(
     """Declares a primitive operator; the function's first parameter is the type of the result.
 
     What the function does not read has an underscore in front, which its name does not have.
-    Without ``rule`` the result has the type of the one operand. ``numpy`` is NumPy's own function
-    if the reference is another. ``params`` and ``doc`` are for operators that differ in few words;
-    else both are read off the function.
+    Without ``rule`` the result has the type of the one operand. ``params`` and ``doc`` are for
+    operators that differ in few words; else both are read off the function.
     """
 
     def declare(body: Callable[..., Element | Reduce | Body]) -> Operator:
@@ -159,6 +160,7 @@ def primitive(
                 compute=compute,
                 dtypes=dtypes,
                 cost=cost,
+                batch=batch,
                 maps=maps,
                 terms=terms,
                 traits=with_implied(traits),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from ..traits import Trait
 from .declare import Element, PerAxis, attr, primitive
 from .rules import dtype_attr, is_size, normalise_axes, normalise_axis
 from .sampling import floats, ints, sample, specials, truths
+
+if TYPE_CHECKING:
+    from ..graph.nodes import Atom
+    from ..graph.vmap import Batch
 
 
 def _sliced_size(begin: Any, end: Any, stride: int) -> IntExpr:
@@ -74,9 +78,16 @@ def _strided_slice_samples(rng: np.random.Generator) -> list[Sample]:
     ]
 
 
+def _slice_rows(batch: Batch) -> Atom:
+    begin, end, strides = (batch.attrs[name] for name in ("begin", "end", "strides"))
+    attrs = {"begin": (0, *begin), "end": (batch.count, *end), "strides": (1, *strides)}
+    return batch.emit("strided_slice", *batch.args, **attrs)
+
+
 @primitive(
     "strided_slice",
     Pattern.INJECTIVE,
+    batch=_slice_rows,
     traits=Trait.PICKS,
     rule=_strided_slice_rule,
     reference=_strided_slice_reference,
@@ -114,9 +125,14 @@ def _reverse_rule(x: TensorType, axis: Any) -> TensorType:
     return x
 
 
+def _reverse_rows(batch: Batch) -> Atom:
+    return batch.emit("reverse", *batch.args, axis=batch.axes(batch.attrs["axis"]))
+
+
 @primitive(
     "reverse",
     Pattern.INJECTIVE,
+    batch=_reverse_rows,
     traits=Trait.REARRANGES,
     rule=_reverse_rule,
     reference=np.flip,
@@ -201,9 +217,24 @@ def _take_reference(x: Any, indices: Any, axis: Any, mode: Any) -> Any:
     return np.take(x, at, axis=axis, mode="clip")
 
 
+def _take_rows(batch: Batch) -> Atom | None:
+    axis, mode = batch.attrs["axis"], batch.attrs["mode"]
+    if axis is None or batch.batched[0] == batch.batched[1]:
+        return None
+    after = batch.axes(axis)[0]
+    if batch.batched[0]:
+        return batch.emit("take", *batch.args, axis=after, mode=mode)
+    if batch.rank(1):
+        return None
+    rows = batch.emit("take", *batch.args, axis=after - 1, mode=mode)
+    order = (after - 1, *(n for n in range(batch.rank(0)) if n != after - 1))
+    return batch.emit("transpose", rows, axes=order) if after > 1 else rows
+
+
 @primitive(
     "take",
     Pattern.INJECTIVE,
+    batch=_take_rows,
     traits=Trait.PICKS,
     rule=_take_rule,
     reference=_take_reference,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from . import rules
 from .compose import F, Value
 from .declare import Element, attr, composite, primitive
 from .sampling import floats, ints, sample, truths
+
+if TYPE_CHECKING:
+    from ..graph.nodes import Atom
+    from ..graph.vmap import Batch
 
 
 def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
@@ -38,9 +42,18 @@ def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
     return TensorType((*first.shape[:axis], total, *first.shape[axis + 1 :]), dtype)
 
 
+def _concatenate_rows(batch: Batch) -> Atom:
+    parts = [
+        arg if many else batch.emit("broadcast_to", arg, shape=(batch.count, *batch.shape_of(n)))
+        for n, (arg, many) in enumerate(zip(batch.args, batch.batched, strict=True))
+    ]
+    return batch.emit("concatenate", *parts, axis=batch.axes(batch.attrs["axis"])[0])
+
+
 @primitive(
     "concatenate",
     Pattern.INJECTIVE,
+    batch=_concatenate_rows,
     traits=Trait.MOVES,
     rule=_concatenate_rule,
     reference=lambda *xs, axis: np.concatenate(xs, axis=axis),

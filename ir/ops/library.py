@@ -15,6 +15,8 @@ from .rules import tensors
 from .sampling import floats
 
 if TYPE_CHECKING:
+    from ..graph.nodes import Atom
+    from ..graph.vmap import Batch
     from ..library.registry import LibraryFunction
 
 
@@ -50,6 +52,17 @@ def _samples(rng: np.random.Generator) -> Sequence[Sample]:
     ]
 
 
+def _batched(batch: Batch) -> Atom | None:
+    """The function broadcasts over the axes in front of those that it works on, if it says how many
+    these are."""
+    ranks = _function(batch.attrs).ranks
+    if ranks is None:
+        return None
+    most = max(batch.rank(n) - rank for n, rank in enumerate(ranks))
+    args = [batch.aligned(n, most + rank) for n, rank in enumerate(ranks)]
+    return batch.emit("call_library", *args, **batch.attrs)
+
+
 _DOC = """A function of another library, applied to its operands.
 
 The function is one of the table in ``ir/library``: of NumPy, or a user's own (``lw.extern``). It
@@ -75,6 +88,7 @@ register(
             Attr("options", "its static arguments, pairs of a name and a value", (), kind="Any"),
         ),
         cost=20_000.0,
+        batch=_batched,
         traits=Trait.LIBRARY,
     )
 )

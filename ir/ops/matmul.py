@@ -7,11 +7,12 @@ named by letters, ``out[letters] = sum over the others of x[letters] * y[letters
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import IntExpr
+from ..dims import IntExpr, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
@@ -22,6 +23,10 @@ from .compose import F, Value
 from .declare import Reduce, attr, composite, in_float64, primitive
 from .rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
 from .sampling import extremes, floats, ints, sample, truths
+
+if TYPE_CHECKING:
+    from ..graph.nodes import Atom
+    from ..graph.vmap import Batch
 
 
 def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
@@ -50,9 +55,30 @@ def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
     return TensorType((*batch, *rows, *columns), dtype)
 
 
+def _multiply_rows(batch: Batch) -> Atom:
+    """A stack of matrices times one matrix is one product, of a matrix with all their rows."""
+    (a, b), (many_a, many_b) = batch.args, batch.batched
+    row_a, row_b = batch.shape_of(0), batch.shape_of(1)
+    rank_a, rank_b = len(row_a), len(row_b)
+    if many_b and not many_a and rank_a == 2 and rank_b == 1:
+        return batch.emit("nn.matmul", b, batch.emit("transpose", a, axes=(1, 0)))
+    if rank_b == 2 and many_a and not many_b:
+        rows = batch.reshaped(a, (batch.count * product(row_a[:-1]), row_a[-1]))
+        made = batch.emit("nn.matmul", rows, b)
+    else:
+        # A vector is a matrix of one row on the left, of one column on the right.
+        count_a, count_b = ([batch.count] * many for many in batch.batched)
+        a = batch.reshaped(a, (*count_a, 1, *row_a)) if rank_a == 1 else a
+        b = batch.reshaped(b, (*count_b, *row_b, 1)) if rank_b == 1 else b
+        pair, rank = replace(batch, args=(a, b)), max(rank_a, rank_b, 2)
+        made = batch.emit("nn.matmul", pair.aligned(0, rank), pair.aligned(1, rank))
+    return batch.reshaped(made, (batch.count, *batch.shape))
+
+
 @primitive(
     "nn.matmul",
     Pattern.CONTRACTION,
+    batch=_multiply_rows,
     traits=Trait.MULTILINEAR,
     rule=_matmul_rule,
     reference=in_float64(np.matmul),

@@ -6,7 +6,7 @@ All are index maps: they cost nothing in front of a consumer that reads through 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from ..traits import Trait
 from . import rules
 from .declare import Element, attr, primitive
 from .sampling import floats, ints, sample, truths
+
+if TYPE_CHECKING:
+    from ..graph.nodes import Atom
+    from ..graph.vmap import Batch
 
 
 def _missing_size(x: TensorType, sizes: Sequence[IntExpr]) -> IntExpr:
@@ -104,9 +108,16 @@ def _transpose_rule(x: TensorType, axes: Any) -> TensorType:
     return TensorType(tuple(x.shape[a] for a in order), x.dtype)
 
 
+def _transpose_rows(batch: Batch) -> Atom:
+    axes = batch.attrs["axes"]
+    order = batch.axes(axes)[::-1] if axes is None else batch.axes(axes)
+    return batch.emit("transpose", *batch.args, axes=(0, *order))
+
+
 @primitive(
     "transpose",
     Pattern.INJECTIVE,
+    batch=_transpose_rows,
     traits=Trait.REARRANGES,
     rule=_transpose_rule,
     reference=np.transpose,
@@ -156,9 +167,15 @@ def _broadcast_to_rule(x: TensorType, shape: Any) -> TensorType:
     return TensorType(shape, x.dtype)
 
 
+def _broadcast_rows(batch: Batch) -> Atom:
+    rows = batch.aligned(0, len(batch.shape))
+    return batch.emit("broadcast_to", rows, shape=(batch.count, *batch.shape))
+
+
 @primitive(
     "broadcast_to",
     Pattern.BROADCAST,
+    batch=_broadcast_rows,
     traits=Trait.PICKS,
     rule=_broadcast_to_rule,
     reference=np.broadcast_to,

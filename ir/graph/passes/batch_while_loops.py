@@ -55,19 +55,19 @@ two only. No operator fails, so what finished lanes compute has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import ceil
 
 from ...pass_context import optional
 from .. import nodes
-from ..batching import Batch, batched_call
 from ..builder import Builder
 from ..choices import Choices
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..loops import int64, next_values, writes_row
 from ..operator import Operator, Pattern, get
 from ..types import TensorType
+from ..vmap import Rows
 from ..walk import map_functions, rewrite_function, use_counts
+from .eliminate_dead_code import without_dead_code
 
 LANES = (32, 128)
 """Iterations of a block. With fewer, lanes wait less for the longest-running one of their block;
@@ -104,7 +104,8 @@ def _batch(
         chosen = next((b for n, b in zip(LANES, blocks) if n == lanes), None)
         return chosen and builder.bind(chosen, var.type)
 
-    return rewrite_function(function, step)
+    result = rewrite_function(function, step)
+    return function if result is function else without_dead_code(result)
 
 
 def _lanes(
@@ -151,10 +152,8 @@ def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
             return None
         if not writes_row(update, param, loop.index, count) or (uses[param], uses[end]) != (1, 1):
             return None
-        if (
-            update.args[1].type != TensorType((), nodes.tensor_type(param).dtype)
-            or nodes.tensor_type(param).rank != 1
-        ):
+        kind = nodes.tensor_type(param)
+        if kind.rank != 1 or update.args[1].type != TensorType((), kind.dtype):
             return None
         updates.append(update)
     builder = Builder(span=loop.span)
@@ -165,7 +164,7 @@ def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
         start = builder.emit(get("minimum"), (start, int64(count - lanes)))
     rows = _Lanes(lanes, loop.index, start, count, builder)
     others = [b for b in loop.body.bindings if b.value not in updates]
-    if not rows.emit(others):
+    if not rows.bindings(others):
         return None
     window = {"starts": (0,), "begin": (0,), "strides": (1,), "sizes": (lanes,)}
     ends = [
@@ -177,116 +176,34 @@ def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
     return nodes.For(index, blocks, tuple(params), loop.initial, body, loop.span)
 
 
-class _Lanes:
-    """The scalars of a body for all lanes: ``many`` has arrays by variable, ``same`` scalars that
-    all lanes share. ``index`` is ``start`` in the first lane, one more in each of the others."""
+class _Lanes(Rows):
+    """The scalars of a body for a block of iterations, of ``extent`` in all. ``index`` is ``start``
+    in the first one, one more in each of the others."""
 
     def __init__(
-        self, lanes: int, index: nodes.Var, start: nodes.Var, count: int, builder: Builder
+        self, lanes: int, index: nodes.Var, start: nodes.Var, extent: int, builder: Builder
     ) -> None:
-        self.lanes, self.index, self.start, self.count = lanes, index, start, count
-        self.builder = builder
-        self.many: dict[nodes.Var, nodes.Atom] = {}
-        self.same: dict[nodes.Var, nodes.Atom] = {}
-        self.loops: dict[nodes.Atom, nodes.Var] = {}
+        attrs = {"start": 0, "stop": lanes, "step": 1, "dtype": "int64"}
+        lane = builder.emit(get("arange"), (), attrs)
+        super().__init__(lanes, builder, {index: builder.emit(get("add"), (lane, start))}, {})
+        self.index, self.start, self.extent = index, start, extent
 
-    def inside(self, params: dict[nodes.Var, nodes.Atom]) -> _Lanes:
-        """Returns the lanes of a block inside of this one."""
-        inside = _Lanes(self.lanes, self.index, self.start, self.count, Builder())
-        inside.many = {**self.many, **params}
-        inside.same = dict(self.same)
-        return inside
-
-    def emit(self, bindings: Iterable[nodes.Binding]) -> bool:
-        """Emits ``bindings`` for all lanes, but for their tuples; False if one has no form for
-        them."""
-        return all(self._emit(b.var, b.value) for b in bindings)
-
-    def _emit(self, var: nodes.Var, value: nodes.Expr) -> bool:
-        if isinstance(value, nodes.Call):
-            return self._call(var, value)
-        if isinstance(value, nodes.While):
-            return self._while(var, value)
-        if isinstance(value, nodes.TupleGetItem) and value.value in self.loops:
-            self.many[var] = self.builder.get_item(self.loops[value.value], value.index)
-            return True
-        return isinstance(value, nodes.Tuple)
-
-    def _call(self, var: nodes.Var, call: nodes.Call) -> bool:
+    def call(self, var: nodes.Var, call: nodes.Call) -> bool:
         if not isinstance(var.type, TensorType) or var.type.rank or not _is_cheap(call):
             return False
-        for atom in call.args:
-            if atom is self.index and atom not in self.many and not self._takes_row(call):
-                self._count()
-        if self._takes_row(call):
-            attrs = {"axes": (0,), "sizes": (self.lanes,), "strides": (1,)}
-            args = (call.args[0], self.start)
-            self.many[var] = self.builder.emit(get("dynamic_slice"), args, attrs, span=call.span)
-            return True
-        args = [self.get(a) for a in call.args]
-        batched = [a in self.many for a in call.args]
-        if not any(batched):
-            self.same[var] = self.builder.emit(call.operator, args, call.attrs, span=call.span)
-            return True
-        result = batched_call(Batch(call, args, batched, self.lanes, (), self.builder))
-        if result is not None:
-            self.many[var] = result
-        return result is not None
+        if not self._takes_element(call):
+            return super().call(var, call)
+        attrs = {"axes": (0,), "sizes": (self.count,), "strides": (1,)}
+        args = (call.args[0], self.start)
+        self.stacked[var] = self.builder.emit(get("dynamic_slice"), args, attrs, span=call.span)
+        return True
 
-    def _takes_row(self, call: nodes.Call) -> bool:
+    def _takes_element(self, call: nodes.Call) -> bool:
+        """True if each iteration takes its own element of an array."""
         if call.op is not get("take") or call.args[1] is not self.index:
             return False
         source = call.args[0]
-        return source not in self.many and nodes.tensor_type(source).shape == (self.count,)
-
-    def _count(self) -> None:
-        """Emits the index in all lanes."""
-        attrs = {"start": 0, "stop": self.lanes, "step": 1, "dtype": "int64"}
-        lane = self.builder.emit(get("arange"), (), attrs)
-        self.many[self.index] = self.builder.emit(get("add"), (lane, self.start))
-
-    def get(self, atom: nodes.Atom) -> nodes.Atom:
-        """Returns what stands for an atom in all lanes."""
-        if not isinstance(atom, nodes.Var):
-            return atom
-        return self.many.get(atom) or self.same.get(atom, atom)
-
-    def spread(self, atom: nodes.Atom) -> nodes.Atom:
-        """Returns an array with a scalar of each lane."""
-        if atom is self.index and atom not in self.many:
-            self._count()
-        if atom in self.many:
-            return self.many[atom]
-        shape = {"shape": (self.lanes,)}
-        return self.builder.emit(get("broadcast_to"), (self.get(atom),), shape)
-
-    def _while(self, var: nodes.Var, loop: nodes.While) -> bool:
-        following = next_values(loop.body)
-        types = [p.type for p in loop.params]
-        if following is None or not all(isinstance(t, TensorType) and not t.rank for t in types):
-            return False
-        initial = [self.spread(a) for a in loop.initial]
-        params = [
-            nodes.Var(p.name, a.type, p.span) for p, a in zip(loop.params, initial, strict=True)
-        ]
-        carried: dict[nodes.Var, nodes.Atom] = dict(zip(loop.params, params, strict=True))
-        condition, body = self.inside(carried), self.inside(carried)
-        if not condition.emit(loop.condition.bindings) or not body.emit(loop.condition.bindings):
-            return False
-        goes_on = loop.condition.result
-        if goes_on not in condition.many or not body.emit(loop.body.bindings):
-            return False
-        any_lane = condition.builder.emit(get("any"), (condition.get(goes_on),))
-        active = body.get(goes_on)
-        ends: list[nodes.Atom] = []
-        for old, end in zip(params, following, strict=True):
-            new = body.get(end) if end is not self.index else body.spread(end)
-            same = new is old
-            ends.append(old if same else body.builder.emit(get("where"), (active, new, old)))
-        done = body.builder.block(body.builder.make_tuple(ends))
-        test = condition.builder.block(any_lane)
-        self.loops[var] = self.builder.while_loop(params, initial, test, done, span=loop.span)
-        return True
+        return source not in self.stacked and nodes.tensor_type(source).shape == (self.extent,)
 
 
 def _is_cheap(call: nodes.Call) -> bool:

@@ -59,6 +59,7 @@ from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, Function, Module, Var
 from ..operator import get
 from ..types import TensorType
+from ..vmap import Batch, batched_call
 from ..walk import map_functions, rewrite_function, with_nested_blocks
 
 BEFORE, INSIDE = "before the loop", "inside"
@@ -99,12 +100,15 @@ class _Loop:
         self.loop, self.extent, self.builder = loop, extent, builder
         self.choices, self.limits = choices, limits
         self.inside = {loop.index, *loop.params, *(b.var for b in loop.body.bindings)}
-        self.takes = {b.var: b.value for b in loop.body.bindings if self.is_row(b.value)}
+        self.takes: dict[Atom, Call] = {}
+        for binding in loop.body.bindings:
+            if isinstance(binding.value, Call) and self.is_row(binding.value):
+                self.takes[binding.var] = binding.value
 
-    def is_row(self, value: Expr) -> bool:
+    def is_row(self, value: Call) -> bool:
         """True for one row of an array that the loop does not change, of about as many rows as the
         loop has iterations."""
-        if not isinstance(value, Call) or value.op is not get("take"):
+        if value.op is not get("take"):
             return False
         source, index = value.args
         kind = source.type
@@ -131,21 +135,20 @@ class _Loop:
         if not isinstance(call, Call) or call.op is not get("nn.matmul"):
             return binding
         left, right = call.args
-        if left in self.takes and right not in self.inside:
-            take, weights = self.takes[left], right
-        elif right in self.takes and left not in self.inside:
-            take, weights = self.takes[right], left
-        else:
+        row, weights = (left, right) if left in self.takes else (right, left)
+        if row not in self.takes or weights in self.inside:
             return binding
-        assert isinstance(take, Call)
+        take, from_left = self.takes[row], weights is left
         shape = _shape(take.args[0])
-        from_left = weights is left
         if len(_shape(weights)) != 2 or (from_left and len(shape) != 2):
             return binding
         result = (*shape[:-1], _shape(weights)[0 if from_left else 1])
         if not self.wanted(call, prod(shape[1:-1]), weights, result):
             return binding
-        rows = self.product(call, take.args[0], weights, result, from_left)
+        args = [take.args[0] if a is row else a for a in call.args]
+        stacked = [a is row for a in call.args]
+        rows = batched_call(Batch(call, args, stacked, shape[0], result[1:], self.builder))
+        assert rows is not None  # matrices have a product of many rows
         return Binding(binding.var, Call(take.op, (rows, take.args[1]), take.attrs, call.span))
 
     def wanted(self, call: Call, rows: int, weights: Atom, result: tuple[int, ...]) -> bool:
@@ -160,21 +163,6 @@ class _Loop:
             return options[0] == BEFORE
         text = f"for {self.extent} {call_text(call)}"
         return self.choices.take("loop", text, options) == BEFORE
-
-    def product(
-        self, call: Call, source: Atom, weights: Atom, result: tuple[int, ...], from_left: bool
-    ) -> Atom:
-        """Emits the product of all rows."""
-        emit, span = self.builder.emit, call.span
-        if from_left:
-            weights = emit(get("transpose"), [weights], {"axes": (1, 0)}, span=span)
-        shape = _shape(source)
-        if len(shape) == 2:
-            return emit(call.operator, [source, weights], call.attrs, span=span)
-        flat = (prod(shape[:-1]), shape[-1])
-        rows = emit(get("reshape"), [source], {"newshape": flat}, span=span)
-        made = emit(call.operator, [rows, weights], call.attrs, span=span)
-        return emit(get("reshape"), [made], {"newshape": result}, span=span)
 
 
 def _shape(atom: Atom) -> tuple[int, ...]:

@@ -22,8 +22,8 @@ After::
     }
 
 A carried array leaves the loop if iteration ``i`` writes its row ``i``, reads no other, and what it
-writes depends on the index alone. ``ir/graph/batching.py`` says which operators have a form for all
-rows at once. Products of rows that meet other carried values are ``hoist_products``'s.
+writes depends on the index alone. ``ir/graph/vmap.py`` takes what does so to all rows
+at once. Products of rows that meet other carried values are ``hoist_products``'s.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ from dataclasses import replace
 
 from ...pass_context import optional
 from .. import nodes
-from ..batching import Batch, batched_call
 from ..builder import Builder
 from ..loops import next_values, with_carries, writes_row
 from ..operator import OPERATORS, Operator
-from ..types import TensorType
+from ..vmap import Rows
 from ..walk import (
     all_uses,
     map_functions,
@@ -65,7 +64,7 @@ def _vectorise(function: nodes.Function) -> nodes.Function:
             return finished[value.value][value.index]
         if not isinstance(value, nodes.For) or not isinstance(value.extent, nodes.Constant):
             return None
-        last = _Rows(value, int(value.extent.value)).loop(builder)
+        last = _Iterations(value, int(value.extent.value)).rest(builder)
         if last is None:
             return None
         result = builder.make_tuple(last)
@@ -76,36 +75,35 @@ def _vectorise(function: nodes.Function) -> nodes.Function:
     return function if result is function else without_dead_code(result)
 
 
-class _Rows:
+class _Iterations(Rows):
     """The values of a loop's body that its index alone decides, for all ``count`` iterations.
 
-    ``stacked`` has them by variable, with a leading axis, and ``whole`` those that are the same in
-    all iterations. ``sources`` are carried arrays that are read in the rows that are then written:
-    they have still their initial values there.
+    ``sources`` are carried arrays that are read in the rows that are then written: they have still
+    their initial values there.
     """
 
     def __init__(self, loop: nodes.For, count: int) -> None:
-        self.original, self.count = loop, count
-        self.builder = Builder(span=loop.span)
-        self.stacked: dict[nodes.Var, nodes.Atom] = {}
-        self.whole: dict[nodes.Var, nodes.Atom] = {}
+        super().__init__(count, Builder(span=loop.span), {}, {})
+        self.original = loop
+        self.sources: set[nodes.Atom] = set()
         bound = {b.var for b in loop.body.bindings}
-        self.inside = bound | {loop.index, *loop.params}
+        self.bound = bound | {loop.index, *loop.params}
         self.uses: dict[nodes.Var, list[nodes.Binding]] = {}
         for binding in loop.body.bindings:
             for atom in all_uses(binding.value):
                 self.uses.setdefault(atom, []).append(binding)
 
-    def loop(self, builder: Builder) -> list[nodes.Atom] | None:
+    def rest(self, builder: Builder) -> list[nodes.Atom] | None:
         """Emits what leaves the loop, and the rest of it; returns the last values, None if nothing
         leaves it."""
         following = next_values(self.original.body)
         if following is None or self.count < 2:
             return None
         written = self._written_rows(following)
-        self._stack(
-            {p: a for p, a in zip(self.original.params, self.original.initial) if p in written}
-        )
+        self.sources.update(written)
+        begin = zip(self.original.params, self.original.initial)
+        self.whole = {p: a for p, a in begin if p in written}
+        self._stack()
         finished = {p: self._finished(p, v) for p, v in written.items() if v in self.stacked}
         if not finished:
             return None
@@ -137,7 +135,7 @@ class _Rows:
         array, index = call.args
         return array is param and index is self.original.index and call.attrs["axis"] == 0
 
-    def _stack(self, sources: dict[nodes.Var, nodes.Atom]) -> None:
+    def _stack(self) -> None:
         """Computes what it can for all iterations."""
         attrs = {"start": 0, "stop": self.count, "step": 1, "dtype": "int64"}
         self.stacked[self.original.index] = self.builder.emit(OPERATORS["arange"], (), attrs)
@@ -145,43 +143,29 @@ class _Rows:
             value = binding.value
             if not isinstance(value, nodes.Call) or not isinstance(value.op, Operator):
                 continue
-            used = {a for a in operands(value) if isinstance(a, nodes.Var) and a in self.inside}
-            if not used <= self.stacked.keys() | self.whole.keys() | sources.keys():
-                continue
-            self._stack_call(binding.var, value, sources)
+            if self.bound.intersection(operands(value)) <= self.stacked.keys() | self.whole.keys():
+                self.call(binding.var, value)
 
-    def _stack_call(
-        self, var: nodes.Var, call: nodes.Call, sources: dict[nodes.Var, nodes.Atom]
-    ) -> None:
-        args, batched = [], []
-        for atom in call.args:
-            many = isinstance(atom, nodes.Var) and atom in self.stacked
-            if isinstance(atom, nodes.Var):
-                atom = self.stacked.get(atom) or self.whole.get(atom) or sources.get(atom, atom)
-            args.append(atom)
-            batched.append(many)
-        reads = any(a in sources for a in call.args if isinstance(a, nodes.Var))
-        if reads and not self._takes_row(call, call.args[0]):
-            return
-        if not any(batched):
-            self.whole[var] = self.builder.emit(call.op, args, call.attrs, span=call.span)
-            return
-        if elements(var.type) * self.count > MOST_STACKED or not isinstance(var.type, TensorType):
-            return
-        result = self._all_rows(call, args)
-        if result is None:
-            batch = Batch(call, args, batched, self.count, var.type.shape, self.builder)
-            result = batched_call(batch)
-        if result is not None:
-            self.stacked[var] = result
+    def call(self, var: nodes.Var, call: nodes.Call) -> bool:
+        """Emits an operator for all iterations, if its result is not too large. Carried arrays are
+        only read row by row; such a read is the array itself."""
+        if self.sources.intersection(call.args) and not self._takes_row(call, call.args[0]):
+            return False
+        if not self.stacked.keys().isdisjoint(call.args):
+            if elements(var.type) * self.count > MOST_STACKED:
+                return False
+            rows = self._all_rows(call)
+            if rows is not None:
+                self.stacked[var] = rows
+                return True
+        return super().call(var, call)
 
-    def _all_rows(self, call: nodes.Call, args: list[nodes.Atom]) -> nodes.Atom | None:
+    def _all_rows(self, call: nodes.Call) -> nodes.Atom | None:
         """Returns the array of which each iteration takes its own row."""
-        if call.op is not OPERATORS["take"] or call.args[1] is not self.original.index:
+        source = call.args[0]
+        if source in self.stacked or not self._takes_row(call, source):
             return None
-        array = args[0]
-        if call.args[0] in self.stacked or call.attrs["axis"] != 0:
-            return None
+        array = self.of(source)
         kind = nodes.tensor_type(array)
         if kind.shape[0] == self.count:
             return array
