@@ -8,7 +8,7 @@ Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..dim_proofs import prove
 from ..errors import ScheduleError
 from ..loop.expr import Read, map_reads, read, walk
 from ..loop.kinds import LoopKind, Scope
-from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, rewritten
+from ..loop.nest import Alloc, Let, Loop, Prefetch, Stmt, Store, expressions, rewritten, statements
 from ..loop.prim import Buffer, PrimFunc
 from .limits import LIMITS, buffer_bytes
 from .rows import Rows
@@ -98,29 +98,15 @@ def packed_inside(
     axis of ``prim``. Raises ScheduleError if the indices are not linear, or the piece cannot be
     shown to lie in the operand.
     """
-    reads = list(_reads(panels.source.name, tuple(body), {}))
-    if not reads:
+    inside = statements(tuple(body))
+    nodes = (n for stmt in inside for value in expressions(stmt) for n in walk(value))
+    if not any(isinstance(n, Read) and n.buffer == panels.source.name for n in nodes):
         return list(body)
-    piece = _symbolic_piece(panels, prim, blocks, around) if prim.sizes else None
-    piece = piece or _piece(panels, reads, around)
-    inside = _instead(piece, tuple(body), around if prim.sizes else {})
-    return [Alloc(piece.buffer, Scope.STACK), *_copy(piece), *inside]
-
-
-def _reads(name: str, body: Sequence[Stmt], ranges: Ranges) -> Iterator[tuple[Read, Ranges]]:
-    """Yields the reads of a buffer, each with the bounds of the loops inside."""
-    for stmt in body:
-        if isinstance(stmt, Loop):
-            yield from _reads(name, stmt.body, {**ranges, stmt.var: _range(stmt, ranges)})
-        elif isinstance(stmt, If):
-            yield from _reads(name, stmt.then, ranges)
-            yield from _reads(name, stmt.orelse, ranges)
-        elif isinstance(stmt, Let):
-            raise ScheduleError("pack_at: a loop inside is fused")
-        elif isinstance(stmt, Store | Accumulate):
-            for node in walk(stmt.value):
-                if isinstance(node, Read) and node.buffer == name:
-                    yield node, ranges
+    if any(isinstance(stmt, Let) for stmt in inside):
+        raise ScheduleError("pack_at: a loop inside is fused")
+    piece = _piece(panels, prim, blocks, around)
+    instead = _instead(piece, tuple(body), around if prim.sizes else {})
+    return [Alloc(piece.buffer, Scope.STACK), *_copy(piece), *instead]
 
 
 def _range(loop: Loop, around: Ranges) -> tuple[int, int]:
@@ -129,50 +115,44 @@ def _range(loop: Loop, around: Ranges) -> tuple[int, int]:
     return 0, ends[1] - 1 if ends is not None else dims.LARGEST_SIZE
 
 
-def _symbolic_piece(
-    panels: Panels, prim: PrimFunc, blocks: Blocks, around: Ranges
-) -> _Piece | None:
-    """Returns the piece that stages with symbolic sizes read in a block; None if nothing of it
-    depends on a size. Its buffer has the greatest size that the piece may have."""
+def _piece(panels: Panels, prim: PrimFunc, blocks: Blocks, around: Ranges) -> _Piece:
+    """Returns the piece that stages read in a block. Its buffer has the greatest size that the
+    piece may have."""
     source = panels.source
     extents = {a.name: a.extent for s in prim.stages for a in (*s.axes, *s.reduce_axes)}
     ranges = {axis: (0, extent - 1) for axis, extent in extents.items()}
-    nodes = {
-        node
-        for s in prim.stages
-        for node in walk(s.expr)
-        if isinstance(node, Read) and node.buffer == source.name
-    }
-    if len(nodes) != 1:
-        raise ScheduleError(f"pack_at: what is read of {source.name} begins at several places")
+    reads = (n for s in prim.stages for n in walk(s.expr) if isinstance(n, Read))
+    nodes = dict.fromkeys(node.indices for node in reads if node.buffer == source.name)
     starts: list[dims.IntExpr] = []
     sizes: list[dims.IntExpr] = []
-    for index, size in zip(nodes.pop().indices, source.shape, strict=True):
-        parts = dims.linear(index) if isinstance(index, int | dims.Dim) else None
-        if (
-            parts is None
-            or not isinstance(index, int | dims.Dim)
-            or not parts[0].keys() <= blocks.keys()
-        ):
-            raise ScheduleError("pack_at: an index is not linear in the loops")
-        if not (prove(index, ">=", 0, ranges) and prove(index, "<", size, ranges)):
-            raise ScheduleError(f"pack_at: the piece of {source.name} may reach outside of it")
-        start: dims.IntExpr = parts[1]
-        extent: dims.IntExpr = 1
-        for axis, factor in parts[0].items():
-            begin, block = blocks[axis]
-            start = start + begin * factor + (min(0, factor) * (block - 1))
-            extent = extent + abs(factor) * (block - 1)
+    most: list[int] = []
+    for size, *indices in zip(source.shape, *nodes, strict=True):
+        begins: list[dims.IntExpr] = []
+        ends: list[dims.IntExpr] = []
+        for index in indices:
+            parts = dims.linear(index) if isinstance(index, int | dims.Dim) else None
+            if (
+                parts is None
+                or not isinstance(index, int | dims.Dim)
+                or not parts[0].keys() <= blocks.keys()
+            ):
+                raise ScheduleError("pack_at: an index is not linear in the loops")
+            if not (prove(index, ">=", 0, ranges) and prove(index, "<", size, ranges)):
+                raise ScheduleError(f"pack_at: the piece of {source.name} may reach outside of it")
+            begin = end = parts[1]
+            for axis, factor in parts[0].items():
+                first, block = blocks[axis]
+                begin = begin + first * factor + min(0, factor) * (block - 1)
+                end = end + first * factor + max(0, factor) * (block - 1)
+            begins.append(begin)
+            ends.append(end + 1)
+        start, extent = _united(begins, ends, source.name)
+        bound = dims.bounds(extent, around)
+        if bound is None or bound[1] > LIMITS.stack_bytes:
+            raise ScheduleError(f"pack_at: the piece of {source.name} is not of bounded size")
         starts.append(start)
         sizes.append(extent)
-    if all(isinstance(n, int) for n in (*starts, *sizes, *source.shape)):
-        return None
-    most: list[int] = []
-    for extent in sizes:
-        ends = dims.bounds(extent, around)
-        if ends is None or ends[1] > LIMITS.stack_bytes:
-            raise ScheduleError(f"pack_at: the piece of {source.name} is not of bounded size")
-        most.append(max(1, ends[1]))
+        most.append(max(1, bound[1]))
     others = [n for dim, n in enumerate(most) if dim != panels.dim]
     shape = (-(-most[panels.dim] // panels.tile), *others, panels.tile)
     buffer = Buffer(f"{source.name}.packed", shape, source.dtype)
@@ -181,51 +161,19 @@ def _symbolic_piece(
     return _Piece(panels, tuple(starts), tuple(sizes), buffer)
 
 
-def _piece(panels: Panels, reads: Sequence[tuple[Read, Ranges]], around: Ranges) -> _Piece:
-    source = panels.source
-    starts: list[dims.IntExpr] = []
-    extents: list[int] = []
-    for dim, size in enumerate(source.shape):
-        fixed: set[dims.IntExpr] = set()
-        lows, highs = [], []
-        for node, ranges in reads:
-            outer, low, high = _parts(node.indices[dim], ranges)
-            fixed.add(outer)
-            lows.append(low)
-            highs.append(high)
-        if len(fixed) != 1:
-            raise ScheduleError(f"pack_at: what is read of {source.name} begins at several places")
-        start = fixed.pop() + min(lows)
-        reached = dims.bounds(start, around) if isinstance(start, dims.Dim) else (start, start)
-        extent = max(highs) - min(lows) + 1
-        if reached is None or reached[0] < 0 or not _at_most(reached[1] + extent, size):
-            raise ScheduleError(f"pack_at: the piece of {source.name} may reach outside of it")
-        starts.append(start)
-        extents.append(extent)
-    others = [n for dim, n in enumerate(extents) if dim != panels.dim]
-    shape = (-(-extents[panels.dim] // panels.tile), *others, panels.tile)
-    buffer = Buffer(f"{source.name}.packed", shape, source.dtype)
-    return _Piece(panels, tuple(starts), tuple(extents), buffer)
-
-
-def _at_most(value: int, size: dims.IntExpr) -> bool:
-    return isinstance(size, int) and value <= size
-
-
-def _parts(index: object, ranges: Ranges) -> tuple[dims.IntExpr, int, int]:
-    """Returns the part of an index that the loops around fix, and the bounds of the rest."""
-    parts = dims.linear(index) if isinstance(index, int | dims.Dim) else None
-    if parts is None:
-        raise ScheduleError("pack_at: an index is not linear in the loops")
-    outer: dims.IntExpr = 0
-    low = high = parts[1]
-    for name, factor in parts[0].items():
-        if name not in ranges:
-            outer = outer + dims.symbol(name) * factor
-            continue
-        ends = [factor * end for end in ranges[name]]
-        low, high = low + min(ends), high + max(ends)
-    return outer, low, high
+def _united(
+    begins: Sequence[dims.IntExpr], ends: Sequence[dims.IntExpr], name: str
+) -> tuple[dims.IntExpr, dims.IntExpr]:
+    """Returns where all of some ranges begin, and how far they reach; ScheduleError if that
+    depends on the loops around."""
+    shifts = [begin - begins[0] for begin in begins]
+    reaches = [end - begins[0] for end in ends]
+    if len(begins) == 1:
+        return begins[0], reaches[0]
+    if not all(isinstance(n, int) for n in (*shifts, *reaches)):
+        raise ScheduleError(f"pack_at: what is read of {name} begins at several places")
+    low = min(map(dims.as_int, shifts))
+    return begins[0] + low, max(map(dims.as_int, reaches)) - low
 
 
 def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
