@@ -27,10 +27,9 @@ from ...ir.loop.prim import PrimFunc
 from ..comparison import COMPARISON, compare
 from ..space.analysis import prim_bytes
 from .first_use import Subject
-from .guarded import GuardedBuffer
+from .guarded import GuardedBuffer, placed
 from .harness import Harness
 from .inputs import input_kinds
-from .placement import placed
 from .trial import random_values
 
 RACE_SECONDS = 5e-3

@@ -98,8 +98,3 @@ def matters(entrants: Sequence[Sequence[Operand]], cache: int) -> bool:
     bytes), and not many times its size."""
     total = max(sum(o.size for o in operands) for operands in entrants)
     return cache <= 8 * total and total <= 4 * cache
-
-
-def placed(size: int) -> GuardedBuffer:
-    """Returns memory at the offset in its page at which programs have it."""
-    return GuardedBuffer(size, place=IN_PAGE if size >= PAGED_BYTES else None)

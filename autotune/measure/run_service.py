@@ -27,8 +27,7 @@ from ..settings import TuneSettings
 from .build_service import BuiltKernel
 from .canary import Canary
 from .data_races import IterationWatch
-from .guarded import GARBAGE, OTHER_GARBAGE
-from .guarded_operand import ALIGNED, BEGINNING, ENDING, GuardedOperand
+from .guarded import ALIGNED, BEGINNING, ENDING, GARBAGE, OTHER_GARBAGE, GuardedOperand
 from .harness import Harness
 from .inputs import make_inputs, make_probes
 from .placement import Operand, Placement, matters

@@ -9,9 +9,10 @@ import numpy as np
 import planted_kernels as planted
 import pytest
 from loopwright.autotune.measure.build_service import BuildService
+from loopwright.autotune.measure.guarded import placed
 from loopwright.autotune.measure.harness import Harness
 from loopwright.autotune.measure.kernels import TOOLCHAIN
-from loopwright.autotune.measure.placement import Operand, placed
+from loopwright.autotune.measure.placement import Operand
 from loopwright.autotune.measure.rotation import FAR, MOST_OVERWRITES, Rotation, copies_of
 from loopwright.autotune.measure.run_service import RaceRequest, RunRequest, RunService
 from loopwright.autotune.settings import DEFAULT_SETTINGS
