@@ -12,6 +12,7 @@ import those that they are made of. So an extra may be changed without reading t
     memory       what memory a call takes
     profile      the time of every kernel call
     repro        a small program that shows a failure of the compiler
+    rewrite      a statement with control flow on traced values, for the hint of an error
     save         compiled functions as files; ``lw.load`` reads them
     watch        writes to captured arrays, seen by the system; without it they are summed
     (commands)   the command line: debugging, reports, the roofline's picture, tools for logs
@@ -30,6 +31,7 @@ _ENTRIES = {
     "memory": (".inspect.memory", "memory_of"),
     "profile": (".inspect.profile", "profile"),
     "repro": (".debug.write", "failed"),
+    "rewrite": (".tracer.rewriting.statements", "statement_in"),
     "save": (".doors.saved", "save"),
     "watch": (".codegen.runtime.written_pages", "watch"),
     "watched": (".codegen.runtime.written_pages", "watched"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..config import Config
+from ..extras import extra
 from ..ir.dims import Dim
 from ..ir.errors import (
     InternalError,
@@ -20,6 +22,7 @@ from ..ir.errors import (
 )
 from ..tracer import ArraySpec, Request, Traced, cut_traceback, is_ours, located
 from ..tracer.core.arguments import LeafSpec
+from ..tracer.core.dispatch import method
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +42,16 @@ def reports_errors(function: Callable[P, T]) -> Callable[P, T]:
         raise reported
 
     return call
+
+
+@method("branch.rewrite")
+def _rewritten(frame: FrameType) -> str | None:
+    """Returns the statement at ``frame`` with control flow on traced values, for the hint of an
+    error; None where that cannot be written, or the extra is not there."""
+    try:
+        return extra("rewrite")(frame)
+    except ImportError:
+        return None
 
 
 def for_user(error: Exception) -> Exception:

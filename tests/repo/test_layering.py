@@ -60,6 +60,10 @@ g.tune(x, w, n, budget=1, log=log)
 assert os.path.getsize(log)
 with lw.log(log):
     check(lw.compile(f))
+try:
+    lw.compile(lambda x: x if x > 0 else -x)(np.float32(2))
+except lw.LoopwrightError as error:
+    assert "lw.cond, lw.while_loop or lw.fori_loop" in str(error)
 """
 
 

@@ -10,8 +10,8 @@ import ast
 import linecache
 import math
 import re
-import types
 from collections.abc import Iterable, Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -74,21 +74,8 @@ def branch(scalars: Iterable[str], is_scalar: bool = True) -> LoopwrightError:
 
 def _control_flow() -> str | None:
     """Returns the user's statement with control flow on traced values; None if there is no way."""
-    from ..rewriting.statements import Aliases, rewritten  # loaded when it is first needed
-
-    frame = user_frame()
-    if frame is None:
-        return None
-    span = span_of(frame)
-    source = "".join(linecache.getlines(frame.f_code.co_filename))
-    modules = {
-        value.__name__: name
-        for name, value in frame.f_globals.items()
-        if isinstance(value, types.ModuleType)
-    }
-    aliases = Aliases(modules.get("loopwright", "lw"), modules.get("numpy", "np"))
-    made = rewritten(source, span.line, max(span.column, 0), aliases)
-    return made.text if made is not None else None
+    frame, rewrite = user_frame(), METHODS.get("branch.rewrite")  # of an extra
+    return rewrite(frame) if frame is not None and rewrite is not None else None
 
 
 def number_needed(kind: str, name: str | None) -> LoopwrightError:
@@ -163,7 +150,7 @@ def is_received() -> bool:
     return isinstance(node, ast.Subscript)
 
 
-def is_text(caller: types.FrameType) -> bool:
+def is_text(caller: FrameType) -> bool:
     """True if the user's code itself makes text of a traced value, but for ``print`` and errors."""
     return caller is user_frame() and not _line().startswith(("print(", "raise ", "assert "))
 

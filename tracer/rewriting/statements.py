@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import ast
 import copy
+import linecache
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from types import FrameType, ModuleType
 
 from ...ir.dataclass import dataclass
+from ..core.spans import span_of
 from .expressions import Aliases, Expressions, loads
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
@@ -77,6 +80,18 @@ def rewritten(
     except (_CannotError, SyntaxError, RecursionError):
         return None
     return made
+
+
+def statement_in(frame: FrameType) -> str | None:
+    """Returns the statement that a frame of the user's is at, rewritten with the names that its
+    module gives to Loopwright and NumPy; None as ``rewritten``."""
+    span = span_of(frame)
+    source = "".join(linecache.getlines(frame.f_code.co_filename))
+    names = frame.f_globals.items()
+    modules = {value.__name__: name for name, value in names if isinstance(value, ModuleType)}
+    aliases = Aliases(modules.get("loopwright", "lw"), modules.get("numpy", "np"))
+    made = rewritten(source, span.line, max(span.column, 0), aliases)
+    return made.text if made is not None else None
 
 
 def _chain(tree: ast.AST, line: int, column: int) -> list[ast.AST]:
