@@ -96,3 +96,13 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
         return implementation
 
     return enter
+
+
+def implement(
+    rows: Mapping[Callable[..., Any], Implementation], *declarations: Callable[[Any], Any]
+) -> None:
+    """Enters functions that are one expression each; ``declarations``, such as ``views``, hold for
+    all of them."""
+    for function, implementation in rows.items():
+        for declare in (*declarations, implements(function)):
+            declare(implementation)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.errors import LoopwrightTypeError
-from ..core.dispatch import METHODS, UFUNCS, by_element, implements, method, views
+from ..core.dispatch import METHODS, UFUNCS, by_element, implement, implements, method, views
 from ..core.emitting import copied, emit, lift, promoted
 from ..core.proxy import Proxy
 from .elementwise import full_like
@@ -69,23 +69,10 @@ def _angle(z: Any, deg: bool = False) -> Any:
     return angle * (180 / math.pi) if deg else angle
 
 
-@implements(np.iscomplexobj)
-def _iscomplexobj(x: Any) -> bool:
-    return lift(x).type.dtype.is_complex
-
-
-@implements(np.isrealobj)
-def _isrealobj(x: Any) -> bool:
-    return not lift(x).type.dtype.is_complex
-
-
-@implements(np.iscomplex)
-@by_element
-def _iscomplex(x: Any) -> Any:
-    return _imag(x) != 0
-
-
-@implements(np.isreal)
-@by_element
-def _isreal(x: Any) -> Any:
-    return _imag(x) == 0
+implement(
+    {
+        np.iscomplexobj: lambda x: lift(x).type.dtype.is_complex,
+        np.isrealobj: lambda x: not lift(x).type.dtype.is_complex,
+    }
+)
+implement({np.iscomplex: lambda x: _imag(x) != 0, np.isreal: lambda x: _imag(x) == 0}, by_element)

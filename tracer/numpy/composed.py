@@ -21,7 +21,7 @@ import numpy as np
 
 from ...ir.dtype import BOOL, COMPLEX128, FLOAT64, INT64
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
-from ..core.dispatch import UFUNCS, UNSET, by_element, implements
+from ..core.dispatch import UFUNCS, UNSET, by_element, implement, implements
 from ..core.emitting import choose, common, emit, lift, promoted
 from ..core.proxy import Proxy
 from .reductions import Axis, axes_of, float_operand
@@ -43,25 +43,21 @@ def ufunc(*functions: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., 
     return enter
 
 
-@ufunc(np.positive)
-def _positive(x: Proxy) -> Any:
-    return x
+for _ufuncs, _expression in {
+    (np.positive,): lambda x: x,
+    (np.fabs,): abs,
+    (np.square,): lambda x: x * x,
+    (np.deg2rad, np.radians): lambda x: x * (math.pi / 180.0),
+    (np.rad2deg, np.degrees): lambda x: x * (180.0 / math.pi),
+    (np.divmod,): lambda x, y: (x // y, x % y),
+}.items():
+    ufunc(*_ufuncs)(_expression)
 
 
 @ufunc(np.float_power)
 def _float_power(x: Proxy, y: Proxy) -> Any:
     wide = COMPLEX128 if x.type.dtype.is_complex else FLOAT64
     return emit("power", lift(x, wide), lift(y, wide))
-
-
-@ufunc(np.fabs)
-def _fabs(x: Proxy) -> Any:
-    return abs(x)
-
-
-@ufunc(np.square)
-def _square(x: Proxy) -> Any:
-    return x * x
 
 
 @ufunc(np.reciprocal)
@@ -100,21 +96,6 @@ def _heaviside(x: Proxy, y: Proxy) -> Any:
     return choose(x == 0, y, step)
 
 
-@ufunc(np.deg2rad, np.radians)
-def _radians(x: Proxy) -> Any:
-    return x * (math.pi / 180.0)
-
-
-@ufunc(np.rad2deg, np.degrees)
-def _degrees(x: Proxy) -> Any:
-    return x * (180.0 / math.pi)
-
-
-@ufunc(np.divmod)
-def _divmod(x: Proxy, y: Proxy) -> Any:
-    return x // y, x % y
-
-
 @ufunc(np.modf)
 def _modf(x: Proxy) -> Any:
     whole = np.trunc(x)
@@ -122,10 +103,14 @@ def _modf(x: Proxy) -> Any:
     return np.copysign(fraction, x), whole
 
 
-@implements(np.fix)
-@by_element
-def _fix(x: Any, _out: Any = None) -> Any:
-    return np.trunc(lift(x))
+implement(
+    {
+        np.fix: lambda x, _out=None: np.trunc(lift(x)),
+        np.isposinf: lambda x, _out=None: promoted(np.signbit, x)[0][0] == math.inf,
+        np.isneginf: lambda x, _out=None: promoted(np.signbit, x)[0][0] == -math.inf,
+    },
+    by_element,
+)
 
 
 @implements(np.nan_to_num)
@@ -187,18 +172,6 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if equal_nan and x.type.dtype.is_inexact:
         same = np.logical_or(same, _both_nan(x, y))
     return python_bool(np.all(same))
-
-
-@implements(np.isposinf)
-@by_element
-def _isposinf(x: Any, _out: Any = None) -> Any:
-    return promoted(np.signbit, x)[0][0] == math.inf
-
-
-@implements(np.isneginf)
-@by_element
-def _isneginf(x: Any, _out: Any = None) -> Any:
-    return promoted(np.signbit, x)[0][0] == -math.inf
 
 
 @implements(np.sinc)

@@ -18,7 +18,7 @@ from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ...ir.graph.nodes import Constant
 from ..core.argument_conversion import checked
 from ..core.arguments import any_traced
-from ..core.dispatch import implements, method
+from ..core.dispatch import implement, implements, method
 from ..core.emitting import emit, lift
 from ..core.proxy import Proxy
 from ..core.trace import active
@@ -225,11 +225,6 @@ def _unique(
     return tuple(results) if len(results) > 1 else values
 
 
-@implements(np.union1d)
-def _union1d(ar1: Any, ar2: Any) -> Any:
-    return _unique(np.concatenate([np.reshape(a, (-1,)) for a in (ar1, ar2)]))
-
-
 @implements(np.intersect1d)
 def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     parts = [np.reshape(a, (-1,)) if assume_unique else _unique(lift(a)) for a in (ar1, ar2)]
@@ -243,6 +238,13 @@ def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     return first[np.isin(first, ar2, invert=True)]
 
 
-@implements(np.setxor1d)
-def _setxor1d(ar1: Any, ar2: Any) -> Any:
-    return np.sort(np.concatenate([_setdiff1d(ar1, ar2), _setdiff1d(ar2, ar1)]))
+implement(
+    {
+        np.setxor1d: lambda ar1, ar2: np.sort(
+            np.concatenate([_setdiff1d(ar1, ar2), _setdiff1d(ar2, ar1)])
+        ),
+        np.union1d: lambda ar1, ar2: _unique(
+            np.concatenate([np.reshape(a, (-1,)) for a in (ar1, ar2)])
+        ),
+    }
+)

@@ -12,7 +12,7 @@ from ...ir.dtype import BOOL, INT64
 from ...ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from ...ir.graph.requirements import require
 from ..core.arguments import any_traced
-from ..core.dispatch import FUNCTIONS, implements, method, views
+from ..core.dispatch import FUNCTIONS, implement, implements, method, views
 from ..core.emitting import common, common_dtype, emit, lift
 from ..core.proxy import Proxy
 from .assignment import writable
@@ -259,9 +259,12 @@ def _compress(condition: Any, a: Any, axis: int | None = None, _out: Any = None)
     return chosen(x, axis, places)
 
 
-@implements(np.extract)
-def _extract(condition: Any, arr: Any) -> Proxy:
-    return _compress(np.ravel(condition), flattened(arr))
+implement(
+    {
+        np.diagflat: lambda v, k=0: FUNCTIONS[np.diag](flattened(v), k),
+        np.extract: lambda condition, arr: _compress(np.ravel(condition), flattened(arr)),
+    }
+)
 
 
 @implements(np.place)
@@ -352,11 +355,6 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Proxy:
     if not 0 <= start <= x.ndim:
         raise LoopwrightValueError(f"start {start} is outside of {x.ndim} axes")
     return moveaxis(x, axis, start - 1 if axis < start else start)
-
-
-@implements(np.diagflat)
-def _diagflat(v: Any, k: int = 0) -> Proxy:
-    return FUNCTIONS[np.diag](flattened(v), k)
 
 
 def _indices_from(make: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.dims import as_int
 from ...ir.dtype import DTYPES
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
-from ..core.dispatch import implements
+from ..core.dispatch import implement, implements
 from ..core.emitting import call_library, lift
 from ..core.proxy import Proxy
 from .reductions import normalise_axis
@@ -130,11 +130,9 @@ def _shifted(x: Any, axes: Any, forward: bool) -> Any:
     return np.roll(a, [h if forward else -h for h in halves], places)
 
 
-@implements(np.fft.fftshift)
-def _fftshift(x: Any, axes: Any = None) -> Any:
-    return _shifted(x, axes, forward=True)
-
-
-@implements(np.fft.ifftshift)
-def _ifftshift(x: Any, axes: Any = None) -> Any:
-    return _shifted(x, axes, forward=False)
+implement(
+    {
+        np.fft.fftshift: lambda x, axes=None: _shifted(x, axes, forward=True),
+        np.fft.ifftshift: lambda x, axes=None: _shifted(x, axes, forward=False),
+    }
+)

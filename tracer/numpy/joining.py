@@ -12,7 +12,7 @@ from ...ir.dtype import INT64
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ...ir.graph.requirements import greater, lesser, require
 from ..core.arguments import any_traced
-from ..core.dispatch import UNSET, implements, method, views
+from ..core.dispatch import UNSET, implement, implements, method, views
 from ..core.emitting import common_strong, emit, emit_many, lift
 from ..core.proxy import Proxy
 from ..memory.storage import view_by
@@ -151,16 +151,15 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Prox
     return _split(x, points, axis)
 
 
-@implements(np.vsplit)
-@views
-def _vsplit(ary: Any, indices_or_sections: Any) -> list[Proxy]:
-    return _split(ary, indices_or_sections, 0)
-
-
-@implements(np.hsplit)
-@views
-def _hsplit(ary: Any, indices_or_sections: Any) -> list[Proxy]:
-    return _split(ary, indices_or_sections, 0 if lift(ary).ndim == 1 else 1)
+implement(
+    {
+        np.hsplit: lambda ary, indices_or_sections: _split(
+            ary, indices_or_sections, 0 if lift(ary).ndim == 1 else 1
+        ),
+        np.vsplit: lambda ary, indices_or_sections: _split(ary, indices_or_sections, 0),
+    },
+    views,
+)
 
 
 @implements(*([np.unstack] if hasattr(np, "unstack") else []))

@@ -15,7 +15,7 @@ from ...ir.dims import as_int, product
 from ...ir.dtype import DTYPES, DType
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ...ir.ops.small_systems import MOST_EQUATIONS, STRAIGHT
-from ..core.dispatch import UNSET, implements
+from ..core.dispatch import UNSET, implement, implements
 from ..core.emitting import call_library, common_strong, emit, lift
 from ..core.except_clauses import refuse_handlers
 from .products import largest, norm
@@ -243,11 +243,6 @@ def _symmetric_svd(x: Any, dtype: DType, compute_uv: bool) -> Any:
     return _SVD(lift(u, dtype), lift(abs(values), dtype.part), lift(v, dtype))
 
 
-@implements(np.linalg.svdvals)
-def _svdvals(x: Any, /) -> Any:
-    return _svd(x, compute_uv=False)
-
-
 def _cutoff(x: Any, dtype: DType, largest: Any, tolerance: Any) -> Any:
     """Returns the size up to which singular values count as 0, with an axis for them."""
     if tolerance is None:
@@ -439,11 +434,12 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return result
 
 
-@implements(np.linalg.matrix_norm)
-def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    return _norm(x, ord, (-2, -1), keepdims)
-
-
-@implements(np.linalg.cross)
-def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.cross(x1, x2, axis=axis)
+implement(
+    {
+        np.linalg.cross: lambda x1, x2, /, *, axis=-1: np.cross(x1, x2, axis=axis),
+        np.linalg.matrix_norm: lambda x, /, *, keepdims=False, ord="fro": _norm(
+            x, ord, (-2, -1), keepdims
+        ),
+        np.linalg.svdvals: lambda x, /: _svd(x, compute_uv=False),
+    }
+)

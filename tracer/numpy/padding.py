@@ -110,40 +110,28 @@ def _statistic(x: Proxy, axis: int, mode: str, length: Any, edge: int) -> Proxy:
     return lift(np.rint(value) if whole else value, x.type.dtype)
 
 
-def _pad_pairs(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
+def _pad_pairs(pad_width: Any, rank: int) -> Any:
+    """Widths, some of which may be symbolic, as a pair (before, after) for each axis."""
     if isinstance(pad_width, dict):
         pairs = [(0, 0)] * rank
         for axis, width in pad_width.items():
             both = (width, width) if isinstance(width, int) else width
             pairs[normalise_axis(axis, rank)] = (int(both[0]), int(both[1]))
         return tuple(pairs)
-    given = pad_width if isinstance(pad_width, tuple | list) else (pad_width, pad_width)
-    if any(isinstance(w, Dim) for pair in given for w in listed(pair)):
-        return _symbolic_pairs(given, rank)
-    try:
-        wide = np.broadcast_to(np.asarray(pad_width), (rank, 2))
-    except ValueError:
+    given = pad_width.tolist() if isinstance(pad_width, np.ndarray) else pad_width
+    rows = [listed(row) for row in listed(given)]
+    if all(len(row) == 1 for row in rows) and not isinstance(listed(given)[0], tuple | list):
+        rows = [listed(given)]
+    rows = rows * rank if len(rows) == 1 else rows
+    if len(rows) != rank or {len(row) for row in rows} not in ({1}, {2}, set()):
         raise LoopwrightValueError(
             f"np.pad: {pad_width!r} is not a pair (before, after) for each of {rank} axes"
-        ) from None
-    if (wide < 0).any():
-        raise LoopwrightValueError(f"np.pad: the widths must not be negative: {pad_width!r}")
-    return tuple((int(a), int(b)) for a, b in wide)
-
-
-def _symbolic_pairs(given: Any, rank: int) -> Any:
-    """Widths some of which are symbolic, as a pair for each axis."""
-    pairs = [given] if not any(isinstance(p, tuple | list) for p in given) else [*given]
-    pairs = pairs * rank if len(pairs) == 1 else pairs
-    if len(pairs) != rank or any(len(listed(p)) not in (1, 2) for p in pairs):
-        raise LoopwrightValueError(
-            f"np.pad: {given!r} is not a pair (before, after) for each of {rank} axes"
         )
-    sides = [(listed(p)[0], listed(p)[-1]) for p in pairs]
-    for width in (w for pair in sides for w in pair):
+    rows = [[w if isinstance(w, Dim) else int(w) for w in row] for row in rows]
+    for width in (width for row in rows for width in row):
         if not require(0, "<=", width, message := f"np.pad: the width {width} is negative"):
             raise LoopwrightValueError(message)
-    return tuple(sides)
+    return tuple((row[0], row[-1]) for row in rows)
 
 
 @implements(sliding_window_view)

@@ -10,7 +10,7 @@ from ...ir.dims import as_int
 from ...ir.dtype import FLOAT64, INT64
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ...ir.graph.nodes import Constant
-from ..core.dispatch import FUNCTIONS, implementation_of, implements
+from ..core.dispatch import FUNCTIONS, implement, implementation_of, implements
 from ..core.emitting import common, common_strong, emit, lift
 from ..core.proxy import Proxy
 from .creation import number
@@ -40,14 +40,12 @@ def _polyval(p: Any, x: Any) -> Any:
     return value
 
 
-@implements(np.polyadd)
-def _polyadd(a1: Any, a2: Any) -> Proxy:
-    return emit("add", *_of_one_length(a1, a2))
-
-
-@implements(np.polysub)
-def _polysub(a1: Any, a2: Any) -> Proxy:
-    return emit("subtract", *_of_one_length(a1, a2))
+implement(
+    {
+        np.polyadd: lambda a1, a2: emit("add", *_of_one_length(a1, a2)),
+        np.polysub: lambda a1, a2: emit("subtract", *_of_one_length(a1, a2)),
+    }
+)
 
 
 def _of_one_length(a1: Any, a2: Any) -> list[Proxy]:

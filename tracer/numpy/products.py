@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ir.dims import Dim, product
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from ..core.dispatch import METHODS, UFUNCS, implements, method, views
+from ..core.dispatch import METHODS, UFUNCS, implement, implements, method, views
 from ..core.emitting import (
     check_cast,
     common_strong,
@@ -217,9 +217,7 @@ def _trace(
     return np.sum(_read_diagonal(lift(a), offset, axis1, axis2), -1, dtype)
 
 
-@implements(np.linalg.trace)
-def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Proxy:
-    return _trace(x, offset, -2, -1, dtype)
+implement({np.linalg.trace: lambda x, /, *, offset=0, dtype=None: _trace(x, offset, -2, -1, dtype)})
 
 
 @implements(np.diagonal)
@@ -248,10 +246,7 @@ def _read_diagonal(x: Proxy, offset: int, axis1: int, axis2: int) -> Proxy:
     return emit("take", merged, lift(positions[inside]), axis=merged.ndim - 1, mode="clip")
 
 
-@implements(np.linalg.diagonal)
-@views
-def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Proxy:
-    return _diagonal(x, offset, -2, -1)
+implement({np.linalg.diagonal: lambda x, /, *, offset=0: _diagonal(x, offset, -2, -1)}, views)
 
 
 @implements(np.diag)

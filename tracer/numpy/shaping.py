@@ -11,7 +11,7 @@ from ...ir.dims import Atom, Dim, IntExpr, floordiv, product
 from ...ir.dims_parser import parse_dim
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ...ir.graph.requirements import require
-from ..core.dispatch import implements, in_c_order, method, views
+from ..core.dispatch import implement, implements, in_c_order, method, views
 from ..core.emitting import copied, emit, lift, one_array, read_only_view
 from ..core.proxy import Proxy
 from ..memory.storage import dense
@@ -300,16 +300,7 @@ def _flip(m: Any, axis: Any = None) -> Proxy:
     return emit("reverse", x, axis=axes) if axes else x
 
 
-@implements(np.flipud)
-@views
-def _flipud(m: Any) -> Proxy:
-    return _flip(m, 0)
-
-
-@implements(np.fliplr)
-@views
-def _fliplr(m: Any) -> Proxy:
-    return _flip(m, 1)
+implement({np.flipud: lambda m: _flip(m, 0), np.fliplr: lambda m: _flip(m, 1)}, views)
 
 
 @implements(np.rot90)
@@ -327,29 +318,9 @@ def _rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Proxy:
     return _flip(_swapaxes(x, first, second), second)
 
 
-@implements(np.tril)
-def _tril(m: Any, k: int = 0) -> Proxy:
-    return emit("tril", _square(lift(m)), k=int(k))
-
-
-@implements(np.triu)
-def _triu(m: Any, k: int = 0) -> Proxy:
-    return emit("triu", _square(lift(m)), k=int(k))
-
-
 def _square(x: Proxy) -> Proxy:
     """A vector as the matrix with it in every row, as NumPy's ``tril`` and ``triu`` have it."""
     return broadcast_to(x, (x.shape[0], x.shape[0])) if x.ndim == 1 else x
-
-
-@implements(np.shape)
-def _shape(a: Any) -> tuple[IntExpr, ...]:
-    return lift(a).shape
-
-
-@implements(np.ndim)
-def _ndim(a: Any) -> int:
-    return lift(a).ndim
 
 
 @implements(np.size)
@@ -357,3 +328,13 @@ def _size_function(a: Any, axis: Any = None) -> IntExpr:
     x = lift(a)
     axes = axes_of(axis, x.ndim)
     return x.size if axes is None else product(x.shape[i] for i in axes)
+
+
+implement(
+    {
+        np.ndim: lambda a: lift(a).ndim,
+        np.shape: lambda a: lift(a).shape,
+        np.tril: lambda m, k=0: emit("tril", _square(lift(m)), k=int(k)),
+        np.triu: lambda m, k=0: emit("triu", _square(lift(m)), k=int(k)),
+    }
+)
