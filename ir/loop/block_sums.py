@@ -32,7 +32,7 @@ from math import prod
 
 from ..dataclass import dataclass
 from ..dims import IntExpr, as_int, ceildiv, int_min, symbol, symbols
-from .block_tiles import adds_to, block_length, block_tiles, greatest
+from .block_tiles import BLOCKS, adds_to, block_length, block_tiles, greatest
 from .expr import Read, const, read, walk
 from .kinds import LoopKind, Scope
 from .nest import (
@@ -52,18 +52,6 @@ from .nest import (
 from .prim import Buffer
 from .stride import stride_along
 
-SHORT_BLOCK, SHORT_SUM = 16, 64
-"""Additions of a block where accumulators are few, as in NumPy's pairwise sums, and of the longest
-sum that is left alone."""
-LONG_BLOCK, LONG_SUM = 128, 256
-"""The same where they are many: a block's end costs a load, an addition and a store for each. See
-docs/measurements.md. Of lanes that are joined to one sum no more than a block is left alone: with
-terms so few in all, the bound of a pairwise sum is small."""
-MOST_LEVELS = 3  # of blocks of a symbolic number of terms: 4 million terms in 64 blocks of blocks
-LANES = 16  # about the lanes that a reduction over a vector loop joins in a tree
-ACCUMULATOR_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
-MOST_UNROLLED = 4096  # elements of an accumulator in registers
-
 
 def block_sums(nest: Nest, register_bytes: int) -> Nest:
     """The nest with its long sums of floats in blocks; itself if there are none.
@@ -73,7 +61,7 @@ def block_sums(nest: Nest, register_bytes: int) -> Nest:
     body = _bodies(nest.body, frozenset(a.buffer.name for a in _large(nest, register_bytes)))
     nest = nest if body is nest.body else replace(nest, body=body)
     summed = [a for a in _large(nest, register_bytes) if a.scope == Scope.REGISTERS]
-    return block_tiles(nest, {a.buffer.name: LONG_SUM for a in summed})
+    return block_tiles(nest, {a.buffer.name: BLOCKS.long_sum for a in summed})
 
 
 def _large(nest: Nest, register_bytes: int) -> list[Alloc]:
@@ -96,7 +84,7 @@ def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
         at += 1
         if not isinstance(alloc, Alloc) or alloc.scope == Scope.TILES:
             continue
-        if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > ACCUMULATOR_BYTES:
+        if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > BLOCKS.accumulator_bytes:
             continue
         later = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
         end = next(later, len(stmts))
@@ -180,7 +168,7 @@ class _Sum:
                 inside, times = self._in_blocks(stmt.body)
                 moves = self._moves_with(stmt)
                 if stmt.kind == LoopKind.VECTORIZE:
-                    times *= 1 if moves else -(-greatest(stmt.extent) // LANES)
+                    times *= 1 if moves else -(-greatest(stmt.extent) // BLOCKS.joined_lanes)
                 else:
                     new = [replace(stmt, body=tuple(inside))]
                     if times and not moves:
@@ -206,8 +194,10 @@ class _Sum:
 
         Returns the loops over blocks, and how often they add to an element.
         """
-        length, most = (LONG_BLOCK, LONG_SUM) if self.many else (SHORT_BLOCK, SHORT_SUM)
-        most = min(most, LONG_BLOCK) if self.joined else most
+        length, most = (
+            (BLOCKS.long, BLOCKS.long_sum) if self.many else (BLOCKS.short, BLOCKS.short_sum)
+        )
+        most = min(most, BLOCKS.long) if self.joined else most
         if not isinstance(loop.extent, int):
             return self._cut_symbolic(loop, count, length, most, 1)
         if loop.extent * count <= most:
@@ -238,10 +228,10 @@ class _Sum:
               acc += x[k]            =>       for k.b in min(16, n - 16 * k.a): ...
 
         The last block is shorter: its body is not written once more. The blocks of outer levels are
-        long; beyond ``MOST_LEVELS`` the number of additions is that of the size.
+        long; beyond ``BLOCKS.levels`` the number of additions is that of the size.
         """
         times = greatest(loop.extent) * count
-        if times <= most or level > MOST_LEVELS:
+        if times <= most or level > BLOCKS.levels:
             return [loop], min(times, most)
         size = max(1, length // count)
         body = loop.body
@@ -254,7 +244,7 @@ class _Sum:
         blocks = Loop(loop.kind, outer, ceildiv(loop.extent, size), tuple(self._block(body)))
         if size == 1:
             blocks = replace(blocks, var=loop.var)
-        return self._cut_symbolic(blocks, 1, LONG_BLOCK, LONG_SUM, level + 1)
+        return self._cut_symbolic(blocks, 1, BLOCKS.long, BLOCKS.long_sum, level + 1)
 
     def _block(self, body: Sequence[Stmt]) -> list[Stmt]:
         """Returns the statements with a block's accumulator, which is then added to this one."""
@@ -286,7 +276,7 @@ def _each(
     order = sorted(range(len(sizes)), key=lambda d: (d == lanes, d))
     for d in reversed(order):
         if sizes[d] > 1:
-            plain = LoopKind.UNROLL if prod(sizes) <= MOST_UNROLLED else LoopKind.FOR
+            plain = LoopKind.UNROLL if prod(sizes) <= BLOCKS.unrolled else LoopKind.FOR
             kind = LoopKind.VECTORIZE if d == lanes else plain
             stmt = Loop(kind, f"{buffer.name}.{d}", sizes[d], (stmt,))
     return stmt

@@ -55,8 +55,27 @@ from .nest import (
 )
 from .prim import Buffer
 
-BLOCK, LEFT_ALONE = 16, 64  # tiles added up in a block, and how many are left alone
-STACK_TILE_BYTES = 1 << 17  # of the tiles of a block, on the stack
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """When sums are cut, and how many additions a block has; see docs/measurements.md. Of lanes
+    that are joined to one sum no more than a block is left alone: with terms so few in all, the
+    bound of a pairwise sum is small."""
+
+    short: int = 16  # Additions where accumulators are few, as in NumPy's pairwise sums.
+    short_sum: int = 64  # Additions of the longest sum that is left alone there.
+    long: int = 128  # Where there are many: a block's end costs two memory accesses for each.
+    long_sum: int = 256  # Additions of the longest sum that is left alone there.
+    levels: int = 3  # Of a symbolic number of terms: 4 million in 64 blocks of blocks.
+    joined_lanes: int = 16  # About the lanes that a reduction over a vector loop joins in a tree.
+    accumulator_bytes: int = 1 << 17  # Of an accumulator that gets a second one on the stack.
+    unrolled: int = 4096  # Elements of an accumulator in registers.
+    tiles: int = 16  # Tiles of results in memory that are added up in a block.
+    tiles_sum: int = 64  # Tiles that are left alone.
+    tile_bytes: int = 1 << 17  # Of the tiles of a block, on the stack.
+
+
+BLOCKS = Blocks()
 
 
 def block_length(extent: int, most: int) -> int:
@@ -82,12 +101,12 @@ def block_tiles(nest: Nest, limits: Mapping[str, int]) -> Nest:
     """The nest with its long sums of tiles in blocks; itself if there are none.
 
     ``limits`` has the additions to an element that are left alone, of buffers of which they are not
-    ``LEFT_ALONE``.
+    ``BLOCKS.tiles_sum``.
     """
     stored = {s.buffer for s in statements(nest.body) if isinstance(s, Accumulate)}
     for buffer in [b for name, b in nest.buffers.items() if name in stored]:
         if buffer.dtype.is_float:
-            tiles = _Tiles(buffer.name, buffer.dtype, limits.get(buffer.name, LEFT_ALONE))
+            tiles = _Tiles(buffer.name, buffer.dtype, limits.get(buffer.name, BLOCKS.tiles_sum))
             body = tuple(new for stmt in nest.body for new in tiles.limited(stmt))
             nest = replace(nest, body=body) if tiles.blocks else nest
     return nest
@@ -151,11 +170,11 @@ class _Tiles:
             return [loop]
         times = max(s.times for s in sums)
         size = sum(prod(greatest(l.extent) for l in s.tile) for s in sums) * self.dtype.bytes
-        if greatest(loop.extent) * times <= self.most or size > STACK_TILE_BYTES:
+        if greatest(loop.extent) * times <= self.most or size > BLOCKS.tile_bytes:
             return [loop]
         if not isinstance(loop.extent, int):
-            return self._cut_symbolic(loop, sums, max(1, BLOCK // times))
-        length = block_length(loop.extent, max(1, BLOCK // times))
+            return self._cut_symbolic(loop, sums, max(1, BLOCKS.tiles // times))
+        length = block_length(loop.extent, max(1, BLOCKS.tiles // times))
         if length == 1:
             return [loop]  # loops inside add to an element nearly as often: those are cut instead
         whole, rest = divmod(loop.extent, length)

@@ -37,6 +37,16 @@ class Limits:
     byte_stores: int = 128
     """Stores of single bytes in a row. LLVM looks whether it can join them, in time that grows with
     the cube of their number: 0.5 seconds for 80 among loads, 4 for 160, 42 for 320."""
+    peeled: int = 16
+    """Iterations that one ``peel`` gives bodies of their own."""
+    factors: int = 8
+    """Loops of one axis: a nest is written by recursion over its loops."""
+    block: int = 1 << 31
+    """Elements of an axis that one iteration of a loop may cover."""
+    unrolled: int = 64
+    """Iterations of a procedure's loop that is unrolled."""
+    lanes: int = 256
+    """Iterations of a procedure's loop that runs in vector lanes."""
     stack_bytes: int = 1 << 20
     """Private buffers; the stack of a thread has 8 MiB."""
     copy_factor: int = 4

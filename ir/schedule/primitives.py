@@ -20,11 +20,10 @@ from ..loop.kinds import LoopKind, Scope
 from ..loop.prim import Axis, Buffer, Stage
 from ..loop.scalar import COMBINERS
 from .columns import array_of
+from .limits import LIMITS
 from .rows import KINDS, Rows
 from .schedule import Preparation, Primitive
 from .state import Cache, State
-
-MAX_PEELED = 16  # iterations that one step peels
 
 
 @Primitive
@@ -39,17 +38,15 @@ def peel(state: State, loop: str, first: int, last: int) -> State:
     decided in all of them. The remainder of the axis counts among the last iterations.
     """
     state.require_loop(loop, "peel")
-    if loop in state.fused or loop in state.peels or first + last > MAX_PEELED:
-        raise ScheduleError(f"peel: {loop} is fused, peeled, or peeled of more than {MAX_PEELED}")
+    if loop in state.fused or loop in state.peels or first + last > LIMITS.peeled:
+        raise ScheduleError(
+            f"peel: {loop} is fused, peeled, or peeled of more than {LIMITS.peeled}"
+        )
     if state.kinds.get(loop) == LoopKind.VECTORIZE:
         raise ScheduleError(f"peel: {loop} runs in vector lanes")
     if any(state.is_reduction(s, loop) for s in state.prim.stages):
         raise ScheduleError(f"peel: {loop} is a reduced loop")
     return replace(state, peels={**state.peels, loop: (first, last)})
-
-
-MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
-MAX_BLOCK = 1 << 31  # elements of an axis that one iteration of a loop may cover
 
 
 @Primitive
@@ -74,8 +71,8 @@ def split(state: State, axis: str, factors: Sequence[int]) -> State:
     is_open = isinstance(extent, Dim)
     if len(factors) < 2 or inner < 1 or not (is_open or factors[0] == max(1, -(-extent // inner))):
         raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extent}")
-    if len(factors) > MAX_FACTORS or inner >= MAX_BLOCK:
-        raise ScheduleError(f"split: {axis} into more than {MAX_FACTORS} loops, or larger ones")
+    if len(factors) > LIMITS.factors or inner >= LIMITS.block:
+        raise ScheduleError(f"split: {axis} into more than {LIMITS.factors} loops, or larger ones")
     loops = tuple(f"{axis}.{p}" for p in range(len(factors)))
     at = state.order.index(axis)
     order = state.order[:at] + loops + state.order[at + 1 :]

@@ -48,10 +48,8 @@ from ..loop.nest import (
 )
 from ..loop.prim import Buffer
 from ..loop.procedure import Procedure, plain_nest
+from .limits import LIMITS
 from .schedule import Schedule
-
-MAX_UNROLLED = 64  # iterations of the longest loop that may be unrolled
-MAX_LANES = 256  # iterations of the longest loop that may run in vector lanes
 
 Ranges = dict[str, tuple[int, int]]
 
@@ -180,7 +178,7 @@ def _parallel(loop: Loop, ranges: Ranges, _args: tuple[object, ...]) -> list[Stm
 
 
 def _unroll(loop: Loop, _ranges: Ranges, _args: tuple[object, ...]) -> list[Stmt]:
-    if isinstance(loop.extent, dims.Dim) or loop.extent > MAX_UNROLLED:
+    if isinstance(loop.extent, dims.Dim) or loop.extent > LIMITS.unrolled:
         raise ScheduleError(f"unroll: {loop.var} has {loop.extent} iterations")
     return [replace(loop, kind=LoopKind.UNROLL)]
 
@@ -210,7 +208,7 @@ def _split(loop: Loop, _ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
 
 
 def _vectorize(loop: Loop, ranges: Ranges, _args: tuple[object, ...]) -> list[Stmt]:
-    if isinstance(loop.extent, dims.Dim) or loop.extent > MAX_LANES:
+    if isinstance(loop.extent, dims.Dim) or loop.extent > LIMITS.lanes:
         raise ScheduleError(f"vectorize: {loop.var} has {loop.extent} iterations")
     if not independent(loop, ranges):
         raise ScheduleError(f"vectorize: the iterations of {loop.var} depend on one another")

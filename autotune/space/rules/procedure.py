@@ -17,7 +17,8 @@ from ....ir.loop.kinds import LoopKind
 from ....ir.loop.nest import Accumulate, Alloc, At, If, Loop, Sort, Stmt, Store, statements
 from ....ir.loop.procedure import Procedure, executions
 from ....ir.loop.stride import stride_along
-from ....ir.schedule.procedures import MAX_LANES, independent
+from ....ir.schedule.limits import LIMITS
+from ....ir.schedule.procedures import independent
 from ....ir.schedule.steps import Step, parallel, split, vectorize
 from ..settings import PROCEDURES
 from ..sketch import Sketch
@@ -48,7 +49,7 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
                 yield split(loop.var, (-(-loop.trips // width), width))
                 yield vectorize(f"{loop.var}.1")
                 taken.add(loop.var)
-            elif loop.trips <= MAX_LANES:
+            elif loop.trips <= LIMITS.lanes:
                 yield vectorize(loop.var)
                 taken.add(loop.var)
         for loop in shared if choices["parallel"] else ():
@@ -77,9 +78,8 @@ def _outermost(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:
         if stmt.trips > 1 and independent(stmt, ranges):
             yield stmt
         elif stmt.trips == 1:
-            inner = {**ranges, stmt.var: (0, 0)}
             for below in stmt.body:
-                yield from _outermost(below, inner)
+                yield from _outermost(below, {**ranges, stmt.var: (0, 0)})
 
 
 def _lane_loops(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:

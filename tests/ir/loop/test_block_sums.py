@@ -103,10 +103,9 @@ def test_tiles_that_are_added_to_a_private_buffer():
 @pytest.fixture
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of two, of any sum longer than three, so that small nests have several levels."""
-    for name, value in (("SHORT_BLOCK", 2), ("SHORT_SUM", 3), ("LONG_BLOCK", 3), ("LONG_SUM", 5)):
-        monkeypatch.setattr(blocks, name, value)
-    for name, value in (("BLOCK", 2), ("LEFT_ALONE", 3)):
-        monkeypatch.setattr(block_tiles, name, value)
+    tiny = block_tiles.Blocks(short=2, short_sum=3, long=3, long_sum=5, tiles=2, tiles_sum=3)
+    for module in (blocks, block_tiles):
+        monkeypatch.setattr(module, "BLOCKS", tiny)
 
 
 def test_tiles_that_are_added_to_memory():
