@@ -17,14 +17,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from ...ir.dtype import DTYPES, Kind
+from ...ir.dtype import DTYPES
 from ...ir.errors import UnsupportedError
 from ...ir.loop.scalar import SCALAR_OPS
 from ..target import Target
 from .emitter import ElementaryFunction, Emitter, Value
-from .erf import erf32, erf64
+from .erf import erf
 from .exp import exp, exp2, exp_weight, expm1, sigmoid
-from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh32, tanh64
+from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from .inverse_trig import acos, asin, atan, atan2
 from .log import log, log1p, log2, log10
 from .power import power, signed_power, unsigned_power
@@ -36,56 +36,30 @@ Body = Callable[..., Value]
 
 _FLOATS = ("float32", "float64")  # for which there is code
 
-_GENERIC: dict[str, Body] = {
-    "exp": exp,
-    "exp2": exp2,
-    "expm1": expm1,
-    "log": log,
-    "log1p": log1p,
-    "log2": log2,
-    "log10": log10,
-    "sin": sin,
-    "cos": cos,
-    "tan": tan,
-    "asin": asin,
-    "acos": acos,
-    "atan": atan,
-    "atan2": atan2,
-    "sinh": sinh,
-    "cosh": cosh,
-    "asinh": asinh,
-    "acosh": acosh,
-    "atanh": atanh,
-    "sigmoid": sigmoid,
-    "cbrt": cbrt,
-    "truncate_mod": truncate_mod,
-    "floor_mod": floor_mod,
-    "floor_divide": floor_divide,
-}
-_BY_DTYPE: dict[str, dict[str, Body]] = {
-    "tanh": {"float32": tanh32, "float64": tanh64},
-    "erf": {"float32": erf32, "float64": erf64},
-    "power": {
-        **dict.fromkeys(_FLOATS, power),
-        **{d.name: unsigned_power for d in DTYPES.values() if d.kind is Kind.UINT},
-        **{d.name: signed_power for d in DTYPES.values() if d.kind is Kind.INT},
-    },
-}
 INTERNAL: dict[str, Body] = {"exp_weight": exp_weight}
 """Functions that users' programs do not have; their bounds stand in their docstrings."""
-FUNCTIONS: tuple[str, ...] = tuple(sorted((*_GENERIC, *_BY_DTYPE)))
+_REMAINDERS = (truncate_mod, floor_mod, floor_divide)
+"""Their results are NumPy's bit for bit."""
+# fmt: off
+_BODIES: dict[str, Body] = {
+    body.__name__: body
+    for body in (
+        exp, exp2, expm1, log, log1p, log2, log10, sin, cos, tan, asin, acos, atan, atan2, sinh,
+        cosh, tanh, asinh, acosh, atanh, erf, sigmoid, cbrt, power, *_REMAINDERS,
+    )
+}
+# fmt: on
+FUNCTIONS: tuple[str, ...] = tuple(sorted(_BODIES))
 BINARY = frozenset(name for name in FUNCTIONS if SCALAR_OPS[name].arity == 2)
-
-
-_ONE_ULP = frozenset(("exp", "log", "tanh", "erf"))
-_EXACT = frozenset(("truncate_mod", "floor_mod", "floor_divide"))
+_ONE_ULP = (exp, log, tanh, erf)
 
 
 def error_bound(name: str, dtype: str) -> float:
     """The stated bound in units in the last place; 0 where the result is NumPy's bit for bit."""
-    if name in _EXACT or dtype not in _FLOATS:
+    body = _BODIES[name]
+    if body in _REMAINDERS or dtype not in _FLOATS:
         return 0.0
-    return 1.0 if name in _ONE_ULP and dtype == "float32" else 2.0
+    return 1.0 if body in _ONE_ULP and dtype == "float32" else 2.0
 
 
 @functools.lru_cache(maxsize=4096)
@@ -97,10 +71,11 @@ def function(name: str, dtype: str, lanes: int, target: Target) -> ElementaryFun
     vectors for one lane; the result has the operands' type. The symbol contains name, dtype and
     lanes, so one module needs each text once. Raises UnsupportedError for other dtypes.
     """
-    table = _BY_DTYPE.get(name)
-    if table is None and dtype not in _FLOATS:
-        raise UnsupportedError(f"there is no machine code for {name} of {dtype}")
-    body = {**_GENERIC, **INTERNAL}[name] if table is None else table[dtype]
+    body = INTERNAL.get(name) or _BODIES[name]
+    if dtype not in _FLOATS:
+        if body is not power or not DTYPES[dtype].is_integer:
+            raise UnsupportedError(f"there is no machine code for {name} of {dtype}")
+        body = signed_power if DTYPES[dtype].is_signed else unsigned_power
     e = Emitter(f"lw.{name}.{dtype}.x{lanes}", dtype, lanes, target)
     operands = e.parameters("x", "y") if name in BINARY else e.parameters("x")
     return e.finish(body(e, *operands))

@@ -35,6 +35,11 @@ ERFC64 = (
 )  # fmt: skip
 
 
+def erf(e: Emitter, x: Value) -> Value:
+    """erf, in one way for each of the two dtypes."""
+    return erf32(e, x) if e.kind == "float" else erf64(e, x)
+
+
 def erf32(e: Emitter, x: Value) -> Value:
     """erf in float32: an odd polynomial below 0.871, and one minus the fourth power of one above.
 

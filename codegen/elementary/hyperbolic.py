@@ -141,6 +141,11 @@ def tanh32_by_table(e: Emitter, x: Value) -> Value:
     return e.copysign(e.fma(t, slope, e.at_least(t, constant)), x)
 
 
+def tanh(e: Emitter, x: Value) -> Value:
+    """tanh, in one way for each of the two dtypes."""
+    return tanh32(e, x) if e.kind == "float" else tanh64(e, x)
+
+
 def tanh32(e: Emitter, x: Value) -> Value:
     """tanh in float32: an odd polynomial below 1, and 1 - 2 / (exp(2 |x|) + 1) above.
 

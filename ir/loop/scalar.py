@@ -292,7 +292,18 @@ _ROWS = (
 )
 # fmt: on
 
-SCALAR_OPS: dict[str, ScalarOp] = {row.name: row for row in _ROWS}
+
+def require_reachable(row: ScalarOp) -> ScalarOp:
+    """Returns ``row``; InternalError if users find no function that applies it: NumPy's is not a
+    ufunc, whose calls are traced, and ``lw.nn`` offers what NumPy lacks. ``where`` and ``cast`` are
+    methods and functions of their own."""
+    traced = isinstance(row.numpy, np.ufunc) or row.name in ("where", "cast")
+    if not (row.internal or row.is_ours or traced):
+        raise InternalError(f"scalar {row.name}: np.{row.numpy.__name__} is not a ufunc")
+    return row
+
+
+SCALAR_OPS: dict[str, ScalarOp] = {row.name: require_reachable(row) for row in _ROWS}
 _BY_SYMBOL = {row.symbol: row.name for row in _ROWS}
 
 
