@@ -31,7 +31,7 @@ from .core.pytree_code import writer
 from .core.snapshot import FUNCTION, Change, Snapshot
 from .core.spans import caret_lines, definition_of, span_of, user_frame
 from .core.symbolic_sizes import Size
-from .core.trace import Trace, tracing
+from .core.trace import Trace, TracedAnewError, tracing
 from .memory.regions import Piece, pieces_of
 from .memory.storage import Kind
 
@@ -234,23 +234,30 @@ def trace(
     borrowed: Borrowed | None = None,
     check_index: bool = False,
     ending: Ending | None = None,
+    capture: bool = True,
 ) -> Traced:
     """Runs ``function`` on proxies for what ``request`` asks. Arrays from outside are copied, the
     big ones only if there is no ``borrowed`` to take note of them. ``ending`` makes of its result
-    what is returned.
+    what is returned. Control flow that needs traced values is captured, if ``capture`` says so.
 
     Raises LoopwrightError with the user's line for what cannot be traced; whatever else the
     function raises passes through.
     """
     held = [leaf.value for leaf in request.leaves if isinstance(leaf, Static)]
     outside = Snapshot([function, *held])
-    run = Trace(name, check_index, borrowed, outside)
+
+    def new_run(asked: frozenset[str] = frozenset()) -> Trace:
+        run = Trace(name, check_index, borrowed, outside)
+        run.asked, run.may_capture = asked, capture
+        return run
+
+    run = new_run()
     while True:
         try:
             with _numpys_own(run.asked):
                 traced = _traced(function, signature, request, run, ending)
             break
-        except Exception as error:
+        except (Exception, TracedAnewError) as error:
             missing, asked = run.lacks, run.asked | run.lacks
             if not missing and not run.needs:
                 if any(any_traced([c.after]) for c in outside.changes()):
@@ -258,15 +265,14 @@ def trace(
                 raise
             if (consumed := outside.restore()) is not None:
                 raise _runs_twice(name, consumed) from error
-            if not missing:
+            if isinstance(error, Exception) and not missing:
                 raise run.needs.error(error) from error
-            run = Trace(name, check_index, borrowed, outside)
-            run.asked = asked
+            run = new_run(asked)
     for change in outside.changes():
         if change.is_array or any_traced([change.after]):
             from .core.side_effects import refusal  # loaded when it is first needed
 
-            run = Trace(name, check_index, borrowed, outside)
+            run = new_run(run.asked)
             repeat = functools.partial(_traced, function, signature, request, run, ending)
             raise refusal(outside, change, repeat, name)
         if change.is_random:
@@ -326,6 +332,10 @@ def _traced(
         arrays.append(_argument(var, run, spec.weak, arrays, placements.get(len(arrays))))
         leaves.append(arrays[-1])
         parameters.append(position)
+    if "capturing" in run.asked:
+        from .capture.runtime import captured  # loaded when it is first needed
+
+        function = captured(function)
     trees, args, kwargs = _call(signature, request, leaves)
     for name in ending.extra if ending is not None else ():
         del kwargs[name]

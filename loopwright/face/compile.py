@@ -88,6 +88,7 @@ class CompiledFunction(Inspected, Copied):
         measure: Literal["auto", "never"] | None = None,
         passes: PassContext | None = None,
         dynamic: Option = "auto",
+        capture: bool = True,
     ) -> None:
         check_threads(threads)
         if precision is not None:
@@ -104,6 +105,7 @@ class CompiledFunction(Inspected, Copied):
         if measure not in (None, *MEASURE):
             raise LoopwrightTypeError(f"measure is {' or '.join(MEASURE)}, not {measure!r}")
         self.measure = measure
+        self.capture = capture
         self._background: Any = None
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = CallSignature(function, self._name, names, dynamic)
@@ -193,6 +195,7 @@ class CompiledFunction(Inspected, Copied):
             "measure": self.measure,
             "passes": self.passes,
             "dynamic": self._signature.dynamic_option,
+            "capture": self.capture,
         }
 
     def _for_threads(self, count: int | None) -> CompiledFunction:
@@ -355,7 +358,8 @@ class CompiledFunction(Inspected, Copied):
         checks = checks or Config.read().check_index
         ending = self._ending
         signature = self._signature.signature
-        return trace(self.function, signature, request, self._name, borrowed, checks, ending)
+        name, capture = self._name, self.capture
+        return trace(self.function, signature, request, name, borrowed, checks, ending, capture)
 
     def _guarded(self, request: Request, borrowed: Borrowed) -> tuple[Traced, Guard | None]:
         """Returns a trace, and a guard that holds until what it was made from changes."""
@@ -536,6 +540,7 @@ def compile(
     measure: Literal["auto", "never"] | None = None,
     passes: PassContext | None = None,
     dynamic: Option = "auto",
+    capture: bool = True,
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
@@ -543,8 +548,9 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     """Compile a function of NumPy arrays; use it as a decorator, with or without options.
 
     The function is traced when it is first called with arguments of some structure, shapes and
-    dtypes, and its code is kept for the next such call. Python control flow runs while tracing:
-    loops unroll, branches are taken once. Arrays from outside are read then, too.
+    dtypes, and its code is kept for the next such call. Python control flow on values that are
+    known runs while tracing: loops unroll, branches are taken once. Where it waits for traced
+    values it is captured (docs/control_flow.md). Arrays from outside are read then, too.
 
     - ``static_argnames``: parameters whose values are known while tracing (hashable); strings,
       bools, None and functions always are, and ints where Python needs them (axes, sizes, flags).
@@ -568,6 +574,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
       machine or number of threads is then taken for what its records promise. Else (``"auto"``) it
       is raced with the default schedule for 5 ms when a machine first compiles it. Else
       ``LOOPWRIGHT_MEASURE``.
+    - ``capture``: False leaves Python's ``if``, ``while`` and ``for`` to Python, which refuses
+      those that wait for traced values; else they become control flow of the compiled code.
     - ``passes``: an ``lw.PassContext``: which passes run, and what is verified and dumped.
 
     >>> import numpy as np

@@ -12,14 +12,15 @@ import pytest
 
 @pytest.fixture
 def message() -> Callable[..., str]:
-    """``message(function, *args)``: what calling the compiled function raises, as text.
+    """``message(function, *args)``: what calling the compiled function raises, as text; keywords
+    are options of ``lw.compile``.
 
     Numbers of lines become ``#``, and of the path of a test file only its name stays.
     """
 
-    def raised(function: Callable[..., Any], *args: Any) -> str:
+    def raised(function: Callable[..., Any], *args: Any, **options: Any) -> str:
         with pytest.raises(lw.LoopwrightError) as caught:
-            lw.compile(function)(*args)
+            lw.compile(function, **options)(*args)
         text = re.sub(r"[\w/.]*?(test_\w+\.py):\d+", r"\1:#", str(caught.value))
         text = re.sub(r"(?m)^ +\|", "      |", text)
         return re.sub(r"(?m)^ +\d+ \|", "    # |", text)

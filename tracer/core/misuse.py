@@ -150,6 +150,11 @@ def is_received() -> bool:
     return isinstance(node, ast.Subscript)
 
 
+def is_range() -> bool:
+    """True if the user's code calls ``range``."""
+    return _call()[0] == "range"
+
+
 def is_text(caller: FrameType) -> bool:
     """True if the user's code itself makes text of a traced value, but for ``print`` and errors."""
     return caller is user_frame() and not _line().startswith(("print(", "raise ", "assert "))

@@ -275,6 +275,8 @@ class Proxy(_Operators):
     # What Python asks for and tracing cannot give.
 
     def __bool__(self) -> bool:
+        if not self.shape:
+            self.owner.want_captured()
         need_value(self)
         params = self.owner.main.builder.params
         types = {p.name: p.type for p in params}
@@ -282,11 +284,13 @@ class Proxy(_Operators):
         _fail(misuse.branch(scalars, not self.shape), self)
 
     def __float__(self) -> float:
+        self.owner.want_captured()
         need_value(self)
         self._note_store()
         _fail(misuse.number_needed("float", self._name()), self)
 
     def __int__(self) -> int:
+        self.owner.want_captured()
         need_value(self)
         self._note_store()
         _fail(misuse.number_needed("int", self._name()), self)
@@ -300,6 +304,8 @@ class Proxy(_Operators):
     def __index__(self) -> int:
         if active() is self.owner:  # a bound of a slice of one of NumPy's arrays
             self.owner.receives |= misuse.is_received()
+            if misuse.is_range():
+                self.owner.want_captured()
         need_value(self)
         self._note_store()
         _fail(misuse.size_needed(self._name()), self)

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 
+MANY_OPERATORS = 3_000
+"""Operators of a trace from which on it is likely that long Python loops are being unrolled: it
+begins anew, and captures them."""
+
+
+class TracedAnewError(BaseException):
+    """Ends a run of a function that is traced again. No ``except`` of the user's catches it."""
+
+
 class Trace:
     """The scopes of one function, and what messages need to know about its values.
 
@@ -81,6 +90,9 @@ class Trace:
         self.receives = False  # one of NumPy's arrays was to take a traced argument
         self.writes_numpys = False  # one was to be written, with traced values or indices
         self.converts = False  # one of NumPy's functions asked for the values of a traced array
+        self.emitted = 0  # operators so far
+        self.may_capture = True  # Python's control flow may be rewritten
+        self.wanted: set[str] = set()  # "capturing" it, and the loops that have to be unrolled
         self.asked: frozenset[str] = frozenset()  # of what it lacks, by earlier runs
         self.refused: LoopwrightError | None = None  # what the user's code may have caught
         self.outermost: FrameType | None = None  # that traces what it calls
@@ -100,7 +112,13 @@ class Trace:
             "converting": self.converts,
             "sizing": self.indexed_sizes,
         }
-        return frozenset(what for what, is_needed in needed.items() if is_needed) - self.asked
+        named = {what for what, is_needed in needed.items() if is_needed}
+        return frozenset(named | self.wanted) - self.asked
+
+    def want_captured(self) -> None:
+        """Asks for another run, in which Python's control flow is captured."""
+        if self.may_capture:
+            self.wanted.add("capturing")
 
     @property
     def builder(self) -> Builder:
@@ -205,6 +223,10 @@ class Trace:
                 "np.errstate(...='raise') has no effect on compiled code, whose floats never raise",
                 hint="np.isfinite(result).all() where the function is called",
             )
+        self.emitted += 1
+        if self.emitted == MANY_OPERATORS and "capturing" not in self.asked and self.may_capture:
+            self.want_captured()
+            raise TracedAnewError
         operands = [self.visible(a) for a in args]
         var = self.builder.emit(get(name), operands, attrs, span=span)
         self.values.define(var, name, tuple(operands), attrs)

@@ -125,7 +125,8 @@ class Memory:
 
     ``changed``: it wrote somewhere. ``by_layout``: what it means depends on how arguments lie in
     memory, as for a reshape of an array; ``written``: by operand, where it is written first;
-    ``unsure``: arrays of which nobody knows if they are views; ``scalars`` are the operands of
+    ``unsure``: arrays of which nobody knows if they are views; ``alike``: arrays that values decide
+    to be some of several ones, with the memory of those; ``scalars`` are the operands of
     rank 0 that are taken for scalars where an array would behave in another way; ``failure`` is
     what the checks of values have to report.
     """
@@ -135,6 +136,7 @@ class Memory:
     by_layout: bool = False
     scalars: set[int] = field(default_factory=set)
     unsure: list[ref[Any]] = field(default_factory=list)
+    alike: list[tuple[ref[Any], frozenset[Storage]]] = field(default_factory=list)
     failure: Storage = field(default_factory=_no_failure)
 
     @property

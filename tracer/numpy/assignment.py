@@ -88,6 +88,12 @@ def _check_writeable(target: Proxy, what: str) -> None:
         raise misuse.captured_write()
     if storage.kind is Kind.SCALAR:
         raise LoopwrightTypeError(f"{what} is a scalar, which cannot be changed")
+    for chosen, others in ((ref(), others) for ref, others in memory.alike):
+        if chosen is not None and (chosen.storage is storage or storage in others):
+            raise UnsupportedError(
+                "this changes an array, and values decide which other names are names of it",
+                hint="a .copy() of it where it gets another name",
+            )
     unsure = (ref() for ref in memory.unsure)
     if not certain or any(p is not None and p.storage is storage for p in unsure):
         raise UnsupportedError(

@@ -51,7 +51,7 @@ def check(source: str, *args: Any) -> str:
         try:
             # Specs have no values, which would be taken for ints that are needed.
             specs = [lw.i64 if type(a) is int else a for a in args]
-            traced = lw.compile(_function(source)).trace(*specs)
+            traced = lw.compile(_function(source), capture=False).trace(*specs)
             break
         except lw.LoopwrightTypeError as error:
             source = _rewritten(source, error)

@@ -1,0 +1,1 @@
+"""Python control flow that waits for traced values, captured from the source of functions."""

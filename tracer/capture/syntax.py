@@ -1,0 +1,405 @@
+"""Rewrites a function's syntax tree: each ``if``, ``while`` and ``for`` becomes a call.
+
+::
+
+    while b != 0:                     def test_1(): return b != 0
+        a, b = b, a % b               def body_1():
+                                          nonlocal a, b
+                                          a, b = b, a % b
+                                      capture.while_loop(test_1, body_1, ("a", "b"), ())
+
+The bodies share the function's variables (``nonlocal``), so that where the run-time library
+(``runtime.py``) runs them as Python does, they do what the statements did. ``break`` and
+``continue`` become flags, that what follows them asks; what follows an ``if`` that returns becomes
+a part of its branches. A loop with a ``return`` inside, and what a ``with`` or ``try`` holds, stay
+statements. Nothing here knows arrays.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TypeVar
+
+from .liveness import NESTED, Liveness, Names, assigned, flat, only_augmented, reads
+
+LIBRARY = "capture·"
+"""The variable that holds the run-time library. No user's name has this character in practice."""
+
+_S = TypeVar("_S", bound=ast.AST)
+
+_REFUSED_CALLS = frozenset(("super", "locals", "vars", "dir", "eval", "exec", "globals"))
+_REFUSED = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+
+
+def can_be_rewritten(function: ast.FunctionDef) -> bool:
+    """True unless a function asks for its own frame, or is a generator or coroutine."""
+    nodes = [*flat(function.body)]
+    calls = (n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+    named = any(isinstance(n, ast.Name) and n.id == "__class__" for n in nodes)
+    return (
+        not named
+        and not _REFUSED_CALLS.intersection(calls)
+        and not any(isinstance(n, _REFUSED) for n in nodes)
+    )
+
+
+def rewrite(function: ast.FunctionDef) -> None:
+    """Rewrites the body of a function, and of the functions inside of it."""
+    _Rewriter(function).function()
+
+
+def _leaves(node: ast.AST) -> bool:
+    """True if there is a ``break`` or ``continue`` of a loop around ``node``."""
+    if isinstance(node, ast.Break | ast.Continue):
+        return True
+    if isinstance(node, (ast.For, ast.While, *NESTED)):
+        return any(map(_leaves, getattr(node, "orelse", ())))
+    return any(map(_leaves, ast.iter_child_nodes(node)))
+
+
+def _returns(nodes: Sequence[ast.AST]) -> bool:
+    return any(isinstance(n, ast.Return) for n in flat(nodes))
+
+
+def _always_returns(body: Sequence[ast.stmt]) -> bool:
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return _always_returns(last.body) and _always_returns(last.orelse)
+    return isinstance(last, ast.Return | ast.Raise)
+
+
+class _Rewriter:
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self.node = function
+        every = function.args
+        parameters = [*every.posonlyargs, *every.args, *every.kwonlyargs, every.vararg, every.kwarg]
+        declared = [n for n in flat(function.body) if isinstance(n, ast.Global | ast.Nonlocal)]
+        self.globals = {n for d in declared if isinstance(d, ast.Global) for n in d.names}
+        self.variables = {a.arg for a in parameters if a is not None}
+        self.variables |= {*assigned(function.body)} - self.globals
+        self.live = Liveness(function)
+        self.count = 0
+
+    def function(self) -> None:
+        self.node.body = self.block(self.node.body, frozenset(), tail=True)
+        if self.variables:  # where only functions inside bind a variable, Python asks for this
+            targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in sorted(self.variables)]
+            never = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
+            self.node.body.insert(0, _at(self.node, never))
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def block(self, statements: Sequence[ast.stmt], after: Names, tail: bool) -> list[ast.stmt]:
+        """Returns statements with control flow as calls. ``after`` are the names that are live
+        behind them; ``tail``: behind them the function ends."""
+        made: list[ast.stmt] = []
+        for number, statement in enumerate(statements):
+            rest = statements[number + 1 :]
+            if isinstance(statement, ast.If) and _returns([statement]) and tail:
+                return made + self.returning(statement, rest, after)
+            live = self.live.before(rest, after)
+            made += self.statement(statement, live)
+        return made
+
+    def statement(self, node: ast.stmt, after: Names) -> list[ast.stmt]:
+        if isinstance(node, ast.If) and not _returns([node]) and not _leaves(node):
+            return self.branch(node, after)
+        if isinstance(node, ast.For | ast.While):
+            held = any(
+                isinstance(n, ast.With | ast.Try | ast.Match) and _leaves(n)
+                for n in flat(node.body)
+            )
+            if not _returns([node]) and not held:
+                return self.loop(node, after)
+        if isinstance(node, ast.FunctionDef):
+            if can_be_rewritten(node):
+                rewrite(node)
+            return [node]
+        if isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
+            return [node]
+        return [self.kept(node, after)]
+
+    def kept(self, node: ast.stmt, after: Names) -> ast.stmt:
+        """Returns a statement that stays, with what is inside of it rewritten."""
+        everything = after | reads([node])  # it may go on anywhere
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                setattr(node, name, self.block(value, everything, tail=False))
+            elif isinstance(value, list):
+                setattr(node, name, [self.part(v, everything) for v in value])
+            elif isinstance(value, ast.expr):
+                setattr(node, name, self.expression(value))
+        return node
+
+    def part(self, node: _S, everything: Names) -> _S:
+        """Returns a handler, a case, an item of ``with`` or an expression, rewritten inside."""
+        if isinstance(node, ast.expr):
+            return self.expression(node)
+        if isinstance(node, ast.ExceptHandler | ast.match_case):
+            node.body = self.block(node.body, everything, tail=False)
+        if isinstance(node, ast.withitem):
+            node.context_expr = self.expression(node.context_expr)
+        return node
+
+    def branch(self, node: ast.If, after: Names) -> list[ast.stmt]:
+        names = [n for n in assigned([*node.body, *node.orelse]) if n in self.variables]
+        kept = [n for n in names if n in after]
+        in_place = only_augmented([*node.body, *node.orelse], kept)
+        then, orelse = self.name("then"), self.name("otherwise")
+        test = self.expression(node.test)
+        return [
+            self.define(node, then, self.block(node.body, after, tail=False), names),
+            self.define(node, orelse, self.block(node.orelse, after, tail=False), names),
+            self.call(node, "branch", test, _load(then), _load(orelse), kept, in_place),
+        ]
+
+    def returning(self, node: ast.If, rest: Sequence[ast.stmt], after: Names) -> list[ast.stmt]:
+        """Returns ``if`` and what follows it, where a branch returns: both give the result."""
+        made: list[ast.stmt] = []
+        bodies = [node.body, node.orelse]
+        follows: list[ast.stmt] = []
+        if rest and not all(map(_always_returns, bodies)):
+            if any(map(_always_returns, bodies)):
+                follows = [*rest]
+            else:  # both branches go on with it
+                name = self.name("rest")
+                self.live.behind[name] = self.live.before(rest, after)
+                inner = self.block(rest, after, tail=True)
+                made.append(self.define(rest[0], name, inner, self.own(rest)))
+                follows = [_at(rest[0], ast.Return(_call(_load(name))))]
+        names = self.own([*node.body, *node.orelse, *follows])
+        then, orelse = self.name("then"), self.name("otherwise")
+        test = self.expression(node.test)
+        for name, body in zip((then, orelse), bodies, strict=True):
+            whole = [*body] if _always_returns(body) else [*body, *follows]
+            made.append(self.define(node, name, self.block(whole, after, tail=True), names))
+        call = _call(self.library("returned"), test, _load(then), _load(orelse))
+        return [*made, _at(node, ast.Return(call))]
+
+    def loop(self, node: ast.For | ast.While, after: Names) -> list[ast.stmt]:
+        """Returns a loop whose ``break`` and ``continue`` are flags."""
+        made: list[ast.stmt] = []
+        breaks = any(map(_leaves_by_break, node.body))
+        stop, skip = self.name("stop"), self.name("skip")
+        orelse = node.orelse
+        body = node.body
+        if any(map(_leaves, body)):
+            self.variables |= {stop, skip} if breaks else {skip}
+            body = [_assign(node, skip, False), *self.flagged(body, stop, skip)]
+            if breaks:
+                made.append(_assign(node, stop, False))
+        changed = (
+            ast.For(node.target, node.iter, body, [])
+            if isinstance(node, ast.For)
+            else (ast.While(node.test, body, []))
+        )
+        changed = _at(node, changed)
+        behind = self.live.before(orelse, after)
+        if breaks:  # then it goes on behind the else
+            behind |= after | {stop}
+        head = self.live.at_head(changed, behind)
+        targets = [node.target] if isinstance(node, ast.For) else []
+        names = self.own([*targets, *body])
+        carried = [n for n in names if n in head | behind]
+        in_place = only_augmented([*targets, *body], carried)
+        inner = self.block(body, head, tail=False)
+        function = self.name("body")
+        flag: ast.expr = ast.Constant(stop if breaks else None)
+        if isinstance(node, ast.For):
+            item = self.name("item")
+            target = _at(node, ast.Assign([node.target], _load(item)))
+            made.append(self.define(node, function, [target, *inner], names, item))
+            iterable = self.expression(node.iter)
+            made.append(
+                self.call(
+                    node, "for_loop", iterable, _load(function), carried, in_place, flag, names
+                )
+            )
+        else:
+            test = self.name("test")
+            condition = _at(node, ast.Return(self.expression(node.test)))
+            made.append(self.define(node, test, [condition], self.own([node.test])))
+            made.append(self.define(node, function, inner, names))
+            made.append(
+                self.call(
+                    node,
+                    "while_loop",
+                    _load(test),
+                    _load(function),
+                    carried,
+                    in_place,
+                    flag,
+                    names,
+                )
+            )
+        if orelse and breaks:
+            going = _at(node, ast.UnaryOp(ast.Not(), _load(stop)))
+            made += self.statement(_at(node, ast.If(going, orelse, [])), after)
+        else:
+            made += self.block(orelse, after, tail=False)
+        return made
+
+    def flagged(self, body: Sequence[ast.stmt], stop: str, skip: str) -> list[ast.stmt]:
+        """Returns a body in which ``break`` and ``continue`` set flags."""
+        made: list[ast.stmt] = []
+        for number, node in enumerate(body):
+            if isinstance(node, ast.Break):
+                return [*made, _assign(node, stop, True), _assign(node, skip, True)]
+            if isinstance(node, ast.Continue):
+                return [*made, _assign(node, skip, True)]
+            if not _leaves(node):
+                made.append(node)
+                continue
+            if isinstance(node, ast.If):
+                both = [self.flagged(each, stop, skip) for each in (node.body, node.orelse)]
+                made.append(_at(node, ast.If(node.test, both[0], both[1])))
+            else:  # the else of a loop inside
+                assert isinstance(node, ast.For | ast.While)
+                node.orelse = self.flagged(node.orelse, stop, skip)
+                made.append(node)
+            if rest := self.flagged(body[number + 1 :], stop, skip):
+                going = _at(node, ast.UnaryOp(ast.Not(), _load(skip)))
+                made.append(_at(node, ast.If(going, rest, [])))
+            return made
+        return made
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def expression(self, node: ast.expr) -> ast.expr:
+        """Returns an expression whose truths and calls go through the library."""
+        return _Expressions(self).visit(node)
+
+    # -- pieces ----------------------------------------------------------------------------------
+
+    def own(self, nodes: Sequence[ast.AST]) -> list[str]:
+        """Returns the names that nodes assign and that are the function's variables, or globals
+        that it declares."""
+        return [n for n in assigned(nodes) if n in self.variables or n in self.globals]
+
+    def name(self, word: str) -> str:
+        self.count += 1
+        return f"{word}·{self.count}"
+
+    def library(self, name: str) -> ast.expr:
+        return ast.Attribute(_load(LIBRARY), name, ast.Load())
+
+    def call(self, node: ast.stmt, name: str, *arguments: ast.expr | list[str]) -> ast.stmt:
+        values = [_strings(a) if isinstance(a, list) else a for a in arguments]
+        return _at(node, ast.Expr(_call(self.library(name), *values)))
+
+    def define(
+        self, node: ast.stmt, name: str, body: list[ast.stmt], names: Sequence[str], *args: str
+    ) -> ast.stmt:
+        """Returns the definition of a function that shares the variables ``names``."""
+        heads: list[ast.stmt] = []
+        shared = [n for n in names if n in self.variables]
+        if shared:
+            heads.append(ast.Nonlocal(shared))
+        if outside := [n for n in names if n in self.globals]:
+            heads.append(ast.Global(outside))
+        parameters = ast.arguments([], [ast.arg(a) for a in args], None, [], [], None, [])
+        whole = [*heads, *(body or [ast.Pass()])]
+        function = ast.FunctionDef(name, parameters, whole, [], None, None)
+        function.type_params = []  # pyright: ignore  # of Python 3.12 and newer
+        return _at(node, function)
+
+
+class _Expressions(ast.NodeTransformer):
+    """Replaces what needs a truth, and what is called."""
+
+    def __init__(self, rewriter: _Rewriter) -> None:
+        self.rewriter = rewriter
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        if _binds([node.body, node.orelse]):
+            return node
+        then, orelse = _thunk(node.body), _thunk(node.orelse)
+        return _at(node, _call(self.rewriter.library("chosen"), node.test, then, orelse))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        if _binds(node.values[1:]):
+            return node
+        name = "conjunction" if isinstance(node.op, ast.And) else "disjunction"
+        rest = map(_thunk, node.values[1:])
+        return _at(node, _call(self.rewriter.library(name), node.values[0], *rest))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        return _at(node, _call(self.rewriter.library("negation"), node.operand))
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1 or _binds(node.comparators):
+            return node
+        signs = _strings([_SIGNS[type(op)] for op in node.ops])
+        rest = map(_thunk, node.comparators)
+        return _at(node, _call(self.rewriter.library("compared"), signs, node.left, *rest))
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and "·" in node.func.id:
+            return node  # a function that the rewriting made
+        node.func = _at(node.func, _call(self.rewriter.library("callee"), node.func))
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        self.generic_visit(node)
+        return node
+
+
+_SIGNS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Is: "is_",
+    ast.IsNot: "is_not",
+    ast.In: "in_",
+    ast.NotIn: "not_in",
+}
+
+
+def _binds(nodes: Sequence[ast.AST]) -> bool:
+    """True if ``:=`` binds a variable there, which a function of its own would keep to itself."""
+    return any(isinstance(n, ast.NamedExpr) for node in nodes for n in ast.walk(node))
+
+
+def _leaves_by_break(node: ast.AST) -> bool:
+    if isinstance(node, ast.Break):
+        return True
+    if isinstance(node, (ast.For, ast.While, *NESTED)):
+        return any(map(_leaves_by_break, getattr(node, "orelse", ())))
+    return any(map(_leaves_by_break, ast.iter_child_nodes(node)))
+
+
+def _at(place: ast.AST, node: _S) -> _S:
+    """Returns a new node at the place of an old one, with all inside of it that has none."""
+    return ast.fix_missing_locations(ast.copy_location(node, place))
+
+
+def _assign(node: ast.stmt, name: str, value: bool) -> ast.stmt:
+    return _at(node, ast.Assign([ast.Name(name, ast.Store())], ast.Constant(value)))
+
+
+def _load(name: str) -> ast.expr:
+    return ast.Name(name, ast.Load())
+
+
+def _strings(texts: Sequence[str]) -> ast.expr:
+    return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
+
+
+def _call(function: ast.expr, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(function, [*arguments], [])
+
+
+def _thunk(node: ast.expr) -> ast.expr:
+    parameters = ast.arguments([], [], None, [], [], None, [])
+    return _at(node, ast.Lambda(parameters, node))
