@@ -289,12 +289,12 @@ class _Analysis:
                 self.noted[id(call)] = tuple(self.stated(dict.fromkeys(indexing), state))
             for operand, expr in summary.results.items():
                 name = bound[operand]
-                if name not in self.scalars:
-                    continue
-                if expr.dtype.is_bool:
+                if name in self.scalars and expr.dtype.is_bool:
                     implied[name] = values.implied(expr)
-                else:
+                elif name in self.scalars:
                     results[name] = values.range(expr)
+                # What a kernel has computed may lie over what it was given.
+                values.computed[operand] = results.get(name, _full(expr.dtype))
         for operand in call.operands:
             if operand.access.writes:
                 state.forget(operand.name)
@@ -343,6 +343,8 @@ class _Values:
     state: _State
     scalars: Mapping[str, DType]
     memo: dict[Expr, Range] = field(default_factory=dict)
+    computed: dict[str, Range] = field(default_factory=dict)
+    """The ranges of the kernel's own results so far."""
 
     def range(self, expr: Expr) -> Range:
         """The range of an integer or bool expression; of others any."""
@@ -358,6 +360,8 @@ class _Values:
             case Const():
                 return int(expr.value), int(expr.value)
             case Read():
+                if expr.buffer in self.computed:
+                    return self.computed[expr.buffer]
                 name = self.cell(expr)
                 return full if name is None else self.state.ranges.get(name, full)
             case Op():
@@ -397,6 +401,8 @@ class _Values:
     def cell(self, expr: Expr) -> str | None:
         """The scalar of the program that an expression reads, None for others."""
         if not isinstance(expr, Read) or expr.indices or expr.buffer not in self.bound:
+            return None
+        if expr.buffer in self.computed:  # not what was there before the call
             return None
         name = self.bound[expr.buffer]
         return name if name in self.scalars else None

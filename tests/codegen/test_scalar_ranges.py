@@ -81,3 +81,14 @@ def test_another_index_than_stated_is_found():
     assert interpret(program, [np.array(-1)], {"double": double}) == [np.array(-2)]
     with pytest.raises(InternalError, match=r"%i is 4"):
         interpret(program, [np.array(4)], {"double": double})
+
+
+def test_a_result_that_lies_over_an_operand_is_not_what_was_there_before() -> None:
+    def f(x, n):
+        m = lw.fori_loop(1, n, lambda i, m: lw.cond(x[1] > 5, lambda: 2, lambda: m), 2)
+        k = 1 - m  # of a kernel that writes it where ``m`` was, and then reads it
+        x[k % 6] += 1.0
+        return k, k % 6
+
+    x = np.zeros(6)
+    assert lw.compile(f)(x, np.int64(5)) == (-1, 5) and x.tolist() == [0, 0, 0, 0, 0, 1]
