@@ -44,7 +44,7 @@ from .core.error_context import cut_traceback, is_ours
 from .core.proxy import Proxy
 from .core.pytree_code import reader
 from .core.snapshot import Snapshot
-from .function import Traced, ValuesNeeded, located, trace
+from .function import Traced, ValuesNeeded, as_called, located, trace
 from .numpy import (
     assignment,
     complex,

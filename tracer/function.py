@@ -31,7 +31,7 @@ from .core.pytree_code import writer
 from .core.snapshot import FUNCTION, Change, Snapshot
 from .core.spans import caret_lines, definition_of, span_of, user_frame
 from .core.symbolic_sizes import Size
-from .core.trace import Trace, TracedAnewError, tracing
+from .core.trace import Trace, TracedAnewError, active, tracing
 from .memory.regions import Piece, pieces_of
 from .memory.storage import Kind
 
@@ -281,6 +281,17 @@ def trace(
     return traced
 
 
+def as_called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns what the running trace calls for a compiled ``function``: its captured form, in a run
+    that captures."""
+    running = active()
+    if running is None or "capturing" not in running.asked:
+        return function
+    from .capture.runtime import captured  # loaded when it is first needed
+
+    return captured(function)
+
+
 def _runs_twice(name: str, change: Change) -> LoopwrightError:
     """Returns the error for a function that has to run again, and has consumed something."""
     where = change.record.path
@@ -332,15 +343,11 @@ def _traced(
         arrays.append(_argument(var, run, spec.weak, arrays, placements.get(len(arrays))))
         leaves.append(arrays[-1])
         parameters.append(position)
-    if "capturing" in run.asked:
-        from .capture.runtime import captured  # loaded when it is first needed
-
-        function = captured(function)
     trees, args, kwargs = _call(signature, request, leaves)
     for name in ending.extra if ending is not None else ():
         del kwargs[name]
     with tracing(run), collecting(demands=True) as required:
-        outcome = function(*args, **kwargs)
+        outcome = as_called(function)(*args, **kwargs)
         if run.refused is not None:
             raise run.refused
         if isinstance(outcome, Iterator):  # the body of a generator runs when it is asked

@@ -36,6 +36,7 @@ from ..tracer import (
     Request,
     Traced,
     any_traced,
+    as_called,
     to_array,
     trace,
     without_iterators,
@@ -235,8 +236,8 @@ class CompiledFunction(Inspected, Copied):
                 return ready(quick[1])
         elif any_traced(args) or any_traced(kwargs.values()):
             if self._ending is None:
-                return self.function(*args, **kwargs)  # called while another function is traced
-            return self._ending.traced(self.function, args, kwargs)
+                return as_called(self.function)(*args, **kwargs)  # while another one is traced
+            return self._ending.traced(as_called(self.function), args, kwargs)
         arguments, made = self._settled(args, kwargs, self._counted)
         request = arguments.request
         leaves = [arguments.values[i] for i in made.traced.parameters]

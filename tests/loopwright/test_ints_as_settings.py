@@ -68,12 +68,14 @@ def test_a_long_loop_is_not_unrolled() -> None:
         return x
 
     assert g(X, 3).tolist() == (X + 3).tolist()
+    assert g(X, 1000).tolist() == (X + 499500).tolist()
+    assert g.cache_info().currsize == 1
     with pytest.raises(lw.LoopwrightTypeError, match="fori_loop"):
-        lw.compile(g.function)(X, 1000)
+        lw.compile(g.function, capture=False)(X, 1000)
 
 
 def test_loops_and_arrays_are_refused_as_before() -> None:
-    @lw.compile
+    @lw.compile(capture=False)
     def halved(n: int) -> Any:
         while n > 1:
             n = n // 2

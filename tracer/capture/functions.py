@@ -120,7 +120,7 @@ def _around(node: ast.FunctionDef, function: types.FunctionType) -> ast.Module:
     outside, and in the class whose private names it uses."""
     outer = [syntax.LIBRARY, *(n for n in function.__code__.co_freevars if n != "__class__")]
     parameters = ast.arguments([], [ast.arg(n) for n in outer], None, [], [], None, [])
-    wrapper = ast.FunctionDef("outer", parameters, [node], [], None, None)
+    wrapper = ast.FunctionDef("outer·", parameters, [node], [], None, None)
     wrapper.type_params = []  # pyright: ignore
     node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
     node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]

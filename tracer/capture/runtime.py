@@ -32,6 +32,7 @@ from ..core.emitting import emit, lift
 from ..core.proxy import Proxy
 from ..core.pytree import flatten, unflatten
 from ..core.snapshot import is_installed, package_of
+from ..core.symbolic_sizes import Size
 from ..core.trace import Trace, active
 from ..memory.storage import Storage
 from . import functions
@@ -530,6 +531,7 @@ def callee(function: Any) -> Any:
 
 
 def _range(*bounds: Any) -> Any:
+    bounds = tuple(b.number() if type(b) is Size else b for b in bounds)
     if any(type(b) is Proxy for b in bounds):
         start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
         return _Range(start, stop, step)

@@ -76,6 +76,8 @@ class _Rewriter:
         parameters = [*every.posonlyargs, *every.args, *every.kwonlyargs, every.vararg, every.kwarg]
         declared = [n for n in flat(function.body) if isinstance(n, ast.Global | ast.Nonlocal)]
         self.globals = {n for d in declared if isinstance(d, ast.Global) for n in d.names}
+        # What code outside sees is changed by Python alone.
+        self.shared = {n for d in declared for n in d.names}
         self.variables = {a.arg for a in parameters if a is not None}
         self.variables |= {*assigned(function.body)} - self.globals
         self.live = Liveness(function)
@@ -96,13 +98,16 @@ class _Rewriter:
         made: list[ast.stmt] = []
         for number, statement in enumerate(statements):
             rest = statements[number + 1 :]
-            if isinstance(statement, ast.If) and _returns([statement]) and tail:
+            is_private = self.shared.isdisjoint(assigned([statement]))
+            if isinstance(statement, ast.If) and tail and is_private and _returns([statement]):
                 return made + self.returning(statement, rest, after)
             live = self.live.before(rest, after)
             made += self.statement(statement, live)
         return made
 
     def statement(self, node: ast.stmt, after: Names) -> list[ast.stmt]:
+        if not self.shared.isdisjoint(assigned([node])):
+            return [self.kept(node, after)]
         if isinstance(node, ast.If) and not _returns([node]) and not _leaves(node):
             return self.branch(node, after)
         if isinstance(node, ast.For | ast.While):

@@ -32,6 +32,10 @@ _NUMBERS: dict[type, np.dtype[Any]] = {
 }
 
 
+_FAMILIES = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+"""Kinds of dtypes in an order in which each holds the numbers of those before."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeafType:
     """Shape and dtype of an array or number. ``weak`` is the type of a Python number; ``array`` is
@@ -94,9 +98,11 @@ def carried(before: LeafType, after: LeafType) -> LeafType | None:
     """
     if before.shape != after.shape:
         return None
-    if before.weak is not None and after.weak is None:
-        return replace(after, array=before.array)
-    return _met(before, after)
+    if before.weak is None or after.weak is not None:
+        return _met(before, after)
+    if _FAMILIES[before.dtype.kind] > _FAMILIES[after.dtype.kind]:
+        return replace(before, array=before.array)  # 0.5, which no integer holds, stays a float
+    return replace(after, array=before.array)
 
 
 def joined(one: LeafType, other: LeafType) -> LeafType | None:

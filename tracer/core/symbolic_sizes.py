@@ -39,7 +39,7 @@ from ...ir.graph.requirements import Requirement, require
 from ...ir.graph.requirements import locate as locate_required
 from .dispatch import METHODS
 from .error_context import locate
-from .misuse import is_text
+from .misuse import is_range, is_text
 from .trace import Trace, active
 
 GUARD = "a comparison of sizes in the function"
@@ -97,6 +97,8 @@ class Size:
         trace = self.owner
         if active() is trace:
             trace.indexed_sizes = True
+            if is_range():
+                trace.want_captured()
             if size_symbols(self.expr).keys() <= trace.sizes.keys():
                 trace.needs.sizes |= {*size_symbols(self.expr)}
         raise located(_needs_value(self.expr), trace)

@@ -374,3 +374,47 @@ def test_errors_name_the_users_line() -> None:
     with pytest.raises(lw.LoopwrightError) as caught:
         lw.compile(f)(np.ones(3))
     assert "x = x + np.ones(7)" in str(caught.value) and "in f" in str(caught.value)
+
+
+@lw.compile
+def inner(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def outer(x):
+    y = inner(x)
+    if y[0] > 0:
+        y = y * 2
+    return inner(y)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_compiled_functions_that_it_calls_are_captured_as_well(sign: int) -> None:
+    x = sign * np.arange(1.0, 4)
+    y = x + sign
+    expected = 2 * y + 1 if sign > 0 else y - 1
+    np.testing.assert_array_equal(lw.compile(outer)(x), expected)
+
+
+def test_ranges_over_symbolic_sizes_are_loops() -> None:
+    f = lw.compile(without_negative, dynamic={"x": {0: "n"}})
+    for size in (3, 30):
+        np.testing.assert_allclose(f(LONG[:size]), without_negative(LONG[:size]))
+    assert f.cache_info().currsize == 1
+
+
+counter = 0
+
+
+def test_what_others_see_is_not_changed_by_compiled_code() -> None:
+    def f(x):
+        global counter
+        if x[0] > 0:
+            counter = 1
+        return x
+
+    with pytest.raises(lw.LoopwrightTypeError, match="the truth of a traced array"):
+        lw.compile(f)(np.ones(2))
+    assert counter == 0

@@ -321,3 +321,11 @@ def test_a_condition_that_writes_is_an_error() -> None:
 
     with pytest.raises(lw.LoopwrightTypeError, match="the condition writes to an array"):
         lw.compile(f).trace(ROWS)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_python_number_that_the_bodys_dtype_does_not_hold_stays_one(count: int) -> None:
+    def f(n: Any) -> Any:
+        return lw.fori_loop(0, n, lambda _i, _number: n, 0.5)
+
+    assert lw.compile(f)(np.int64(count)) == f(np.int64(count)) == (count or 0.5)
