@@ -12,6 +12,7 @@ they hold what they held, so that nothing that is traced is left in them.
 from __future__ import annotations
 
 import builtins
+import itertools
 import operator
 import sys
 import types
@@ -41,6 +42,10 @@ Names = Sequence[str]
 
 MOST_SHORT = 16
 """Iterations of a range that run as Python does, so that each sees the index as an int."""
+
+
+MOST_KNOWN = 200
+"""Iterations of a ``while`` on known values that are unrolled, if they compute with traced ones."""
 
 
 class _Unbound:
@@ -466,7 +471,9 @@ def while_loop(
 ) -> None:
     """``while test(): body()``; see ``for_loop``."""
     variables = _Variables(test, body)
-    while True:
+    trace = active()
+    begun = trace.emitted if trace is not None else 0
+    for count in itertools.count():
         stopped = variables.get(flag) if flag is not None else False
         if type(stopped) is not Proxy and stopped:
             return
@@ -475,6 +482,8 @@ def while_loop(
             break
         if not going:
             return
+        if count >= MOST_KNOWN and trace is not None and trace.emitted > begun:
+            break  # it may be endless in a branch that is never taken
         body()
     carried = _carried(variables, names, in_place)
     carried = [n for n in carried if variables.get(n) is not UNBOUND]

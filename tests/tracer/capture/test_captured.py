@@ -418,3 +418,14 @@ def test_what_others_see_is_not_changed_by_compiled_code() -> None:
     with pytest.raises(lw.LoopwrightTypeError, match="the truth of a traced array"):
         lw.compile(f)(np.ones(2))
     assert counter == 0
+
+
+def test_an_endless_loop_in_a_branch_that_is_not_taken_is_none_while_tracing() -> None:
+    def f(x):
+        if x[0] > 5:
+            k = 0
+            while k < 3:
+                x = x + 1
+        return x
+
+    assert lw.compile(f)(np.ones(2)).tolist() == [1, 1]
