@@ -471,8 +471,8 @@ def while_loop(
 ) -> None:
     """``while test(): body()``; see ``for_loop``."""
     variables = _Variables(test, body)
-    trace = active()
-    begun = trace.emitted if trace is not None else 0
+    outer = active()
+    begun = outer.emitted if outer is not None else 0
     for count in itertools.count():
         stopped = variables.get(flag) if flag is not None else False
         if type(stopped) is not Proxy and stopped:
@@ -482,7 +482,7 @@ def while_loop(
             break
         if not going:
             return
-        if count >= MOST_KNOWN and trace is not None and trace.emitted > begun:
+        if count >= MOST_KNOWN and outer is not None and outer.emitted > begun:
             break  # it may be endless in a branch that is never taken
         body()
     carried = _carried(variables, names, in_place)
