@@ -43,7 +43,6 @@ Names = Sequence[str]
 MOST_SHORT = 16
 """Iterations of a range that run as Python does, so that each sees the index as an int."""
 
-
 MOST_KNOWN = 200
 """Iterations of a ``while`` on known values that are unrolled, if they compute with traced ones."""
 
@@ -66,8 +65,6 @@ class _Variables:
 
     def __init__(self, *functions: types.FunctionType) -> None:
         self.cells: dict[str, types.CellType] = {}
-        self.ends: tuple[Any, ...] = ()  # the values with which the body of a loop ends
-        self.params: tuple[Any, ...] = ()  # the values with which the body of a loop begins
         for function in functions:
             self.cells.update(zip(function.__code__.co_freevars, function.__closure__ or ()))
 
@@ -385,64 +382,77 @@ def _native(
         if flag is not None and type(variables.get(flag)) is not Proxy and variables.get(flag):
             return
         start += step
-    carried = [n for n in carried if variables.get(n) is not UNBOUND]
+    carry = _Carry(trace, variables, carried)
     count = _count(start, stop, step)
-    temporary = [n for n in assigned if n not in carried and n not in names]
-
-    initial = variables.values(carried)
 
     def run(number: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        with variables.kept():
-            variables.assign(carried, values)
-            variables.params = values
-            _note_alike(trace, values, initial)
-            body(start + number * step if step != 1 or not _is_zero(start) else number)
-            variables.ends = variables.values(carried)
-        return variables.ends
+        item = start + number * step if step != 1 or not _is_zero(start) else number
+        return carry.step(values, lambda: body(item))
 
     def loop(begins: tuple[Any, ...]) -> Any:
         if flag is None:
             return control.fori_loop(0, count, run, begins)
-        at = carried.index(flag)
+        at = carry.names.index(flag)
         return control.while_loop(
-            lambda carry: conjunction(carry[0] < count, lambda: negation(carry[1][at])),
-            lambda carry: (carry[0] + 1, run(carry[0], carry[1])),
+            lambda now: conjunction(now[0] < count, lambda: negation(now[1][at])),
+            lambda now: (now[0] + 1, run(*now)),
             (0, begins),
         )[1]
 
     try:
-        last = _settled(loop, initial, variables)
+        last = carry.settled(loop)
     except Exception:
         if not trace.lacks:
             trace.wanted.add(_key(body))
         raise
-    _note_last(trace, variables, initial, last, happens=is_known and count > 0 and flag is None)
-    variables.assign(carried, last)
-    for name in temporary:
-        variables.set(name, UNBOUND)
+    happens = is_known and count > 0 and flag is None
+    carry.leave(last, happens, [n for n in assigned if n not in names])
 
 
-def _settled(loop: Callable[[Any], Any], initial: Any, variables: _Variables) -> Any:
-    """Returns the last values of a loop, whose numbers begin in the dtypes that it settles at."""
-    dtypes: dict[int, Any] = {}
-    while True:
-        variables.ends = ()
-        try:
-            return loop(_converted(initial, dtypes))
-        except LoopwrightTypeError:
-            more = _promoted(initial, variables.ends) if variables.ends else {}
-            if not more.items() - dtypes.items():
-                raise
-            dtypes |= more
+class _Carry:
+    """The variables that a traced loop carries: those of ``names`` that have a value before it."""
 
+    def __init__(self, trace: Trace, variables: _Variables, names: Names) -> None:
+        self.trace, self.variables = trace, variables
+        self.names = [n for n in names if variables.get(n) is not UNBOUND]
+        self.initial = variables.values(self.names)
+        self.begins: tuple[Any, ...] = ()  # the values with which the body begins
+        self.ends: tuple[Any, ...] = ()  # and those with which it ends
 
-def _note_last(trace: Trace, variables: _Variables, initial: Any, last: Any, happens: bool) -> None:
-    """Notes which arrays the ``last`` values of a loop may be; ``happens``: its body has run."""
-    ends = [array.storage for array in _arrays(variables.ends)]
-    begins = {array.storage for array in _arrays(variables.params)}
-    kept = () if happens and begins.isdisjoint(ends) else initial
-    twice = last if len({*ends}) < len(ends) else ()  # one array with two names
-    _note_alike(trace, last, (kept, variables.ends, twice))
+    def step(self, values: tuple[Any, ...], body: Callable[[], None]) -> tuple[Any, ...]:
+        """Returns the next values, after ``body()``."""
+        with self.variables.kept():
+            self.variables.assign(self.names, values)
+            self.begins = values
+            _note_alike(self.trace, values, self.initial)
+            body()
+            self.ends = self.variables.values(self.names)
+        return self.ends
+
+    def settled(self, loop: Callable[[Any], Any]) -> Any:
+        """Returns the last values of a loop, whose numbers begin in the dtypes it settles at."""
+        dtypes: dict[int, Any] = {}
+        while True:
+            self.ends = ()
+            try:
+                return loop(_converted(self.initial, dtypes))
+            except LoopwrightTypeError:
+                more = _promoted(self.initial, self.ends) if self.ends else {}
+                if not more.items() - dtypes.items():
+                    raise
+                dtypes |= more
+
+    def leave(self, last: Any, happens: bool, temporary: Names) -> None:
+        """Gives the variables their ``last`` values, and notes which arrays these may be;
+        ``happens``: the body has run. Its ``temporary`` variables have none."""
+        ends = [array.storage for array in _arrays(self.ends)]
+        begins = {array.storage for array in _arrays(self.begins)}
+        kept = () if happens and begins.isdisjoint(ends) else self.initial
+        twice = last if len({*ends}) < len(ends) else ()  # one array with two names
+        _note_alike(self.trace, last, (kept, self.ends, twice))
+        self.variables.assign(self.names, last)
+        for name in set(temporary).difference(self.names):
+            self.variables.set(name, UNBOUND)
 
 
 def _is_zero(value: Any) -> bool:
@@ -485,34 +495,20 @@ def while_loop(
         if count >= MOST_KNOWN and outer is not None and outer.emitted > begun:
             break  # it may be endless in a branch that is never taken
         body()
-    carried = _carried(variables, names, in_place)
-    carried = [n for n in carried if variables.get(n) is not UNBOUND]
+    carry = _Carry(traced.running(), variables, _carried(variables, names, in_place))
 
     def runs(values: tuple[Any, ...]) -> Any:
         with variables.kept():
-            variables.assign(carried, values)
+            variables.assign(carry.names, values)
             if flag is None:
                 return test()
             return conjunction(negation(variables.get(flag)), test)
 
-    initial = variables.values(carried)
-
     def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        with variables.kept():
-            variables.assign(carried, values)
-            variables.params = values
-            _note_alike(trace, values, initial)
-            body()
-            variables.ends = variables.values(carried)
-        return variables.ends
+        return carry.step(values, body)
 
-    trace = traced.running()
-    last = _settled(lambda begins: control.while_loop(runs, run, begins), initial, variables)
-    _note_last(trace, variables, initial, last, happens=False)
-    variables.assign(carried, last)
-    for name in assigned:
-        if name not in carried and name not in names:
-            variables.set(name, UNBOUND)
+    last = carry.settled(lambda begins: control.while_loop(runs, run, begins))
+    carry.leave(last, False, [n for n in assigned if n not in names])
 
 
 # -- calls ---------------------------------------------------------------------------------------

@@ -49,13 +49,13 @@ def rewrite(function: ast.FunctionDef) -> None:
     _Rewriter(function).function()
 
 
-def _leaves(node: ast.AST) -> bool:
+def _leaves(node: ast.AST, ways: tuple[type[ast.stmt], ...] = (ast.Break, ast.Continue)) -> bool:
     """True if there is a ``break`` or ``continue`` of a loop around ``node``."""
-    if isinstance(node, ast.Break | ast.Continue):
+    if isinstance(node, ways):
         return True
     if isinstance(node, (ast.For, ast.While, *NESTED)):
-        return any(map(_leaves, getattr(node, "orelse", ())))
-    return any(map(_leaves, ast.iter_child_nodes(node)))
+        return any(_leaves(each, ways) for each in getattr(node, "orelse", ()))
+    return any(_leaves(each, ways) for each in ast.iter_child_nodes(node))
 
 
 def _returns(nodes: Sequence[ast.AST]) -> bool:
@@ -185,7 +185,7 @@ class _Rewriter:
     def loop(self, node: ast.For | ast.While, after: Names) -> list[ast.stmt]:
         """Returns a loop whose ``break`` and ``continue`` are flags."""
         made: list[ast.stmt] = []
-        breaks = any(map(_leaves_by_break, node.body))
+        breaks = any(_leaves(each, (ast.Break,)) for each in node.body)
         stop, skip = self.name("stop"), self.name("skip")
         orelse = node.orelse
         body = node.body
@@ -374,14 +374,6 @@ _SIGNS: dict[type[ast.cmpop], str] = {
 def _binds(nodes: Sequence[ast.AST]) -> bool:
     """True if ``:=`` binds a variable there, which a function of its own would keep to itself."""
     return any(isinstance(n, ast.NamedExpr) for node in nodes for n in ast.walk(node))
-
-
-def _leaves_by_break(node: ast.AST) -> bool:
-    if isinstance(node, ast.Break):
-        return True
-    if isinstance(node, (ast.For, ast.While, *NESTED)):
-        return any(map(_leaves_by_break, getattr(node, "orelse", ())))
-    return any(map(_leaves_by_break, ast.iter_child_nodes(node)))
 
 
 def _at(place: ast.AST, node: _S) -> _S:
