@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir.dataclass import dataclass
-from .log.record import MeasureRecord, schedule_key
+from .record import MeasureRecord, schedule_key
 
 Population: TypeAlias = npt.NDArray[np.int32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]

@@ -18,8 +18,8 @@ from typing import TypeAlias
 from ..ir.dataclass import dataclass
 from ..ir.dims import TYPICAL_SIZE, Dim, IntExpr, Symbol, product, size, typical
 from ..ir.loop.prim import PrimFunc
+from ..ir.loop.work import prim_bytes, prim_flops
 from ..ir.schedule.steps import Schedule, Step
-from .space.analysis import prim_bytes, prim_flops
 
 Point: TypeAlias = Mapping[str, int]
 """A value of each of a PrimFunc's sizes, by name."""

@@ -11,8 +11,8 @@ from ..codegen.target import Target
 from ..ir.dataclass import dataclass
 from ..ir.errors import ScheduleError
 from ..ir.schedule.steps import Schedule
-from .log.record import TargetKey, Workload, schedule_key, target_key
 from .protocols import Population, SearchSpace
+from .record import TargetKey, Workload, schedule_key, target_key
 
 
 def _parse_schedule(data: Any) -> Schedule:

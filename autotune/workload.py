@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from ..ir.dims import IntExpr
 from ..ir.loop.prim import PrimFunc, sizes_text
 from ..ir.loop.workload import workload_hash, workload_text
-from .log.record import Workload, hash_at
 from .ranges import specialised
+from .record import Workload, hash_at
 
 
 def workload_of(prim: PrimFunc) -> Workload:

@@ -28,12 +28,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.log.record import Check, MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.model.cost_model import available_model
 from loopwright.autotune.protocols import Candidate, CostModel, FloatArray
+from loopwright.autotune.record import Check, MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task, feature_count
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure import sandbox, trial, verdicts
+from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen import objects
 from loopwright.driver import kernels

@@ -22,10 +22,10 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.log.record import robust_seconds
 from loopwright.autotune.measure.kernels import TOOLCHAIN, task_of
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import robust_seconds
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.machine import measured_machine
 from loopwright.codegen.runtime import pool

@@ -36,14 +36,14 @@ from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.program.native_tuning import tune_tasks
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.request import TuneRequest
-from loopwright.autotune.select import choose_schedule, refitted
+from loopwright.autotune.selection.select import choose_schedule, refitted
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.space.analysis import prim_bytes, prim_flops
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
 from loopwright.driver.kernels import checked_kernels
 from loopwright.driver.pipeline import called_kernels, lower_module, preferences_of
+from loopwright.ir.loop.work import prim_bytes, prim_flops
 
 from .interval import geometric_mean
 from .lock import MachineLock

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from loopwright.autotune.log.lookup import best_of
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.model.quality import pairwise_accuracy
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.search.tuner import Tuner
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task

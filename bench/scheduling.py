@@ -29,12 +29,12 @@ from unittest import mock
 import loopwright as lw
 import numpy as np
 from loopwright.autotune.comparison import compare as compare_rounds
-from loopwright.autotune.log.record import robust_seconds
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
 from loopwright.autotune.program import program_tuner
 from loopwright.autotune.program.native_tuning import tune_tasks
 from loopwright.autotune.program.scheduler import TaskScheduler, TaskState
+from loopwright.autotune.record import robust_seconds
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from loopwright.autotune.log.record import Check, MeasureRecord, Workload, timestamp
 from loopwright.autotune.protocols import BoolArray, Candidate, FloatArray, Knob, Population
+from loopwright.autotune.record import Check, MeasureRecord, Workload, timestamp
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
 

@@ -23,12 +23,12 @@ from pathlib import Path
 import numpy as np
 from loopwright.autotune.budget import parse_budget
 from loopwright.autotune.log.lookup import best_of
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.model.cost_model import XGBoostModel, available_model
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task, feature_count
 

@@ -40,14 +40,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from loopwright.autotune.log.lookup import shipped_logs
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.model.quality import ModelQuality
 from loopwright.autotune.model.shipped import sample_logs, shipped_model
 from loopwright.autotune.protocols import Candidate, FloatArray
-from loopwright.autotune.select import Chosen, choose_schedule
+from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.selection.select import Chosen, choose_schedule
 from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.task import Task
 

@@ -33,7 +33,7 @@ from loopwright.autotune.program.native_tuning import tune_tasks
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.search.strategies import RowSet, pool_around, unique_rows
-from loopwright.autotune.select import choose_schedule
+from loopwright.autotune.selection.select import choose_schedule
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target

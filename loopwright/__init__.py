@@ -61,15 +61,7 @@ if TYPE_CHECKING:
     from .face.module_builder import ModuleBuilder
     from .tracer import nn
     from .tracer import tensor_expressions as te
-    from .tracer.control import (
-        cond,
-        fori_loop,
-        function,
-        map,
-        scan,
-        switch,
-        while_loop,
-    )
+    from .tracer.control import cond, fori_loop, function, map, scan, switch, while_loop
     from .tracer.core.argument_specs import bf16
     from .tracer.extern import extern
     from .tracer.numpy.data_sizes import argwhere, flatnonzero, nonzero, unique

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload, target_key
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.protocols import FloatArray, Population
+from loopwright.autotune.record import MeasureRecord, TargetKey, Workload, target_key
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import LoopwrightError

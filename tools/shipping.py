@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.model.cost_model import XGBoostModel
 from loopwright.autotune.model.quality import ModelQuality, pairwise_accuracy, recall_at
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.space.feature_list import FEATURE_VERSION
 

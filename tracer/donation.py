@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from .core.array_writes import write
 from .core.emitting import lift
 from .core.proxy import Proxy
 from .core.pytree import flatten, paths, unflatten
-from .numpy.assignment import OUTPUT, write
+from .numpy.assignment import OUTPUT
 
 
 class Ending(Protocol):

@@ -25,8 +25,8 @@ from dataclasses import field
 from typing import Any
 
 from ...ir.dataclass import dataclass
-from . import record
-from .line import FutureRecordError, RecordError, check_version, data_of
+from .. import record
+from ..record_line import FutureRecordError, RecordError, check_version, data_of
 
 DECISION_VERSION = 2
 

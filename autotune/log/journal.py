@@ -23,12 +23,12 @@ from typing import Any, TypeAlias
 from ...codegen.machine import known_machine
 from ...ir.dataclass import dataclass
 from ..budget import BudgetClock
+from ..record import MeasureRecord, timestamp
 from ..request import TuneRequest
 from ..settings import TuneSettings
 from ..task import Task
 from .log_file import LogError
 from .note import Note
-from .record import MeasureRecord, timestamp
 from .tuning_log import TuningLog
 
 Quality: TypeAlias = Mapping[str, float | None] | None

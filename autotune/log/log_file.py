@@ -16,7 +16,7 @@ from pathlib import Path
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightOSError
 from ...ir.files import open_named
-from .line import MAX_LINE, RecordError, SkippedLines
+from ..record_line import MAX_LINE, RecordError, SkippedLines
 from .note import entry_of
 
 LOCK_SECONDS = 10.0

@@ -27,11 +27,11 @@ from typing import Any
 
 from ...codegen.llvm.store import entry_key, store
 from ...ir.dataclass import dataclass
+from ..record import MeasureRecord, Workload, hash_at, point_in
+from ..record_line import MAX_LINE, RecordError, SkippedLines
 from .decision import Decision
-from .line import MAX_LINE, RecordError, SkippedLines
 from .log_file import FollowedLog, Position, as_log_error, opened
 from .note import HEAD, Entry, Note, entry_of
-from .record import MeasureRecord, Workload, hash_at, point_in
 
 INDEX_VERSION = 1
 WORTH_SAVING = 1 << 20  # bytes of a log that are not in the saved index: they take 2 ms to scan

@@ -17,9 +17,9 @@ from typing import TypeAlias
 from ...codegen.target import ISA_LEVELS
 from ...ir.dataclass import dataclass
 from ..comparison import COMPARISON
+from ..record import MeasureRecord, TargetKey, Workload, robust_seconds
 from .decision import Decision
 from .log_index import LogIndex, log_index
-from .record import MeasureRecord, TargetKey, Workload, robust_seconds
 from .tuning_log import TuningLog
 
 LogView: TypeAlias = TuningLog | LogIndex

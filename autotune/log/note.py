@@ -16,9 +16,9 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from ...ir.dataclass import dataclass
+from ..record import MeasureRecord, record_from_data
+from ..record_line import RecordError, check_version, data_of
 from .decision import Decision, decision_from_data
-from .line import RecordError, check_version, data_of
-from .record import MeasureRecord, record_from_data
 
 NOTE_VERSION = 2
 

@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..record import MeasureRecord, TargetKey, Workload, hash_at, point_in
+from ..record_line import RecordError
 from ..settings import DEFAULT_SETTINGS
 from .decision import Decision
-from .line import RecordError
 from .log_file import FollowedLog, as_log_error, locked_file
 from .note import Entry, Note, entry_of
-from .record import MeasureRecord, TargetKey, Workload, hash_at, point_in
 
 
 class TuningLog(FollowedLog):

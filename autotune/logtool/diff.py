@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from ...ir.dataclass import dataclass
 from ..log.lookup import best_of, best_records
-from ..log.record import MeasureRecord, TargetKey, Workload
 from ..log.tuning_log import TuningLog
+from ..record import MeasureRecord, TargetKey, Workload
 from .logged import nest_or_reason
 
 

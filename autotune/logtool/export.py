@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterable
 
 from ..log.lookup import best_records
-from ..log.record import MeasureRecord
 from ..log.tuning_log import TuningLog
 from ..progress import format_time
+from ..record import MeasureRecord
 from .logged import nest_or_reason
 
 FORMATS = ("csv", "json", "text")

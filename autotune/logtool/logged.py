@@ -17,8 +17,8 @@ from ...ir.loop.workload import parse_workload, workload_hash
 from ...ir.schedule.apply import apply_schedule
 from ...ir.schedule.steps import Schedule
 from ..log.note import Note
-from ..log.record import MeasureRecord, TargetKey, Workload, target_key
 from ..ranges import Point, in_range, specialised
+from ..record import MeasureRecord, TargetKey, Workload, target_key
 from ..workload import as_lists
 
 

@@ -23,16 +23,16 @@ from ...ir.loop.prim import PrimFunc
 from ...ir.loop.workload import parse_workload
 from ..budget import Budget, BudgetClock
 from ..log.journal import library_versions, settings_from_json
-from ..log.line import RecordError
 from ..log.lookup import best_of
 from ..log.note import Entry, Note
-from ..log.record import MeasureRecord, target_from
 from ..log.tuning_log import TuningLog
 from ..measure.kernels import task_of
 from ..model.cost_model import JudgedModel, available_model
 from ..program.program_tuner import tune_program
 from ..protocols import Candidate
 from ..ranges import Point, in_range
+from ..record import MeasureRecord, target_from
+from ..record_line import RecordError
 from ..request import TuneRequest
 from ..search.strategies import STRATEGIES
 from ..space.features import FEATURE_NAMES

@@ -19,13 +19,13 @@ from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
 from ...ir.files import MOST_FILE_BYTES, read_named, replace_file
 from ..log.decision import Decision
-from ..log.line import FutureRecordError, RecordError, SkippedLines, data_of
 from ..log.log_file import locked_file
 from ..log.lookup import best_of, best_records, grouped, own_records
 from ..log.note import Entry, Note, entry_of
-from ..log.record import ERRORS, MeasureRecord, TargetKey
 from ..log.tuning_log import TuningLog
 from ..measure.verdicts import schedule_digest, verdicts
+from ..record import ERRORS, MeasureRecord, TargetKey
+from ..record_line import FutureRecordError, RecordError, SkippedLines, data_of
 from .logged import logged_nest, logged_prim
 
 

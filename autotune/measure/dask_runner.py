@@ -30,9 +30,9 @@ from typing import Any
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.loop.parser import parse_prim
-from ..log.line import RecordError
-from ..log.record import MeasureRecord, TargetKey, target_key
 from ..protocols import Candidate
+from ..record import MeasureRecord, TargetKey, target_key
+from ..record_line import RecordError
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task
 from .kernels import TOOLCHAIN, task_of

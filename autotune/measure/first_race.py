@@ -24,8 +24,8 @@ from ...codegen.objects import loaded_code
 from ...codegen.runtime import pool
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc
+from ...ir.loop.work import prim_bytes
 from ..comparison import COMPARISON, compare
-from ..space.analysis import prim_bytes
 from .first_use import Subject
 from .guarded import GuardedBuffer, placed
 from .harness import Harness

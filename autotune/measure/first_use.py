@@ -26,7 +26,7 @@ from ...ir.loop.prim import PrimFunc
 from ...ir.loop.verify import verify_nest
 from ...ir.schedule.cases import Cases
 from ...ir.schedule.steps import Schedule
-from ..log.record import schedule_key
+from ..record import schedule_key
 from . import sandbox
 from .trial import Trial, Values
 from .verdicts import verdicts

@@ -17,11 +17,11 @@ from ...codegen.traffic import LEVELS, Traffic
 from ...ir.dims import as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import PrimFunc
+from ...ir.loop.work import prim_bytes
 from ...ir.schedule.apply import apply_schedule
 from ...ir.schedule.steps import Schedule
-from ..log.record import schedule_key
 from ..ranges import AtPoint, Point, Weights, evenly_weighted, is_single, specialised, typical_bytes
-from ..space.analysis import prim_bytes
+from ..record import schedule_key
 from ..space.feature_list import OF_THREADS
 from ..space.least_work import least_flops
 from ..space.space import ScheduleSpace

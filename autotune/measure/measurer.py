@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...ir.dataclass import dataclass
-from ..log.line import RecordError
-from ..log.record import Check, MeasureRecord, Took, own_version, timestamp
 from ..protocols import Candidate
+from ..record import Check, MeasureRecord, Took, own_version, timestamp
+from ..record_line import RecordError
 from ..scratch import ScratchFolder
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from ...ir.dataclass import dataclass
 from ..comparison import compare
-from ..log.record import MeasureRecord
 from ..protocols import Candidate, Measurer
+from ..record import MeasureRecord
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 
 

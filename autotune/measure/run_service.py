@@ -22,7 +22,7 @@ from ...codegen.runtime import pool
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
-from ..log.record import robust_seconds
+from ..record import robust_seconds
 from ..settings import TuneSettings
 from .build_service import BuiltKernel
 from .canary import Canary

@@ -23,8 +23,8 @@ from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.nest import SHIFTED, Operand, Pack
 from ...ir.loop.prim import Buffer, PrimFunc
+from ...ir.loop.work import prim_bytes, prim_flops
 from ..settings import DEFAULT_SETTINGS
-from ..space.analysis import prim_bytes, prim_flops
 from .guarded import GARBAGE
 from .inputs import InputKind, input_kinds, make_probes
 from .reference import Reference, affordable_points, is_evaluated_whole, sample_points

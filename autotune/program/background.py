@@ -9,7 +9,7 @@ from ...codegen.kernel import Kernel
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.loop.prim import PrimFunc
-from ..select import Chosen
+from ..selection.select import Chosen
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from ..budget import Budget
 from ..interrupts import terminable
 from ..log.log_file import LogError
 from ..log.lookup import shipped_logs
-from ..log.record import MeasureRecord, schedule_key
 from ..log.tuning_log import TuningLog
 from ..measure.kernels import TOOLCHAIN, task_of
 from ..measure.measurer import NativeMeasurer, Workers
@@ -32,8 +31,9 @@ from ..measure.transport import Frame, read_frame, write_frame
 from ..priority import Throttle, processor_seconds, yield_to_others
 from ..protocols import Candidate, Measurer
 from ..ranges import evenly_weighted
+from ..record import MeasureRecord, schedule_key
 from ..request import TuneRequest
-from ..select import Chosen, Origin, choose_schedule
+from ..selection.select import Chosen, Origin, choose_schedule
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task
 from ..workload import kernel_symbol, workload_of

@@ -16,7 +16,6 @@ from ..interrupts import terminable
 from ..log.decision import Decision
 from ..log.journal import Journal
 from ..log.log_file import LogError
-from ..log.record import MeasureRecord
 from ..log.tuning_log import TuningLog
 from ..measure.worker_process import WorkerError
 from ..model.cost_model import JudgedModel, available_model
@@ -24,6 +23,7 @@ from ..model.quality import ModelQuality, as_data
 from ..progress import Progress, Silent, format_seconds, format_time
 from ..protocols import Candidate, Measurer
 from ..ranges import fitted
+from ..record import MeasureRecord
 from ..request import TuneRequest
 from ..search.tuner import Tuner
 from ..settings import DEFAULT_SETTINGS, TuneSettings

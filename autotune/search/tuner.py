@@ -21,13 +21,13 @@ from ...ir.dataclass import dataclass
 from ..budget import BudgetClock
 from ..log.journal import Journal
 from ..log.lookup import fastest, pooled_costs
-from ..log.record import MeasureRecord, schedule_key
 from ..log.tuning_log import TuningLog
 from ..measure.kernels import on_one_thread
 from ..measure.racing import race
 from ..model.cost_model import JudgedModel, available_model
 from ..progress import Progress
 from ..protocols import Candidate, CostModel, Measurer, Population
+from ..record import MeasureRecord, schedule_key
 from ..request import TuneRequest
 from ..task import Task
 from .strategies import make_strategy

@@ -21,9 +21,10 @@ from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.prim import Stage
+from ...ir.loop.work import vector_work
 from ...ir.schedule.columns import BoolArray, FloatArray
 from ...ir.schedule.rows import INSTRUCTION, UNROLL, VECTORIZE
-from .analysis import Access, index_step, vector_work
+from .analysis import Access, index_step
 from .loop_arrays import LoopArrays
 from .settings import FEATURES
 

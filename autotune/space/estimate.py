@@ -24,9 +24,10 @@ from ...codegen.target import CACHE_LINE, Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.work import stage_flops, stage_points, vector_work
 from ...ir.schedule.columns import BoolArray, FloatArray, IntArray, built
 from ...ir.schedule.rows import PARALLEL
-from .analysis import Access, groups_of, stage_flops, stage_points, vector_work
+from .analysis import Access, groups_of
 from .core_cycles import computed_share, core_cycles
 from .loop_arrays import LoopArrays, loop_arrays
 from .settings import FEATURES, MIRROR

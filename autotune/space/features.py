@@ -16,10 +16,10 @@ from ...codegen.target import Target
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.procedure import Procedure
+from ...ir.loop.work import expression_cost, prim_bytes, prim_flops, stage_flops
 from ...ir.schedule.columns import FloatArray, IntArray
 from ...ir.schedule.rows import UNROLL, VECTORIZE
 from ..protocols import Population
-from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
 from .core_cycles import CoreCycles
 from .estimate import Estimate
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES

@@ -21,7 +21,7 @@ from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
 from ...ir.loop.symmetry import symmetric_axes
-from .analysis import prim_flops, stage_flops, stage_points
+from ...ir.loop.work import prim_flops, stage_flops, stage_points
 from .settings import SPACE
 
 

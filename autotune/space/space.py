@@ -24,12 +24,13 @@ from ...ir.loop.expr import Op, Read, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.procedure import Procedure
 from ...ir.loop.scalar import SCALAR_OPS
+from ...ir.loop.work import prim_bytes, stage_points
 from ...ir.schedule.apply import apply_schedule, completed
 from ...ir.schedule.schedule import Preparation
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction, state_of
 from ..protocols import BoolArray, Knob, Population
 from ..ranges import fitted, specialised, typical_point
-from .analysis import Group, groups_of, prim_bytes, stage_points
+from .analysis import Group, groups_of
 from .estimate import least_cycles
 from .features import space_features
 from .loop_arrays import LoopArrays, loop_arrays

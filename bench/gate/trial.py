@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.measure.kernels import TOOLCHAIN, task_of
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.measure.toolchain import Toolchain
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.autotune.task import Task

@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.transport import Frame
 from loopwright.autotune.measure.worker_process import WorkerProcess, wait_for
 from loopwright.autotune.model.cost_model import LinearModel
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.scratch import ScratchFolder
 
 from bench.one_task import tune_one

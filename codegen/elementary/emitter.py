@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from ...ir.dataclass import dataclass
 from ...ir.dtype import DTYPES, LLVM_TYPES
-from ..llvm_text import float_literal, overload, rounded
+from ..llvm.text import float_literal, overload, rounded
 from ..target import Target
 
 Number = int | float

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...ir.dataclass import dataclass
 from ...ir.dtype import LLVM_TYPES
-from ..llvm_text import float_literal
+from ..llvm.text import float_literal
 from .writer import FunctionWriter, Value
 
 

@@ -21,7 +21,7 @@ from ...ir.dims import (
 )
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import flat_index, row_major, stride_along
-from ..llvm_text import overload
+from ..llvm.text import overload
 from ..target import Target
 from .writer import FunctionWriter, Value
 

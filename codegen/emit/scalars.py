@@ -23,7 +23,7 @@ from ...ir.errors import InternalError
 from ...ir.loop.scalar import SCALAR_OPS
 from ..elementary import FUNCTIONS, INTERNAL
 from ..elementary import function as elementary_function
-from ..llvm_text import float_literal
+from ..llvm.text import float_literal
 from ..target import Target
 from .division import divide_by_one, divide_weight, inverse_square
 from .integer_division import divide_integers

@@ -7,7 +7,7 @@ from functools import cache
 
 from ...ir.dtype import LLVM_TYPES, DType
 from ...ir.loop.prim import Buffer
-from ..llvm_text import overload
+from ..llvm.text import overload
 from ..target import Target
 from .memory import Memory, Place
 from .writer import FunctionWriter, Value

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...ir.dataclass import dataclass
 from ...ir.dtype import LLVM_TYPES
 from ...ir.errors import ScheduleError
-from ..llvm_text import overload
+from ..llvm.text import overload
 
 K = TypeVar("K", bound=Hashable)
 

@@ -10,10 +10,10 @@ from ...ir.loop.decide import guarded_parts
 from ...ir.loop.expr import Const, Op
 from ...ir.loop.nest import Accumulate, Prefetch, Sort, Store
 from ...ir.loop.scalar import COMBINERS
-from ..sorting import sort_symbol, sort_text
 from ..target import CACHE_LINE, Target
 from .memory import Env, Lanes, Place
 from .registers import Registers
+from .sorting import sort_symbol, sort_text
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 

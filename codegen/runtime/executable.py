@@ -18,13 +18,7 @@ import numpy as np
 from ...ir.dims import IntExpr, as_int, evaluate
 from ...ir.size_table import Misfit, SizeTable
 from . import pool
-from .buffers import (
-    ALIGNMENT,
-    ArraySpec,
-    aligned_array,
-    aligned_bytes,
-    bins_address,
-)
+from .buffers import ALIGNMENT, ArraySpec, aligned_array, aligned_bytes, bins_address
 from .call_text import LARGEST_BLOCK
 from .native_call import Context, available, make_call, native_code
 from .status import raise_status

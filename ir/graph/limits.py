@@ -94,3 +94,12 @@ class GraphLimits:
 
 
 DEFAULT_LIMITS = GraphLimits()
+
+
+FEW_FIRST = 64
+"""Elements up to which the first of a row are found without sorting it, if they are an eighth."""
+
+
+def few_first(k: int, size: int) -> bool:
+    """Returns True if the first ``k`` of ``size`` elements are found without sorting them."""
+    return k <= FEW_FIRST and 8 * k <= size

@@ -68,6 +68,20 @@ class Sample:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A way to compute an operator, by the value of its attribute ``algorithm``.
+
+    ``error_growth`` bounds its error, as a multiple of that of sums of so many ``terms`` taken term
+    by term. ``time`` is an estimate in a unit that all algorithms of a call share.
+    """
+
+    name: str
+    error_growth: float
+    terms: int
+    time: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """An operator of the graph IR.
@@ -84,6 +98,8 @@ class Operator:
     - ``cost`` is the number of arithmetic instructions for one element of the result; fusion
       decides by it which values may be computed twice.
     - ``terms`` is the number of terms of a sum that each element of an operand stands for.
+    - ``algorithms(types, result, attrs, limits)`` returns the ways to compute it, the plain one
+      first, if operands after the first are constants; none if the plain one is all there is.
     - ``batch(batch)`` emits the operator on stacks of operands (``ir/graph/vmap.py``), or returns
       None. Views, elementwise operators and reductions do without.
     - ``maps`` is True if the result is a map although the pattern is that of a contraction: the
@@ -105,6 +121,7 @@ class Operator:
     decompose: Callable[..., Any] | None = None
     dtypes: str = "biuf"
     cost: float = 1.0
+    algorithms: Callable[..., Sequence[Algorithm]] | None = None
     batch: Callable[[Any], Any] | None = None
     maps: bool = False
     terms: int = 1

@@ -35,17 +35,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, Symbol, as_int, ceildiv, mod, size_symbols, substitute, symbol
 from ..dtype import INT8, UINT8, Array, DType, dtype_of
-from .expr import (
-    Expr,
-    cast,
-    const,
-    op,
-    read,
-    select,
-    statement_text,
-    substitute_indices,
-    within,
-)
+from .expr import Expr, cast, const, op, read, select, statement_text, substitute_indices, within
 from .kinds import Instruction, LoopKind, Role, Scope
 from .prim import Axis, Buffer, Stage, sizes_in, sizes_text
 from .scalar import COMBINERS

@@ -8,13 +8,14 @@ put into, which is why transposes, slices and pads cost nothing there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..dataclass import dataclass
-from ..dims import Dim, IntExpr, floordiv, int_max, int_min, mod
+from ..dims import Dim, IntExpr, floordiv, int_max, int_min, mod, symbol
 from ..dtype import BOOL, INT64, DType
 from .expr import Const, Expr, Index, IndexLike, cast, const, index, op, within
-from .nest import Stmt
+from .kinds import LoopKind
+from .nest import Loop, Stmt, Store
 from .prim import Buffer
 
 
@@ -153,3 +154,20 @@ def _arithmetic(
     if isinstance(a, int | Dim) and isinstance(b, int | Dim):
         return plain(a, b)
     return op(name, index_expr(a), index_expr(b))
+
+
+def loops(prefix: str, shape: Sequence[IntExpr], *body: Stmt) -> tuple[Stmt, ...]:
+    """Returns ``body`` in loops ``prefix0``, ``prefix1``, ... over ``shape``, the last innermost.
+
+    >>> print(loops("i", (2, 3), Store("y", (symbol("i0"),), symbol("i0")))[0].var)
+    i0
+    """
+    for n in reversed(range(len(shape))):
+        body = (Loop(LoopKind.FOR, f"{prefix}{n}", shape[n], body),)
+    return body
+
+
+def copied(out: str, x: Tensor) -> tuple[Stmt, ...]:
+    """Returns statements that copy ``x``."""
+    at = tuple(symbol(f"c{n}") for n in range(len(x.shape)))
+    return loops("c", x.shape, Store(out, at, x(*at)))

@@ -1,7 +1,7 @@
 """The operators: one declaration each.
 
-``declare`` says how an operator is declared; type rules share ``rules``, composites ``compose`` and
-samples ``sampling``. The declarations::
+``declare`` says how an operator is declared. Type rules share ``ir/graph/type_rules.py``,
+composites ``ir/graph/compose.py`` and samples ``sampling``. The declarations::
 
     elementwise        a row each of the table of scalar operators, cast, clip
     reduce             sum, mean, max, variance, ...
@@ -28,11 +28,9 @@ samples ``sampling``. The declarations::
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
     conv_transpose     nn.conv2d_transpose, ...
-
-``to_tensor`` turns a primitive operator into a PrimFunc, ``to_prim`` a fused group of them.
 """
 
-from ..graph.operator import Attr, Operator, Pattern, Sample, all_operators, get, register
+from ..graph.operator import all_operators, get
 from . import (  # noqa: F401  (each declares its operators)
     activation,
     arg_extreme,
@@ -68,12 +66,4 @@ from . import (  # noqa: F401  (each declares its operators)
     winograd,
 )
 
-__all__ = [
-    "Attr",
-    "Operator",
-    "Pattern",
-    "Sample",
-    "all_operators",
-    "get",
-    "register",
-]
+__all__ = ["all_operators", "get"]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Sample
 from ..graph.types import TensorType
 from ..loop.scalar import SCALAR_OPS
 from ..traits import Trait
-from .compose import F, Value
 from .declare import attr, composite, in_float64
 from .sampling import extremes, floats, sample
 

@@ -15,14 +15,14 @@ import numpy as np
 from ..dims import IntExpr, as_int, product
 from ..dtype import INT64
 from ..errors import LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.limits import GraphLimits
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
+from ..graph.type_rules import ANY, normalise_axes, upper_bound
 from ..graph.types import TensorType
-from .compose import F, Value
 from .declare import attr, composite
 from .reduce import KEEPDIMS, reduced_shape, reduction_rule
-from .rules import ANY, normalise_axes, upper_bound
 from .sampling import SPECIAL_FLOATS, floats, ints, sample, truths
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..dtype import DTYPES
 from ..errors import InternalError, LoopwrightTypeError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import broadcast_shapes
 from ..graph.types import TensorType
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from .compose import F, Value
 from .declare import Element, attr, composite, primitive
-from .rules import broadcast_shapes
 from .sampling import floats, ints, sample
 
 

@@ -16,19 +16,20 @@ import numpy as np
 
 from ..dims import Dim, IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import require_equal
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor, index_add, index_div, index_mul
 from ..traits import Trait
-from .compose import F, Value
 from .declare import Ints, Reduce, attr, composite, in_float64, primitive
-from .rules import Attrs, require_equal
 from .sampling import floats, ints, sample
 from .window import (
     SPATIAL,
     channel_axis,
     dilation_attr,
+    kernel_axes,
     layouts,
     padding_attr,
     padding_of,
@@ -39,21 +40,9 @@ from .window import (
     window_count,
     window_span,
 )
-from .winograd import ERROR_GROWTH, winograd
+from .winograd import ERROR_GROWTH, conv2d_algorithms, winograd, winograd_fits
 
 GROUPS = attr("number of groups of channels, convolved separately", 1, "int")
-
-
-def kernel_axes(layout: str, rank: int) -> tuple[int, ...]:
-    """Returns where a kernel's layout (OIHW, HWIO) has the spatial axes, the input and the output.
-
-    >>> kernel_axes("OIHW", 2)
-    (2, 3, 1, 0)
-    """
-    names = (f"OI{SPATIAL[rank]}", f"{SPATIAL[rank]}IO")
-    if layout not in names:
-        raise LoopwrightValueError(f"kernel_layout {layout!r} is none of {', '.join(names)}")
-    return tuple(layout.index(letter) for letter in names[1])
 
 
 def check_channels(
@@ -86,14 +75,6 @@ def kernel_size(w: TensorType, axes: Sequence[int]) -> tuple[int, ...]:
     if len(sizes) != len(axes):
         raise LoopwrightTypeError(f"the kernel {w.short} needs a known height and width")
     return sizes
-
-
-def winograd_fits(w: TensorType, attrs: Attrs) -> bool:
-    """True if a convolution with this kernel can be computed by Winograd's algorithm."""
-    plain = all(per_spatial_axis(key, attrs[key]) == (1, 1) for key in ("strides", "dilation"))
-    order = (0, 1) if attrs["kernel_layout"] == "HWIO" else (2, 3)
-    square = w.rank == 4 and (w.shape[order[0]], w.shape[order[1]]) == (3, 3)
-    return plain and square and w.dtype.is_float
 
 
 def _conv2d_rule(x: TensorType, w: TensorType, algorithm: str, **attrs: Any) -> TensorType:
@@ -274,6 +255,7 @@ def _attrs(rank: int) -> dict[str, Any]:
     "nn.conv2d",
     Pattern.CONTRACTION,
     traits=Trait.MULTILINEAR,
+    algorithms=conv2d_algorithms,
     dtypes="iuf",
     rule=_conv2d_rule,
     reference=in_float64(_reference),

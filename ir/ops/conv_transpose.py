@@ -20,10 +20,10 @@ import numpy as np
 
 from ..dims import IntExpr, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from . import window
-from .compose import F, Value
 from .conv import GROUPS, check_channels, kernel_size
 from .declare import Ints, attr, composite, in_float64
 from .sampling import floats, sample

@@ -10,12 +10,12 @@ import numpy as np
 from ..dims import Dim, IntExpr, ceildiv, int_max
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import dtype_attr, is_size, normalise_axis, require_fits, sizes_of
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, index, op
 from ..loop.tensor import index_add, index_expr, index_mul
 from ..traits import Trait
 from .declare import Element, attr, primitive
-from .rules import dtype_attr, is_size, normalise_axis, require_fits, sizes_of
 from .sampling import sample
 
 _DTYPE = attr("name of the result's dtype", "float32")

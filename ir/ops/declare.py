@@ -41,17 +41,17 @@ from ..dims import IntExpr
 from ..dtype import BOOL, DTYPES, FLOAT32, FLOAT64, DType, Kind, dtype_of
 from ..errors import InternalError, LoopwrightError
 from ..graph.builder import Builder
+from ..graph.compose import Value
 from ..graph.evaluate import evaluate
 from ..graph.nodes import Atom
-from ..graph.operator import REQUIRED, Attr, Operator, Pattern, Sample, register
+from ..graph.operator import REQUIRED, Algorithm, Attr, Operator, Pattern, Sample, register
+from ..graph.type_rules import ANY, Attrs, require_kind, same_dtype, tensors
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr
 from ..loop.nest import Stmt
 from ..loop.prim import Buffer
 from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait, with_implied
-from .compose import Value
-from .rules import ANY, Attrs, require_kind, same_dtype, tensors
 from .sampling import elementwise_samples
 
 Element: TypeAlias = Callable[..., Expr]
@@ -179,6 +179,7 @@ def composite(
     samples: Samples | None = None,
     dtypes: str = "f",
     traits: Trait = Trait.NONE,
+    algorithms: Callable[..., Sequence[Algorithm]] | None = None,
     doc: str = "",
     attrs: Mapping[str, Attr] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Operator]:
@@ -225,6 +226,7 @@ def composite(
                 attrs=(*declared, *(replace(a, name=n) for n, a in attrs.items())),
                 decompose=decompose,
                 dtypes=dtypes,
+                algorithms=algorithms,
                 traits=with_implied(traits),
             )
         )
@@ -280,7 +282,7 @@ def _infer(
         try:
             operands = tensors(types, count)
             if any(t.dtype.is_complex for t in operands) and Kind.COMPLEX not in dtypes:
-                from .pairs import require_pair_rule  # loaded when it is first needed
+                from ..graph.pairs import require_pair_rule  # loaded when it is first needed
 
                 require_pair_rule(name, operands)
                 if dtypes != ANY:

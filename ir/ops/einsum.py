@@ -14,12 +14,12 @@ import numpy as np
 
 from ..dims import IntExpr, typical
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import ANY, joined_size, same_dtype, shorts
 from ..graph.types import TensorType
 from ..traits import Trait
-from .compose import F, Value
 from .declare import attr, composite, in_float64
-from .rules import ANY, joined_size, same_dtype, shorts
 from .sampling import floats, ints, sample, truths
 
 

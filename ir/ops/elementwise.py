@@ -13,13 +13,13 @@ import numpy as np
 
 from ..dtype import FLOAT32, dtype_of
 from ..errors import LoopwrightTypeError
+from ..graph import type_rules
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.scalar import SCALAR_OPS, ScalarOp
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from . import rules
 from .declare import Element, attr, elementwise_doc, primitive
 from .sampling import (
     FLOAT_DTYPES,
@@ -46,10 +46,10 @@ def _declare(row: ScalarOp) -> None:
                 f"the condition is bool, not {operands[0].short}",
                 hint="compare it: condition != 0",
             )
-        dtype = rules.same_dtype(values)
+        dtype = type_rules.same_dtype(values)
         if row.to_bits and dtype.bits < FLOAT32.bits:
             raise LoopwrightTypeError(f"no float has the bits of {values[0].short}")
-        shape = rules.broadcast_shapes(operands)
+        shape = type_rules.broadcast_shapes(operands)
         return TensorType(shape, row.of(dtype))
 
     def reference(*arrays: Any) -> Any:
@@ -70,7 +70,7 @@ def _declare(row: ScalarOp) -> None:
     )
     def _row(_out: TensorType, *inputs: Tensor) -> Element:
         def element(*i: IndexLike) -> Expr:
-            values = [rules.broadcast_read(x, i) for x in inputs]
+            values = [type_rules.broadcast_read(x, i) for x in inputs]
             return select(*values) if row.arity == 3 else op(row.name, *values)
 
         return element
@@ -173,7 +173,7 @@ def _cast_reference(x: Any, dtype: str) -> Any:
     "cast",
     Pattern.ELEMENTWISE,
     traits=Trait.MOVES,
-    rule=lambda x, dtype: TensorType(x.shape, rules.dtype_attr(dtype)),
+    rule=lambda x, dtype: TensorType(x.shape, type_rules.dtype_attr(dtype)),
     reference=_cast_reference,
     samples=_samples_cast,
 )
@@ -196,7 +196,7 @@ def _cast(
 def _clip_rule(x: TensorType, **bounds: Any) -> TensorType:
     for name, bound in bounds.items():
         if bound is not None:
-            rules.require_fits(name, bound, x.dtype)
+            type_rules.require_fits(name, bound, x.dtype)
     return x
 
 

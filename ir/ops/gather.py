@@ -13,12 +13,12 @@ from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern
 from ..graph.requirements import demand
+from ..graph.type_rules import require_shape
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, index, op
 from ..loop.tensor import Tensor, index_add, index_mul
 from ..traits import Trait
 from .declare import Element, attr, primitive
-from .rules import require_shape
 from .sampling import floats, ints, sample, truths
 from .scatter import counted_from_end
 

@@ -13,20 +13,13 @@ from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand, is_data_size
+from ..graph.type_rules import dtype_attr, is_size, normalise_axes, normalise_axis
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.reindex import delinearise
-from ..loop.tensor import (
-    Tensor,
-    index_add,
-    index_expr,
-    index_less,
-    index_mul,
-    index_sub,
-)
+from ..loop.tensor import Tensor, index_add, index_expr, index_less, index_mul, index_sub
 from ..traits import Trait
 from .declare import Element, PerAxis, attr, primitive
-from .rules import dtype_attr, is_size, normalise_axes, normalise_axis
 from .sampling import floats, ints, sample, specials, truths
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ import numpy as np
 
 from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph import type_rules
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import greater, lesser
 from ..graph.types import TensorType, TupleType
 from ..loop.expr import Expr, IndexLike, select
 from ..loop.tensor import Tensor, index_less, index_sub
 from ..traits import Trait
-from . import rules
-from .compose import F, Value
 from .declare import Element, attr, composite, primitive
 from .sampling import floats, ints, sample, truths
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
-    dtype = rules.same_dtype(xs)
+    dtype = type_rules.same_dtype(xs)
     first = xs[0]
     if any(x.rank != first.rank for x in xs):
-        raise LoopwrightTypeError(f"operands {rules.shorts(xs)} differ in rank")
-    axis = rules.normalise_axis(axis, first.rank, first)
+        raise LoopwrightTypeError(f"operands {type_rules.shorts(xs)} differ in rank")
+    axis = type_rules.normalise_axis(axis, first.rank, first)
     total: IntExpr = 0
     for x in xs:
         for other, (a, b) in enumerate(zip(first.shape, x.shape, strict=True)):
@@ -37,7 +37,7 @@ def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
                 error = LoopwrightTypeError(
                     f"operands {first.short} and {x.short} differ on axis {other}, {a} and {b}"
                 )
-                rules.require_equal(a, b, error)
+                type_rules.require_equal(a, b, error)
         total = total + x.shape[axis]
     return TensorType((*first.shape[:axis], total, *first.shape[axis + 1 :]), dtype)
 
@@ -99,7 +99,7 @@ def _concatenate(
 
 
 def _stack_rule(*xs: TensorType, axis: Any) -> TensorType:
-    dtype = rules.same_dtype(xs)
+    dtype = type_rules.same_dtype(xs)
     first = xs[0]
     for x in xs:
         if x.shape != first.shape:
@@ -107,8 +107,8 @@ def _stack_rule(*xs: TensorType, axis: Any) -> TensorType:
                 f"operands {first.short} and {x.short} differ in shape",
                 hint="concatenate joins operands that differ on one axis",
             )
-            rules.require_shape(x.shape, first.shape, error)
-    axis = rules.normalise_axis(axis, first.rank + 1, first)
+            type_rules.require_shape(x.shape, first.shape, error)
+    axis = type_rules.normalise_axis(axis, first.rank + 1, first)
     return TensorType((*first.shape[:axis], len(xs), *first.shape[axis:]), dtype)
 
 
@@ -116,7 +116,7 @@ def _stack_rule(*xs: TensorType, axis: Any) -> TensorType:
     "stack",
     Pattern.INJECTIVE,
     traits=Trait.MOVES,
-    dtypes=rules.ANY,
+    dtypes=type_rules.ANY,
     rule=_stack_rule,
     reference=lambda *xs, axis: np.stack(xs, axis=axis),
     samples=lambda rng: [
@@ -143,9 +143,9 @@ def _stack(*xs: Value, axis: Any = attr("where the new axis stands in the result
 
 def _cuts(x: TensorType, parts: Any, axis: Any) -> tuple[int, list[tuple[IntExpr, IntExpr]]]:
     """Returns the axis, and the begin and end of each part on it."""
-    axis = rules.normalise_axis(axis, x.rank, x)
+    axis = type_rules.normalise_axis(axis, x.rank, x)
     size = x.shape[axis]
-    if rules.is_size(parts) and not isinstance(parts, Dim):
+    if type_rules.is_size(parts) and not isinstance(parts, Dim):
         if parts < 1:
             raise LoopwrightValueError(f"{parts} is not a number of parts")
         step = floordiv(size, parts)
@@ -154,16 +154,16 @@ def _cuts(x: TensorType, parts: Any, axis: Any) -> tuple[int, list[tuple[IntExpr
                 f"axis {axis} of {x.short} does not divide into {parts} equal parts",
                 hint="give the indices at which to cut",
             )
-            rules.require_equal(size % parts, 0, error)
+            type_rules.require_equal(size % parts, 0, error)
         return axis, [(step * n, step * (n + 1)) for n in range(parts)]
-    marks = [_cut(p, size) for p in rules.as_axes(parts)]
+    marks = [_cut(p, size) for p in type_rules.as_axes(parts)]
     ends = zip([0, *marks], [*marks, size], strict=True)
     return axis, [(begin, greater(begin, end)) for begin, end in ends]
 
 
 def _cut(mark: Any, size: IntExpr) -> IntExpr:
     """Returns an index at which to cut, interpreted as in a slice."""
-    if not rules.is_size(mark):
+    if not type_rules.is_size(mark):
         raise LoopwrightValueError(f"{mark!r} is not an index")
     if isinstance(mark, Dim) or isinstance(size, Dim):
         place = mark if isinstance(mark, Dim) or mark >= 0 else size + mark
@@ -204,7 +204,7 @@ def _split_samples(rng: np.random.Generator) -> list[Sample]:
     "split",
     Pattern.INJECTIVE,
     traits=Trait.MOVES,
-    dtypes=rules.ANY,
+    dtypes=type_rules.ANY,
     rule=_split_rule,
     reference=_split_reference,
     samples=_split_samples,

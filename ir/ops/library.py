@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import LoopwrightError
 from ..graph.operator import Attr, Operator, Pattern, Sample, register
+from ..graph.type_rules import tensors
 from ..graph.types import TensorType, TupleType, Type
 from ..traits import Trait
-from .rules import tensors
 from .sampling import floats
 
 if TYPE_CHECKING:

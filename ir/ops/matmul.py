@@ -14,14 +14,14 @@ import numpy as np
 
 from ..dims import IntExpr, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from .compose import F, Value
 from .declare import Reduce, attr, composite, in_float64, primitive
-from .rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
 from .sampling import extremes, floats, ints, sample, truths
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..dims import product
 from ..errors import LoopwrightTypeError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import normalise_axes, normalise_axis, require_shape
 from ..graph.types import TensorType
-from .compose import F, Value
 from .declare import attr, composite, in_float64
-from .rules import normalise_axes, normalise_axis, require_shape
 from .sampling import floats, sample
 
 _AXIS = attr("axis or axes over which to normalise", -1)

@@ -12,12 +12,12 @@ from ..dtype import BOOL
 from ..errors import LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
+from ..graph.type_rules import is_size, require_fits
 from ..graph.types import TensorType
 from ..loop import tensor
 from ..loop.expr import Expr, IndexLike, const, op, select
 from ..traits import Trait
 from .declare import Element, PerAxis, attr, primitive
-from .rules import is_size, require_fits
 from .sampling import floats, ints, sample, truths
 
 _PAD_MODES = ("constant", "edge", "reflect")

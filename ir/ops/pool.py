@@ -13,13 +13,13 @@ import numpy as np
 from ..dims import Dim, IntExpr, as_int, ceildiv, int_max
 from ..dtype import dtype_of
 from ..errors import LoopwrightValueError, UnsupportedError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
 from ..loop.scalar import COMBINERS
 from ..loop.tensor import Tensor, index_add, index_mul
-from .compose import F, Value
 from .declare import DTYPE_WORDS, Element, PerAxis, Reduce, attr, composite, in_float64, primitive
 from .sampling import floats, ints, sample
 from .window import (

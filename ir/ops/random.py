@@ -23,6 +23,7 @@ from ..dims import IntExpr, int_min, symbol
 from ..dtype import DTYPES, FLOAT64, INT32, INT64, UINT64, DType
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import dtype_attr, sizes_of
 from ..graph.types import TensorType
 from ..loop.expr import cast, const, index, op, read
 from ..loop.kinds import LoopKind, Scope
@@ -31,7 +32,6 @@ from ..loop.prim import Buffer
 from ..loop.scalar import SCALAR_OPS
 from ..loop.tensor import Tensor
 from .declare import Body, attr, primitive
-from .rules import dtype_attr, sizes_of
 from .sampling import sample
 
 LANES = 16

@@ -16,6 +16,7 @@ from ..dims import Dim, IntExpr, as_int, symbol
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import require_shape
 from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
@@ -23,7 +24,6 @@ from ..loop.nest import Accumulate, Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body, attr, primitive
-from .rules import require_shape
 from .sampling import floats, ints, sample
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}

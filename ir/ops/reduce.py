@@ -15,14 +15,15 @@ import numpy as np
 from ..dims import IntExpr, int_max, product
 from ..dtype import DType, dtype_of
 from ..errors import LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
+from ..graph.type_rules import normalise_axes
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
 from ..loop.scalar import COMBINERS, SCALAR_OPS
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from .compose import F, Value
 from .declare import (
     DTYPE_WORDS,
     Element,
@@ -33,7 +34,6 @@ from .declare import (
     operator_doc,
     primitive,
 )
-from .rules import normalise_axes
 from .sampling import SPECIAL_FLOATS, extremes, floats, ints, sample, truths
 
 _AXIS = attr("axes to reduce: int, tuple of ints, or None for all", None)

@@ -10,7 +10,9 @@ import numpy as np
 from ..dims import Dim, IntExpr, as_int, int_max, int_min, product, symbol, typical
 from ..dtype import dtype_of
 from ..errors import LoopwrightTypeError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import ANY, normalise_axis
 from ..graph.types import TensorType
 from ..loop.expr import Expr, const, op, read
 from ..loop.kinds import LoopKind, Scope
@@ -19,9 +21,7 @@ from ..loop.prim import Buffer
 from ..loop.scalar import COMBINERS, SCALAR_OPS
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from .compose import F, Value
 from .declare import Body, attr, composite, primitive
-from .rules import ANY, normalise_axis
 from .sampling import extremes, floats, ints, sample, specials, truths
 
 

@@ -10,41 +10,24 @@ import numpy as np
 from ..dims import IntExpr, as_int, product, symbol
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
+from ..graph.type_rules import ANY, normalise_axis, require_shape
 from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, select
 from ..loop.kinds import LoopKind
 from ..loop.nest import Accumulate, At, Loop, Stmt, Store
 from ..loop.scalar import COMBINERS
-from ..loop.tensor import Tensor
+from ..loop.tensor import Tensor, copied, loops
 from ..traits import Trait
-from .compose import F, Value
 from .declare import Body, attr, composite, primitive
-from .rules import ANY, normalise_axis, require_shape
 from .sampling import floats, ints, sample, truths
 
 REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
 """The combiner of each way to join an update with what is there; none replaces it."""
 
 _REDUCTION = attr("how an update joins the element: none, add, mul, min, max", "none")
-
-
-def loops(prefix: str, shape: Sequence[IntExpr], *body: Stmt) -> tuple[Stmt, ...]:
-    """Returns ``body`` in loops ``prefix0``, ``prefix1``, ... over ``shape``, the last innermost.
-
-    >>> print(loops("i", (2, 3), Store("y", (symbol("i0"),), const(1, INT64)))[0].var)
-    i0
-    """
-    for n in reversed(range(len(shape))):
-        body = (Loop(LoopKind.FOR, f"{prefix}{n}", shape[n], body),)
-    return body
-
-
-def copied(out: str, x: Tensor) -> tuple[Stmt, ...]:
-    """Returns statements that copy ``x``."""
-    at = tuple(symbol(f"c{n}") for n in range(len(x.shape)))
-    return loops("c", x.shape, Store(out, at, x(*at)))
 
 
 def counted_from_end(place: Expr, size: IntExpr) -> Expr:

@@ -16,16 +16,16 @@ import numpy as np
 from ..dims import Dim, IntExpr, as_int, int_min, product, symbol
 from ..dtype import INT32, INT64
 from ..errors import LoopwrightTypeError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import ANY, require_shape, same_dtype, upper_bound
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
-from .compose import F, Value
 from .declare import Body, Element, attr, composite, primitive
-from .rules import ANY, require_shape, same_dtype, upper_bound
 from .sampling import floats, ints, sample, truths
 
 COUNTED = 32  # elements of a row up to which all are compared with each value

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dims import Dim, IntExpr, floordiv, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph import type_rules
 from ..graph.operator import Pattern
 from ..graph.requirements import greater, lesser
 from ..graph.types import TensorType
@@ -19,7 +20,6 @@ from ..loop.expr import Expr, IndexLike
 from ..loop.reindex import reshape_index
 from ..loop.tensor import Tensor, index_add
 from ..traits import Trait
-from . import rules
 from .declare import Element, attr, primitive
 from .sampling import floats, ints, sample, truths
 
@@ -42,18 +42,18 @@ def _missing_size(x: TensorType, sizes: Sequence[IntExpr]) -> IntExpr:
 
 
 def _reshape_rule(x: TensorType, newshape: Any) -> TensorType:
-    asked: tuple[Any, ...] = rules.as_axes(newshape)
+    asked: tuple[Any, ...] = type_rules.as_axes(newshape)
     unknown = [n for n, size in enumerate(asked) if isinstance(size, int) and size == -1]
     if len(unknown) > 1:
         raise LoopwrightValueError(f"{asked} leaves more than one size open")
-    sizes = list(rules.sizes_of(tuple(1 if n in unknown else s for n, s in enumerate(asked))))
+    sizes = list(type_rules.sizes_of(tuple(1 if n in unknown else s for n, s in enumerate(asked))))
     if unknown:
         sizes[unknown[0]] = _missing_size(x, sizes)
     if product(sizes) != x.size:
         text = ", ".join(map(str, asked))
         other = "does not divide them" if unknown else f"has {product(sizes)}"
         error = LoopwrightTypeError(f"{x.short} has {x.size} elements, the shape ({text}) {other}")
-        rules.require_equal(product(sizes), x.size, error)
+        type_rules.require_equal(product(sizes), x.size, error)
     return TensorType(tuple(sizes), x.dtype)
 
 
@@ -96,7 +96,7 @@ def _reshape(
 def _permutation(axes: Any, rank: int, x: TensorType | None = None) -> tuple[int, ...]:
     if axes is None:
         return tuple(reversed(range(rank)))
-    order = tuple(rules.normalise_axis(a, rank, x) for a in rules.as_axes(axes))
+    order = tuple(type_rules.normalise_axis(a, rank, x) for a in type_rules.as_axes(axes))
     if sorted(order) != list(range(rank)):
         what = x.short if x is not None else f"rank {rank}"
         raise LoopwrightValueError(f"{axes} is not a permutation of the axes of {what}")
@@ -155,7 +155,7 @@ def _transpose(
 
 
 def _broadcast_to_rule(x: TensorType, shape: Any) -> TensorType:
-    shape = rules.sizes_of(shape)
+    shape = type_rules.sizes_of(shape)
     front = len(shape) - x.rank
     text = ", ".join(map(str, shape))
     error = LoopwrightTypeError(f"{x.short} does not broadcast to ({text})")
@@ -163,7 +163,7 @@ def _broadcast_to_rule(x: TensorType, shape: Any) -> TensorType:
         raise error
     for old, new in zip(x.shape, shape[front:], strict=True):
         if old not in (new, 1):
-            rules.require_equal(old, new, error)
+            type_rules.require_equal(old, new, error)
     return TensorType(shape, x.dtype)
 
 
@@ -198,13 +198,13 @@ def _broadcast_to(
           broadcast_to(%x, shape=[2, 3, 4])
         }
     """
-    return lambda *i: rules.broadcast_read(x, i)
+    return lambda *i: type_rules.broadcast_read(x, i)
 
 
 def _expand_dims_rule(x: TensorType, axis: Any, num_newaxis: Any) -> TensorType:
-    if not rules.is_size(num_newaxis) or num_newaxis < 0:
+    if not type_rules.is_size(num_newaxis) or num_newaxis < 0:
         raise LoopwrightValueError(f"num_newaxis {num_newaxis!r} is not a count")
-    axis = rules.normalise_axis(axis, x.rank + 1, x)
+    axis = type_rules.normalise_axis(axis, x.rank + 1, x)
     return TensorType((*x.shape[:axis], *((1,) * num_newaxis), *x.shape[axis:]), x.dtype)
 
 
@@ -251,7 +251,7 @@ def _expand_dims(
 def _squeezed(axis: Any, x: TensorType) -> tuple[int, ...]:
     if axis is None:
         return tuple(a for a, size in enumerate(x.shape) if size == 1)
-    return rules.normalise_axes(axis, x.rank, x)
+    return type_rules.normalise_axes(axis, x.rank, x)
 
 
 def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
@@ -259,7 +259,7 @@ def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
     for a in gone:
         if x.shape[a] != 1:
             error = LoopwrightTypeError(f"axis {a} of {x.short} has size {x.shape[a]}, not 1")
-            rules.require_equal(x.shape[a], 1, error)
+            type_rules.require_equal(x.shape[a], 1, error)
     return TensorType(tuple(s for a, s in enumerate(x.shape) if a not in gone), x.dtype)
 
 
@@ -301,7 +301,7 @@ def _squeeze(
 
 
 def _diagonal_rule(x: TensorType, offset: int, axis1: Any, axis2: Any) -> TensorType:
-    first, second = (rules.normalise_axis(axis, x.rank, x) for axis in (axis1, axis2))
+    first, second = (type_rules.normalise_axis(axis, x.rank, x) for axis in (axis1, axis2))
     if first == second:
         raise LoopwrightValueError(f"axis1 and axis2 are both {first}")
     rows, columns = x.shape[first], x.shape[second]

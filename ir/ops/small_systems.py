@@ -16,6 +16,7 @@ from ..dims import Dim, IntExpr, as_int, symbol
 from ..dtype import FLOAT64, DType
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import require_shape
 from ..graph.types import TensorType
 from ..loop.expr import Expr, Read, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
@@ -23,7 +24,6 @@ from ..loop.nest import Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body, primitive
-from .rules import require_shape
 from .sampling import floats, sample
 
 MOST_EQUATIONS = 16

@@ -15,12 +15,12 @@ import numpy as np
 
 from ..dims import as_int, product
 from ..errors import LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Operator, Pattern, Sample
+from ..graph.type_rules import normalise_axis
 from ..graph.types import TensorType
 from ..traits import Trait
-from .compose import F, Value
 from .declare import attr, composite, in_float64
-from .rules import normalise_axis
 from .sampling import floats, sample
 
 

@@ -17,17 +17,18 @@ import numpy as np
 from ..dims import IntExpr, product, symbol, typical
 from ..dtype import INT32, INT64, DType
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value
+from ..graph.limits import few_first
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
+from ..graph.type_rules import ANY, normalise_axis, upper_bound
 from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
-from .compose import F, Value
 from .declare import Body, attr, composite, primitive
-from .rules import ANY, normalise_axis, upper_bound
 from .sampling import extremes, floats, ints, sample, specials, truths
 from .sort_keys import STACK_ROW_BYTES, by_network, element, in_vectors, key, key_type
 
@@ -450,14 +451,6 @@ class _Top:
 
 
 # -- along any axis ------------------------------------------------------------------------------
-
-FEW_FIRST = 64
-"""Elements up to which the first of a row are found without sorting it, if they are an eighth."""
-
-
-def few_first(k: int, size: int) -> bool:
-    """Returns True if the first ``k`` of ``size`` elements are found without sorting them."""
-    return k <= FEW_FIRST and 8 * k <= size
 
 
 def _along(x: Value, axis: int, function: Any) -> Value:

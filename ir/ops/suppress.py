@@ -10,16 +10,16 @@ import numpy as np
 from ..dims import symbol
 from ..dtype import INT32, INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
+from ..graph.type_rules import require_shape, same_dtype
 from ..graph.types import TensorType
 from ..loop.expr import Expr, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
-from .compose import F, Value
 from .declare import Body, attr, composite, primitive
-from .rules import require_shape, same_dtype
 from .sampling import floats, sample
 
 _MOST = attr("places in the result of each row of boxes")

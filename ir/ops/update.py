@@ -21,6 +21,7 @@ from ..dtype import BOOL
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
+from ..graph.type_rules import Shape, broadcast_read, is_size, joined_shape, same_dtype
 from ..graph.types import TensorType
 from ..loop.expr import Const, Expr, IndexLike, const, index, select
 from ..loop.kinds import LoopKind
@@ -30,7 +31,6 @@ from ..loop.tensor import Tensor, index_div, index_less, index_mod, index_sub, i
 from ..traits import Trait
 from .declare import Body, Element, PerAxis, attr, primitive
 from .pad import both
-from .rules import Shape, broadcast_read, is_size, joined_shape, same_dtype
 from .sampling import floats, ints, sample, truths
 from .scatter import REDUCTIONS, counted_from_end, join, scattered
 

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightValueError
 from ..graph.requirements import demand
+from ..graph.type_rules import is_size
 from ..graph.types import TensorType
 from .declare import attr
-from .rules import is_size
 
 Padding: TypeAlias = tuple[IntExpr, ...]
 """The sides before each spatial axis, then those behind each."""
@@ -55,6 +55,18 @@ def layouts(rank: int) -> tuple[str, str]:
     ('NCHW', 'NHWC')
     """
     return f"NC{SPATIAL[rank]}", f"N{SPATIAL[rank]}C"
+
+
+def kernel_axes(layout: str, rank: int) -> tuple[int, ...]:
+    """Returns where a kernel's layout (OIHW, HWIO) has the spatial axes, the input and the output.
+
+    >>> kernel_axes("OIHW", 2)
+    (2, 3, 1, 0)
+    """
+    names = (f"OI{SPATIAL[rank]}", f"{SPATIAL[rank]}IO")
+    if layout not in names:
+        raise LoopwrightValueError(f"kernel_layout {layout!r} is none of {', '.join(names)}")
+    return tuple(layout.index(letter) for letter in names[1])
 
 
 def per_spatial_axis(label: str, value: Any, rank: int = 2) -> tuple[int, ...]:

@@ -24,15 +24,18 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, ceildiv, floordiv
+from ..dims import Dim, IntExpr, as_int, ceildiv, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.operator import Operator, Pattern, Sample
+from ..graph.compose import F, Value
+from ..graph.limits import GraphLimits
+from ..graph.operator import Algorithm, Operator, Pattern, Sample
+from ..graph.type_rules import Attrs
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, op, select
 from ..loop.tensor import Tensor, index_add, index_div, index_less, index_mod, index_mul
-from .compose import F, Value
 from .declare import Element, attr, in_float64, primitive
 from .sampling import ints, sample
+from .window import kernel_axes, per_spatial_axis
 
 TILES: dict[str, int] = {"winograd2": 2, "winograd4": 4}
 """The side of a tile of results, by the algorithm's name."""
@@ -372,3 +375,75 @@ def winograd(
     shape = (n, rows, columns, tile + 2, tile + 2, outputs)
     product = F.reshape(product, newshape=shape)
     return F.winograd_result(product, tile=tile, height=height, width=width)
+
+
+def winograd_fits(w: TensorType, attrs: Attrs) -> bool:
+    """True if a convolution with this kernel can be computed by Winograd's algorithm."""
+    plain = all(per_spatial_axis(key, attrs[key]) == (1, 1) for key in ("strides", "dilation"))
+    order = (0, 1) if attrs["kernel_layout"] == "HWIO" else (2, 3)
+    square = w.rank == 4 and (w.shape[order[0]], w.shape[order[1]]) == (3, 3)
+    return plain and square and w.dtype.is_float
+
+
+def conv2d_algorithms(
+    types: Sequence[TensorType], result: TensorType, attrs: Attrs, limits: GraphLimits
+) -> Sequence[Algorithm]:
+    """Returns the algorithms of a call of ``nn.conv2d``; none where there is no choice."""
+    _, w = types
+    if not winograd_fits(w, attrs):
+        return ()
+    axes = (0, 1, 2, 3) if attrs["data_layout"] == "NHWC" else (0, 2, 3, 1)
+    groups, inputs = attrs["groups"], kernel_axes(attrs["kernel_layout"], 2)[2]
+    sizes = (*(result.shape[axis] for axis in axes), w.shape[inputs])
+    if any(isinstance(size, Dim) or not size for size in sizes):
+        return ()
+    n, height, width, outputs, channels = map(as_int, sizes)
+    if groups > 1 and channels < limits.lanes:  # products of next to nothing
+        return ()
+    shape = (n, height, width, channels, outputs // groups)
+    return [
+        Algorithm(
+            name, growth, 9 * channels, estimate(name, shape, result.dtype.bytes, limits, groups)
+        )
+        for name, growth in ERROR_GROWTH.items()
+    ]
+
+
+def estimate(
+    algorithm: str,
+    shape: Sequence[int],
+    bytes: int,
+    limits: GraphLimits,
+    groups: int = 1,
+) -> float:
+    """Rough time of a 3x3 convolution of results (n, height, width) from channels to outputs, in
+    each of so many groups.
+
+    >>> same = (1, 56, 56, 64, 64)
+    >>> direct, tiled = (estimate(a, same, 4, GraphLimits()) for a in ("direct", "winograd4"))
+    >>> tiled < 0.6 * direct
+    True
+    """
+    n, height, width, channels, outputs = shape
+    n *= groups  # a group is as much work as an image, with weights of its own
+    wide = -(-outputs // limits.lanes) * limits.lanes
+
+    def fetched(elements: float) -> float:
+        return limits.fetch * max(0.0, elements - limits.cache_bytes / bytes)
+
+    if algorithm == "direct":
+        weights = limits.fetch_weights * 9 * channels * outputs * groups
+        work = limits.direct_product * n * height * width * 9 * channels * wide
+        return max(work, weights)  # the next weights come while these are used
+    tile = TILES[algorithm]
+    tiles, points = n * -(-height // tile) * -(-width // tile), (tile + 2) ** 2
+    deep = -(-channels // limits.lanes) * limits.lanes
+    crowded = tiles * outputs * bytes % limits.set_bytes == 0
+    back = limits.winograd_crowded if crowded else limits.winograd_result
+    count = tiles * points
+    products = count * limits.winograd_product * channels * wide
+    transforms = count * (limits.winograd_image * deep + back * wide)
+    between = 0.75 * fetched(count * (channels + outputs))  # in runs, some prefetched
+    # The weights of the next product come while this one is computed.
+    weights = limits.fetch_weights * points * channels * outputs * groups
+    return max(products, weights) + transforms + between

@@ -13,34 +13,6 @@ values have become buffers and before the whole becomes native code.
   ``reads_first``, ``coalesce``, ``updates``, ``registers``, ``planner``
 """
 
-from .nodes import (
-    Access,
-    Alias,
-    Alloc,
-    Call,
-    Constant,
-    Copy,
-    For,
-    Free,
-    If,
-    Instr,
-    Invoke,
-    Library,
-    Operand,
-    Program,
-    Region,
-    Swap,
-    Update,
-    While,
-)
 from .parser import parse_program
-from .pipeline import optimise
-from .verify import verify
 
-# fmt: off
-__all__ = [
-    "Access", "Alias", "Alloc", "Call", "Constant", "Copy", "For", "Free", "If", "Instr", "Invoke",
-    "Library", "Operand", "Program", "Region", "Swap", "Update", "While", "optimise",
-    "parse_program", "verify",
-]
-# fmt: on
+__all__ = ["parse_program"]

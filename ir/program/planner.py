@@ -13,16 +13,7 @@ from ..dims import IntExpr, as_int, bounds, ceildiv, int_max, substitute, typica
 from ..dtype import UINT8
 from . import analysis
 from .lifetimes import place_lifetimes
-from .nodes import (
-    Alloc,
-    Free,
-    Instr,
-    Invoke,
-    Program,
-    Region,
-    nested_bodies,
-    with_nested_bodies,
-)
+from .nodes import Alloc, Free, Instr, Invoke, Program, Region, nested_bodies, with_nested_bodies
 from .verify import ARENA_ALIGNMENT
 
 PAIRWISE_LIMIT = 1000

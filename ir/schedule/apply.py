@@ -15,17 +15,7 @@ from ..dims import Dim, IntExpr, as_int, bounds, product, symbol
 from ..dtype import BOOL
 from ..errors import ScheduleError, UnsupportedError
 from ..loop.decide import is_skipped, worked_out
-from ..loop.expr import (
-    Const,
-    Expr,
-    Read,
-    children,
-    const,
-    index,
-    op,
-    read,
-    walk,
-)
+from ..loop.expr import Const, Expr, Read, children, const, index, op, read, walk
 from ..loop.kinds import LoopKind, Role, Scope
 from ..loop.nest import Accumulate, Alloc, If, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage

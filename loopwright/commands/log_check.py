@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 
 from ..autotune.log.lookup import best_records
-from ..autotune.log.record import MeasureRecord
 from ..autotune.log.tuning_log import TuningLog
 from ..autotune.logtool.logged import logged_kernel
 from ..autotune.measure.kernels import TOOLCHAIN, task_of
 from ..autotune.measure.measurer import NativeMeasurer, Workers
 from ..autotune.protocols import Candidate
-from ..autotune.select import Origin, choose_schedule
+from ..autotune.record import MeasureRecord
+from ..autotune.selection.select import Origin, choose_schedule
 from ..autotune.space.space import default_schedule
 from ..codegen.target import ISA_LEVELS, Target
 from ..driver.kernels import checked_kernels

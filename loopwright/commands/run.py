@@ -16,13 +16,7 @@ from ..ir.files import array_bytes, read_arrays, replace_file, write_arrays
 from ..text import table
 from .log_files import existing_log
 from .usage import UsageError
-from .userfile import (
-    UserFunction,
-    add_function_arguments,
-    load_function,
-    load_onnx,
-    load_saved,
-)
+from .userfile import UserFunction, add_function_arguments, load_function, load_onnx, load_saved
 
 HELP = "run a model on arrays of files"
 DESCRIPTION = (

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..autotune.measure.reference import error_bound
-from ..autotune.select import Origin
+from ..autotune.selection.select import Origin
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
 from ..driver.pipeline import Built, Parts, Source, known_operands

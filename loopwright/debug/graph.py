@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..autotune.log.record import target_key
+from ..autotune.record import target_key
 from ..driver.pipeline import Built, Source, logged_choices
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array

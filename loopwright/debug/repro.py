@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.select import Chosen, Origin
+from ..autotune.selection.select import Chosen, Origin
 from ..autotune.workload import workload_of
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.target import Target

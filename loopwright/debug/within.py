@@ -22,13 +22,13 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array, dtype_of
 from ..ir.errors import ScheduleError
+from ..ir.graph.fusion.to_prim import group_to_prim
 from ..ir.graph.nodes import Atom, Binding, Block, Call, Function, GlobalVar, Module, Var
 from ..ir.graph.walk import operands
 from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.interpret import interpret
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.widen import widened
-from ..ir.ops.to_prim import group_to_prim
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .difference import Difference, difference

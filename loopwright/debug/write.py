@@ -17,8 +17,8 @@ from typing import Any
 
 from ..autotune.log.log_index import log_index
 from ..autotune.log.lookup import shipped_logs
-from ..autotune.log.record import target_key
-from ..autotune.select import Chosen, Origin, choose_schedule
+from ..autotune.record import target_key
+from ..autotune.selection.select import Chosen, Origin, choose_schedule
 from ..autotune.workload import workload_of
 from ..codegen.runtime import pool
 from ..codegen.target import Target

@@ -31,12 +31,7 @@ from ..face.sizes import request_sizes, with_shapes
 from ..face.user_errors import for_user, refuse_other_kind
 from ..ir.dims import Dim
 from ..ir.dtype import DTYPES
-from ..ir.errors import (
-    LoopwrightError,
-    LoopwrightTypeError,
-    LoopwrightValueError,
-    UnsupportedError,
-)
+from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.graph.nodes import Block, Constant, Function, Module
 from ..ir.graph.requirements import RELATIONS, Requirement
 from ..ir.graph.types import TensorType
@@ -207,7 +202,7 @@ class SavedFunction:
 
 def _source(built: Built) -> Source:
     """Returns the lowered module of a build, and the schedules that are not the rules'."""
-    from ..autotune.select import Origin
+    from ..autotune.selection.select import Origin
     from ..ir.graph.printer import as_text, constants_of
 
     assert built.source is not None
@@ -219,7 +214,7 @@ def _source(built: Built) -> Source:
 
 def _compiled(path: Path, threads: int | None) -> SavedProgram:
     """Returns the program of a file's source, compiled here."""
-    from ..autotune.select import Chosen, Origin
+    from ..autotune.selection.select import Chosen, Origin
     from ..autotune.workload import workload_of
     from ..driver.pipeline import build, kernels_of
     from ..ir.graph.parser import parse_module

@@ -20,8 +20,8 @@ from ..autotune.log.lookup import LogView
 from ..autotune.measure.first_race import race
 from ..autotune.measure.first_use import Subject, can_try, refusals
 from ..autotune.ranges import checked_points, specialised
-from ..autotune.select import SELECTION, Chosen, Origin, choose_schedule
-from ..autotune.space.default_cases import default_cases
+from ..autotune.selection.default_cases import default_cases
+from ..autotune.selection.select import SELECTION, Chosen, Origin, choose_schedule
 from ..autotune.workload import kernel_symbol, workload_at, workload_of
 from ..codegen.inlining import inlined_lines
 from ..codegen.kernel import Kernel, compile_kernel, stored_kernel

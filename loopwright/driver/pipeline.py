@@ -22,9 +22,9 @@ from typing import Any, TypeAlias
 from ..autotune.log.decision import taken_options
 from ..autotune.log.log_index import log_index
 from ..autotune.log.lookup import LogView, own_records, shipped_logs
-from ..autotune.log.record import TargetKey, target_key
+from ..autotune.record import TargetKey, target_key
 from ..autotune.scratch import ScratchFolder
-from ..autotune.select import Chosen, Origin, choose_schedule
+from ..autotune.selection.select import Chosen, Origin, choose_schedule
 from ..autotune.workload import workload_of
 from ..codegen.in_place_rule import elements_read, in_place_rule
 from ..codegen.kernel import Kernel
@@ -40,18 +40,18 @@ from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from ..ir.graph.choices import Choices
+from ..ir.graph.fusion.to_prim import group_to_prim
 from ..ir.graph.limits import GraphLimits
 from ..ir.graph.nodes import Constant, Function, Module
 from ..ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
 from ..ir.graph.pipeline import GRAPH, default_pipeline
 from ..ir.graph.printer import as_text
 from ..ir.graph.walk import called_by, nested_blocks
+from ..ir.loop.causal_mask import causal_offset
 from ..ir.loop.nest import Store, statements
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.simplify_prim import canonical_names, names_by_place
 from ..ir.loop.verify import verify_nest, verify_prim
-from ..ir.ops.causal_mask import causal_offset
-from ..ir.ops.to_prim import group_to_prim
 from ..ir.pass_context import PassContext
 from ..ir.program.analysis import calls, places, scopes, walk
 from ..ir.program.nodes import Call as ProgramCall

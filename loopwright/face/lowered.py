@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..extras import extra
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightTypeError
-from ..tracer import (
-    Arguments,
-    Traced,
-    bind,
-    check,
-    placements,
-    to_array,
-    valued_names,
-    write_back,
-)
+from ..tracer import Arguments, Traced, bind, check, placements, to_array, valued_names, write_back
 from .user_errors import refuse_other_kind, reports_errors
 
 if TYPE_CHECKING:

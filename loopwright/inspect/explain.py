@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..autotune.ranges import Point, fitted, point_of, specialised, typical_point
-from ..autotune.select import Chosen, Origin
+from ..autotune.selection.select import Chosen, Origin
 from ..autotune.space.space import ScheduleSpace
 from ..autotune.space.tiling import UNUSED
 from ..codegen.machine import MachineModel

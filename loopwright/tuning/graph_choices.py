@@ -24,8 +24,8 @@ import numpy as np
 from ..autotune.comparison import Verdict, compare
 from ..autotune.log.decision import Decision, Option
 from ..autotune.log.lookup import LogView
-from ..autotune.log.record import MeasureRecord, TargetKey, Workload, own_version, timestamp
 from ..autotune.program.in_program import TriedChoice
+from ..autotune.record import MeasureRecord, TargetKey, Workload, own_version, timestamp
 from ..autotune.workload import workload_of
 from ..driver.pipeline import Built
 from ..ir.dataclass import dataclass

@@ -21,8 +21,8 @@ import numpy as np
 from ..autotune.comparison import COMPARISON, Verdict, compare
 from ..autotune.log.decision import Decision, Option
 from ..autotune.log.lookup import LogView
-from ..autotune.log.record import robust_seconds, target_key
-from ..autotune.select import Chosen, Origin, candidates
+from ..autotune.record import robust_seconds, target_key
+from ..autotune.selection.select import Chosen, Origin, candidates
 from ..autotune.workload import workload_of
 from ..driver.pipeline import Built, rebuilt
 from ..ir.dataclass import dataclass

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from ..autotune.log.lookup import LogView, best_of
-from ..autotune.log.record import TargetKey, robust_seconds
 from ..autotune.measure.kernels import least_seconds
+from ..autotune.record import TargetKey, robust_seconds
 from ..codegen.machine import known_machine
 from ..ir.dataclass import dataclass
 from ..ir.loop.prim import PrimFunc

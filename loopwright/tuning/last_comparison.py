@@ -24,10 +24,10 @@ import numpy as np
 
 from ..autotune.comparison import compare
 from ..autotune.log.decision import Decision, Option
-from ..autotune.log.record import Workload, robust_seconds, target_key
 from ..autotune.program.in_program import RolledBack
 from ..autotune.ranges import fitted, specialised, value_at
-from ..autotune.select import Chosen
+from ..autotune.record import Workload, robust_seconds, target_key
+from ..autotune.selection.select import Chosen
 from ..autotune.workload import workload_at, workload_of
 from ..driver.pipeline import Built
 from ..extras import extra

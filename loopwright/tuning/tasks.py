@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.log.record import robust_seconds
+from ..autotune.record import robust_seconds
 from ..autotune.workload import workload_of
 from ..driver.pipeline import Built
 from ..ir.dataclass import dataclass

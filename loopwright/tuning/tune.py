@@ -28,7 +28,6 @@ from ..autotune.log.log_file import LogError
 from ..autotune.log.log_index import log_index
 from ..autotune.log.lookup import best_of, shipped_logs
 from ..autotune.log.note import Note
-from ..autotune.log.record import robust_seconds, target_key
 from ..autotune.log.tuning_log import TuningLog
 from ..autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
 from ..autotune.program.in_program import InProgram, RolledBack
@@ -36,9 +35,10 @@ from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult, TaskResult
 from ..autotune.progress import Silent, make_progress
 from ..autotune.ranges import AtPoint, Weights
+from ..autotune.record import robust_seconds, target_key
 from ..autotune.request import TuneRequest
 from ..autotune.search.strategies import STRATEGIES
-from ..autotune.select import Chosen
+from ..autotune.selection.select import Chosen
 from ..autotune.task import Task
 from ..autotune.workload import workload_of
 from ..codegen.machine import known_machine

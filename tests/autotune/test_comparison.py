@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from loopwright.autotune.comparison import COMPARISON, compare
-from loopwright.autotune.log.record import robust_seconds
+from loopwright.autotune.record import robust_seconds
 
 
 def rounds(seed: int, count: int, true: float) -> np.ndarray:

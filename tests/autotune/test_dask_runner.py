@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure import dask_runner
 from loopwright.autotune.measure.dask_runner import DaskCluster, DaskMeasurer, RunnerError, connect
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.cli import main
 from loopwright.codegen.target import Target

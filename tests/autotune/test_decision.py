@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from loopwright.autotune.comparison import compare
 from loopwright.autotune.log.decision import Decision, Option
-from loopwright.autotune.log.line import FutureRecordError, RecordError
 from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.note import entry_of
-from loopwright.autotune.log.record import (
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool.tools import best, list_records, merge, prune, verify
+from loopwright.autotune.record import (
     MeasureRecord,
     TargetKey,
     Workload,
 )
-from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.logtool.tools import best, list_records, merge, prune, verify
+from loopwright.autotune.record_line import FutureRecordError, RecordError
 
 WORK = Workload("9f1c", "take float32 i=1024", "prim (float32[1024])")
 HERE = TargetKey("x86-64-v4", "cpu", 2, 1, 1 << 15, 1 << 20, 1 << 25)

@@ -8,7 +8,7 @@ from math import prod
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.space.analysis import groups_of, prim_flops
+from loopwright.autotune.space.analysis import groups_of
 from loopwright.autotune.space.rules.tile import tile_of
 from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.autotune.space.tiling import Pack
@@ -18,6 +18,7 @@ from loopwright.driver.pipeline import kernels_of, lower_module, preferences_of
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.loop.verify import verify_nest
+from loopwright.ir.loop.work import prim_flops
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule, cache_write, reorder
 from prims import parse_prim, run_nest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.space.analysis import prim_flops
 from loopwright.autotune.space.least_work import least_flops
 from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.work import prim_flops
 
 
 def prims(function, *specs):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from loopwright.autotune.log.log_file import LogError
-from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
 
 TARGET = TargetKey("x86-64-v4", "cpu", 2, 1, 1, 2, 3)
 
@@ -169,7 +169,7 @@ WRITER = textwrap.dedent(
     """
     import sys
     from loopwright.autotune.log.tuning_log import TuningLog
-    from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload
+    from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
     target = TargetKey("x86-64-v4", "cpu", 2, 1, 1, 2, 3)
     log = TuningLog(sys.argv[1])
     for i in range(int(sys.argv[3])):

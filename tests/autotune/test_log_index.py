@@ -14,8 +14,8 @@ from hostile_lines import hostile_lines, mutated
 from loopwright.autotune.log import log_index as module
 from loopwright.autotune.log.log_index import LogIndex, log_index
 from loopwright.autotune.log.lookup import best_of, own_records, related
-from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
 from loopwright.codegen.llvm.store import store
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -5,9 +5,9 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.log.record import Check, MeasureRecord, TargetKey, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool import tools as logtool
+from loopwright.autotune.record import Check, MeasureRecord, TargetKey, Workload
 
 TARGET = TargetKey("x86-64-v4", "cpu", 2, 1, 1, 2, 3)
 

@@ -9,8 +9,8 @@ from loopwright.autotune.log.lookup import (
     related,
     shipped_logs,
 )
-from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
 
 HERE = TargetKey("x86-64-v4", "this cpu", 2, 1, 32768, 1 << 20, 32 << 20)
 MATMUL = Workload("m512", "matmul 512", "matmul(p0: float32[512, 512])")

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import planted_kernels as planted
 import pytest
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.measure.worker_process import WorkerError
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
 from loopwright.ir.dims import symbol
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.loop.expr import read

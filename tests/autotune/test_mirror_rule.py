@@ -6,13 +6,13 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.autotune.measure.kernels import task_of
-from loopwright.autotune.space.analysis import prim_flops, stage_flops
 from loopwright.autotune.space.estimate import Estimate
 from loopwright.autotune.space.least_work import least_flops
 from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.loop.work import prim_flops, stage_flops
 from loopwright.ir.schedule.apply import apply_schedule
 from prims import make_prim, parse_prim
 

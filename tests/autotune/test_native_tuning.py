@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import planted_kernels as planted
-from loopwright.autotune.log.record import MeasureRecord, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.native_tuning import suggested_rows, tune_tasks
+from loopwright.autotune.record import MeasureRecord, Workload
 from loopwright.autotune.request import TuneRequest
 
 from bench.standins import SyntheticSchedule, SyntheticSpace, synthetic_task

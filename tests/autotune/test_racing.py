@@ -11,12 +11,12 @@ import planted_kernels as planted
 import pytest
 from loopwright.autotune.comparison import compare
 from loopwright.autotune.log.lookup import fastest, pooled_costs
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import tasks_of
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.measure.racing import race
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import symbol

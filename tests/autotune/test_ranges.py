@@ -7,21 +7,21 @@ import math
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log.line import RecordError
 from loopwright.autotune.log.log_index import LogIndex
-from loopwright.autotune.log.record import MeasureRecord, Workload, hash_at, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool.logged import logged_kernel, logged_prim
 from loopwright.autotune.ranges import MOST_BYTES, checked_points, fitted, points, specialised
-from loopwright.autotune.select import Origin, choose_schedule
-from loopwright.autotune.size_cases import CASES, cases_from_logs, learnt_cases, threshold
-from loopwright.autotune.space.analysis import prim_bytes
-from loopwright.autotune.space.default_cases import default_cases
+from loopwright.autotune.record import MeasureRecord, Workload, hash_at, target_key
+from loopwright.autotune.record_line import RecordError
+from loopwright.autotune.selection.default_cases import default_cases
+from loopwright.autotune.selection.select import Origin, choose_schedule
+from loopwright.autotune.selection.size_cases import CASES, cases_from_logs, learnt_cases, threshold
 from loopwright.autotune.workload import workload_at, workload_of
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.loop.work import prim_bytes
 from loopwright.ir.schedule.cases import Cases, on_one_thread
 from loopwright.ir.schedule.steps import Schedule, cut, split, vectorize
 

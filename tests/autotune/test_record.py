@@ -4,8 +4,7 @@ import json
 import math
 
 import pytest
-from loopwright.autotune.log.line import FutureRecordError, RecordError
-from loopwright.autotune.log.record import (
+from loopwright.autotune.record import (
     Check,
     MeasureRecord,
     TargetKey,
@@ -13,6 +12,7 @@ from loopwright.autotune.log.record import (
     robust_seconds,
     target_key,
 )
+from loopwright.autotune.record_line import FutureRecordError, RecordError
 from loopwright.codegen.target import Target
 
 TARGET = TargetKey("x86-64-v4", "some cpu", 2, 1, 49152, 1048576, 33554432)

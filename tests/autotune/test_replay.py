@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from loopwright.autotune.budget import Budget
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool.replay import ReplayError, replay
 from loopwright.autotune.program.program_tuner import tune_program
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 

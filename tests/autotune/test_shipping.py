@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.model.tree_model import TreeModel
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
 

@@ -18,11 +18,11 @@ import pytest
 from loopwright.autotune.budget import Budget, BudgetClock, parse_budget
 from loopwright.autotune.log.log_file import LogError
 from loopwright.autotune.log.lookup import best_of
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.program.program_tuner import ProgramResult
 from loopwright.autotune.progress import Lines, Live, Silent, make_progress
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.one_task import tune_one

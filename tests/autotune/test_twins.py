@@ -9,10 +9,10 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import nn
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import on_one_thread, task_of
 from loopwright.autotune.protocols import FloatArray, Population
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.search.tuner import Tuner
 from loopwright.autotune.settings import DEFAULT_SETTINGS

@@ -9,11 +9,11 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.log.record import Check, MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.select import choose_schedule
+from loopwright.autotune.record import Check, MeasureRecord
+from loopwright.autotune.selection.select import choose_schedule
 from loopwright.autotune.space.rules import user
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import Target

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.ablation import DEFAULTS, VARIANTS, Recorded, Run, compare, simulated, table

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.model.cost_model import XGBoostModel
+from loopwright.autotune.record import MeasureRecord
 from loopwright.codegen.target import Target
 
 from bench import collect

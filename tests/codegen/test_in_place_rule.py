@@ -10,7 +10,7 @@ from loopwright.ir.dims import IntExpr, symbol
 from loopwright.ir.dtype import FLOAT32, FLOAT64, INT32
 from loopwright.ir.loop.expr import Expr, cast, op, read
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
-from loopwright.ir.program import Access, Call, Operand
+from loopwright.ir.program.nodes import Access, Call, Operand
 
 I, J, K = symbol("i"), symbol("j"), symbol("k")
 AXES = (Axis("i", 4), Axis("j", 4))

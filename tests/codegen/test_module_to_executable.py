@@ -9,12 +9,13 @@ from loopwright.codegen.program_from_graph import is_view, program_from_module
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.fusion.to_prim import group_to_prim
 from loopwright.ir.graph.nodes import Call, Constant, Module
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.ops import get
-from loopwright.ir.ops.to_prim import group_to_prim
-from loopwright.ir.program import optimise, verify
+from loopwright.ir.program.pipeline import optimise
+from loopwright.ir.program.verify import verify
 from loopwright.ir.schedule.steps import Schedule, pack
 
 

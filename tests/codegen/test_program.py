@@ -10,8 +10,10 @@ from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.program import compile_program
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import InternalError
-from loopwright.ir.program import Constant, Program, optimise, parse_program
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.nodes import Constant, Program
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
 
 
 @dataclass(frozen=True)

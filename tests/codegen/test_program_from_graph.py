@@ -14,7 +14,8 @@ from loopwright.ir.graph.nodes import Constant, Function, GlobalVar, Module
 from loopwright.ir.graph.types import FuncType, TensorType, TupleType
 from loopwright.ir.loop.prim import Buffer
 from loopwright.ir.ops import get
-from loopwright.ir.program import optimise, verify
+from loopwright.ir.program.pipeline import optimise
+from loopwright.ir.program.verify import verify
 
 
 def _tensor(*shape):

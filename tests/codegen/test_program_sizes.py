@@ -12,8 +12,10 @@ from loopwright.codegen.program import compile_program
 from loopwright.codegen.runtime import executable as executable_module
 from loopwright.codegen.runtime.call_text import bin_sizes
 from loopwright.codegen.target import Target
-from loopwright.ir.program import optimise, parse_program, verify
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
+from loopwright.ir.program.verify import verify
 
 
 @dataclass(frozen=True)

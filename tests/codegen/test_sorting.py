@@ -6,9 +6,9 @@ import ctypes
 
 import numpy as np
 import pytest
+from loopwright.codegen.emit.sorting import sort_symbol, sort_text
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
-from loopwright.codegen.sorting import sort_symbol, sort_text
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import DTYPES
 from loopwright.ir.loop.interpret import interpret

@@ -204,7 +204,7 @@ def test_a_second_process_compiles_nothing_and_runs_the_same_code(tmp_path):
 
 
 RECORD = """
-from loopwright.autotune.log.record import MeasureRecord, target_key
+from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target

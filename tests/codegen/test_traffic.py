@@ -16,7 +16,7 @@ from loopwright.codegen.traffic import Traffic, traffic_of
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop import interpret as interpreter
 from loopwright.ir.loop.nest import Alloc, Nest, statements
-from loopwright.ir.program import parse_program
+from loopwright.ir.program.parser import parse_program
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import (
     Schedule,

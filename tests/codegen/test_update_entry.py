@@ -7,8 +7,10 @@ import pytest
 from loopwright.codegen.program import compile_program
 from loopwright.codegen.runtime import executable as runtime
 from loopwright.codegen.target import Target
-from loopwright.ir.program import optimise, parse_program, verify
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
 from loopwright.ir.program.planner import plan_memory
+from loopwright.ir.program.verify import verify
 
 SLICES = [
     ((7,), np.s_[1:6:2]),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.select import Chosen
+from loopwright.autotune.selection.select import Chosen
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.target import Target
 from loopwright.driver import pipeline

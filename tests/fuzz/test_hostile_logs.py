@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hostile_compiles import PROGRAMS, arrays_of, damaged, records_of, run
 from hostile_lines import hostile_lines, mutated, mutated_steps, random_steps
-from loopwright.autotune.log.line import REASONS, RecordError
 from loopwright.autotune.log.note import entry_of
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool import tools as logtool
 from loopwright.autotune.logtool.replay import replay
+from loopwright.autotune.record_line import REASONS, RecordError
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.cli import main
 from loopwright.codegen.target import Target

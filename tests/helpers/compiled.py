@@ -18,6 +18,7 @@ from loopwright.ir.dims import as_int
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.fusion.to_prim import group_to_prim
 from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
 from loopwright.ir.graph.nodes import (
     Call,
@@ -33,7 +34,6 @@ from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.ops.to_prim import group_to_prim
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait

@@ -13,7 +13,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 from hostile_lines import mutated, mutated_steps
-from loopwright.autotune.log.record import Check, MeasureRecord, target_key
+from loopwright.autotune.record import Check, MeasureRecord, target_key
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target

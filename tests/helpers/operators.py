@@ -11,6 +11,7 @@ from loopwright.ir.dims import as_int, symbol
 from loopwright.ir.dtype import dtype_of
 from loopwright.ir.errors import InternalError
 from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.fusion.to_prim import apply_compute, placeholder, procedure_of
 from loopwright.ir.graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem, Var
 from loopwright.ir.graph.operator import Operator, Pattern
 from loopwright.ir.graph.types import TensorType
@@ -19,7 +20,6 @@ from loopwright.ir.loop.nest import Accumulate, statements
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.loop.procedure import Procedure
 from loopwright.ir.loop.tensor import Map, Reduction, Statements
-from loopwright.ir.ops.to_prim import apply_compute, placeholder, procedure_of
 from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait
 

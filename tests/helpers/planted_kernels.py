@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.log.record import Workload
 from loopwright.autotune.measure.toolchain import Toolchain
+from loopwright.autotune.record import Workload
 from loopwright.autotune.settings import TuneSettings
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 from loopwright.ir.dtype import BOOL, INT64, Array
-from loopwright.ir.program import (
+from loopwright.ir.program.nodes import (
     Access,
     Alias,
     Alloc,

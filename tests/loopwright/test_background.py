@@ -16,7 +16,7 @@ import pytest
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.priority import Throttle
 from loopwright.autotune.program.background import Winner
-from loopwright.autotune.select import Chosen
+from loopwright.autotune.selection.select import Chosen
 from loopwright.autotune.workload import kernel_symbol, workload_of
 from loopwright.background import tuning as background
 from loopwright.background.trial import Direct, Trial

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from loopwright.cli import main
-from loopwright.ir.ops import get, to_prim
+from loopwright.ir.graph.fusion import to_prim
+from loopwright.ir.ops import get
 
 PROGRAM = """
 import numpy as np

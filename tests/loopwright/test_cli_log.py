@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log.record import Check, MeasureRecord, TargetKey, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.record import Check, MeasureRecord, TargetKey, Workload
 from loopwright.cli import main
 
 TARGET = TargetKey("x86-64-v4", "a processor", 2, 1, 32768, 1048576, 33554432)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwright.autotune.log.record import Check, MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool.export import COLUMNS
 from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.record import Check, MeasureRecord
 from loopwright.cli import main
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.workload import parse_workload

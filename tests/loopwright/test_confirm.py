@@ -11,10 +11,10 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.program_tuner import ProgramResult, TaskResult
-from loopwright.autotune.select import Chosen
+from loopwright.autotune.record import MeasureRecord, target_key
+from loopwright.autotune.selection.select import Chosen
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import Built, build, rebuilt

@@ -20,10 +20,11 @@ from loopwright.debug.wide import flat, values_of
 from loopwright.driver import kernels, pipeline
 from loopwright.ir.graph import pipeline as graph_pipeline
 from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.fusion import to_prim
 from loopwright.ir.graph.nodes import Call, Module
 from loopwright.ir.graph.operator import Operator
 from loopwright.ir.loop.nest import Accumulate, Loop, Nest, statements
-from loopwright.ir.ops import all_operators, get, to_prim
+from loopwright.ir.ops import all_operators, get
 from loopwright.ir.program.nodes import Alloc, Program
 from operators import array_type, samples_of
 from random_draw import RandomDraw

@@ -22,8 +22,8 @@ from loopwright.codegen.module_text import ModuleText
 from loopwright.debug.minimise import anonymous, minimised, random_values
 from loopwright.debug.repro import Repro, failure_of
 from loopwright.driver import failures, kernels, pipeline
+from loopwright.ir.graph.fusion import to_prim
 from loopwright.ir.graph.nodes import Call, Module
-from loopwright.ir.ops import to_prim
 
 RNG = np.random.default_rng(6)
 SECRET = RNG.standard_normal((21, 21)).astype(np.float32)

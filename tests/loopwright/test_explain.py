@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.autotune.select import Chosen
+from loopwright.autotune.selection.select import Chosen
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.machine import MachineModel
 from loopwright.codegen.roofline import Roof, Work
@@ -22,7 +22,7 @@ from loopwright.inspect import profile as profile_module
 from loopwright.inspect.explain import Explained, Explanation, explain, explanation_text
 from loopwright.inspect.roofline_svg import roofline_svg
 from loopwright.ir.loop.parser import parse_prim
-from loopwright.ir.program import parse_program
+from loopwright.ir.program.parser import parse_program
 from loopwright.ir.schedule.steps import Schedule, cache_write, reorder, split, vectorize
 
 TARGET = Target(isa="x86-64", cpu="described", cores=1, l1=1 << 14, l2=1 << 17, l3=1 << 21)

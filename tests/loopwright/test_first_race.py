@@ -7,9 +7,9 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.workload import workload_of
 from loopwright.driver import kernels
 from loopwright.ir.schedule.steps import Schedule

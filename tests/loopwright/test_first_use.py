@@ -10,10 +10,10 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune import select
-from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure import sandbox, verdicts
+from loopwright.autotune.record import MeasureRecord, target_key
+from loopwright.autotune.selection import select
 from loopwright.autotune.workload import workload_of
 from loopwright.cli import main
 from loopwright.codegen import limits

@@ -9,9 +9,9 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.autotune.log.decision import Decision, Option
-from loopwright.autotune.log.record import Workload, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.select import Chosen
+from loopwright.autotune.record import Workload, target_key
+from loopwright.autotune.selection.select import Chosen
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import Built, build
 from loopwright.ir.graph.passes.choose_algorithms import Preferences

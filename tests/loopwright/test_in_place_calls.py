@@ -11,7 +11,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.select import Chosen
+from loopwright.autotune.selection.select import Chosen
 from loopwright.autotune.workload import workload_of
 from loopwright.cli import main
 from loopwright.codegen.runtime import buffers

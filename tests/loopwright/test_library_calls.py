@@ -17,10 +17,12 @@ from loopwright.ir.errors import InternalError
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.parser import parse_module
 from loopwright.ir.graph.printer import as_text
-from loopwright.ir.program import Library, parse_program, verify
 from loopwright.ir.program.analysis import instructions
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.nodes import Library
+from loopwright.ir.program.parser import parse_program
 from loopwright.ir.program.pipeline import optimise
+from loopwright.ir.program.verify import verify
 
 RNG = np.random.default_rng(5)
 A = RNG.standard_normal((5, 5)) + 4 * np.eye(5)  # smaller ones need no library

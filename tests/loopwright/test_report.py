@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from loopwright.autotune.log.decision import Decision, Option
 from loopwright.autotune.log.note import Note
-from loopwright.autotune.log.record import Check, MeasureRecord, Took, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.record import Check, MeasureRecord, Took, Workload
 from loopwright.cli import main
 from loopwright.codegen.target import Target
 from loopwright.inspect.explain import Explained

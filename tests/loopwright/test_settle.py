@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from loopwright.autotune.comparison import Verdict
 from loopwright.autotune.log.decision import Decision, Option
-from loopwright.autotune.log.record import MeasureRecord, Workload, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.select import Chosen, Origin
+from loopwright.autotune.record import MeasureRecord, Workload, target_key
+from loopwright.autotune.selection.select import Chosen, Origin
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import Built, build

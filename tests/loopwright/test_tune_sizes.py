@@ -9,7 +9,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.select import Origin
+from loopwright.autotune.selection.select import Origin
 from loopwright.ir.errors import LoopwrightValueError
 from loopwright.tuning.at_sizes import arguments_of, kernel_points, kernel_weights, size_values
 

@@ -36,7 +36,7 @@ def test_no_number_of_a_rule_or_feature_stands_alone() -> None:
     alone = [
         f"{path}: {name}"
         for path in sources.library_files()
-        if str(path).startswith(("autotune/space/", "autotune/model/", "autotune/select.py"))
+        if str(path).startswith(("autotune/space/", "autotune/model/", "autotune/selection/"))
         for name in _numbers(ast.parse((sources.ROOT / path).read_text()))
         if name not in KEPT
     ]

@@ -78,6 +78,17 @@ def test_every_import_is_one_that_its_room_may_make() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_rooms_below_the_face_stand_on_floors() -> None:
+    """No two rooms may import each other, neither directly nor by way of others."""
+    rooms = [room for room in sources.ROOMS if "*" not in room.imports]
+    may_import = {
+        room.names[0]: {o.names[0] for o in rooms if o is not room and room.may_import(o)}
+        for room in rooms
+    }
+    circles = _strong_components(may_import)
+    assert not circles, "\n".join(" <-> ".join(sorted(c)) for c in circles)
+
+
 def test_libraries_are_loaded_where_they_belong() -> None:
     wrong = [
         f"{path}:{line} imports {name}"

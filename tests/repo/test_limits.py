@@ -78,7 +78,7 @@ KNOWN = {
     "sort.LONG_ROW": "elements that make up for clearing so many counters",
     "sort.SHORT_ROW": "elements for which n * n steps are less than clearing counters",
     "sort.COMPARED_KEYS": "elements that are compared at a time",
-    "sort.FEW_FIRST": "elements that are inserted one by one",
+    "limits.FEW_FIRST": "elements that are inserted one by one",
     "update_carries.SMALL": "of an array's elements: one in so many",
     "winograd._CHANNELS": "channels transformed at a time, while the code is made",
     "to_prim.CHEAP": "instructions that cost less than a store and a load",

@@ -7,7 +7,7 @@ import re
 
 import repo_sources as sources
 from loopwright.autotune.log.decision import ABOUT, Decision
-from loopwright.autotune.log.record import ERRORS, MeasureRecord
+from loopwright.autotune.record import ERRORS, MeasureRecord
 
 README = sources.ROOT / "tuning_logs" / "README.md"
 

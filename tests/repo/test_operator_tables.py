@@ -18,7 +18,7 @@ DECLARATIONS = ("ir/ops/", "ir/loop/scalar.py", "tracer/numpy/", "tracer/fronten
 
 EXCEPTIONS = {
     "autotune/measure/inputs.py _CHOOSING": "combiners",
-    "autotune/space/analysis.py OF_CONDITIONS": "what conditions on indices consist of",
+    "ir/loop/work.py OF_CONDITIONS": "what conditions on indices consist of",
     "codegen/emit/scalars.py _CODE": "declares the instructions of each scalar operator",
     "tracer/core/error_context.py _SYMBOLS": "names of NumPy's ufuncs",
     "tracer/core/error_context.py _INTEGER_ONLY": "names of NumPy's ufuncs",

@@ -24,6 +24,7 @@ from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
 from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
 from ...ir.graph.types import FuncType, TensorType, TupleType, Type
+from ..core.array_writes import write
 from ..core.emitting import lift
 from ..core.proxy import Proxy
 from ..core.pytree import Structure, leaves_within, paths, unflatten
@@ -32,7 +33,6 @@ from ..core.snapshot import ARRAY, Snapshot
 from ..core.spans import caret_lines, definition_of
 from ..core.trace import Trace, active
 from ..memory.scope import Scope, Storage
-from ..numpy.assignment import write
 from .leaves import Fixed, LeafType, flattened, leaf_type
 from .traced import UnknownResultError, atom_of, new_proxy, running, under
 from .user import for_users

@@ -34,15 +34,7 @@ from .leaves import (
     joined,
     leaf_type,
 )
-from .traced import (
-    UnknownResultError,
-    condition_of,
-    new_proxy,
-    ours,
-    running,
-    stand_in,
-    under,
-)
+from .traced import UnknownResultError, condition_of, new_proxy, ours, running, stand_in, under
 
 RAISED = (IndexError, TypeError, ValueError)
 """The errors of Python's and NumPy's that a check can raise when the function runs."""

@@ -27,8 +27,8 @@ from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, IntExpr, as_int, product
 from ...ir.dtype import INT64
 from ...ir.graph.nodes import Atom, Constant, Var
+from ...ir.graph.type_rules import broadcast_shapes
 from ...ir.graph.types import TensorType
-from ...ir.ops.rules import broadcast_shapes
 from ...ir.window import Window, dense_offset
 from .value_numbers import ValueNumbers
 

@@ -6,7 +6,7 @@
     Storage  the memory of one array: its present value in the graph, and a version
     View     how an array is seen through another one: an index map of the graph
 
-A write (``tracer/numpy/assignment.py``) gives the storage another value and a higher version. A
+A write (``tracer/core/array_writes.py``) gives the storage another value and a higher version. A
 proxy keeps the atom that it last stood for, and computes another one when its storage has a new
 version: where nothing is written, the graph is the same as if there were no storages.
 """

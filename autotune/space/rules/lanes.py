@@ -20,6 +20,7 @@ from ....ir.dims import as_int
 from ....ir.loop.expr import Op, reads_of, walk
 from ....ir.loop.prim import Stage
 from ....ir.loop.scalar import SCALAR_OPS
+from ....ir.loop.work import expression_cost, stage_points
 from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
     Schedule,
@@ -34,7 +35,7 @@ from ....ir.schedule.steps import (
     vectorize,
 )
 from ...protocols import BoolArray
-from ..analysis import Access, Group, expression_cost, stage_points
+from ..analysis import Access, Group
 from ..settings import LANES, SKETCHES
 from ..tiling import Choices, Tiling, Values, axis_of
 from . import base

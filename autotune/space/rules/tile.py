@@ -16,6 +16,7 @@ from ....codegen.target import CACHE_LINE, Target
 from ....ir.dims import IntExpr, as_int, linear
 from ....ir.loop.expr import Read, walk
 from ....ir.loop.prim import Stage
+from ....ir.loop.work import expression_cost, vector_work
 from ....ir.schedule.columns import among, least, when
 from ....ir.schedule.steps import (
     Step,
@@ -33,7 +34,7 @@ from ....ir.schedule.steps import (
 from ....ir.schedule.storage import walked_dimension, walked_dimensions
 from ...protocols import BoolArray
 from .. import tiling
-from ..analysis import Access, Group, expression_cost, index_step, vector_work
+from ..analysis import Access, Group, index_step
 from ..settings import SKETCHES, SPACE, TILE
 from . import base
 from .tile_defaults import map_defaults, panel_loops, tile_defaults

@@ -12,7 +12,8 @@ from ....codegen.target import CACHE_LINE
 from ....ir.dims import as_int, symbols
 from ....ir.loop.cases import divisors
 from ....ir.loop.expr import Index, Op, Read, walk
-from ..analysis import Access, stage_points
+from ....ir.loop.work import stage_points
+from ..analysis import Access
 from ..estimate import cycles_of, fastest, offers, rows_of
 from ..settings import MAPS, PRODUCTS, SKETCHES, SPACE
 from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling

@@ -22,6 +22,7 @@ from ....ir.dataclass import dataclass
 from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
 from ....ir.loop.expr import Op, index_value, reads_of, walk
 from ....ir.loop.prim import PrimFunc, Stage
+from ....ir.loop.work import vector_work
 from ....ir.schedule.columns import least, when
 from ....ir.schedule.steps import (
     Schedule,
@@ -34,7 +35,7 @@ from ....ir.schedule.steps import (
     vectorize,
 )
 from ...protocols import BoolArray
-from ..analysis import Access, Group, vector_work
+from ..analysis import Access, Group
 from ..estimate import cycles_of, offers, rows_of
 from ..settings import PRODUCTS, SKETCHES, WINDOW
 from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes

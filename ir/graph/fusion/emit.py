@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from ...dims import Symbol
 from ...loop.symmetry import symmetric_axes
-from ...ops.to_prim import group_to_prim
 from ..builder import Builder
 from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, TupleGetItem, Var
 from ..operator import Pattern
@@ -20,6 +19,7 @@ from ..types import TupleType, bind_sizes
 from ..walk import free_sizes, map_operands, with_sizes
 from .graph import Edge, Graph, Groups, Node, is_big_constant, operator_of
 from .rules import MOST_OPERATORS
+from .to_prim import group_to_prim
 
 _NAMED_OPERATORS = 6
 """Operators that a group's name spells out."""

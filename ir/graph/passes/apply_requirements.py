@@ -27,9 +27,7 @@ import math
 from dataclasses import replace
 
 from ... import dims
-from ...dims import (
-    Atom as SizeAtom,
-)
+from ...dims import Atom as SizeAtom
 from ...errors import LoopwrightTypeError
 from ..nodes import Atom, Binding, Block, Function, GlobalVar, Module
 from ..requirements import Requirement

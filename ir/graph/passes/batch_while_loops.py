@@ -66,8 +66,8 @@ from ..loops import int64, next_values, writes_row
 from ..operator import Operator, Pattern, get
 from ..types import TensorType
 from ..vmap import Rows
-from ..walk import map_functions, rewrite_function, use_counts
-from .eliminate_dead_code import without_dead_code
+from ..walk import map_functions, use_counts
+from .eliminate_dead_code import rewrite_without_dead_code
 
 LANES = (32, 128)
 """Iterations of a block. With fewer, lanes wait less for the longest-running one of their block;
@@ -104,8 +104,7 @@ def _batch(
         chosen = next((b for n, b in zip(LANES, blocks) if n == lanes), None)
         return chosen and builder.bind(chosen, var.type)
 
-    result = rewrite_function(function, step)
-    return function if result is function else without_dead_code(result)
+    return rewrite_without_dead_code(function, step)
 
 
 def _lanes(

@@ -23,17 +23,18 @@ that are constants are considered: the others would have to be transformed in ev
 
 from __future__ import annotations
 
-from math import prod, sqrt
+from math import sqrt
 
 from ...dataclass import dataclass
-from ...ops.conv import winograd_fits
-from ...ops.winograd import ERROR_GROWTH, TILES
 from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var, tensor_type
+from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
+from ..operator import Algorithm, Operator
+from ..types import TensorType
 from ..walk import map_functions, rewrite_function
+from ..work import elements
 
 MARGIN = 0.85
 """Another algorithm must take less than this share of the direct one's estimated time."""
@@ -75,93 +76,44 @@ def choose_algorithms(
 
 def _choose(function: Function, preferences: Preferences, choices: Choices | None) -> Function:
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
             return None
-        if value.op.name != "nn.conv2d" or value.attrs["algorithm"] != "auto":
+        if value.op.algorithms is None or value.attrs["algorithm"] != "auto":
             return None
-        best = _best(value, var, preferences, choices)
-        if best == "direct":
+        name = _name_of_another(value, tensor_type(var), preferences, choices)
+        if name is None:
             return None
-        return builder.emit(value.op, value.args, {**value.attrs, "algorithm": best})
+        return builder.emit(value.op, value.args, {**value.attrs, "algorithm": name})
 
     return rewrite_function(function, step)
 
 
-def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | None) -> str:
-    result, w = tensor_type(var), call.args[1]
-    if not isinstance(w, Constant) or not winograd_fits(w.type, call.attrs):
-        return "direct"
-    sizes = result.shape if call.attrs["data_layout"] == "NHWC" else _channels_last(result.shape)
-    n, height, width, outputs = sizes
-    groups = call.attrs["groups"]
-    channels = w.value.size // (
-        9 * w.value.shape[3 if call.attrs["kernel_layout"] == "HWIO" else 0]
-    )
-    numbers = [s for s in (n, height, width, outputs) if isinstance(s, int)]
-    few = groups > 1 and channels < preferences.limits.lanes  # products of next to nothing
-    if len(numbers) < 4 or 0 in numbers or not channels or few:
-        return "direct"
-    shape = (numbers[0], numbers[1], numbers[2], channels, numbers[3] // groups)
-    algorithms = {
-        name: estimate(name, shape, result.dtype.bytes, preferences.limits, groups)
-        for name, growth in ERROR_GROWTH.items()
-        if name == "direct" or _is_exact_enough(growth, 9 * channels, preferences)
-    }
-    best = min(algorithms, key=lambda name: algorithms[name])
-    if algorithms[best] >= MARGIN * algorithms["direct"]:
-        best = "direct"
-    if choices is None or len(algorithms) < 2:
-        return best
-    options = (best, *(name for name in algorithms if name != best))
-    text = call_text(call, without="algorithm")
-    return choices.take("algorithm", text, options, prod(shape) * groups * 9)
+def _name_of_another(
+    call: Call, result: TensorType, preferences: Preferences, choices: Choices | None
+) -> str | None:
+    """Returns the algorithm to take instead of the plain one."""
+    assert isinstance(call.op, Operator) and call.op.algorithms is not None
+    if not all(isinstance(arg, Constant) for arg in call.args[1:]):
+        return None
+    types = [tensor_type(arg) for arg in call.args]
+    ways = call.op.algorithms(types, result, call.attrs, preferences.limits)
+    exact = [a for a in ways[1:] if _is_exact_enough(a, preferences)]
+    if not exact:
+        return None
+    plain = ways[0]
+    best = min(exact, key=lambda algorithm: algorithm.time)
+    if best.time >= MARGIN * plain.time:
+        best = plain
+    name = best.name
+    if choices is not None:
+        options = (name, *(a.name for a in (plain, *exact) if a is not best))
+        text = call_text(call, without="algorithm")
+        name = choices.take("algorithm", text, options, elements(result) * plain.terms)
+    return None if name == plain.name else name
 
 
-def _is_exact_enough(growth: float, terms: int, preferences: Preferences) -> bool:
+def _is_exact_enough(algorithm: Algorithm, preferences: Preferences) -> bool:
+    growth = algorithm.error_growth
     if growth > preferences.error_growth:
         return False
-    return not preferences.within_tolerance or growth <= _GROWTH_ALLOWED * sqrt(terms)
-
-
-def _channels_last(shape: tuple[object, ...]) -> tuple[object, ...]:
-    return (shape[0], shape[2], shape[3], shape[1])
-
-
-def estimate(
-    algorithm: str,
-    shape: tuple[int, int, int, int, int],
-    bytes: int,
-    limits: GraphLimits,
-    groups: int = 1,
-) -> float:
-    """Rough time of a 3x3 convolution of results (n, height, width) from channels to outputs, in
-    each of so many groups.
-
-    >>> same = (1, 56, 56, 64, 64)
-    >>> direct, tiled = (estimate(a, same, 4, GraphLimits()) for a in ("direct", "winograd4"))
-    >>> tiled < 0.6 * direct
-    True
-    """
-    n, height, width, channels, outputs = shape
-    n *= groups  # a group is as much work as an image, with weights of its own
-    wide = -(-outputs // limits.lanes) * limits.lanes
-
-    def fetched(elements: float) -> float:
-        return limits.fetch * max(0.0, elements - limits.cache_bytes / bytes)
-
-    if algorithm == "direct":
-        weights = limits.fetch_weights * 9 * channels * outputs * groups
-        work = limits.direct_product * n * height * width * 9 * channels * wide
-        return max(work, weights)  # the next weights come while these are used
-    tile = TILES[algorithm]
-    tiles, points = n * -(-height // tile) * -(-width // tile), (tile + 2) ** 2
-    deep = -(-channels // limits.lanes) * limits.lanes
-    crowded = tiles * outputs * bytes % limits.set_bytes == 0
-    back = limits.winograd_crowded if crowded else limits.winograd_result
-    count = tiles * points
-    products = count * limits.winograd_product * channels * wide
-    transforms = count * (limits.winograd_image * deep + back * wide)
-    between = 0.75 * fetched(count * (channels + outputs))  # in runs, some prefetched
-    # The weights of the next product come while this one is computed.
-    weights = limits.fetch_weights * points * channels * outputs * groups
-    return max(products, weights) + transforms + between
+    return not preferences.within_tolerance or growth <= _GROWTH_ALLOWED * sqrt(algorithm.terms)

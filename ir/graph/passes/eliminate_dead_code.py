@@ -35,7 +35,7 @@ only the fields of its tuple that are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from .. import nodes, walk
@@ -64,6 +64,32 @@ def eliminate_dead_code(module: nodes.Module) -> nodes.Module:
 def without_dead_code(function: nodes.Function) -> nodes.Function:
     """``function`` with only the bindings its result needs."""
     return function.with_body(_Remover(_Liveness(function)).block(function.body))
+
+
+def rewrite_without_dead_code(function: nodes.Function, step: walk.Step) -> nodes.Function:
+    """Returns ``walk.rewrite_function``'s result, without what nothing needs any more."""
+    result = walk.rewrite_function(function, step)
+    return function if result is function else without_dead_code(result)
+
+
+def replace_by_fields(
+    function: nodes.Function,
+    emit_fields: Callable[[nodes.Expr, Builder], Sequence[nodes.Atom] | None],
+) -> nodes.Function:
+    """Replaces the values (loops, mostly) of which ``emit_fields`` gives the fields."""
+    fields_of: dict[nodes.Atom, Sequence[nodes.Atom]] = {}
+
+    def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
+        if isinstance(value, nodes.TupleGetItem) and value.value in fields_of:
+            return fields_of[value.value][value.index]
+        fields = emit_fields(value, builder)
+        if fields is None:
+            return None
+        result = builder.make_tuple(fields)
+        fields_of[result] = fields
+        return result
+
+    return rewrite_without_dead_code(function, step)
 
 
 class _Liveness:

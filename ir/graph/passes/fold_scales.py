@@ -50,7 +50,7 @@ from ..builder import Builder
 from ..nodes import Atom, Block, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from .eliminate_dead_code import without_dead_code
+from .eliminate_dead_code import rewrite_without_dead_code, without_dead_code
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 """One number, or one per channel."""
@@ -305,8 +305,7 @@ def _fold_behind(function: Function) -> Function:
         chain = ends.get(var)
         return None if chain is None else _emit_chain(chain, calls[chain.root], scaled, builder)
 
-    changed = walk.rewrite_function(function, step)
-    return function if changed is function else without_dead_code(changed)
+    return rewrite_without_dead_code(function, step)
 
 
 def _find_chains(block: Block, uses: Counter[Var], ends: dict[Var, _Chain]) -> None:

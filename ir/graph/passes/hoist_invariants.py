@@ -43,7 +43,7 @@ from ..loops import filled
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..work import block_work, elements, work
-from .eliminate_dead_code import without_dead_code
+from .eliminate_dead_code import rewrite_without_dead_code
 
 UNGUARDED_WORK = 10_000
 """Instructions that may be in vain: a few microseconds, once in a run of a loop."""
@@ -62,8 +62,7 @@ def hoist_invariants(module: nodes.Module, limits: GraphLimits = DEFAULT_LIMITS)
                 return None
             return _hoisted(var, value, limits, builder)
 
-        result = walk.rewrite_function(function, step)
-        return function if result is function else without_dead_code(result)
+        return rewrite_without_dead_code(function, step)
 
     return walk.map_functions(module, change, (nodes.While, nodes.For))
 

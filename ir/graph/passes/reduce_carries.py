@@ -38,8 +38,8 @@ from .. import nodes
 from ..builder import Builder
 from ..loops import next_values, with_carries
 from ..structural import atom_key, detail
-from ..walk import map_functions, nested_blocks, operands, rewrite_function
-from .eliminate_dead_code import without_dead_code
+from ..walk import map_functions, nested_blocks, operands
+from .eliminate_dead_code import rewrite_without_dead_code
 
 
 @optional(level=1)
@@ -67,8 +67,7 @@ def _reduce(function: nodes.Function) -> nodes.Function:
         tuples[new] = tuple(fields)
         return new
 
-    result = rewrite_function(function, step)
-    return function if result is function else without_dead_code(result)
+    return rewrite_without_dead_code(function, step)
 
 
 def _replaced(loop: nodes.While | nodes.For) -> dict[nodes.Var, nodes.Atom]:

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ops.sort import few_first
 from ...pass_context import optional
 from ..builder import Builder
+from ..limits import few_first
 from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator
 from ..walk import Step, map_functions, rewrite_blocks

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ...dtype import DTYPES
-from ...ops.causal_mask import causal_offset
+from ...loop.causal_mask import causal_offset
 from ...pass_context import optional
 from ...traits import Trait
 from .. import nodes

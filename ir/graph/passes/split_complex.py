@@ -21,7 +21,7 @@ After::
 The other passes, kernels and machine code know no complex numbers. Those of arguments and results
 of ``main`` are interleaved in memory; the bytes are read and written in place, as floats with one
 more axis. Everywhere else - in branches, loops and functions too - the two parts are tensors of
-their own (planar), so that loops over them vectorise. ``ir/ops/pairs.py`` says what operators do.
+their own (planar), so that loops over them vectorise. ``ir/graph/pairs.py`` says what operators do.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...errors import InternalError, UnsupportedError
-from ...ops.compose import F, Value
-from ...ops.pairs import INTERLEAVED_RULES, Pair, is_composed, pair_rule
 from ...traits import Trait
 from .. import nodes
 from ..builder import Builder
+from ..compose import F, Value
 from ..operator import Operator
+from ..pairs import INTERLEAVED_RULES, Pair, is_composed, pair_rule
 from ..types import FuncType, TensorType, TupleType, Type
 from ..walk import all_bindings, map_operands, nested_blocks, nested_params, operands
 

@@ -47,22 +47,11 @@ from ...dims import Dim, as_int
 from ...pass_context import optional
 from ..builder import Builder
 from ..loops import next_values
-from ..nodes import (
-    Atom,
-    Block,
-    Call,
-    Expr,
-    For,
-    Function,
-    Module,
-    TupleGetItem,
-    Var,
-    While,
-)
+from ..nodes import Atom, Block, Call, Expr, For, Function, Module, Var, While
 from ..operator import OPERATORS, Operator, Pattern, get
 from ..types import TensorType
 from ..walk import all_bindings, all_uses, copy_block, map_functions, rewrite_function
-from .eliminate_dead_code import without_dead_code
+from .eliminate_dead_code import replace_by_fields, without_dead_code
 
 ROWS_OF_A_STACK = 8
 """Rows of a stack that are computed one by one: each is code of its own."""
@@ -120,20 +109,11 @@ def _split(function: Function) -> Function:
         return stacked
 
     function = without_dead_code(rewrite_function(function, by_row))
-    tuples: dict[Atom, Sequence[Atom]] = {}
 
-    def by_carry(_var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, TupleGetItem) and value.value in tuples:
-            return tuples[value.value][value.index]
-        fields = _split_carries(value, builder) if isinstance(value, While | For) else None
-        if fields is None:
-            return None
-        made = builder.make_tuple(fields)
-        tuples[made] = fields
-        return made
+    def last_values(value: Expr, builder: Builder) -> Sequence[Atom] | None:
+        return _split_carries(value, builder) if isinstance(value, While | For) else None
 
-    result = rewrite_function(function, by_carry)
-    return result if result is function else without_dead_code(result)
+    return replace_by_fields(function, last_values)
 
 
 def _wanted(function: Function) -> set[Var]:

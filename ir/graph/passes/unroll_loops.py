@@ -36,8 +36,8 @@ from .. import nodes
 from ..builder import Builder
 from ..loops import next_values
 from ..operator import OPERATORS, Operator, Pattern
-from ..walk import all_bindings, copy_block, map_functions, rewrite_function
-from .eliminate_dead_code import without_dead_code
+from ..walk import all_bindings, copy_block, map_functions
+from .eliminate_dead_code import replace_by_fields
 
 UNROLLED_BINDINGS = 16
 """Bindings of all iterations of a loop: compiling them takes less time than a kernel more."""
@@ -59,20 +59,12 @@ def _unroll(function: nodes.Function) -> nodes.Function:
 
 
 def _unroll_once(function: nodes.Function) -> nodes.Function:
-    last: dict[nodes.Atom, list[nodes.Atom]] = {}
-
-    def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
-        if isinstance(value, nodes.TupleGetItem) and value.value in last:
-            return last[value.value][value.index]
+    def last_values(value: nodes.Expr, builder: Builder) -> list[nodes.Atom] | None:
         if not isinstance(value, nodes.For) or not _pays(value):
             return None
-        values = _iterations(value, builder)
-        result = builder.make_tuple(values)
-        last[result] = values
-        return result
+        return _iterations(value, builder)
 
-    result = rewrite_function(function, step)
-    return function if result is function else without_dead_code(result)
+    return replace_by_fields(function, last_values)
 
 
 def _pays(loop: nodes.For) -> bool:

@@ -37,14 +37,9 @@ from ..builder import Builder
 from ..loops import next_values, with_carries, writes_row
 from ..operator import OPERATORS, Operator
 from ..vmap import Rows
-from ..walk import (
-    all_uses,
-    map_functions,
-    operands,
-    rewrite_function,
-)
+from ..walk import all_uses, map_functions, operands
 from ..work import elements
-from .eliminate_dead_code import without_dead_code
+from .eliminate_dead_code import replace_by_fields
 
 MOST_STACKED = 1 << 24
 """Elements of a value of all iterations."""
@@ -57,22 +52,12 @@ def vectorise_loops(module: nodes.Module) -> nodes.Module:
 
 
 def _vectorise(function: nodes.Function) -> nodes.Function:
-    finished: dict[nodes.Atom, list[nodes.Atom]] = {}
-
-    def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
-        if isinstance(value, nodes.TupleGetItem) and value.value in finished:
-            return finished[value.value][value.index]
+    def last_values(value: nodes.Expr, builder: Builder) -> list[nodes.Atom] | None:
         if not isinstance(value, nodes.For) or not isinstance(value.extent, nodes.Constant):
             return None
-        last = _Iterations(value, int(value.extent.value)).rest(builder)
-        if last is None:
-            return None
-        result = builder.make_tuple(last)
-        finished[result] = last
-        return result
+        return _Iterations(value, int(value.extent.value)).rest(builder)
 
-    result = rewrite_function(function, step)
-    return function if result is function else without_dead_code(result)
+    return replace_by_fields(function, last_values)
 
 
 class _Iterations(Rows):

@@ -42,8 +42,8 @@ from ..builder import Builder
 from ..loops import int64, next_values
 from ..operator import OPERATORS
 from ..types import TensorType
-from ..walk import copy_block, map_functions, rewrite_function
-from .eliminate_dead_code import without_dead_code
+from ..walk import copy_block, map_functions
+from .eliminate_dead_code import replace_by_fields
 
 _INDEX = TensorType((), INT64)
 
@@ -66,22 +66,12 @@ def while_to_for(module: nodes.Module) -> nodes.Module:
 
 
 def _convert(function: nodes.Function) -> nodes.Function:
-    last: dict[nodes.Atom, list[nodes.Atom]] = {}
-
-    def step(_var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
-        if isinstance(value, nodes.TupleGetItem) and value.value in last:
-            return last[value.value][value.index]
-        count = _count(value) if isinstance(value, nodes.While) else None
-        if count is None:
+    def last_values(value: nodes.Expr, builder: Builder) -> list[nodes.Atom] | None:
+        if not isinstance(value, nodes.While) or (count := _count(value)) is None:
             return None
-        assert isinstance(value, nodes.While)
-        values = _for(value, count, builder)
-        result = builder.make_tuple(values)
-        last[result] = values
-        return result
+        return _for(value, count, builder)
 
-    result = rewrite_function(function, step)
-    return function if result is function else without_dead_code(result)
+    return replace_by_fields(function, last_values)
 
 
 def _count(loop: nodes.While) -> _Count | None:

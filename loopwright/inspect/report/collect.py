@@ -17,12 +17,11 @@ import numpy as np
 from ...autotune.log.decision import Decision
 from ...autotune.log.lookup import fastest, pooled_costs
 from ...autotune.log.note import Note
-from ...autotune.log.record import MeasureRecord, TargetKey, Workload
 from ...autotune.log.tuning_log import TuningLog
 from ...autotune.logtool.logged import kernel_name, logged_prim, logged_target, nest_or_reason
 from ...autotune.measure.kernels import task_of
 from ...autotune.model.quality import pairwise_accuracy
-from ...autotune.space.analysis import prim_bytes
+from ...autotune.record import MeasureRecord, TargetKey, Workload
 from ...autotune.space.space import ScheduleSpace
 from ...autotune.workload import as_lists
 from ...codegen.kernel import compile_kernel
@@ -31,6 +30,7 @@ from ...codegen.roofline import Roof
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightError
+from ...ir.loop.work import prim_bytes
 from ...ir.schedule.steps import Schedule
 from ..explain import Explained, Explanation
 from ..kernel_calls import work_of

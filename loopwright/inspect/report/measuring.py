@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ...autotune.budget import Budget, BudgetClock
 from ...autotune.log.lookup import best_records
-from ...autotune.log.record import target_key
 from ...autotune.log.tuning_log import TuningLog
 from ...autotune.logtool.logged import logged_kernel
 from ...autotune.measure.kernels import TOOLCHAIN, task_of
 from ...autotune.measure.measurer import NativeMeasurer, Workers
 from ...autotune.protocols import Candidate
+from ...autotune.record import target_key
 from ...autotune.space.space import ScheduleSpace
 from ...codegen.target import Target
 from ...ir.errors import LoopwrightError

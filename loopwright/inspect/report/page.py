@@ -8,16 +8,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from ...autotune.log.decision import Decision
-from ...autotune.log.record import own_version
 from ...autotune.progress import format_seconds
+from ...autotune.record import own_version
 from ..roofline_svg import roofline_svg
-from .charts import (
-    convergence,
-    predicted_against_measured,
-    seconds_bar,
-    time_text,
-    worth_bar,
-)
+from .charts import convergence, predicted_against_measured, seconds_bar, time_text, worth_bar
 from .collect import KernelReport, Report, Run, explanation
 from .style import CSS, SCRIPT
 

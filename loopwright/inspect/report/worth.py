@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ...autotune.log.record import MeasureRecord, robust_seconds, schedule_key
 from ...autotune.model.cost_model import available_model
 from ...autotune.protocols import Population
+from ...autotune.record import MeasureRecord, robust_seconds, schedule_key
 from ...autotune.space.space import ScheduleSpace
 from ...autotune.space.tiling import UNUSED
 from ...ir.dataclass import dataclass

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.operator import REQUIRED, all_operators
-from loopwright.ir.ops.pairs.table import PAIR_RULES
+from loopwright.ir.graph.pairs.table import PAIR_RULES
 from loopwright.tracer.nn.apply import apply
 
 Z = np.array([[0.7 - 0.3j, -1.2 + 0.4j, 0.1 + 2.5j], [-0.4 - 0.9j, 1.5 + 0.0j, 0.3 + 0.2j]])

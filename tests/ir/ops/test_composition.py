@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from loopwright.ir.dims import Dim, symbol
 from loopwright.ir.dtype import INT64
+from loopwright.ir.graph.fusion.to_prim import apply_compute, placeholder
+from loopwright.ir.graph.operator import Pattern
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.expr import Read, read, walk
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.loop.tensor import Reduction
-from loopwright.ir.ops import Pattern, all_operators
-from loopwright.ir.ops.to_prim import apply_compute, placeholder
+from loopwright.ir.ops import all_operators
 from operators import Evaluated, array_type, assert_agree, samples_of
 
 PRIMITIVES = {

@@ -11,11 +11,11 @@ from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32, INT32
 from loopwright.ir.errors import InternalError, LoopwrightTypeError
 from loopwright.ir.graph.builder import Builder
-from loopwright.ir.graph.operator import OPERATORS
+from loopwright.ir.graph.compose import F
+from loopwright.ir.graph.operator import OPERATORS, Pattern, register
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop import scalar
-from loopwright.ir.ops import Pattern, all_operators, elementwise, get, register
-from loopwright.ir.ops.compose import F
+from loopwright.ir.ops import all_operators, elementwise, get
 from loopwright.ir.ops.declare import attr, composite, primitive
 from loopwright.tracer.nn.apply import declared
 from operators import (

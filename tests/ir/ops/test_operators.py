@@ -5,10 +5,11 @@ import inspect
 import numpy as np
 import pytest
 from loopwright.ir.dtype import dtype_of
+from loopwright.ir.graph.operator import Pattern
 from loopwright.ir.graph.parser import parse_function
 from loopwright.ir.graph.printer import as_text
 from loopwright.ir.graph.types import TensorType, TupleType
-from loopwright.ir.ops import Pattern, all_operators
+from loopwright.ir.ops import all_operators
 from loopwright.ir.traits import Trait
 from operators import array_type, assert_agree, evaluate_operator, operator_prim, samples_of
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels_in_numpy import writing
-from loopwright.ir.program import Copy, Program, Swap, optimise, parse_program, verify
 from loopwright.ir.program.analysis import walk
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.nodes import Copy, Program, Swap
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
+from loopwright.ir.program.verify import verify
 
 
 def _set(index, target):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from kernels_in_numpy import writing
 from loopwright.ir.errors import InternalError, ParseError
-from loopwright.ir.program import parse_program, verify
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.verify import verify
 
 I64 = np.int64
 KERNELS = {

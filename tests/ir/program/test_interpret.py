@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from kernels_in_numpy import writing
 from loopwright.ir.errors import InternalError
-from loopwright.ir.program import parse_program
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.parser import parse_program
 
 KERNELS = {
     "double": writing(lambda x: 2 * x),

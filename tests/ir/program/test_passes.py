@@ -5,15 +5,17 @@ import re
 import textwrap
 
 import pytest
-from loopwright.ir.program import optimise, parse_program, verify
 from loopwright.ir.program.coalesce import coalesce
 from loopwright.ir.program.copies import eliminate_copies
 from loopwright.ir.program.in_place import share_in_place
 from loopwright.ir.program.lifetimes import place_lifetimes
 from loopwright.ir.program.order import order_calls
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
 from loopwright.ir.program.reads_first import order_reads
 from loopwright.ir.program.registers import keep_in_registers
 from loopwright.ir.program.updates import update_in_place
+from loopwright.ir.program.verify import verify
 
 
 def _always(call, read, written, begin=0):

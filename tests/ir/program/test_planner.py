@@ -5,7 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.ir.dims import int_max, size, size_symbols
 from loopwright.ir.dtype import FLOAT32
-from loopwright.ir.program import (
+from loopwright.ir.program.analysis import at_sizes
+from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.lifetimes import place_lifetimes
+from loopwright.ir.program.nodes import (
     Access,
     Alias,
     Alloc,
@@ -15,14 +18,11 @@ from loopwright.ir.program import (
     Operand,
     Program,
     Region,
-    optimise,
-    parse_program,
-    verify,
 )
-from loopwright.ir.program.analysis import at_sizes
-from loopwright.ir.program.interpret import interpret
-from loopwright.ir.program.lifetimes import place_lifetimes
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
 from loopwright.ir.program.planner import PAGE, PAGED_BYTES, lower_bound, plan_memory
+from loopwright.ir.program.verify import verify
 
 
 def _kernel(*operands):

@@ -6,14 +6,17 @@ from functools import partial
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
-from loopwright.ir.program import Program, optimise, parse_program, verify
 from loopwright.ir.program.coalesce import coalesce
 from loopwright.ir.program.interpret import interpret
 from loopwright.ir.program.lifetimes import place_lifetimes
+from loopwright.ir.program.nodes import Program
 from loopwright.ir.program.order import order_calls
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
 from loopwright.ir.program.planner import lower_bound, plan_memory
 from loopwright.ir.program.reads_first import order_reads
 from loopwright.ir.program.registers import keep_in_registers
+from loopwright.ir.program.verify import verify
 from random_structured import KERNELS, is_in_place, structured_programs
 
 PASSES = [

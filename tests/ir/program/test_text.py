@@ -2,7 +2,8 @@
 
 import pytest
 from loopwright.ir.errors import ParseError
-from loopwright.ir.program import Alias, Alloc, Call, Copy, Free, Library, parse_program
+from loopwright.ir.program.nodes import Alias, Alloc, Call, Copy, Free, Library
+from loopwright.ir.program.parser import parse_program
 
 TEXT = """\
 program @f(@in %x: float32[20, 512], @out %y: float32[20, 10], @out %z: int8[]) arena 64 bytes {

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from kernels_in_numpy import writing
 from loopwright.ir.errors import InternalError
-from loopwright.ir.program import optimise, parse_program, verify
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.pipeline import optimise
 from loopwright.ir.program.updates import update_in_place
+from loopwright.ir.program.verify import verify
 
 KERNELS = {
     "add": writing(lambda a, b: a + b),

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import InternalError
-from loopwright.ir.program import Constant, Program, Region, parse_program, verify
+from loopwright.ir.program.nodes import Constant, Program, Region
+from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.verify import verify
 
 HEAD = "program @f(@in %x: float32[4], @out %y: float32[4])"
 

@@ -23,12 +23,7 @@ from onnx import (
 )
 
 from ....ir.dtype import INT64, dtype_of
-from ....ir.errors import (
-    InternalError,
-    LoopwrightError,
-    LoopwrightValueError,
-    UnsupportedError,
-)
+from ....ir.errors import InternalError, LoopwrightError, LoopwrightValueError, UnsupportedError
 from ....ir.graph.types import TensorType
 from ....ir.progress_line import report
 from ...core.emitting import lift

@@ -7,10 +7,10 @@ import pytest
 from graphs import assert_same_value, module, random_args, scalar, tensor
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Constant, Function, Module
+from loopwright.ir.graph.operator import Pattern
 from loopwright.ir.graph.passes.fuse_operators import fuse_operators
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.verify import verify
-from loopwright.ir.ops import Pattern
 
 
 def fused(program: Module, *, lower: bool = False) -> Module:

@@ -16,10 +16,10 @@ import numpy as np
 from ..dims import LARGEST_SIZE, Dim, IntExpr, bounds
 from ..dtype import DTYPES, DType, promote
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.requirements import require
-from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Tensor
+from .requirements import require
+from .types import TensorType, Type
 
 Attrs: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = tuple[IntExpr, ...]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...dtype import DTYPES
-from ...graph.builder import Builder
+from ..builder import Builder
 from ..compose import F, Value, call
 from .table import Operand, Pair, by_parts, on_pairs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from functools import cache
 
-from ..ir.dtype import LLVM_TYPES
+from ...ir.dtype import LLVM_TYPES
 
 
 def rounded(value: float, type: str) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..dims import Dim
 from ..dtype import BOOL
-from ..loop.expr import Expr, IndexLike, index, op, read
-from ..loop.prim import Buffer
-from ..loop.tensor import Tensor
+from .expr import Expr, IndexLike, index, op, read
+from .prim import Buffer
+from .tensor import Tensor
 
 
 def causal_offset(mask: np.ndarray[Any, Any]) -> int | None:

@@ -10,11 +10,10 @@ import numpy as np
 
 from ..dims import Dim, IntExpr
 from ..dtype import DType
-from ..errors import InternalError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom, Constant
-from ..graph.operator import get
-from ..graph.types import TensorType, TupleType
+from .builder import Builder
+from .nodes import Atom, Constant, tensor_type
+from .operator import get
+from .types import TensorType, TupleType
 
 
 class Value:
@@ -135,10 +134,3 @@ def scalar(b: Builder, value: IntExpr | float, dtype: DType) -> Atom:
     if isinstance(value, Dim):
         return call(b, "full", shape=(), fill_value=value, dtype=dtype.name)
     return Constant(np.asarray(value, dtype.numpy))
-
-
-def tensor_type(atom: Atom) -> TensorType:
-    """Returns the type of a tensor operand; InternalError for other types."""
-    if not isinstance(atom.type, TensorType):
-        raise InternalError(f"a tensor is expected here, not {atom.type}")
-    return atom.type

@@ -16,8 +16,8 @@ predecessor leaves only what is less.
 
 from __future__ import annotations
 
-from ..ir.dtype import DType
-from .target import Target
+from ...ir.dtype import DType
+from ..target import Target
 
 ROWS = (1, 2, 4, 8, 16)
 """Registers that networks sort; half of the target's at most."""

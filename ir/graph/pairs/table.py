@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ...errors import LoopwrightTypeError, UnsupportedError
-from ...graph.operator import OPERATORS, Operator
-from ...graph.types import TensorType, TupleType
 from ...traits import Trait
 from ..compose import F, Value
-from ..rules import shorts
+from ..operator import OPERATORS, Operator
+from ..type_rules import shorts
+from ..types import TensorType, TupleType
 
 
 class Pair(NamedTuple):

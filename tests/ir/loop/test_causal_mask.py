@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopwright.ir.ops.causal_mask import causal_offset
+from loopwright.ir.loop.causal_mask import causal_offset
 
 
 @given(rows=st.integers(1, 9), columns=st.integers(1, 9), offset=st.integers(-10, 10))

@@ -12,24 +12,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..dataclass import dataclass
-from ..dims import IntExpr, Symbol, symbol
-from ..dtype import dtype_of
-from ..errors import InternalError
-from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
-from ..graph.operator import Operator, Pattern
-from ..graph.types import TensorType, Type
-from ..graph.walk import with_sizes
-from ..loop.expr import Expr, IndexLike, Read, const, read, walk
-from ..loop.hoist_factors import hoist_factors
-from ..loop.nest import Stmt, expressions, statements
-from ..loop.prim import Axis, Buffer, PrimFunc, Stage
-from ..loop.procedure import Procedure, procedure
-from ..loop.scalar import SCALAR_OPS
-from ..loop.simplify_prim import canonical_prim
-from ..loop.tensor import Map, Reduction, Statements, Tensor
-from .causal_mask import causal_mask
-from .scatter import copied
+from ...dataclass import dataclass
+from ...dims import IntExpr, Symbol, symbol
+from ...dtype import dtype_of
+from ...errors import InternalError
+from ...loop.causal_mask import causal_mask
+from ...loop.expr import Expr, IndexLike, Read, const, read, walk
+from ...loop.hoist_factors import hoist_factors
+from ...loop.nest import Stmt, expressions, statements
+from ...loop.prim import Axis, Buffer, PrimFunc, Stage
+from ...loop.procedure import Procedure, procedure
+from ...loop.scalar import SCALAR_OPS
+from ...loop.simplify_prim import canonical_prim
+from ...loop.tensor import Map, Reduction, Statements, Tensor, copied
+from ..nodes import Atom, Call, Constant, Function, Tuple, Var
+from ..operator import Operator, Pattern
+from ..types import TensorType, Type
+from ..walk import with_sizes
 
 
 def apply_compute(

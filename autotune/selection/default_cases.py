@@ -19,12 +19,12 @@ from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.cases import Cases, on_one_thread
 from ...ir.schedule.steps import Schedule
 from ..ranges import decided_by, fitted, point_of, specialised, typical_point, value_at
-from .rules.base import fused_depth, least_repeats, shared_trips
-from .settings import SKETCHES
-from .sketch import AnySketch
-from .space import ScheduleSpace, default_choices, is_legal
-from .tiling import Choices
-from .variant import Variant
+from ..space.rules.base import fused_depth, least_repeats, shared_trips
+from ..space.settings import SKETCHES
+from ..space.sketch import AnySketch
+from ..space.space import ScheduleSpace, default_choices, is_legal
+from ..space.tiling import Choices
+from ..space.variant import Variant
 
 
 def default_cases(

@@ -10,25 +10,25 @@ from enum import StrEnum
 
 import numpy as np
 
-from ..codegen.llvm.store import store
-from ..codegen.target import Target
-from ..ir.dataclass import dataclass
-from ..ir.errors import ScheduleError, refused_if_it_fails
-from ..ir.loop.prim import PrimFunc
-from ..ir.loop.workload import workload_text
-from ..ir.schedule.apply import apply_schedule
-from ..ir.schedule.cases import Cases
-from ..ir.schedule.steps import Schedule
-from .log.lookup import LogView, LookupResult, own_records, related
-from .log.record import TargetKey, schedule_key, target_key
-from .protocols import Population
-from .ranges import specialised, typical_point
+from ...codegen.llvm.store import store
+from ...codegen.target import Target
+from ...ir.dataclass import dataclass
+from ...ir.errors import ScheduleError, refused_if_it_fails
+from ...ir.loop.prim import PrimFunc
+from ...ir.loop.work import prim_flops
+from ...ir.loop.workload import workload_text
+from ...ir.schedule.apply import apply_schedule
+from ...ir.schedule.cases import Cases
+from ...ir.schedule.steps import Schedule
+from ..log.lookup import LogView, LookupResult, own_records, related
+from ..protocols import Population
+from ..ranges import specialised, typical_point
+from ..record import TargetKey, schedule_key, target_key
+from ..space.rules.user import rules
+from ..space.space import ScheduleSpace, default_variant
+from ..workload import as_lists, workload_of
+from .default_cases import default_cases, for_all_sizes
 from .size_cases import cases_from_logs
-from .space.analysis import prim_flops
-from .space.default_cases import default_cases, for_all_sizes
-from .space.rules.user import rules
-from .space.space import ScheduleSpace, default_variant
-from .workload import as_lists, workload_of
 
 
 @dataclass(frozen=True, slots=True)

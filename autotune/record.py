@@ -32,10 +32,10 @@ from dataclasses import field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ...codegen.target import Target
-from ...ir.dataclass import dataclass
-from ...ir.schedule.schedule import LONGEST_SCHEDULE
-from .line import RecordError, check_version, data_of
+from ..codegen.target import Target
+from ..ir.dataclass import dataclass
+from ..ir.schedule.schedule import LONGEST_SCHEDULE
+from .record_line import RecordError, check_version, data_of
 
 SCHEMA_VERSION = 1
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...dims import product
 from ...errors import UnsupportedError
 from ..compose import F, Value
-from ..rules import normalise_axes, normalise_axis
+from ..type_rules import normalise_axes, normalise_axis
 from .arithmetic import multiply
 from .table import Pair, by_products, on_interleaved, on_pairs
 

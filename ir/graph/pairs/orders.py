@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compose import F, Value
-from ..rules import normalise_axes
-from .table import Pair, on_pairs
+from ..type_rules import normalise_axes
+from .table import PAIR_RULES, Pair, on_pairs
 
 
 @on_pairs("equal")
@@ -48,14 +48,9 @@ def _ordered(strict: str, decide: str) -> Callable[[Pair, Pair], Value]:
     return rule
 
 
-_ORDERS = {
-    "less": _ordered("less", "less"),
-    "less_equal": _ordered("less", "less_equal"),
-    "greater": _ordered("greater", "greater"),
-    "greater_equal": _ordered("greater", "greater_equal"),
-}
-for _name, _order in _ORDERS.items():
-    on_pairs(_name)(_order)
+for _name in ("less", "greater"):
+    on_pairs(_name)(_ordered(_name, _name))
+    on_pairs(f"{_name}_equal")(_ordered(_name, f"{_name}_equal"))
 
 
 def _chosen(condition: Value, x: Pair, y: Pair) -> Pair:
@@ -66,7 +61,7 @@ def _extremum(order: str, skips_nan: bool) -> Callable[[Pair, Pair], Pair]:
     """The first operand if it wins or is nan; where nan is skipped, if the other is."""
 
     def rule(x: Pair, y: Pair) -> Pair:
-        return _chosen(F.logical_or(_isnan(y if skips_nan else x), _ORDERS[order](x, y)), x, y)
+        return _chosen(F.logical_or(_isnan(y if skips_nan else x), PAIR_RULES[order](x, y)), x, y)
 
     return rule
 

@@ -17,17 +17,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from ..ir.dataclass import dataclass
-from ..ir.errors import ScheduleError, refused_if_it_fails
-from ..ir.loop.prim import PrimFunc
-from ..ir.schedule.apply import apply_schedule
-from ..ir.schedule.cases import Cases
-from ..ir.schedule.steps import Schedule
-from .comparison import COMPARISON
-from .log.lookup import LogView, pooled_of
-from .log.record import MeasureRecord, TargetKey, hash_at
-from .ranges import Point, decided_by, fitted, in_range, is_single, specialised, value_at
-from .workload import as_lists
+from ...ir.dataclass import dataclass
+from ...ir.errors import ScheduleError, refused_if_it_fails
+from ...ir.loop.prim import PrimFunc
+from ...ir.schedule.apply import apply_schedule
+from ...ir.schedule.cases import Cases
+from ...ir.schedule.steps import Schedule
+from ..comparison import COMPARISON
+from ..log.lookup import LogView, pooled_of
+from ..ranges import Point, decided_by, fitted, in_range, is_single, specialised, value_at
+from ..record import MeasureRecord, TargetKey, hash_at
+from ..workload import as_lists
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -11,7 +11,7 @@ import json
 import math
 from typing import Any
 
-from ...ir.dataclass import dataclass
+from ..ir.dataclass import dataclass
 
 _BOM = b"\xef\xbb\xbf"
 
