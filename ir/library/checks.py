@@ -7,6 +7,7 @@ numbers that failed, as far as that is not too large: both fit, so that a maximu
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,12 +22,11 @@ from ..errors import (
 from ..span import Span
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
-ERRORS: Mapping[str, type[LoopwrightError]] = {
+_ERRORS: dict[str, type[LoopwrightError]] = {
     "IndexError": LoopwrightIndexError,
     "TypeError": LoopwrightTypeError,
     "ValueError": LoopwrightValueError,
 }
-"""The errors that a check may raise, by their names."""
 
 MOST_CHECKS = 1 << 20
 """Checks of one function that are told apart."""
@@ -42,6 +42,23 @@ def failure_code(check: int) -> int:
     return (MOST_CHECKS - 1 - min(check, MOST_CHECKS - 1)) * _NUMBERS + LARGEST + 1
 
 
+def can_raise(error: type[BaseException]) -> bool:
+    """True for Python's own exceptions that are made of a message."""
+    is_error = issubclass(error, Exception) and getattr(builtins, error.__name__, None) is error
+    return is_error and not issubclass(error, UnicodeError | BaseExceptionGroup | StopIteration)
+
+
+def error_class(name: str) -> type[LoopwrightError]:
+    """Returns the class of the error that stands for Python's exception of that name; raises
+    ValueError for what is none."""
+    if name not in _ERRORS:
+        error = getattr(builtins, name, None)
+        if not isinstance(error, type) or not can_raise(error):
+            raise ValueError(f"{name} is not an exception that a check raises")
+        _ERRORS[name] = type(f"Loopwright{name}", (LoopwrightError, error), {})
+    return _ERRORS[name]
+
+
 def _rule(_operands: Sequence[Typed], _options: Mapping[str, Any]) -> Sequence[ArrayType]:
     return [ArrayType((), INT64)]
 
@@ -54,7 +71,7 @@ def _bind(options: Mapping[str, Any], _count: int) -> Values:
         check, number = divmod(value, _NUMBERS)
         error, message, place, source = options["checks"][MOST_CHECKS - 1 - check]
         text = message.format(LARGEST + 1 - number)
-        raise ERRORS[error](text, span=Span(*place) if place else None, source=source)
+        raise error_class(error)(text, span=Span(*place) if place else None, source=source)
 
     return raise_failed
 

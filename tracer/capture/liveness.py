@@ -7,7 +7,7 @@ M. Lam, R. Sethi, J. Ullman, section 9.2.5), loops to a fixed point. It knows no
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 Names = frozenset[str]
 
@@ -87,6 +87,7 @@ class Liveness:
         self.behind: dict[str, Names] = {}
         """Names that functions read which were made of statements, by the function's name."""
         self._leaving: list[tuple[Names, Names]] = []  # live behind and at the head of each loop
+        self._heads: dict[tuple[Hashable, ...], Names] = {}  # of loops, by what is live around them
 
     def before(self, statements: Sequence[ast.stmt], after: Names) -> Names:
         """Returns the names that are live before statements, given those live after them."""
@@ -96,6 +97,12 @@ class Liveness:
 
     def at_head(self, loop: ast.For | ast.While, after: Names) -> Names:
         """Returns the names that are live at the head of a loop, where each iteration begins."""
+        key = (loop, after, *self._leaving)
+        if key not in self._heads:
+            self._heads[key] = self._at_head(loop, after)
+        return self._heads[key]
+
+    def _at_head(self, loop: ast.For | ast.While, after: Names) -> Names:
         leaving = self.before(loop.orelse, after)
         bound = frozenset(assigned([loop.target])) if isinstance(loop, ast.For) else _NONE
         read = reads([loop.test]) if isinstance(loop, ast.While) else _NONE

@@ -11,8 +11,8 @@
 The bodies share the function's variables (``nonlocal``), so that where the run-time library
 (``runtime.py``) runs them as Python does, they do what the statements did. ``break`` and
 ``continue`` become flags, that what follows them asks; what follows an ``if`` that returns becomes
-a part of its branches. A loop with a ``return`` inside, and what a ``with`` or ``try`` holds, stay
-statements. Nothing here knows arrays.
+a part of its branches, and a ``return`` inside of a loop ends it and stands behind it. What a
+``with`` or ``try`` holds stays as it is. Nothing here knows arrays.
 """
 
 from __future__ import annotations
@@ -62,6 +62,38 @@ def _returns(nodes: Sequence[ast.AST]) -> bool:
     return any(isinstance(n, ast.Return) for n in flat(nodes))
 
 
+def _holds(loop: ast.For | ast.While) -> bool:
+    """True if what leaves a loop stands in a ``with``, ``try`` or ``match`` inside of it."""
+    holders = (n for n in flat(loop.body) if isinstance(n, ast.With | ast.Try | ast.Match))
+    return any(_leaves(n) or _returns([n]) for n in holders)
+
+
+def _without_returns(body: Sequence[ast.stmt], flag: str, result: str) -> list[ast.stmt]:
+    """Returns a loop's body in which ``return`` sets the result and a flag, and ends the loop."""
+    made: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.Return):
+            value = node.value or _at(node, ast.Constant(None))
+            given = _at(node, ast.Assign([ast.Name(result, ast.Store())], value))
+            return [*made, given, _assign(node, flag, True), _at(node, ast.Break())]
+        made.append(node)
+        if not isinstance(node, ast.If | ast.For | ast.While) or not _returns([node]):
+            continue
+        is_left = not isinstance(node, ast.If) and _returns(node.body)
+        node.body = _without_returns(node.body, flag, result)
+        node.orelse = _without_returns(node.orelse, flag, result)
+        if is_left:
+            made.append(_at(node, ast.If(_load(flag), [ast.Break()], [])))
+    return made
+
+
+def _asserted(node: ast.Assert) -> ast.stmt:
+    """Returns ``if not test: raise AssertionError(message)``."""
+    message = [node.msg] if node.msg is not None else []
+    error = ast.Call(_load("AssertionError"), message, [])
+    return _at(node, ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error, None)], []))
+
+
 def _always_returns(body: Sequence[ast.stmt]) -> bool:
     last = body[-1] if body else None
     if isinstance(last, ast.If):
@@ -98,6 +130,10 @@ class _Rewriter:
         made: list[ast.stmt] = []
         for number, statement in enumerate(statements):
             rest = statements[number + 1 :]
+            if isinstance(statement, ast.Assert):
+                statement = _asserted(statement)
+            if (changed := self.leaving(statement)) is not None:
+                return made + self.block([*changed, *rest], after, tail)
             is_private = self.shared.isdisjoint(assigned([statement]))
             if isinstance(statement, ast.If) and tail and is_private and _returns([statement]):
                 return made + self.returning(statement, rest, after)
@@ -110,13 +146,8 @@ class _Rewriter:
             return [self.kept(node, after)]
         if isinstance(node, ast.If) and not _returns([node]) and not _leaves(node):
             return self.branch(node, after)
-        if isinstance(node, ast.For | ast.While):
-            held = any(
-                isinstance(n, ast.With | ast.Try | ast.Match) and _leaves(n)
-                for n in flat(node.body)
-            )
-            if not _returns([node]) and not held:
-                return self.loop(node, after)
+        if isinstance(node, ast.For | ast.While) and not _returns([node]) and not _holds(node):
+            return self.loop(node, after)
         if isinstance(node, ast.FunctionDef):
             if can_be_rewritten(node):
                 rewrite(node)
@@ -181,6 +212,22 @@ class _Rewriter:
             made.append(self.define(node, name, self.block(whole, after, tail=True), names))
         call = _call(self.library("returned"), test, _load(then), _load(orelse))
         return [*made, _at(node, ast.Return(call))]
+
+    def leaving(self, node: ast.stmt) -> list[ast.stmt] | None:
+        """Returns a loop whose ``return`` ends it and gives the result behind it; None for what has
+        none, or cannot be written so."""
+        if not isinstance(node, ast.For | ast.While) or not _returns(node.body) or _holds(node):
+            return None
+        if node.orelse and any(_leaves(each, (ast.Break,)) for each in node.body):
+            return None
+        flag, result = self.name("returned"), self.name("result")
+        self.variables |= {flag, result}
+        done = _at(node, ast.If(_load(flag), [ast.Return(_load(result))], []))
+        rest, node.orelse = node.orelse, []
+        node.body = _without_returns(node.body, flag, result)
+        target = ast.Name(result, ast.Store())
+        nothing = _at(node, ast.Assign([target], self.library("NOTHING")))
+        return [_assign(node, flag, False), nothing, node, done, *rest]
 
     def loop(self, node: ast.For | ast.While, after: Names) -> list[ast.stmt]:
         """Returns a loop whose ``break`` and ``continue`` are flags."""

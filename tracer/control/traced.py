@@ -30,7 +30,7 @@ from ..core.runtime_checks import unfailed
 from ..core.side_effects import watched
 from ..core.spans import caret_lines
 from ..core.trace import Trace, active
-from ..memory.scope import Scope, Storage
+from ..memory.scope import Scope
 from ..memory.storage import Kind
 from .eager import not_a_condition, not_an_array
 from .leaves import (
@@ -133,7 +133,8 @@ class _Loop:
         self.span = self.trace.span
         self.initial, self.structure = flattened(init)
         self.types = [leaf_type(leaf) for leaf in self.initial]
-        self.written: list[Storage] = []
+        self.notes = self.trace.passes.next((operation, self.span))
+        self.written = [s for s in self.notes.written if s.scope is None or not s.scope.ended]
         self.outputs: list[_Output] = []
         self.params: list[Var] = []
         self.nexts: list[Atom] = []
@@ -165,8 +166,10 @@ class _Loop:
             first, counting = len(trace.values.open), self._counting()
             relations = [(counting[n][0], r, b) for n, r, b in self.certain or ()]
             with assuming(trace, relations):
-                yield scope
+                with trace.passes.over(self.notes):
+                    yield scope
                 self.written += [s for s in scope.entries if s not in written]
+                self.notes.written = self.written
                 self.settled = types == self.types and len(written) == len(self.written)
                 opened = trace.values.open[first:]
                 if self.settled and opened and self.certain is None and counting:

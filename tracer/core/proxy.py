@@ -33,7 +33,7 @@ from . import misuse
 from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
 from .error_context import complete, explain
 from .symbolic_sizes import expressions, has_sizes, of_expr, of_shape
-from .trace import Trace, active
+from .trace import MOST_SHORT, Trace, active
 
 WeakType: TypeAlias = type[bool] | type[int] | type[float] | type[complex]
 
@@ -245,8 +245,7 @@ class Proxy(_Operators):
         args, out = _out_of(implementation, args, kwargs)
         self._need_traced((out,), f"np.{function.__name__}", args)
         result = _run_into(function.__name__, implementation, args, kwargs, out)
-        number = isinstance(result, Proxy) and result.weak is not None
-        if number and function not in _OF_PYTHON:
+        if isinstance(result, Proxy) and result.weak is not None and function not in _OF_PYTHON:
             return Proxy(result.atom, result.owner)  # NumPy has made an array of the number
         return result
 
@@ -278,8 +277,7 @@ class Proxy(_Operators):
         if not self.shape:
             self.owner.want_captured()
         need_value(self)
-        params = self.owner.main.builder.params
-        types = {p.name: p.type for p in params}
+        types = {p.name: p.type for p in self.owner.main.builder.params}
         scalars = [n for n, t in types.items() if isinstance(t, TensorType) and t.rank == 0]
         _fail(misuse.branch(scalars, not self.shape), self)
 
@@ -321,13 +319,15 @@ class Proxy(_Operators):
         self._method("__setitem__")(key, value)
 
     def __iter__(self) -> Iterator[Proxy]:
-        shape = self.type.shape
-        if not shape:
+        if not self.type.shape:
             _fail(misuse.iteration("a traced scalar cannot be iterated over"), self, numpys=True)
-        rows = shape[0]
+        rows = self.type.shape[0]
         if isinstance(rows, Dim):
             self.owner.needs.sizes |= {*size_symbols(rows)}
+            self.owner.want_captured()
             _fail(misuse.iteration(f"the number of rows is symbolic: {rows}"), self)
+        if rows > MOST_SHORT:
+            self.owner.begin_captured()
         return (self[row] for row in range(rows))
 
     def __contains__(self, value: object) -> bool:

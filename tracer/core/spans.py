@@ -14,6 +14,7 @@ import itertools
 import linecache
 import os
 import sysconfig
+import textwrap
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -53,6 +54,38 @@ def _is_installed(file: str) -> bool:
     return file.startswith((f"{sysconfig.get_paths()['stdlib']}{os.sep}", "<frozen "))
 
 
+def is_in_counted_loop() -> bool:
+    """True if a frame of the user's runs a ``while``, or a ``for`` over a range or the like."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") != "loopwright.tracer.function":
+        if not is_library(frame) and not _is_installed(frame.f_code.co_filename):
+            line = frame.f_lineno
+            if any(first <= line <= last for first, last in _counted_loops(frame.f_code)):
+                return True
+        frame = frame.f_back
+    return False
+
+
+@functools.lru_cache(256)
+def _counted_loops(code: CodeType) -> list[tuple[int, int]]:
+    """Returns the first and last lines of the bodies of such loops in a function; none if it has no
+    source."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return []
+    loops = [n for n in ast.walk(tree) if isinstance(n, ast.While) or _is_counted(n)]
+    before = max(first, 1) - 1
+    return [(n.body[0].lineno + before, (n.end_lineno or 0) + before) for n in loops]  # type: ignore
+
+
+def _is_counted(node: ast.AST) -> bool:
+    call = node.iter if isinstance(node, ast.For) else None
+    name = call.func if isinstance(call, ast.Call) else None
+    return isinstance(name, ast.Name) and name.id in ("range", "enumerate", "reversed", "zip")
+
+
 def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:
     """The place that ``frame`` executes now. ``cache`` keeps decoded positions of code objects."""
     code = frame.f_code
@@ -81,9 +114,10 @@ def definition_of(function: object) -> Span | None:
     return Span(short_path(code.co_filename), code.co_firstlineno, function=code.co_name)
 
 
-def instruction(frame: FrameType) -> str:
-    """The name of the bytecode instruction ``frame`` executes now, such as ``STORE_SUBSCR``."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+def instruction(frame: FrameType, offset: int | None = None) -> str:
+    """The name of the bytecode instruction ``frame`` executes now, such as ``STORE_SUBSCR``, or of
+    that at an ``offset``."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti if offset is None else offset]]
 
 
 def previous_instruction(frame: FrameType) -> str:

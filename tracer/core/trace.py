@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import threading
@@ -27,16 +28,23 @@ from ..memory.storage import Memory
 from ..memory.value_numbers import ValueNumbers
 from .captured_values import Borrowed
 from .int_arguments import Needs, Numbers
-from .spans import Decoded, span_of, user_frame
+from .spans import Decoded, is_in_counted_loop, span_of, user_frame
 
 if TYPE_CHECKING:
     from ...ir.schedule.steps import Schedule
+    from .passes import Passes
     from .snapshot import Snapshot
 
 
+MOST_SHORT = 16
+"""Iterations of a loop that Python runs, so that each sees its item as Python does."""
+
+FEW_OPERATORS = 256
+"""Operators of a trace after which it looks, and whenever they have doubled, whether it unrolls a
+long Python loop: then it begins anew, and captures it."""
+
 MANY_OPERATORS = 3_000
-"""Operators of a trace from which on it is likely that long Python loops are being unrolled: it
-begins anew, and captures them."""
+"""Operators that are taken for an unrolled loop wherever they stand."""
 
 
 class TracedAnewError(BaseException):
@@ -91,8 +99,12 @@ class Trace:
         self.writes_numpys = False  # one was to be written, with traced values or indices
         self.converts = False  # one of NumPy's functions asked for the values of a traced array
         self.emitted = 0  # operators so far
+        self._next_look = FEW_OPERATORS
         self.may_capture = True  # Python's control flow may be rewritten
-        self.wanted: set[str] = set()  # "capturing" it, and the loops that have to be unrolled
+        self.wanted: set[str] = (
+            set()
+        )  # "capturing" it, and the loops that have to be unrolled, or native
+        self.unrolled: list[tuple[str, int]] = []  # captured loops that run now, their iterations
         self.asked: frozenset[str] = frozenset()  # of what it lacks, by earlier runs
         self.refused: LoopwrightError | None = None  # what the user's code may have caught
         self.outermost: FrameType | None = None  # that traces what it calls
@@ -109,6 +121,7 @@ class Trace:
         needed = {
             "receiving": self.receives,
             "creating": self.writes_numpys,
+            "capturing": self.writes_numpys and "creating" in self.asked and self.may_capture,
             "converting": self.converts,
             "sizing": self.indexed_sizes,
         }
@@ -119,6 +132,13 @@ class Trace:
         """Asks for another run, in which Python's control flow is captured."""
         if self.may_capture:
             self.wanted.add("capturing")
+
+    @functools.cached_property
+    def passes(self) -> Passes:
+        """The notes of passes over bodies."""
+        from .passes import Passes  # loaded when it is first needed
+
+        return Passes()
 
     @property
     def builder(self) -> Builder:
@@ -224,13 +244,24 @@ class Trace:
                 hint="np.isfinite(result).all() where the function is called",
             )
         self.emitted += 1
-        if self.emitted == MANY_OPERATORS and "capturing" not in self.asked and self.may_capture:
-            self.want_captured()
-            raise TracedAnewError
+        if self.emitted >= self._next_look:
+            self._look_for_loops()
         operands = [self.visible(a) for a in args]
         var = self.builder.emit(get(name), operands, attrs, span=span)
         self.values.define(var, name, tuple(operands), attrs)
         return var
+
+    def _look_for_loops(self) -> None:
+        """Begins anew, and captures control flow, if a long loop is being unrolled."""
+        self._next_look *= 2
+        if self.emitted >= MANY_OPERATORS or is_in_counted_loop():
+            self.begin_captured()
+
+    def begin_captured(self) -> None:
+        """Begins anew with Python's control flow captured, unless it is, or may not be."""
+        if "capturing" not in self.asked and self.may_capture:
+            self.want_captured()
+            raise TracedAnewError
 
     def cast(self, atom: Atom, dtype: DType) -> Atom:
         """``atom`` with elements of ``dtype``; constants are converted at once."""

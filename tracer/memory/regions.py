@@ -24,9 +24,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ...ir.dataclass import dataclass
-from ...ir.dims import Dim, IntExpr, as_int, product
+from ...ir.dims import Dim, IntExpr, product
 from ...ir.dtype import INT64
 from ...ir.graph.nodes import Atom, Constant, Var
+from ...ir.graph.requirements import is_data_size
 from ...ir.graph.type_rules import broadcast_shapes
 from ...ir.graph.types import TensorType
 from ...ir.window import Window, dense_offset
@@ -36,7 +37,7 @@ from .value_numbers import ValueNumbers
 @dataclass(frozen=True, slots=True)
 class Run:
     """``size`` elements of an axis, ``step`` (1 or more) apart, from ``begin`` on: an atom if data
-    decides."""
+    decides. Data may decide the size, too."""
 
     begin: IntExpr | Atom
     step: int
@@ -44,7 +45,7 @@ class Run:
 
     @property
     def is_static(self) -> bool:
-        return isinstance(self.begin, int | Dim)
+        return isinstance(self.begin, int | Dim) and not is_data_size(self.size)
 
     def is_apart(self, other: Run) -> bool:
         """True if two static runs certainly have no element in common."""
@@ -218,28 +219,30 @@ def _moved(trace: Emitter, inner: Any, outer: Run, size: IntExpr, run: Run | Non
         return inner
     if isinstance(inner, int | Dim) and isinstance(outer.begin, int | Dim):
         return outer.begin + inner * outer.step
-    reach = (as_int(run.size) - 1) * run.step if run is not None else 0
-    at = _from_front(trace, inner, as_int(outer.size))
-    low = trace.emit("less", (_number(-1), at), {})
-    high = trace.emit("less", (at, _number(as_int(outer.size) - max(reach, 0))), {})
-    scaled = trace.emit("multiply", (at, _number(outer.step)), {}) if outer.step != 1 else at
-    begin = _from_front(trace, outer.begin, as_int(size))
+    reach = (run.size - 1) * run.step if run is not None and run.size != 0 else 0
+    at = _from_front(trace, inner, outer.size)
+    low = trace.emit("less", (_number(trace, -1), at), {})
+    high = trace.emit("less", (at, _number(trace, outer.size - reach)), {})
+    scaled = trace.emit("multiply", (at, _number(trace, outer.step)), {}) if outer.step != 1 else at
+    begin = _from_front(trace, outer.begin, size)
     index = trace.emit("add", (scaled, begin), {})
     inside = trace.emit("logical_and", (low, high), {})
-    return trace.emit("where", (inside, index, _number(as_int(size))), {})
+    return trace.emit("where", (inside, index, _number(trace, size)), {})
 
 
-def _from_front(trace: Emitter, index: Any, size: int) -> Atom:
+def _from_front(trace: Emitter, index: Any, size: IntExpr) -> Atom:
     """Returns an index as int64, a negative one counted from the end."""
-    if isinstance(index, int):
-        return _number(index)
+    if isinstance(index, int | Dim):
+        return _number(trace, index)
     wide = trace.cast(index, INT64)
-    below = trace.emit("less", (wide, _number(0)), {})
-    counted = trace.emit("add", (wide, _number(size)), {})
+    below = trace.emit("less", (wide, _number(trace, 0)), {})
+    counted = trace.emit("add", (wide, _number(trace, size)), {})
     return trace.emit("where", (below, counted, wide), {})
 
 
-def _number(value: int) -> Constant:
+def _number(trace: Emitter, value: IntExpr) -> Atom:
+    if isinstance(value, Dim):
+        return trace.emit("full", (), {"shape": (), "fill_value": value, "dtype": str(INT64)})
     return Constant(np.asarray(value, np.int64))
 
 
@@ -263,7 +266,13 @@ def read_region(
             break
     if region.is_static:
         return trace.emit("strided_slice", (atom,), region.slice_attrs if attrs is None else attrs)
-    moving = [(n, run) for n, run in region.runs if not run.is_static]
+    fixed = [
+        r if isinstance(r, Run) and isinstance(r.begin, int) else Run(0, 1, n)
+        for r, n in zip(region.items, shape_of(atom), strict=True)
+    ]
+    if not (front := Region(tuple(fixed))).covers(shape_of(atom)):
+        atom = trace.emit("strided_slice", (atom,), front.slice_attrs)
+    moving = [(n, run) for n, run in region.runs if not isinstance(run.begin, int)]
     if moving:
         attrs = {
             "axes": tuple(n for n, _ in moving),
@@ -296,7 +305,7 @@ def write_region(
         attrs = {"begin": tuple(r.begin for r in runs), "strides": tuple(r.step for r in runs)}
         updated = trace.emit("strided_set", (base, value), attrs)
     else:
-        moving = [(n, run) for n, run in region.runs if not run.is_static]
+        moving = [(n, run) for n, run in region.runs if not isinstance(run.begin, int)]
         attrs = {
             "axes": tuple(n for n, _ in region.indices),
             "starts": tuple(n for n, _ in moving),

@@ -28,7 +28,16 @@ from ..core.emitting import check_cast, emit, lift
 from ..core.proxy import Proxy, is_number, run
 from ..core.trace import active
 from ..memory.regions import Region, Run, write_region
-from .indexing import basic_view, expanded, is_element, mask_of, masked, masked_part, region_of
+from .indexing import (
+    basic_view,
+    expanded,
+    forwards,
+    is_element,
+    mask_of,
+    masked,
+    masked_part,
+    region_of,
+)
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .ufuncs import IN_PLACE
 
@@ -150,7 +159,7 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
     if (chosen := masked_part(x, key)) is not None:
         _assign_where(*chosen[:2], value, chosen[2])
         return
-    items = expanded(x, key)
+    x, items = forwards(x, expanded(x, key))
     part = basic_view(x, items)
     if part is None:
         _assign_at(x, items, key, value)

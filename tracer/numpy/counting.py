@@ -59,7 +59,7 @@ def _edges(a: Any, bins: Any, range: Any, weights: Any) -> tuple[Any, Any, bool]
         raise LoopwrightValueError("weights should have the same shape as a.")
     if isinstance(bins, str):
         raise UnsupportedError(f"bins={bins!r}", hint="a number of bins, or their edges")
-    if np.ndim(bins) == 0 and not isinstance(bins, Proxy):
+    if np.ndim(bins) == 0:
         count = int(bins)
         if count < 1:
             raise LoopwrightValueError("`bins` must be positive, when an integer")

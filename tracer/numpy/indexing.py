@@ -1,14 +1,12 @@
 """Indexing as NumPy has it: ints, slices with steps, None, Ellipsis, arrays of ints.
 
 Slices become ``strided_slice`` and ``reverse``, arrays of ints become ``take``. Traced ints, and
-slices that begin at one and have a known length, give views of elements that values choose
-(``memory/regions``). A boolean mask is taken only if its values are known, since the shape of the
-result depends on them.
+slices with traced bounds, give views of elements that values choose (``memory/regions``). A boolean
+mask is taken only if its values are known, since the shape of the result depends on them.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,9 @@ from ...ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightVa
 from ...ir.graph.requirements import Requirement, greater, is_data_size, lesser, require
 from ..core import misuse
 from ..core.dispatch import METHODS, implementation_of, implements, method, views
-from ..core.emitting import emit, lift, one_array, read_only_view
-from ..core.proxy import Proxy, is_array, is_number, need_value
+from ..core.emitting import emit, lift, one_array
+from ..core.proxy import Proxy, is_array, is_number
+from ..core.trace import Trace
 from ..memory.regions import Region, Run, read_region
 from ..memory.storage import View
 from .reductions import normalise_axis
@@ -43,8 +42,6 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
         return METHODS["getitem.mask"](*chosen) if misuse.is_augmented() else masked(*chosen)
     items = _expanded(x, _listed(key))
     arrays = [i for i, item in enumerate(items) if _is_array(item)]
-    if any(map(_is_chosen, items)):
-        x, items = _with_data_sizes(x, items)
     if any(map(_is_chosen, items)):
         if not arrays:
             view = _chosen_view(x, items)
@@ -96,7 +93,23 @@ def _chosen_view(x: Proxy, items: list[Any]) -> Proxy:
     strides = sliced.strides
     if strides is not None:
         strides = tuple(strides[n] * run.step for n, run in region.runs)
-    return Proxy(atom, x.owner, alias=View(sliced, "", {}, region=region, strides=strides))
+    view = Proxy(atom, x.owner, alias=View(sliced, "", {}, region=region, strides=strides))
+    axes = [
+        n
+        for n, item in enumerate(i for i in items if not is_number(i) and not _is_scalar(i))
+        if _is_backwards(item)
+    ]
+    return emit("reverse", view, axis=tuple(axes)) if axes else view
+
+
+def _is_backwards(item: Any) -> bool:
+    """True for a slice with traced bounds and a negative step."""
+    return (
+        isinstance(item, slice)
+        and _is_chosen(item)
+        and item.step is not None
+        and _bound(item.step) < 0
+    )
 
 
 def masked(x: Proxy, mask: Proxy, before: int = 0) -> Proxy:
@@ -110,22 +123,6 @@ def masked(x: Proxy, mask: Proxy, before: int = 0) -> Proxy:
     return transpose(taken, (*range(1, before + 1), 0, *range(before + 1, taken.ndim)))
 
 
-def _with_data_sizes(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
-    """Applies the slices with traced bounds of which it is not known how many elements they have:
-    that is a size that data decides. The other items stay to be applied."""
-    kept = [item for item in items if item is not None]
-    if len(kept) != x.ndim:
-        return x, items
-    cut: set[int] = set()
-    for axis, item in enumerate(kept):
-        if isinstance(item, slice) and _is_chosen(item) and _count(item, x.shape[axis]) is None:
-            # NumPy's is a view, whose writes reach x as only those of x[begin:end] += y do here.
-            now = partial(_cut, x, axis, item)
-            x = now() if misuse.is_augmented() else read_only_view(x, now, "x[begin:end] = ...")
-            cut.add(id(item))
-    return x, [slice(None) if id(item) in cut else item for item in items]
-
-
 def _late(name: str) -> Any:
     """A function of a module that is loaded when it is first needed."""
     implementation = implementation_of(name, METHODS)
@@ -133,54 +130,52 @@ def _late(name: str) -> Any:
     return implementation
 
 
-def _cut(x: Proxy, axis: int, part: slice) -> Proxy:
-    """``x[begin:end:step]`` along an axis, with bounds that NumPy's rules limit to it."""
-    from ..core.integer_ranges import as_dim  # loaded when it is first needed
+def _data_run(trace: Trace, part: slice, length: IntExpr) -> Run:
+    """The elements of an axis between bounds that values decide, which are limited to the axis as
+    NumPy does. Those of a slice with a negative step, in the order of the axis."""
+    from ..core.integer_ranges import as_dim, is_certain  # loaded when it is first needed
 
-    length = x.shape[axis]
     step = 1 if part.step is None else _bound(part.step)
-    if type(step) is not int or step < 1:
+    if type(step) is not int or not step:
         raise LoopwrightValueError(f"a slice with traced bounds and the step {step}")
-    whole = lift(length, INT64)
+    low, high = (0, length) if step > 0 else (-1, length - 1)
 
-    def limited(bound: Any, otherwise: Any) -> Any:
-        if bound is None:
+    def limited(bound: Any, otherwise: IntExpr) -> Any:
+        if bound is None or (type(bound) is int and bound == 0 == otherwise):
             return otherwise
-        if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
-            raise misuse.index_of(bound.type.short)
-        at = lift(bound, INT64)
-        at = emit("where", emit("less", at, lift(0, INT64)), emit("add", at, whole), at)
-        return emit("minimum", emit("maximum", at, lift(0, INT64)), whole)
+        at = lift(bound if isinstance(bound, Proxy) else _bound(bound), INT64)
+        place = as_dim(trace, at.atom)
+        below_end = is_certain(trace, place, "<=", high)
+        if not is_certain(trace, place, ">=", 0):
+            from_end = emit("add", at, lift(length, INT64))
+            at = emit("where", emit("less", at, lift(0, INT64)), from_end, at)
+            at = emit("maximum", at, lift(low, INT64))
+        return at if below_end else emit("minimum", at, lift(high, INT64))
 
-    begin = None if type(part.start) is int and part.start == 0 else limited(part.start, None)
+    begin = limited(part.start, low if step > 0 else high)
 
     def count() -> Proxy:
-        end = limited(part.stop, whole)
-        number = end if begin is None else emit("subtract", end, begin)
-        if step > 1:
-            more = emit("add", number, lift(step - 1, INT64))
-            number = emit("floor_divide", more, lift(step, INT64))
+        end = limited(part.stop, high if step > 0 else low)
+        near, far = (begin, end) if step > 0 else (end, begin)
+        number = lift(far, INT64)
+        if isinstance(near, Proxy) or near != 0:
+            number = emit("subtract", number, lift(near, INT64))
+        if abs(step) > 1:
+            more = emit("add", number, lift(abs(step) - 1, INT64))
+            number = emit("floor_divide", more, lift(abs(step), INT64))
+        if is_certain(trace, as_dim(trace, number.atom), ">=", 0):
+            return number
         return emit("maximum", number, lift(0, INT64))
 
-    ends = (part.start, part.stop)
-    atom = x.owner.values.counted_mask(part.stop.atom) if begin is None and step == 1 else None
-    mask = Proxy(atom, x.owner) if atom is not None else None
-    if mask is not None and Requirement(mask.size, "<=", length).decided:
-        number = _late("size.mask")(mask)
-    else:
-        key = (
-            *(as_dim(x.owner, b.atom) if isinstance(b, Proxy) else b for b in ends),
-            step,
-            length,
-        )
-        number = _late("size.data")(key, count, ceildiv(length, step))
-    if begin is not None:
-        attrs = {"axes": (axis,), "sizes": (number,), "strides": (step,)}
-        return emit("dynamic_slice", x, begin, **attrs)
-    last = (number - 1) * step + 1 if step > 1 else number
-    ends = tuple(last if n == axis else size for n, size in enumerate(x.shape))
-    steps = tuple(step if n == axis else 1 for n in range(x.ndim))
-    return emit("strided_slice", x, begin=(0,) * x.ndim, end=ends, strides=steps)
+    at_front = begin is low and step == 1
+    mask = trace.values.counted_mask(part.stop.atom) if at_front else None
+    if mask is not None and Requirement((held := Proxy(mask, trace)).size, "<=", length).decided:
+        return Run(0, 1, _late("size.mask")(held))
+    ends = (as_dim(trace, b.atom) if isinstance(b, Proxy) else b for b in (part.start, part.stop))
+    number = _late("size.data")((*ends, step, length), count, ceildiv(length, abs(step)))
+    if step < 0:
+        begin = lift(begin, INT64) + (lift(number, INT64) - 1) * step
+    return Run(begin.atom if isinstance(begin, Proxy) else begin, abs(step), number)
 
 
 def _count(part: slice, length: IntExpr) -> int | None:
@@ -189,9 +184,6 @@ def _count(part: slice, length: IntExpr) -> int | None:
     step = 1 if part.step is None else _bound(part.step)
     if not isinstance(start, Proxy) or stop is None or type(step) is not int or step < 1:
         return None
-    for bound in (start, stop):
-        if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
-            raise misuse.index_of(bound.type.short)
     from ..core.integer_ranges import as_dim  # loaded when it is first needed
 
     ends = [b.atom if isinstance(b, Proxy) else _bound(b) for b in (start, stop)]
@@ -202,7 +194,7 @@ def _count(part: slice, length: IntExpr) -> int | None:
 
 
 def _with_windows(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
-    """Applies the slices that begin at traced ints; the other items stay to be applied."""
+    """Applies the slices with traced bounds; the other items stay to be applied."""
     chosen = [isinstance(item, slice) and _is_chosen(item) for item in items]
     if not any(chosen):
         return x, items
@@ -225,7 +217,7 @@ def region_of(x: Proxy, items: list[Any]) -> tuple[Proxy, Region, int]:
             axis = axes[position]
             size = sliced.shape[axis]
             if isinstance(item, slice):
-                chosen[axis] = _run(item, size, axis)
+                chosen[axis] = _run(x.owner, item, size, axis)
             else:
                 chosen[axis] = lift(_checked(item, size, axis)).atom
     advanced = _advanced(items)
@@ -235,19 +227,16 @@ def region_of(x: Proxy, items: list[Any]) -> tuple[Proxy, Region, int]:
     return sliced, Region(tuple(chosen)), front
 
 
-def _run(part: slice, length: IntExpr, axis: int) -> Run:
-    """The elements of an axis that a slice with traced bounds chooses, whose number is known."""
-    start, stop = part.start, part.stop
+def _run(trace: Trace, part: slice, length: IntExpr, axis: int) -> Run:
+    """The elements of an axis that a slice with traced bounds chooses. If it is known how many they
+    are, the run is inside of the axis."""
+    start = part.start
+    for bound in (start, part.stop):
+        if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
+            raise misuse.index_of(bound.type.short)
     count = _count(part, length)
     if count is None:
-        for bound in (start, stop, part.step):
-            if isinstance(bound, Proxy):
-                need_value(bound)
-        raise LoopwrightTypeError(
-            "how many elements this slice has depends on traced values, and a size is known while "
-            "tracing",
-            hint="x[i:i + 4] for a number that is known, np.where(np.arange(n) < i, x, 0) for any",
-        )
+        return _data_run(trace, part, length)
     step = 1 if part.step is None else _bound(part.step)
     if count:
         from ..core.runtime_checks import check_window  # loaded when it is first needed
@@ -268,6 +257,11 @@ def _listed(key: Any) -> tuple[Any, ...]:
 def expanded(x: Proxy, key: Any) -> list[Any]:
     """The key with one item per axis (None besides): Ellipsis filled in, masks made positions."""
     return _expanded(x, _listed(key))
+
+
+def forwards(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
+    """Applies the slices with traced bounds if one of them has a negative step."""
+    return _with_windows(x, items) if any(map(_is_backwards, items)) else (x, items)
 
 
 def basic_view(x: Proxy, items: list[Any]) -> Proxy | None:

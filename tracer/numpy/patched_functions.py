@@ -269,6 +269,7 @@ _NUMPYS = {
     name: vars(_OWNERS.get(name, np))[name]
     for name in (*_FILLED, *_LIKE, *_COPIES, *_SIZED, *_OF_LISTS, *_CONVERTERS, *SUBSCRIPTED)
 }
+_NAMES = {f: name for name, f in _NUMPYS.items() if callable(f)}
 _LEN = len
 _VECTORIZED = np.vectorize.__call__
 
@@ -299,7 +300,7 @@ def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     def create(*args: Any, **kwargs: Any) -> Any:
         trace = active()
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if trace is None or _is_library(caller):
+        if trace is None or (_is_library(caller) and caller != __name__):
             return otherwise(*args, **kwargs)
         if name == "prod" and len(args) == 1 and not kwargs and has_sizes(args):
             return math.prod(args[0]) * np.int64(1)
@@ -337,6 +338,25 @@ def _vectorize(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _len(x: Any) -> Any:
     of_many = type(x) is Proxy and active() is x.owner and isinstance(x.type.shape[0], Dim)
     return x.shape[0] if of_many else _LEN(x)
+
+
+def created_by(function: Any) -> Any:
+    """Returns ours for a function of NumPy's that makes arrays, or converts to them, by whatever
+    name it is called; None for others."""
+    if function is np.ndarray:
+        return _new
+    try:
+        name = _NAMES.get(function)
+    except TypeError:  # it has no hash
+        return None
+    return _ours()[name] if name is not None else None
+
+
+def _new(*args: Any, **kwargs: Any) -> Any:
+    """``np.ndarray(shape, dtype)``."""
+    if len(args) > 2 or kwargs.keys() - {"shape", "dtype"}:
+        return np.ndarray(*args, **kwargs)
+    return _ours()["empty"](*args, **kwargs)
 
 
 def _is_library(module: str) -> bool:

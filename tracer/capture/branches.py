@@ -1,0 +1,247 @@
+"""Branches on values: ``if``, ternaries, ``and``, ``or``, ``not`` and chains of comparisons.
+
+A condition that Python knows takes its branch. A traced one becomes a branch of the graph; a side
+that raises an error of the user's becomes a check, behind which the other side goes on.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
+from ...ir.library.checks import can_raise
+from ..control import traced
+from ..control.traced_branches import branch as traced_branch
+from ..control.user import for_users
+from ..core.emitting import emit
+from ..core.proxy import Proxy
+from ..core.runtime_checks import check
+from ..core.spans import instruction, is_library, span_of
+from .variables import (
+    NOTHING,
+    UNBOUND,
+    Names,
+    Variables,
+    carried_names,
+    converted,
+    like,
+    note_alike,
+    promoted,
+)
+
+
+class _Sides:
+    """The values that two branches gave, out of sight of those who look for side effects."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+
+def _is_traced(test: Any) -> bool:
+    """True for a condition whose truth is not known; an array with axes has none."""
+    return type(test) is Proxy and (not test.ndim or bool(test))
+
+
+@for_users
+def branch(test: Any, then: Any, orelse: Any, names: Names, in_place: Names) -> None:
+    """``if test: then() else: orelse()``, after which ``names`` are read; those ``in_place`` are
+    assigned by ``+=`` and its like alone."""
+    if not _is_traced(test):
+        (then if test else orelse)()
+        return
+    variables = Variables(then, orelse)
+    try:
+        branch_on(test, then, orelse, variables, names, in_place)
+    except _RaisesError as error:
+        _raise_if(test if error.first else negation(test), error)
+        (orelse if error.first else then)()
+
+
+def branch_on(
+    test: Proxy, then: Any, orelse: Any, variables: Variables, names: Names, in_place: Names
+) -> None:
+    """``branch`` on a traced condition."""
+    kept = carried_names(variables, names, in_place)
+    before = variables.values(kept)
+    unbound: set[str] = set()  # what one of the branches alone binds
+
+    def run(body: Any) -> Any:
+        with variables.kept():
+            body()
+            return variables.values(kept)
+
+    while True:
+        sides = _Sides()
+        try:
+            results = _either(test, lambda: run(then), lambda: run(orelse), sides)
+            break
+        except LoopwrightTypeError:
+            lacking = {n for n, *v in zip(kept, *sides.values) if any(x is UNBOUND for x in v)}
+            if not lacking:
+                raise
+            unbound |= lacking
+            kept = [n for n in kept if n not in lacking]
+            before = variables.values(kept)
+    note_alike(traced.running(), results, sides.values)
+    for name, first, result, *values in zip(kept, before, results, *sides.values):
+        if not all(value is first for value in values):
+            variables.set(name, result)
+    for name in unbound:
+        variables.set(name, UNBOUND)
+
+
+class _RaisesError(BaseException):
+    """One side of a branch, the ``first`` or the other, raises an ``error`` of the user's."""
+
+    def __init__(self, first: bool, error: Exception) -> None:
+        super().__init__(error)
+        self.first, self.error = first, error
+
+
+def _is_raised(error: Exception) -> bool:
+    """True for an error that a ``raise`` of the user's has raised."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None or is_library(step.tb_frame) or isinstance(error, LoopwrightError):
+        return False
+    return instruction(step.tb_frame, step.tb_lasti) == "RAISE_VARARGS"
+
+
+def _raise_if(test: Any, raises: _RaisesError) -> None:
+    """Raises the error of a side of a branch in calls in which that is taken."""
+    error, trace = raises.error, traced.running()
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    assert step is not None
+    span = span_of(step.tb_frame)
+    if not can_raise(type(error)) or len(error.args) > 1:
+        with traced.under(trace, span):
+            raise UnsupportedError(
+                f"values decide whether this {type(error).__name__} is raised, and compiled code "
+                "raises Python's own exceptions, with one message",
+                hint=f"raise ValueError({str(error)!r})",
+            ) from error
+    message = str(*error.args).replace("{", "{{").replace("}", "}}")
+    with traced.under(trace, span):
+        check(test, type(error), message, trace=trace)
+
+
+def _either(test: Proxy, then: Callable[[], Any], orelse: Callable[[], Any], sides: _Sides) -> Any:
+    """Returns what one of two functions gives, in the graph. Numbers of two dtypes are promoted.
+    ``sides`` are the two results."""
+    trace = traced.running()
+    notes = trace.passes.next("if")
+
+    def run(body: Callable[[], Any]) -> Any:
+        try:
+            with traced.under(trace, None):
+                value = body()
+        except Exception as error:
+            if not _is_raised(error):
+                raise
+            raise _RaisesError(body is then, error) from None
+        if notes.sides:
+            value = _filled(value, notes.sides[1 if body is then else 0])
+        sides.values.append(value)
+        return converted(value, notes.dtypes)
+
+    with traced.ours(trace):
+        condition = traced.condition_of(trace, "if", test)
+        while True:
+            sides.values = []
+            try:
+                names = ("the if", "the else")
+                with trace.passes.over(notes):
+                    return traced_branch(
+                        "if", condition, lambda: run(then), lambda: run(orelse), names
+                    )
+            except LoopwrightTypeError:
+                if len(sides.values) != 2:
+                    raise
+                if not notes.sides and _lack_results(*sides.values):
+                    notes.sides = sides.values
+                    continue
+                more = promoted(*sides.values)
+                if not more.keys() - notes.dtypes.keys():
+                    raise
+                notes.dtypes |= more
+
+
+def _lack_results(one: Any, other: Any) -> bool:
+    """True if one side has the result of a loop where the other has none."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return any(map(_lack_results, one, other))
+    return (one is NOTHING) != (other is NOTHING)
+
+
+def _filled(value: Any, other: Any) -> Any:
+    """Returns the value of a side, with values like those of the other where it has none."""
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        return tuple(map(_filled, value, other))
+    return like(other) if value is NOTHING is not other else value
+
+
+@for_users
+def returned(test: Any, then: Any, orelse: Any) -> Any:
+    """Returns what ``then()`` or ``orelse()`` returns, after which nothing else is read."""
+    if not _is_traced(test):
+        return (then if test else orelse)()
+    variables = Variables(then, orelse)
+
+    def run(body: Any) -> Any:
+        with variables.kept():
+            return body()
+
+    try:
+        return _either(test, lambda: run(then), lambda: run(orelse), _Sides())
+    except _RaisesError as error:
+        _raise_if(test if error.first else negation(test), error)
+        return (orelse if error.first else then)()
+
+
+def chosen(test: Any, then: Any, orelse: Any) -> Any:
+    """``then() if test else orelse()``."""
+    return returned(test, then, orelse)
+
+
+@for_users
+def negation(value: Any) -> Any:
+    """``not value``."""
+    if not _is_traced(value):
+        return not value
+    trace = traced.running()
+    condition = traced.condition_of(trace, "not", value)
+    return emit("logical_not", Proxy(condition, trace, bool))
+
+
+def conjunction(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``first and rest[0]() and ...``."""
+    if not rest:
+        return first
+    return chosen(first, lambda: conjunction(rest[0](), *rest[1:]), lambda: first)
+
+
+def disjunction(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``first or rest[0]() or ...``."""
+    if not rest:
+        return first
+    return chosen(first, lambda: first, lambda: disjunction(rest[0](), *rest[1:]))
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "in_": lambda a, b: a in b,
+    "not_in": lambda a, b: a not in b,
+}
+
+
+def compared(signs: Names, first: Any, *rest: Callable[[], Any]) -> Any:
+    """A chain of comparisons: ``first < rest[0]() < ...``."""
+    second = rest[0]()
+    holds = (_OPERATORS.get(signs[0]) or getattr(operator, signs[0]))(first, second)
+    if len(rest) == 1:
+        return holds
+    return chosen(holds, lambda: compared(signs[1:], second, *rest[1:]), lambda: holds)

@@ -1,0 +1,306 @@
+"""Loops: over what Python knows they run as it does; traced and long ones are native.
+
+Where the body of a long loop needs Python's values (a list's element, a side effect), the trace
+begins anew and that loop is unrolled. Short loops are unrolled, unless they are many iterations
+together with those around them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...ir.errors import LoopwrightError, LoopwrightTypeError
+from .. import control
+from ..control import traced
+from ..control.user import for_users
+from ..core.emitting import lift
+from ..core.proxy import Proxy
+from ..core.trace import MOST_SHORT, Trace, TracedAnewError, active
+from .branches import branch_on, conjunction, negation
+from .variables import (
+    NOTHING,
+    UNBOUND,
+    Names,
+    Variables,
+    arrays_of,
+    carried_names,
+    converted,
+    like,
+    note_alike,
+    promoted,
+)
+
+MOST_KNOWN = 200
+"""Iterations of a ``while`` on known values that are unrolled, if they compute with traced ones."""
+
+
+@for_users
+def for_loop(
+    iterable: Any,
+    body: Any,
+    names: Names,
+    in_place: Names,
+    flag: str | None,
+    assigned: Names,
+) -> None:
+    """``for item in iterable: body(item)``. ``names`` are carried from one iteration to the next or
+    read behind the loop, ``in_place`` those of them that ``+=`` alone assigns; ``flag`` is the
+    variable that says that the loop has ended early; ``assigned`` are all that the body assigns."""
+    variables = Variables(body)
+    trace = active()
+    steps = None
+    if trace is not None and _key(body) not in trace.asked:
+        steps = steps_of(iterable)
+        if steps is not None and (steps.is_long or _key(body, "native") in trace.asked):
+            _native(trace, steps, body, variables, names, in_place, flag, assigned)
+            return
+    with _unrolled(trace, body, steps):
+        for item in iterable:
+            stopped = variables.get(flag) if flag is not None else False
+            if type(stopped) is Proxy:
+                going = negation(stopped)
+                branch_on(going, lambda i=item: body(i), _nothing, variables, names, in_place)
+            elif stopped:
+                break
+            else:
+                body(item)
+
+
+@contextmanager
+def _unrolled(trace: Trace | None, body: types.FunctionType, steps: Steps | None) -> Iterator[None]:
+    """A short loop that Python runs. If it and those around it have many iterations together, the
+    trace begins anew and they are native."""
+    if trace is None or steps is None:
+        yield
+        return
+    trace.unrolled.append((_key(body, "native"), steps.count))
+    if math.prod(count for _, count in trace.unrolled) > MOST_SHORT:
+        trace.wanted |= {key for key, _ in trace.unrolled}
+        raise TracedAnewError
+    try:
+        yield
+    finally:
+        trace.unrolled.pop()
+
+
+def _nothing() -> None:
+    """The branch of what does not happen."""
+
+
+class Steps:
+    """The items of a loop: ``item(n)`` is number n of ``count``, which may be traced. ``plain`` is
+    what Python runs over."""
+
+    def __init__(self, count: Any, item: Callable[[Any], Any], plain: Callable[[], Any]) -> None:
+        self.count, self.item, self.plain = count, item, plain
+
+    @property
+    def is_long(self) -> bool:
+        """True if a loop over it is native."""
+        return type(self.count) is not int or self.count > MOST_SHORT
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.plain())
+
+    def __len__(self) -> int:
+        return len(self.plain())
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.plain()[key]
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.plain()
+
+
+def steps_of(iterable: Any) -> Steps | None:
+    """Returns the steps of a range, or of the rows of a traced array; None for what Python alone
+    can run over."""
+    if isinstance(iterable, Steps):
+        return iterable
+    if type(iterable) is range:
+        return range_steps(iterable.start, iterable.stop, iterable.step)
+    if type(iterable) is Proxy and iterable.type.shape:
+        rows = iterable.type.shape[0]
+        count = rows if isinstance(rows, int) else lift(rows)
+        return Steps(count, lambda number: iterable[number], lambda: iterable)
+    return None
+
+
+def range_steps(start: Any, stop: Any, step: Any) -> Steps:
+    """Returns the steps of ``range(start, stop, step)``, with traced bounds maybe."""
+
+    def item(number: Any) -> Any:
+        return start + number * step if step != 1 or not _is_zero(start) else number
+
+    return Steps(_count(start, stop, step), item, lambda: range(start, stop, step))
+
+
+def _key(body: types.FunctionType, how: str = "unrolling") -> str:
+    """Returns what a trace calls a loop that has to be unrolled, or native."""
+    return f"{how} {body.__code__.co_filename}:{body.__code__.co_firstlineno}"
+
+
+def _native(
+    trace: Any,
+    steps: Steps,
+    body: Any,
+    variables: Variables,
+    names: Names,
+    in_place: Names,
+    flag: str | None,
+    assigned: Names,
+) -> None:
+    """Traces a loop over steps."""
+    is_known = type(steps.count) is int
+    carried = carried_names(variables, names, in_place)
+    count, first = steps.count, 0
+    unbound = [n for n in carried if variables.get(n) is UNBOUND]
+    if is_known and unbound:
+        body(steps.item(0))  # the first iteration binds what is unbound before it
+        if flag is not None and type(variables.get(flag)) is not Proxy and variables.get(flag):
+            return
+        count, first = count - 1, 1
+    carry = _Carry(trace, variables, carried)
+
+    def run(number: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        item = steps.item(number + first if first else number)
+        return carry.step(values, lambda: body(item))
+
+    def loop(begins: tuple[Any, ...]) -> Any:
+        if flag is None:
+            return control.fori_loop(0, count, run, begins)
+        at = carry.names.index(flag)
+        return control.while_loop(
+            lambda now: conjunction(now[0] < count, lambda: negation(now[1][at])),
+            lambda now: (now[0] + 1, run(*now)),
+            (0, begins),
+        )[1]
+
+    try:
+        last = carry.settled(loop)
+    except Exception:
+        if not trace.lacks:
+            trace.wanted.add(_key(body))
+        raise
+    happens = is_known and count > 0 and flag is None
+    carry.leave(last, happens, [n for n in assigned if n not in names])
+
+
+class _Carry:
+    """The variables that a traced loop carries: those of ``names`` that have a value before it."""
+
+    def __init__(self, trace: Trace, variables: Variables, names: Names) -> None:
+        self.trace, self.variables = trace, variables
+        self.names = [n for n in names if variables.get(n) is not UNBOUND]
+        self.initial = variables.values(self.names)
+        self.begins: tuple[Any, ...] = ()  # the values with which the body begins
+        self.ends: tuple[Any, ...] = ()  # and those with which it ends
+
+    def step(self, values: tuple[Any, ...], body: Callable[[], None]) -> tuple[Any, ...]:
+        """Returns the next values, after ``body()``."""
+        around, self.trace.unrolled = self.trace.unrolled, []
+        try:
+            with self.variables.kept():
+                self.variables.assign(self.names, values)
+                self.begins = values
+                note_alike(self.trace, values, self.initial)
+                body()
+                self.ends = self.variables.values(self.names)
+        finally:
+            self.trace.unrolled = around
+        return self.ends
+
+    def settled(self, loop: Callable[[Any], Any]) -> Any:
+        """Returns the last values of a loop, whose numbers begin in the dtypes it settles at."""
+        notes = self.trace.passes.next("carry")
+        while True:
+            self.ends = ()
+            dtypes = [
+                notes.dtypes.get(n, {}) if value is not NOTHING else {}
+                for n, value in enumerate(self.initial)
+            ]
+            try:
+                with self.trace.passes.over(notes):
+                    return loop(tuple(map(converted, self.initial, dtypes)))
+            except LoopwrightTypeError:
+                values = [*zip(self.initial, self.ends)]
+                meetings = {n: dtypes[n] | promoted(*both) for n, both in enumerate(values)}
+                more = {n: wider for n, wider in meetings.items() if wider}
+                if any(first is NOTHING is not last for first, last in values):
+                    self.initial = tuple(like(y) if x is NOTHING else x for x, y in values)
+                elif more == notes.dtypes:
+                    raise
+                notes.dtypes |= more
+
+    def leave(self, last: Any, happens: bool, temporary: Names) -> None:
+        """Gives the variables their ``last`` values, and notes which arrays these may be;
+        ``happens``: the body has run. Its ``temporary`` variables have none."""
+        ends = [array.storage for array in arrays_of(self.ends)]
+        begins = {array.storage for array in arrays_of(self.begins)}
+        kept = () if happens and begins.isdisjoint(ends) else self.initial
+        twice = last if len({*ends}) < len(ends) else ()  # one array with two names
+        note_alike(self.trace, last, (kept, self.ends, twice))
+        self.variables.assign(self.names, last)
+        for name in set(temporary).difference(self.names):
+            self.variables.set(name, UNBOUND)
+
+
+def _is_zero(value: Any) -> bool:
+    return type(value) is not Proxy and value == 0
+
+
+def _count(start: Any, stop: Any, step: Any) -> Any:
+    """Returns the number of iterations of a range, at least 0."""
+    if all(type(v) is int for v in (start, stop, step)):
+        return len(range(start, stop, step))
+    if type(step) is not int or not step:
+        raise LoopwrightError("the step of a range is a Python int other than 0")
+    distance = stop - start if step > 0 else start - stop
+    size = abs(step)
+    return distance if size == 1 else (distance + (size - 1)) // size
+
+
+@for_users
+def while_loop(
+    test: Any,
+    body: Any,
+    names: Names,
+    in_place: Names,
+    flag: str | None,
+    assigned: Names,
+) -> None:
+    """``while test(): body()``; see ``for_loop``."""
+    variables = Variables(test, body)
+    outer = active()
+    begun = outer.emitted if outer is not None else 0
+    for count in itertools.count():
+        stopped = variables.get(flag) if flag is not None else False
+        if type(stopped) is not Proxy and stopped:
+            return
+        going = test()
+        if type(going) is Proxy or type(stopped) is Proxy:
+            break
+        if not going:
+            return
+        if count >= MOST_KNOWN and outer is not None and outer.emitted > begun:
+            break  # it may be endless in a branch that is never taken
+        body()
+    carry = _Carry(traced.running(), variables, carried_names(variables, names, in_place))
+
+    def runs(values: tuple[Any, ...]) -> Any:
+        with variables.kept():
+            variables.assign(carry.names, values)
+            if flag is None:
+                return test()
+            return conjunction(negation(variables.get(flag)), test)
+
+    def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return carry.step(values, body)
+
+    last = carry.settled(lambda begins: control.while_loop(runs, run, begins))
+    carry.leave(last, False, [n for n in assigned if n not in names])

@@ -1,0 +1,127 @@
+"""Python's own functions on traced values: ``range``, ``zip``, ``sum``, ``int`` and more."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.emitting import lift
+from ..core.proxy import Proxy
+from ..core.symbolic_sizes import Size
+from .branches import chosen, negation
+from .loops import Steps, range_steps, steps_of
+
+
+def _range(*bounds: Any) -> Any:
+    bounds = tuple(b.number() if type(b) is Size else b for b in bounds)
+    if any(type(b) is Proxy for b in bounds):
+        return range_steps(*((0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]))
+    return range(*bounds)
+
+
+def _enumerate(iterable: Any, start: Any = 0) -> Any:
+    steps = steps_of(iterable)
+    if steps is None or not steps.is_long:
+        return enumerate(iterable, start)
+    return Steps(
+        steps.count, lambda n: (start + n, steps.item(n)), lambda: enumerate(iterable, start)
+    )
+
+
+def _zip(*iterables: Any, **options: Any) -> Any:
+    each = [steps_of(iterable) for iterable in iterables]
+    steps = [s for s in each if s is not None]
+    if options or not each or len(steps) < len(each) or not all(s.is_long for s in steps):
+        return zip(*iterables, **options)
+    count = OURS[min](*(s.count for s in steps)) if len(steps) > 1 else steps[0].count
+    return Steps(count, lambda n: tuple(s.item(n) for s in steps), lambda: zip(*iterables))
+
+
+def _reversed(sequence: Any) -> Any:
+    steps = steps_of(sequence)
+    if steps is None or not steps.is_long:
+        return reversed(sequence)
+    count, item = steps.count, steps.item
+    return Steps(count, lambda n: item(count - 1 - n), lambda: reversed(sequence))
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    plain = getattr(builtins, name)
+
+    def extreme(*values: Any, **options: Any) -> Any:
+        listed = len(values) == 1 and isinstance(values[0], list | tuple)
+        each: list[Any] = [*values[0]] if listed else [*values]
+        if not options and len(each) > 1 and any(type(v) is Proxy for v in each):
+            best, *others = each
+            for value in others:
+                better = value > best if name == "max" else value < best
+                best = chosen(better, lambda v=value: v, lambda b=best: b)
+            return best
+        return plain(*values, **options)
+
+    return extreme
+
+
+def _sum(iterable: Any, /, start: Any = 0) -> Any:
+    items = iterable if steps_of(iterable) is not None else [*iterable]
+    if isinstance(items, list) and not any(type(v) is Proxy for v in (*items, start)):
+        return sum(items, start)  # which adds Python's floats without errors of rounding
+    for item in items:
+        start = start + item
+    return start
+
+
+def _any(iterable: Any, /) -> Any:
+    holds = False
+    for item in iterable:
+        if item:
+            holds = True
+            break
+    return holds
+
+
+def _all(iterable: Any, /) -> Any:
+    holds = True
+    for item in iterable:
+        if not item:
+            holds = False
+            break
+    return holds
+
+
+def _int(*values: Any) -> Any:
+    if len(values) == 1 and type(values[0]) is Proxy and not values[0].shape:
+        number = lift(np.trunc(values[0]) if values[0].dtype.kind == "f" else values[0])
+        return Proxy(lift(number.astype(np.int64)).atom, number.owner, int)
+    return int(*values)
+
+
+def _float(*values: Any) -> Any:
+    if len(values) == 1 and type(values[0]) is Proxy and not values[0].shape:
+        number = lift(values[0].astype(np.float64))
+        return Proxy(number.atom, number.owner, float)
+    return float(*values)
+
+
+def _bool(value: Any = False, /) -> Any:
+    return negation(negation(value))
+
+
+OURS: dict[Any, Any] = {
+    range: _range,
+    enumerate: _enumerate,
+    zip: _zip,
+    reversed: _reversed,
+    max: _extreme("max"),
+    min: _extreme("min"),
+    int: _int,
+    float: _float,
+    bool: _bool,
+}
+"""Ours for Python's functions."""
+
+OVER_ITEMS: dict[Any, Any] = {any: _any, all: _all, sum: _sum}
+"""Those that are loops, which are captured."""

@@ -1,0 +1,141 @@
+"""The user's variables, as cells that captured bodies share, and the values that they may hold."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ..control import traced
+from ..control.leaves import LeafType, joined, leaf_type
+from ..core.emitting import lift
+from ..core.proxy import Proxy
+from ..core.pytree import flatten, unflatten
+from ..core.trace import Trace
+from ..memory.storage import Storage
+
+Names = Sequence[str]
+
+
+class _Unbound:
+    """Stands for the value of a variable that has none."""
+
+    def __repr__(self) -> str:
+        return "no value"
+
+
+UNBOUND = _Unbound()
+NOTHING = _Unbound()
+"""The result of a loop that has not returned yet: it is read only where the loop has."""
+
+
+class Variables:
+    """The cells of some functions, by name."""
+
+    def __init__(self, *functions: types.FunctionType) -> None:
+        self.cells: dict[str, types.CellType] = {}
+        for function in functions:
+            self.cells.update(zip(function.__code__.co_freevars, function.__closure__ or ()))
+
+    def get(self, name: str) -> Any:
+        cell = self.cells.get(name)
+        try:
+            return UNBOUND if cell is None else cell.cell_contents
+        except ValueError:
+            return UNBOUND
+
+    def set(self, name: str, value: Any) -> None:
+        if value is not UNBOUND:
+            self.cells[name].cell_contents = value
+        elif self.get(name) is not UNBOUND:
+            del self.cells[name].cell_contents
+
+    def values(self, names: Names) -> tuple[Any, ...]:
+        return tuple(map(self.get, names))
+
+    def assign(self, names: Names, values: Sequence[Any]) -> None:
+        for name, value in zip(names, values, strict=True):
+            self.set(name, value)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """All variables are afterwards what they were."""
+        names = [*self.cells]
+        before = self.values(names)
+        try:
+            yield
+        finally:
+            self.assign(names, before)
+
+
+def arrays_of(values: Any) -> list[Proxy]:
+    """Returns the traced arrays among the leaves of values."""
+    return [v for v in flatten(values)[0] if type(v) is Proxy and not v.is_scalar]
+
+
+def _from_outside(values: Any) -> set[Storage]:
+    """Returns the memory of arrays that were not made in a scope that has ended."""
+    storages = {array.storage for array in arrays_of(values)}
+    return {s for s in storages if s.scope is None or not s.scope.ended}
+
+
+def note_alike(trace: Trace, results: Any, values: Any) -> None:
+    """Notes that ``results`` may be the arrays among ``values`` that were there before."""
+    others = frozenset(_from_outside(values))
+    if others:
+        trace.memory.alike += [(ref(array), others) for array in arrays_of(results)]
+
+
+def _is_array(value: Any) -> bool:
+    """True for an array, which ``+=`` changes. What has no axes is taken for a scalar."""
+    if type(value) is not Proxy:
+        return isinstance(value, np.ndarray)
+    if not value.ndim:
+        value.owner.memory.touch(value.storage)
+    return bool(value.ndim)
+
+
+def carried_names(variables: Variables, names: Names, in_place: Names) -> list[str]:
+    """Returns the names that get new values; an array to which ``+=`` adds is changed itself."""
+    return [n for n in names if not (n in in_place and _is_array(variables.get(n)))]
+
+
+# -- values of two types ---------------------------------------------------------------------------
+
+
+def like(tree: Any) -> Any:
+    """Returns values of the types that those of a tree have."""
+    leaves, structure = flatten(tree)
+    trace = traced.running()
+    types = map(leaf_type, leaves)
+    made = [
+        traced.new_proxy(trace, traced.stand_in(trace, t), t) if isinstance(t, LeafType) else leaf
+        for leaf, t in zip(leaves, types)
+    ]
+    return unflatten(structure, made)
+
+
+def promoted(one: Any, other: Any) -> dict[int, Any]:
+    """Returns the dtypes of numbers that two trees have in different ones, by the leaf."""
+    first, second = flatten(one)[0], flatten(other)[0]
+    dtypes: dict[int, Any] = {}
+    for number, (x, y) in enumerate(zip(map(leaf_type, first), map(leaf_type, second))):
+        if not isinstance(x, LeafType) or not isinstance(y, LeafType) or x.shape or y.shape:
+            continue
+        if joined(x, y) is None:
+            dtypes[number] = np.result_type(x.dtype.numpy, y.dtype.numpy)
+    return dtypes
+
+
+def converted(tree: Any, dtypes: Mapping[int, Any]) -> Any:
+    """Returns a tree in which some numbers have other dtypes."""
+    if not dtypes:
+        return tree
+    leaves, structure = flatten(tree)
+    for number, dtype in dtypes.items():
+        leaves[number] = lift(leaves[number]).astype(dtype)
+    return unflatten(structure, leaves)
