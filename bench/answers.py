@@ -41,9 +41,14 @@ def time_round(call: Callable[[], Any], seconds: float, clock: Clock = time.perf
     return best
 
 
-def serve(name: str, prepare: Prepare, clock: Clock = time.perf_counter) -> None:
+def serve(
+    name: str,
+    prepare: Prepare,
+    clock: Clock = time.perf_counter,
+    time_round: Callable[[Any, float, Clock], float] = time_round,
+) -> None:
     """Serves commands until the input ends, or the process that started this one is gone; rounds
-    are timed by ``clock``."""
+    are timed by ``clock``, in the way of ``time_round``."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print goes elsewhere

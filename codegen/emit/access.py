@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from math import copysign
 
-from ...ir.dims import Dim, symbols
-from ...ir.loop.expr import Const, Expr, Index, Op, Read, const, op, walk
+from ...ir.dims import Dim, IntExpr, symbols
+from ...ir.dtype import INT64
+from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, const, op, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, At, If, Loop, Sort, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
@@ -111,6 +112,23 @@ def is_below(value: Expr, extent: int) -> bool:
         masks = [a.value for a in value.args if isinstance(a, Const)]
         return any(0 <= mask < extent for mask in masks)
     return False
+
+
+def index_parts(index: IndexLike) -> tuple[Expr | None, IntExpr]:
+    """Splits an index into what data say (None: nothing) and what the loops do: they are added."""
+    if isinstance(index, int | Dim):
+        return None, index
+    if isinstance(index, Index):
+        return None, index.value
+    if isinstance(index, Const) and index.dtype == INT64:
+        return None, int(index.value)
+    if not isinstance(index, Op) or index.name not in ("add", "subtract") or index.dtype != INT64:
+        return index, 0
+    (one, first), (other, second) = map(index_parts, index.args)
+    if index.name == "add":
+        both = one if other is None else other if one is None else op("add", one, other)
+        return both, first + second
+    return (one, first - second) if other is None else (index, 0)
 
 
 def limited(index: Expr) -> tuple[Expr, int] | None:

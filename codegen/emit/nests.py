@@ -503,7 +503,7 @@ class NestEmitter(WriteEmitter):
         for stmt, here, total in totals.values():
             op, dtype = COMBINERS[stmt.combiner].op, stmt.value.dtype
             joined = self.scalars.horizontal(op, total, dtype)
-            old = self.current(stmt.buffer, stmt.indices, dtype, here)
+            old = self.current(stmt.buffer, stmt.indices, here)
             joined = self.scalars.combine(op, old, joined, dtype)
             self.assign(stmt.buffer, stmt.indices, joined, here)
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
-from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
-from .access import is_zero, limited, mentions
+from .access import index_parts, is_zero, limited, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
 from .registers import Registers
@@ -305,11 +304,11 @@ class ValueEmitter:
             plain = all(isinstance(i, int | Dim) for i in node.indices)
             self.plain[id(node)] = plain
         if plain:
-            return self.read_place(node.buffer, cast(Plain, node.indices), node.dtype, env, guard)
+            return self.read_place(node.buffer, cast(Plain, node.indices), env, guard)
         return self.gather(node, env, guard, memo)
 
     def read_place(
-        self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env, guard: Value | None
+        self, name: str, indices: tuple[IntExpr, ...], env: Env, guard: Value | None
     ) -> Value:
         held = self.registers.get(name)
         if held is not None:
@@ -323,20 +322,25 @@ class ValueEmitter:
                 return self._per_lane(place, flat, env, guard)
             return self._load_one(place, flat, env, guard)
         if stride == 1:
-            address = self.memory.address(place, flat, env)
-            if guard is None:
-                return self.memory.load(place, address, lanes.lanes, lanes.active)
-            mask = self.w.splat(guard, lanes.lanes)
-            if lanes.active < lanes.lanes and lanes.mask is None:
-                mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
-            loaded = self.memory.masked(place, address, mask)
-            return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded
+            return self._load_vector(place, self.memory.address(place, flat, env), lanes, guard)
         vector: Value | None = None
         if guard is None:
             mask = tuple(l < lanes.active for l in range(lanes.lanes))
             vector = self._covered(place, flat, stride, mask, env)
         vector = vector or self._transposed(place, flat, env, guard)
         return vector or self._per_lane(place, flat, env, guard)
+
+    def _load_vector(
+        self, place: Place, address: Value, lanes: Lanes, guard: Value | None
+    ) -> Value:
+        """One element for each lane, from neighbouring places."""
+        if guard is None:
+            return self.memory.load(place, address, lanes.lanes, lanes.active)
+        mask = self.w.splat(guard, lanes.lanes)
+        if lanes.active < lanes.lanes and lanes.mask is None:
+            mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
+        loaded = self.memory.masked(place, address, mask)
+        return self.w.convert("trunc", loaded, "i1") if place.buffer.dtype.is_bool else loaded
 
     def _transposed(
         self, place: Place, flat: IntExpr, env: Env, guard: Value | None
@@ -474,22 +478,21 @@ class ValueEmitter:
         static: list[IntExpr] = []
         moving: list[tuple[Value, IntExpr]] = []
         for i, stride in zip(node.indices, place.strides, strict=True):
-            if isinstance(i, int | Dim):
-                static.append(i)
-            else:
-                static.append(0)
-                moving.append((self._position(i, env, guard, memo), stride))
+            chosen, offset = index_parts(i)
+            static.append(offset)
+            if chosen is not None:
+                moving.append((self._position(chosen, env, guard, memo), stride))
         flat = self.memory.flat_index(place, tuple(static))
         stride = self.memory.lane_stride(flat, env)
-        uniform = all(v.lanes == 1 for v, _ in moving) and (guard is None or guard.lanes == 1)
-        if uniform and (env.lanes is None or stride in (0, 1)):
-            extra = self._sum([self._scaled(v, s, env) for v, s in moving])
-            if env.lanes is None or stride == 0:
-                return self._load_one(place, flat, env, guard, extra)
-            if guard is None:
-                address = self.memory.address(place, flat, env, extra)
-                return self.memory.load(place, address, env.lanes.lanes, env.lanes.active)
+        uniform = all(v.lanes == 1 for v, _ in moving)
         lanes = env.lanes
+        if uniform and (lanes is None or stride in (0, 1)):
+            extra = self._sum([self._scaled(v, s, env) for v, s in moving])
+            if lanes is not None and stride == 1:
+                address = self.memory.address(place, flat, env, extra)
+                return self._load_vector(place, address, lanes, guard)
+            if guard is None or guard.lanes == 1:
+                return self._load_one(place, flat, env, guard, extra)
         assert lanes is not None
         wide: Value | None = None
         for lane in range(lanes.active):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...ir.dims import IntExpr
-from ...ir.dtype import DType
 from ...ir.loop.decide import guarded_parts
 from ...ir.loop.expr import Const, Op
 from ...ir.loop.nest import Accumulate, Prefetch, Sort, Store
@@ -48,7 +47,7 @@ class WriteEmitter(ValueEmitter):
         dtype = stmt.value.dtype
         if self._adds_nothing(stmt, env):
             return
-        old = self.current(stmt.buffer, stmt.indices, dtype, env)
+        old = self.current(stmt.buffer, stmt.indices, env)
         value = stmt.value
         if (
             combiner.name == "sum"
@@ -109,10 +108,10 @@ class WriteEmitter(ValueEmitter):
                 return True
         return False
 
-    def current(self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env) -> Value:
+    def current(self, name: str, indices: tuple[IntExpr, ...], env: Env) -> Value:
         """The value of an element (or of the lanes) before it is changed."""
         mask = None if env.lanes is None or name in self.registers else env.lanes.mask
-        return self.read_place(name, indices, dtype, env, mask)
+        return self.read_place(name, indices, env, mask)
 
     def assign(
         self,

@@ -200,6 +200,7 @@ class _Carry:
         self.initial = variables.values(self.names)
         self.begins: tuple[Any, ...] = ()  # the values with which the body begins
         self.ends: tuple[Any, ...] = ()  # and those with which it ends
+        self.dtypes: list[dict[int, Any]] = []  # what their numbers are promoted to
 
     def step(self, values: tuple[Any, ...], body: Callable[[], None]) -> tuple[Any, ...]:
         """Returns the next values, after ``body()``."""
@@ -213,23 +214,23 @@ class _Carry:
                 self.ends = self.variables.values(self.names)
         finally:
             self.trace.unrolled = around
-        return self.ends
+        return tuple(map(converted, self.ends, self.dtypes))
 
     def settled(self, loop: Callable[[Any], Any]) -> Any:
         """Returns the last values of a loop, whose numbers begin in the dtypes it settles at."""
         notes = self.trace.passes.next("carry")
         while True:
             self.ends = ()
-            dtypes = [
+            self.dtypes = [
                 notes.dtypes.get(n, {}) if value is not NOTHING else {}
                 for n, value in enumerate(self.initial)
             ]
             try:
                 with self.trace.passes.over(notes):
-                    return loop(tuple(map(converted, self.initial, dtypes)))
+                    return loop(tuple(map(converted, self.initial, self.dtypes)))
             except LoopwrightTypeError:
                 values = [*zip(self.initial, self.ends)]
-                meetings = {n: dtypes[n] | promoted(*both) for n, both in enumerate(values)}
+                meetings = {n: self.dtypes[n] | promoted(*both) for n, both in enumerate(values)}
                 more = {n: wider for n, wider in meetings.items() if wider}
                 if any(first is NOTHING is not last for first, last in values):
                     self.initial = tuple(like(y) if x is NOTHING else x for x, y in values)

@@ -68,6 +68,20 @@ def _holds(loop: ast.For | ast.While) -> bool:
     return any(_leaves(n) or _returns([n]) for n in holders)
 
 
+def _marked(body: Sequence[ast.stmt], flag: str) -> list[ast.stmt]:
+    """Returns a loop's body in which ``break`` sets a flag before it leaves."""
+    made: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.Break):
+            made.append(_assign(node, flag, True))
+        elif isinstance(node, ast.If | ast.For | ast.While):
+            if isinstance(node, ast.If):
+                node.body = _marked(node.body, flag)
+            node.orelse = _marked(node.orelse, flag)
+        made.append(node)
+    return made
+
+
 def _without_returns(body: Sequence[ast.stmt], flag: str, result: str) -> list[ast.stmt]:
     """Returns a loop's body in which ``return`` sets the result and a flag, and ends the loop."""
     made: list[ast.stmt] = []
@@ -214,20 +228,28 @@ class _Rewriter:
         return [*made, _at(node, ast.Return(call))]
 
     def leaving(self, node: ast.stmt) -> list[ast.stmt] | None:
-        """Returns a loop whose ``return`` ends it and gives the result behind it; None for what has
-        none, or cannot be written so."""
-        if not isinstance(node, ast.For | ast.While) or not _returns(node.body) or _holds(node):
+        """Returns a loop whose ``return`` ends it and gives the result behind it, as its ``else``
+        stands behind it; None for one without ``return``, or that cannot be written so."""
+        if not isinstance(node, ast.For | ast.While) or not _returns([node]) or _holds(node):
             return None
-        if node.orelse and any(_leaves(each, (ast.Break,)) for each in node.body):
-            return None
-        flag, result = self.name("returned"), self.name("result")
-        self.variables |= {flag, result}
-        done = _at(node, ast.If(_load(flag), [ast.Return(_load(result))], []))
-        rest, node.orelse = node.orelse, []
-        node.body = _without_returns(node.body, flag, result)
-        target = ast.Name(result, ast.Store())
-        nothing = _at(node, ast.Assign([target], self.library("NOTHING")))
-        return [_assign(node, flag, False), nothing, node, done, *rest]
+        before: list[ast.stmt] = []
+        behind, node.orelse = node.orelse, []
+        if behind and any(_leaves(each, (ast.Break,)) for each in node.body):
+            broken = self.name("broken")
+            self.variables.add(broken)
+            before.append(_assign(node, broken, False))
+            node.body = _marked(node.body, broken)
+            unbroken = ast.UnaryOp(ast.Not(), _load(broken))
+            behind = [_at(node, ast.If(unbroken, behind, []))]
+        if _returns(node.body):
+            flag, result = self.name("returned"), self.name("result")
+            self.variables |= {flag, result}
+            target = ast.Name(result, ast.Store())
+            nothing = _at(node, ast.Assign([target], self.library("NOTHING")))
+            before += [_assign(node, flag, False), nothing]
+            node.body = _without_returns(node.body, flag, result)
+            behind.insert(0, _at(node, ast.If(_load(flag), [ast.Return(_load(result))], [])))
+        return [*before, node, *behind]
 
     def loop(self, node: ast.For | ast.While, after: Names) -> list[ast.stmt]:
         """Returns a loop whose ``break`` and ``continue`` are flags."""

@@ -18,6 +18,7 @@ from ...ir.dtype import DType, dtype_of
 from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from ...ir.graph.builder import Builder
 from ...ir.graph.nodes import Atom, Constant, Function, Module, Var
+from ...ir.graph.operator import OPERATORS, Pattern
 from ...ir.graph.types import TensorType
 from ...ir.loop.prim import PrimFunc
 from ...ir.ops import get
@@ -42,6 +43,9 @@ MOST_SHORT = 16
 FEW_OPERATORS = 256
 """Operators of a trace after which it looks, and whenever they have doubled, whether it unrolls a
 long Python loop: then it begins anew, and captures it."""
+
+FEW_APART = 32
+"""Operators of which one may be no part of a chain that becomes one kernel."""
 
 MANY_OPERATORS = 3_000
 """Operators that are taken for an unrolled loop wherever they stand."""
@@ -254,8 +258,20 @@ class Trace:
     def _look_for_loops(self) -> None:
         """Begins anew, and captures control flow, if a long loop is being unrolled."""
         self._next_look *= 2
-        if self.emitted >= MANY_OPERATORS or is_in_counted_loop():
+        if self.emitted >= MANY_OPERATORS or (is_in_counted_loop() and not self._is_chain()):
             self.begin_captured()
+
+    def _is_chain(self) -> bool:
+        """True if nearly all operators so far compute element by element, and index maps only read
+        what was there before: then they become few kernels, faster than a loop of kernels."""
+        definitions = self.values.definitions
+        apart = 0
+        for name, args, _ in definitions.values():
+            pattern = OPERATORS[name].pattern
+            is_map = pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+            if not is_map and (pattern != Pattern.INJECTIVE or any(a in definitions for a in args)):
+                apart += 1
+        return apart * FEW_APART < len(definitions)
 
     def begin_captured(self) -> None:
         """Begins anew with Python's control flow captured, unless it is, or may not be."""

@@ -308,17 +308,16 @@ def _uses(contraction: Binding, operand: Var) -> float:
 def is_used_once(contraction: Binding, operand: Atom) -> bool:
     """True if a product uses each element of this operand once, as one of a matrix and a vector
     does with the matrix: there are as many multiplications as it has elements."""
-    size, products = _size(operand), _multiplications(contraction)
+    size = product(operand.type.shape) if isinstance(operand.type, TensorType) else None
+    products = _multiplications(contraction)
     return size is not None and size == products and _args(contraction).count(operand) == 1
 
 
-def _multiplications(contraction: Binding) -> int | None:
+def _multiplications(contraction: Binding) -> IntExpr | None:
     """Returns the multiplications of a product; None for other contractions and unknown sizes."""
     shapes = [a.type.shape for a in _args(contraction) if isinstance(a.type, TensorType)]
     if _is_of(contraction, "nn.matmul"):
-        result = _size(contraction.var)
-        inner = shapes[0][-1]
-        return result * inner if result is not None and isinstance(inner, int) else None
+        return product(tensor_type(contraction.var).shape) * shapes[0][-1]
     if not _is_of(contraction, "contract"):
         return None
     assert isinstance(contraction.value, Call)

@@ -89,8 +89,9 @@ def _in_front(contraction: Node, nodes: Sequence[Node], outputs: Sequence[int]) 
         work = [edge.source]
         while work:
             node = by_index[work.pop()]
-            aligned = node.pattern in _MAPS and node.shape == edge.shape
-            if not aligned or node.index in outputs:
+            shape = () if node.shape == () else edge.shape  # of what says where a slice begins
+            aligned = node.pattern in _MAPS or _is_chosen_slice(node)
+            if not aligned or node.shape != shape or node.index in outputs:
                 return None
             before.add(node.index)
             for edge_before in node.edges:
@@ -102,6 +103,11 @@ def _in_front(contraction: Node, nodes: Sequence[Node], outputs: Sequence[int]) 
     if any(not readers.issuperset(by_index[i].users) for i in before):
         return None  # someone else wants it as well
     return before
+
+
+def _is_chosen_slice(node: Node) -> bool:
+    """True if a node reads a part of its first operand that begins where scalars say."""
+    return node.op.name in ("dynamic_slice", "take") and not any(e.shape for e in node.edges[1:])
 
 
 def _is_epilogue(

@@ -300,3 +300,41 @@ def test_imported_names_of_functions_that_make_arrays() -> None:
         return asarray(y) + z.sum()
 
     _same(f, lw.compile(f), X)
+
+
+def returns_from_an_else(x, v):
+    for i in range(x.shape[0]):
+        if x[i] > v:
+            break
+    else:
+        if v > 100:
+            return -1.0
+        v = v + 1
+    return v * 2
+
+
+def breaks_and_returns(x, v):
+    for i in range(30):
+        if x[i] * 2 > v:
+            break
+        if x[i] > v - 3:
+            return i
+    else:
+        return x[:5].sum()
+    return v
+
+
+def an_int_where_it_began_as_a_float(x, v):
+    total = 0.5
+    while total < v:
+        total = int(total) + 2 if total > 3 else 7
+    return total
+
+
+@pytest.mark.parametrize(
+    "function", [returns_from_an_else, breaks_and_returns, an_int_where_it_began_as_a_float]
+)
+def test_the_else_of_a_loop_and_numbers_of_two_types(function: Callable[..., Any]) -> None:
+    compiled = lw.compile(function)
+    for value in map(np.float64, (-1, 0, 3, 10.5, 41, 75, 1000)):
+        _same(function, compiled, X, value)
