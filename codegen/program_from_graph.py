@@ -6,22 +6,19 @@ It is in ``codegen`` because it imports both the graph and the program IR, which
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from ..ir.derived import derived, interned
 from ..ir.dims import IntExpr, Symbol, product, size_symbols, substitute
-from ..ir.dtype import UINT8, Array, DType, dtype_of
+from ..ir.dtype import UINT8, Array, dtype_of
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph import nodes
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType, TupleType, Type, sizes_in
 from ..ir.graph.walk import sizes_of_call
-from ..ir.loop.prim import Buffer
 from ..ir.program import nodes as program_nodes
 from ..ir.program.analysis import scopes, spans
 from ..ir.program.lifetimes import place_lifetimes
@@ -42,81 +39,18 @@ from ..ir.program.nodes import (
 from ..ir.size_table import Shape, SizeCheck, solve
 from ..ir.traits import Trait
 from ..ir.window import Window
+from .kernel_interface import FREE, KernelInterface, OperandInterface, PackInterface, is_view
 from .parallel_map import parallel_map
 from .runtime.buffers import aligned_array
 
 LARGE_BYTES = 1 << 18
 """Bytes of a constant from which on it takes longer to lay it out than to ask a thread for it."""
 
-_FREE = Trait.VIEW | Trait.BYTES
-"""Traits of operators whose result is the operand's memory."""
 
-Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
 Names: TypeAlias = "str | tuple[Names, ...]"  # the region of a value, or of each field of a tuple
 
 NewValue: TypeAlias = tuple[int, int, Window | None]
 """The number of a result, of the parameter whose new value it is, and of which part of that."""
-
-
-class PackInterface(Protocol):
-    """The layout of a constant that is packed for a kernel."""
-
-    @property
-    def layout(self) -> Hashable: ...
-
-    @property
-    def packed_shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def packed_dtype(self) -> DType: ...
-
-    def array(self, values: Array, empty: Empty = ...) -> Array: ...
-
-
-class OperandInterface(Protocol):
-    """An operand of a kernel: its memory, how a packed one is made, and the position of the
-    parameter whose value a result begins with."""
-
-    @property
-    def buffer(self) -> Buffer: ...
-
-    @property
-    def role(self) -> str: ...
-
-    @property
-    def pack(self) -> PackInterface | None: ...
-
-    @property
-    def begins_as(self) -> tuple[int, str] | None: ...
-
-
-class KernelInterface(Protocol):
-    """The part of a kernel that the program depends on."""
-
-    @property
-    def operands(self) -> Sequence[OperandInterface]: ...
-
-    @property
-    def workspace_bytes(self) -> IntExpr: ...
-
-    @property
-    def sizes(self) -> tuple[Symbol, ...]: ...
-
-
-def is_view(function: object) -> bool:
-    """True if a group only gives its one operand another shape, or reads its bytes as another
-    dtype: no kernel is needed for it."""
-    if not isinstance(function, nodes.Function) or len(function.params) != 1:
-        return False
-    value: nodes.Atom = function.params[0]
-    for binding in function.body.bindings:
-        call = binding.value
-        if not isinstance(call, GraphCall) or len(call.args) != 1 or call.args[0] is not value:
-            return False
-        if not isinstance(call.op, Operator) or not call.op.traits & _FREE:
-            return False
-        value = binding.var
-    return function.body.result is value
 
 
 def program_from_module(
@@ -317,7 +251,7 @@ class _Conversion:
     def call(self, var: nodes.Var, call: GraphCall) -> Names:
         args = [name for a in call.args for name in _flat(self.value(a))]
         name = getattr(call.op, "name", "")
-        if isinstance(call.op, Operator) and call.op.traits & _FREE:
+        if isinstance(call.op, Operator) and call.op.traits & FREE:
             return self.alias(var, args[0])
         if isinstance(call.op, Operator) and Trait.SETS_SIZE in call.op.traits:
             (count,) = args

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import requirements as requirements  # first: older dependencies are refused there
 from .face.background_options import Background
-from .face.compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
+from .face.compile import CacheInfo, Compiled, Lowered, compile
+from .face.compiled_function import CompiledFunction
 from .face.log_context import log
 from .ir.errors import (
     FrozenWarning,

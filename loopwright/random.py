@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from .face.compile import CompiledFunction
+from .face.compiled_function import CompiledFunction
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .tracer import Proxy
 from .tracer import samplers as traced

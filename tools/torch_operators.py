@@ -32,7 +32,8 @@ import numpy as np
 import torch
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.tracer.frontends.torch.decompositions import decompositions
-from loopwright.tracer.frontends.torch.importer import Computed, Passed, import_graph
+from loopwright.tracer.frontends.torch.imported import Computed, Passed
+from loopwright.tracer.frontends.torch.importer import import_graph
 from loopwright.tracer.frontends.torch.tensors import in_order
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db

@@ -44,7 +44,7 @@ from .core.error_context import cut_traceback, is_ours
 from .core.proxy import Proxy
 from .core.pytree_code import reader
 from .core.snapshot import Snapshot
-from .function import Traced, ValuesNeeded, as_called, located, trace
+from .function import ValuesNeeded, as_called, trace
 from .numpy import (
     assignment,
     complex,
@@ -60,6 +60,7 @@ from .numpy import (
     shaping,
     ufuncs,
 )
+from .traced import Traced, located
 from .write_back import check, placements, write_back
 
 

@@ -18,7 +18,7 @@ from ..ir.dtype import Array
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from .core.arguments import Placement, foreign_array, shares_its_memory
 from .core.spans import caret_lines
-from .function import Traced, Written
+from .traced import Traced, Written
 
 MOST_WORK = 10_000
 """Steps that are spent on finding out whether two strided arrays have an element in common."""

@@ -24,7 +24,8 @@ from ..scratch import ScratchFolder
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task
 from .build_service import BuildService
-from .run_service import RaceRequest, RunRequest, RunService
+from .run_requests import RaceRequest, RunRequest
+from .run_service import RunService
 from .toolchain import Toolchain
 from .worker_process import Reply, WorkerProcess, wait_for
 

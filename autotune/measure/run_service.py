@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from ...codegen.llvm.link import LoadedObject, load_object
+from ...codegen.llvm.link import load_object
 from ...codegen.runtime import pool
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
@@ -33,10 +32,10 @@ from .inputs import make_inputs, make_probes
 from .placement import Operand, Placement, matters
 from .reference import Reference, Verdict
 from .rotation import Cycle, Rotation, copies_of
+from .run_requests import Array, Loaded, RaceRequest, RunRequest
 from .toolchain import Toolchain
 from .transport import Frame
 
-Array = npt.NDArray[Any]
 _LOOP = "lw_parallel_for"
 _QUICK = 0.002
 """Seconds of a call below which a candidate gets all checks, even if it is hopeless."""
@@ -45,27 +44,6 @@ _ROUNDS = 3
 _RACE = "a race: iterations of a loop write the same memory"
 _SECOND_LOOKS = 3
 """Most repetitions of a candidate's samples because the machine was slow."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Asks to check and time one candidate, given the seconds per call of the best so far."""
-
-    built: bytes
-    best_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class RaceRequest:
-    """Asks to time good candidates, interleaved, ``rounds`` times each.
-
-    ``cache`` says where a call finds its operands: in the caches ("warm"), or where calls of the
-    program find them ("place").
-    """
-
-    built: tuple[bytes, ...]
-    rounds: int
-    cache: str = "warm"
 
 
 @dataclass
@@ -192,7 +170,7 @@ class RunService:
                 }
             )
 
-    def _call(self, loaded: _Loaded, position: int = ENDING, garbage: int = GARBAGE) -> float:
+    def _call(self, loaded: Loaded, position: int = ENDING, garbage: int = GARBAGE) -> float:
         """Calls the kernel once, with garbage in all memory that it has to write before it reads
         it."""
         self._position = position
@@ -213,7 +191,7 @@ class RunService:
         """Returns the bytes of the outputs of the last call."""
         return [operand.at(self._position).bytes for operand in self._outside.values()]
 
-    def _data_race(self, loaded: _Loaded, checked: Sequence[Array], first: float) -> Frame | None:
+    def _data_race(self, loaded: Loaded, checked: Sequence[Array], first: float) -> Frame | None:
         """Returns a refusal if iterations of parallel loops depend on each other
         (``data_races``)."""
         if not loaded.parallel:
@@ -229,7 +207,7 @@ class RunService:
             return _error("wrong_result", _RACE)
         return self._differs(checked, "a race: in another order of a parallel loop's iterations ")
 
-    def _watch(self, loaded: _Loaded) -> IterationWatch:
+    def _watch(self, loaded: Loaded) -> IterationWatch:
         shared = [o.at(ENDING).bytes for o in (*self._outside.values(), loaded.handed[-1])]
         return IterationWatch(self._harness, shared, self.seed)
 
@@ -240,7 +218,7 @@ class RunService:
         verdict = self._reference.check(self._outputs())
         return None if verdict.right else _refusal(verdict, when)
 
-    def _on_probes(self, loaded: _Loaded) -> Frame | None:
+    def _on_probes(self, loaded: Loaded) -> Frame | None:
         """Returns a refusal if a kernel that selects elements is wrong on inputs made for it
         (``inputs``). Whether iterations write the same memory may depend on the data, too."""
         watch = self._watch(loaded)
@@ -258,14 +236,14 @@ class RunService:
             self._show(loaded, self._inputs)
         return refusal
 
-    def _show(self, loaded: _Loaded, inputs: Mapping[str, Array]) -> None:
+    def _show(self, loaded: Loaded, inputs: Mapping[str, Array]) -> None:
         """Lets the next calls that are checked read other inputs, packed ones too."""
         for name, operand in self._inside.items():
             operand.show(inputs[name])
         for name, pack in loaded.packed.items():
             loaded.extra[name].show(pack.array(inputs[pack.source]))
 
-    def _violation(self, loaded: _Loaded) -> Frame | None:
+    def _violation(self, loaded: Loaded) -> Frame | None:
         """Returns a refusal if the kernel wrote memory that it must not write."""
         for name, operand in [*self._inside.items(), *self._outside.items(), *loaded.extra.items()]:
             beside, inside = not operand.intact(), operand.changed(self._position)
@@ -275,7 +253,7 @@ class RunService:
                 return _error("out_of_bounds", f"wrote {where}")
         return None
 
-    def _keep(self, loaded: _Loaded, cost: float, stack: ExitStack) -> None:
+    def _keep(self, loaded: Loaded, cost: float, stack: ExitStack) -> None:
         """Keeps the fastest candidate as the canary, unless it takes long."""
         least = self.settings.least_sample_seconds
         if cost >= self._canary.cost or cost > 10 * least:
@@ -287,7 +265,7 @@ class RunService:
 
         self._canary.adopt(cost, run, stack.pop_all().close)
 
-    def _sample(self, loaded: _Loaded, first: float, best: float) -> list[float]:
+    def _sample(self, loaded: Loaded, first: float, best: float) -> list[float]:
         """Returns seconds per call: one sample of a hopeless candidate, few of one that cannot win,
         more of a contender."""
         settings = self.settings
@@ -311,7 +289,7 @@ class RunService:
                 break
         return samples
 
-    def _undisturbed(self, loaded: _Loaded, calls: int) -> float:
+    def _undisturbed(self, loaded: Loaded, calls: int) -> float:
         """Seconds that ``calls`` calls take without another process being given this core.
 
         A disturbed measurement is repeated as long as all of them together are short.
@@ -328,7 +306,7 @@ class RunService:
                 return seconds
         return best
 
-    def _seconds(self, loaded: _Loaded, calls: int) -> float:
+    def _seconds(self, loaded: Loaded, calls: int) -> float:
         """Returns the seconds of calls in the state of the caches that counts."""
         if not self.between:
             return self._harness.seconds(loaded.function, loaded.aligned, calls)
@@ -336,7 +314,7 @@ class RunService:
         self._rotation.renew(calls)
         return self._harness.rotating(loaded.function, cycle, calls)
 
-    def _cycle(self, loaded: _Loaded) -> Cycle:
+    def _cycle(self, loaded: Loaded) -> Cycle:
         """Returns arguments of call after call, in which operands lie as the program leaves
         them. The copies take much memory: only the service that ran last has any."""
         latest = RunService._rotating
@@ -385,7 +363,7 @@ class RunService:
                 }
             )
 
-    def _placement(self, entrants: Sequence[_Loaded]) -> Placement | None:
+    def _placement(self, entrants: Sequence[Loaded]) -> Placement | None:
         """Returns the placement of a race's next round, None if each entrant stays in its own
         memory.
 
@@ -399,17 +377,17 @@ class RunService:
             return self._placements[-1]
         return None
 
-    def _settle(self, entrant: _Loaded, count: int) -> None:
+    def _settle(self, entrant: Loaded, count: int) -> None:
         """Runs an entrant until the caches have settled; ``count`` calls are a sample."""
         share = self.settings.settling_seconds / (4 * self.settings.least_sample_seconds)
         self._harness.seconds(entrant.function, entrant.aligned, round(share * count))
 
-    def _warm(self, entrant: _Loaded, count: int) -> float:
+    def _warm(self, entrant: Loaded, count: int) -> float:
         """Returns seconds per call, after some calls that bring the operands into the caches."""
         self._harness.seconds(entrant.function, entrant.aligned, 1 + count // 4)
         return self._harness.seconds(entrant.function, entrant.aligned, count) / count
 
-    def _in_place(self, entrant: _Loaded, count: int) -> float:
+    def _in_place(self, entrant: Loaded, count: int) -> float:
         """Returns seconds per call with operands where the program leaves them, after some calls
         that bring near ones there."""
         cycle = self._cycle(entrant)
@@ -417,13 +395,13 @@ class RunService:
         self._harness.rotating(entrant.function, cycle, 1 + count // 4)
         return self._harness.rotating(entrant.function, cycle, count) / count
 
-    def _checked(self, loaded: _Loaded) -> Verdict:
+    def _checked(self, loaded: Loaded) -> Verdict:
         self._call(loaded)
         return self._reference.check(self._outputs())
 
     # -- memory
 
-    def _load(self, data: bytes, stack: ExitStack) -> _Loaded:
+    def _load(self, data: bytes, stack: ExitStack) -> Loaded:
         built: BuiltKernel = pickle.loads(data)
         symbols = self._symbols() if built.parallel else {}
         code = load_object(built.code, symbols)
@@ -453,7 +431,7 @@ class RunService:
         handed.append(own("the workspace", built.workspace_bytes))
         operands.append(Operand("the workspace", handed[-1].at(ALIGNED), False, False))
         words = (*(o.home.address for o in operands), *built.size_values)
-        return _Loaded(
+        return Loaded(
             code,
             code.address(f"{built.name}.packed"),
             tuple(handed),
@@ -481,34 +459,12 @@ class RunService:
         return addresses
 
 
-@dataclass(slots=True)
-class _Loaded:
-    """A kernel in memory. ``handed`` are its operands and its workspace, ``aligned`` the address of
-    its arguments for timing."""
-
-    code: LoadedObject
-    function: int
-    handed: tuple[GuardedOperand, ...]
-    aligned: int
-    extra: dict[str, GuardedOperand]
-    """Operands of this kernel alone: the workspace, and packed ones."""
-    parallel: bool
-    operands: tuple[Operand, ...]
-    """In the order of the arguments, each where it lies for timing."""
-    size_values: tuple[int, ...]
-    packed: dict[str, Any]
-    """Operands that are packed, and how."""
-    arguments: Any
-    """The memory at ``aligned``."""
-    cycle: Cycle | None = None
-
-
 def _interruptions() -> int:
     """Returns how often the system preempted a thread of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-def _moved(entrant: _Loaded, placement: Placement | None, number: int) -> _Loaded:
+def _moved(entrant: Loaded, placement: Placement | None, number: int) -> Loaded:
     """Returns an entrant, the ``number``-th of its race, with its operands in a placement."""
     if placement is None:
         return entrant

@@ -21,7 +21,8 @@ import numpy.typing as npt
 from ...codegen.kernel import Kernel
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
-from ...ir.loop.nest import SHIFTED, Operand, Pack
+from ...ir.loop.nest import Operand
+from ...ir.loop.pack import SHIFTED, Pack
 from ...ir.loop.prim import Buffer, PrimFunc
 from ...ir.loop.work import prim_bytes, prim_flops
 from ..settings import DEFAULT_SETTINGS

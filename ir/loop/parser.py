@@ -18,7 +18,6 @@ from ..scanner import Scanner
 from .expr import Expr, IndexLike, cast, const, index, op, read
 from .kinds import Instruction, LoopKind, Role, Scope
 from .nest import (
-    SHIFTED,
     Accumulate,
     Alloc,
     At,
@@ -28,12 +27,12 @@ from .nest import (
     Loop,
     Nest,
     Operand,
-    Pack,
     Prefetch,
     Sort,
     Stmt,
     Store,
 )
+from .pack import SHIFTED, Pack
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import procedure
 from .scalar import COMBINERS, SCALAR_OPS

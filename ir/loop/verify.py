@@ -7,28 +7,23 @@ element. Accesses that depend on data (gathers, guards) are left to the interpre
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import chain
 from typing import NoReturn
 
 from ..dataclass import dataclass
 from ..dim_proofs import prove
-from ..dims import Dim, IntExpr, Symbol, bounds, evaluate, int_max, int_min, symbols
+from ..dims import Dim, IntExpr, bounds, int_max, int_min, symbols
 from ..dtype import INT64, DType
 from ..errors import InternalError
-from .expr import Expr, Index, IndexLike, Op, Read, index_value, walk
+from .expr import Expr, Index, Op, Read, index_value, walk
 from .intrinsics import is_instance
 from .kinds import LoopKind, Role
 from .nest import Accumulate, Alloc, At, If, Intrinsic, Let, Loop, Nest, Prefetch, Sort, Stmt, Store
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import Procedure, plain_nest
+from .reads_outside import Ends, as_numbers, bounds_around, problem_of, symbols_of, unguarded
 from .scalar import COMBINERS
-
-_MOST_POINTS = 4096  # iterations that are tried where no bounds are found
-
-Ranges = Mapping[str, tuple[int, int]]
-Ends = Mapping[str, tuple[IntExpr, IntExpr]]
 
 
 def verify_prim(prim: PrimFunc) -> None:
@@ -105,8 +100,8 @@ class _PrimVerifier:
                 self.fail(stage, problem)
         ends: Ends = {a.name: (0, a.extent - 1) for a in axes}
         if not any(a.extent == 0 for a in axes):
-            for node in _unguarded(stage.expr):
-                problem = _outside(node.buffer, node.indices, self.buffers[node.buffer], ends)
+            for node in unguarded(stage.expr):
+                problem = problem_of(node.buffer, node.indices, self.buffers[node.buffer], ends)
                 if problem:
                     self.fail(stage, problem)
 
@@ -115,7 +110,7 @@ class _PrimVerifier:
         for axis in axes:
             if axis.name in sizes:
                 self.fail(stage, f"{axis.name} is an axis and a size")
-            for name in sorted(_symbols(axis.extent) - sizes):
+            for name in sorted(symbols_of(axis.extent) - sizes):
                 self.fail(stage, f"the size {name} of the axis {axis.name} has no range")
         if len(set(names)) != len(names):
             self.fail(stage, f"{stage.name} walks an axis twice")
@@ -168,7 +163,7 @@ class _NestVerifier:
             if buffer.name in buffers:
                 self.fail(None, f"two buffers are called {buffer.name}")
             buffers[buffer.name] = buffer
-            for name in sorted({n for size in buffer.shape for n in _symbols(size)} - self.sizes):
+            for name in sorted({n for size in buffer.shape for n in symbols_of(size)} - self.sizes):
                 self.fail(None, f"the size {name} of {buffer.name} has no range")
         self.body(self.nest.body, _Scope(buffers))
 
@@ -221,7 +216,7 @@ class _NestVerifier:
 
     def let(self, stmt: Let, scope: _Scope) -> None:
         self.check_variables(stmt, stmt.value, scope)
-        inside = bounds(stmt.value, _numbers(scope.ranges))
+        inside = bounds(stmt.value, as_numbers(scope.ranges))
         if stmt.extent is not None:
             self.check_variables(stmt, stmt.extent, scope)
             scope.ranges[stmt.var] = 0, stmt.extent - 1
@@ -249,7 +244,7 @@ class _NestVerifier:
         before = dict(scope.ranges)
         scope.ranges = _narrowed(scope.ranges, condition, holds)
         for name, (low, high) in scope.ranges.items():
-            around = _around(scope.ranges, low - high)
+            around = bounds_around(scope.ranges, low - high)
             if before[name] != (low, high) and prove(high, "<=", low, around):
                 scope.pinned |= {name} | scope.lets.get(name, frozenset())
 
@@ -282,7 +277,7 @@ class _NestVerifier:
                 self.fail(stmt, f"no combiner {stmt.combiner!r}")
             if stmt.buffer not in self.written:
                 self.fail(stmt, f"{stmt.buffer} is read before it is written")
-        problem = _outside(stmt.buffer, stmt.indices, buffer, scope.ranges)
+        problem = problem_of(stmt.buffer, stmt.indices, buffer, scope.ranges)
         if problem:
             self.fail(stmt, problem)
         self.race(stmt, scope)
@@ -307,7 +302,7 @@ class _NestVerifier:
         for place in places:
             for i in place:
                 self.check_variables(stmt, i, scope)
-            problem = _outside(stmt.buffer, place, buffer, scope.ranges)
+            problem = problem_of(stmt.buffer, place, buffer, scope.ranges)
             if problem:
                 self.fail(stmt, problem)
         self.race(stmt, scope)
@@ -335,13 +330,15 @@ class _NestVerifier:
                 self.fail(stmt, problem)
             if isinstance(node, Read) and node.buffer not in self.inputs | self.written:
                 self.fail(stmt, f"{node.buffer} is read before it is written")
-        for node in _unguarded(expr):
-            problem = _outside(node.buffer, node.indices, scope.buffers[node.buffer], scope.ranges)
+        for node in unguarded(expr):
+            problem = problem_of(
+                node.buffer, node.indices, scope.buffers[node.buffer], scope.ranges
+            )
             if problem:
                 self.fail(stmt, problem)
 
     def check_variables(self, stmt: Stmt, value: IntExpr, scope: _Scope) -> None:
-        for name in _symbols(value):
+        for name in symbols_of(value):
             if name not in scope.ranges and name not in self.sizes:
                 self.fail(stmt, f"no loop {name} around this statement")
 
@@ -354,10 +351,6 @@ class _NestVerifier:
 def _fail(message: str, lines: Sequence[str], at: int) -> NoReturn:
     marked = [("> " if n == at else "  ") + line for n, line in enumerate(lines)]
     raise InternalError(message, notes=tuple(marked))
-
-
-def _symbols(value: IndexLike) -> frozenset[str]:
-    return symbols(value) if isinstance(value, Dim) else frozenset()
 
 
 def _node_problem(
@@ -376,109 +369,16 @@ def _node_problem(
         if node.dtype != buffer.dtype:
             return f"{buffer.name} is {buffer.dtype}, but read as {node.dtype}"
         for i in node.indices:
-            names |= _symbols(i)
+            names |= symbols_of(i)
     for name in sorted(names):
         if name not in variables:
             return f"no loop or size {name} is known here"
     return None
 
 
-def _unguarded(root: Expr) -> Iterator[Read]:
-    """Yields the reads outside of every branch of a ``where``, which happen whatever the data."""
-    stack: list[Expr] = [root]
-    seen: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Read):
-            yield node
-            stack += [i for i in node.indices if not isinstance(i, int | Dim)]
-        elif isinstance(node, Op):
-            stack += node.args[:1] if node.name == "where" else node.args
-
-
-def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ends: Ends) -> str | None:
-    """Returns the problem of an access that some iteration makes outside the buffer; None if none.
-
-    Bounds are exact only for sums of loop variables; any other index is refused only if it lies
-    outside in every iteration.
-    """
-    for i, size in zip(indices, buffer.shape, strict=True):
-        if not isinstance(i, int | Dim):
-            continue
-        around = _around(ends, i)
-        if isinstance(size, Dim) or any(isinstance(e, Dim) for e in chain(*around.values())):
-            least, most = prove(i, ">=", 0, around), prove(i, "<", size, around)
-            if _is_exact(i) and not (least and most):
-                around = _around(ends, i, size)
-                least, most = prove(i, ">=", 0, around), prove(i, "<", size, around)
-            doubtful = _is_exact(i) and not (least and most)
-            wrong = least is False or most is False or doubtful
-            if wrong and not _is_inside(i, size, around):
-                return f"{name}[.. {i} ..] may lie outside of {buffer}"
-            continue
-        inside = bounds(i, _numbers(around))
-        if inside is None:
-            continue
-        low, high = inside
-        if low >= 0 and high < size:
-            continue
-        if _is_exact(i) or high < 0 or low >= size:
-            return f"{name}[.. {i} ..] runs from {low} to {high} outside of {buffer}"
-    return None
-
-
-def _is_inside(value: IntExpr, size: IntExpr, ends: Ends) -> bool:
-    """True if an index was found to be inside in every iteration: nests for given sizes are so
-    small at times that those can be tried, as loops over what is left of others that are empty."""
-    points: list[dict[str, int]] = [{}]
-    try:
-        for name, (low, high) in ends.items():
-            walks = [range(evaluate(low, p), evaluate(high, p) + 1) for p in points]
-            if sum(map(len, walks)) > _MOST_POINTS:
-                return False
-            points = [{**p, name: at} for p, walk in zip(points, walks) for at in walk]
-        return all(0 <= evaluate(value, p) < evaluate(size, p) for p in points)
-    except KeyError:  # of a size that is not given
-        return False
-
-
-def _is_exact(value: IntExpr) -> bool:
-    """True if the bounds of an index are reached: a sum of different variables."""
-    if not isinstance(value, Dim):
-        return True
-    plain = [mono for mono, _ in value.terms if mono]
-    return all(len(mono) == 1 and isinstance(mono[0], Symbol) for mono in plain)
-
-
-def _around(ends: Ends, value: IntExpr, size: IntExpr = 0) -> Ends:
-    """Returns the ranges on which the value of an expression depends, outer loops first; and those
-    that say something of ``size``, as a loop of ``min(1, n)`` runs only where n is not 0."""
-    wanted = set(_symbols(value))
-    if isinstance(size, Dim):
-        of_size = _symbols(size) | wanted
-        wanted |= {name for name, pair in ends.items() if of_size & _symbols(pair[1])}
-    for name, (low, high) in reversed([*ends.items()]):
-        if name in wanted:
-            wanted |= _symbols(low) | _symbols(high)
-    return {name: pair for name, pair in ends.items() if name in wanted}
-
-
-def _numbers(ends: Ends) -> Ranges:
-    """Returns ranges in numbers that hold the given ones."""
-    numbers: dict[str, tuple[int, int]] = {}
-    for name, (low, high) in ends.items():
-        least, most = bounds(low, numbers), bounds(high, numbers)
-        if least is not None and most is not None:
-            numbers[name] = least[0], most[1]
-    return numbers
-
-
 def _loops_of(value: IntExpr, scope: _Scope) -> frozenset[str]:
     """Returns the loops on which an index depends, directly or through a let."""
-    names = _symbols(value)
+    names = symbols_of(value)
     behind = [scope.lets[n] for n in names if n in scope.lets]
     return names.union(*behind) if behind else names
 

@@ -20,7 +20,7 @@ composites ``ir/graph/compose.py`` and samples ``sampling``. The declarations::
     set_size           set_size
     gather             nn.gather_nd, dynamic_slice
     search             nn.searchsorted
-    sort               nn.sort, nn.argsort, nn.top_k_indices
+    sort, top_k        nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
     random             random numbers by counter
     scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
@@ -62,6 +62,7 @@ from . import (  # noqa: F401  (each declares its operators)
     sort,
     stage,
     suppress,
+    top_k,
     update,
     winograd,
 )

@@ -1,4 +1,4 @@
-"""Sorts of rows, and their greatest elements.
+"""Sorts of rows.
 
 All work on keys (``sort_keys``). Numbers of 16 bits and more are sorted in vectors, by comparisons;
 others, and positions, digit by digit.
@@ -16,16 +16,14 @@ import numpy as np
 
 from ..dims import IntExpr, product, symbol, typical
 from ..dtype import INT32, INT64, DType
-from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..errors import LoopwrightTypeError
 from ..graph.compose import F, Value
-from ..graph.limits import few_first
 from ..graph.operator import Pattern, Sample
-from ..graph.requirements import demand
 from ..graph.type_rules import ANY, normalise_axis, upper_bound
 from ..graph.types import TensorType
-from ..loop.expr import Expr, cast, const, index, op, read, select
+from ..loop.expr import Expr, cast, const, index, op, read
 from ..loop.kinds import LoopKind, Scope
-from ..loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store
+from ..loop.nest import Accumulate, Alloc, At, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body, attr, composite, primitive
@@ -41,13 +39,14 @@ _DESCENDING = attr("True for the greatest first", False)
 _AXIS = attr("the axis to sort along", -1)
 
 
-def _rows_rule(x: TensorType, dtype: DType) -> TensorType:
+def rows_rule(x: TensorType, dtype: DType) -> TensorType:
+    """Returns the type of what is computed of rows: their shape, and ``dtype``."""
     if x.rank != 2:
         raise LoopwrightTypeError(f"rows have two axes, not {x.short}")
     return TensorType(x.shape, dtype)
 
 
-def _order(x: Any, descending: bool) -> Any:
+def order_of(x: Any, descending: bool) -> Any:
     """Returns the stable order along the last axis, nan as the greatest."""
     if not descending:
         return np.argsort(x, axis=-1, kind="stable")
@@ -58,7 +57,7 @@ def _order(x: Any, descending: bool) -> Any:
 def _sorted(x: Any, descending: bool) -> Any:
     """Returns the elements in order, -0 before 0."""
     if x.dtype.kind != "f":
-        return np.take_along_axis(x, _order(x, descending), -1)
+        return np.take_along_axis(x, order_of(x, descending), -1)
     order = np.lexsort((np.where(x == 0, ~np.signbit(x), False), x), axis=-1)
     return np.take_along_axis(x, np.flip(order, -1) if descending else order, -1)
 
@@ -226,7 +225,7 @@ class _Sort:
 @primitive(
     "sort_rows",
     Pattern.OPAQUE,
-    rule=lambda x, **_: _rows_rule(x, x.dtype),
+    rule=lambda x, **_: rows_rule(x, x.dtype),
     reference=_sorted,
     samples=_row_samples,
 )
@@ -248,9 +247,9 @@ def _sort_rows(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -
 @primitive(
     "sort_columns",
     Pattern.OPAQUE,
-    rule=lambda x, positions, **_: _rows_rule(x, INT64 if positions else x.dtype),
+    rule=lambda x, positions, **_: rows_rule(x, INT64 if positions else x.dtype),
     reference=lambda x, descending, positions: (
-        (_order if positions else _sorted)(x.T, descending).T
+        (order_of if positions else _sorted)(x.T, descending).T
     ),
     samples=lambda rng: [
         sample(np.stack([rng.permutation(specials("float64")) for _ in range(7)])),
@@ -281,8 +280,8 @@ def _sort_columns(
 @primitive(
     "argsort_rows",
     Pattern.OPAQUE,
-    rule=lambda x, **_: _rows_rule(x, INT64),
-    reference=lambda x, descending: _order(x, descending).astype(np.int64),
+    rule=lambda x, **_: rows_rule(x, INT64),
+    reference=lambda x, descending: order_of(x, descending).astype(np.int64),
     samples=_row_samples,
 )
 def _argsort_rows(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
@@ -300,160 +299,10 @@ def _argsort_rows(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING
 # -- the greatest elements ----------------------------------------------------------------------
 
 
-def _top_rule(x: TensorType, k: Any, **_: Any) -> TensorType:
-    size = _rows_rule(x, x.dtype).shape[1]
-    message = f"the first {k} of rows of {x.short}"
-    if not isinstance(k, int) or k < 0 or not demand(k, "<=", size, message):
-        raise LoopwrightValueError(message)
-    return TensorType((x.shape[0], k), INT64)
-
-
-@primitive(
-    "top_rows",
-    Pattern.OPAQUE,
-    rule=_top_rule,
-    reference=lambda x, k, largest: _order(x, largest)[..., :k].astype(np.int64),
-    samples=lambda rng: [
-        sample(floats(rng, (3, 100)), k=5),
-        sample(specials("float32")[None, :], k=9),
-        sample(specials("float64")[None, :], k=12, largest=False),
-        sample(ints(rng, (2, 70), "int8", 0, 5), k=7),
-        sample(ints(rng, (2, 33), "uint64"), k=1, largest=False),
-        sample(floats(rng, (4, 3)), k=3),
-        sample(floats(rng, (4, 3)), k=0),
-        sample(floats(rng, (0, 3)), k=2),
-    ],
-)
-def _top_rows(
-    _out: TensorType,
-    x: Tensor,
-    *,
-    k: int = attr("number of elements of each row"),
-    largest: bool = attr("True for the greatest, False for the least", True),
-) -> Body:
-    """The positions of the first elements of each row, int64, in their order; equal ones keep it.
-
-    ``x`` of any dtype and two axes; ``k`` is at most the length of a row. nan is the greatest.
-    Good for few of many: a row is compared with the last of the best so far, some at a time.
-
-        fn (%x: Tensor[(3, 100), float32]) -> Tensor[(3, 5), int64] {
-          top_rows(%x, k=5)
-        }
-    """
-    return Body(_Top(x, k, largest).statements)
-
-
-class _Top:
-    """The statements that find the first ``k`` elements of each row: ``best`` are their keys and
-    ``places`` their positions, the greatest key first."""
-
-    def __init__(self, x: Tensor, k: int, largest: bool) -> None:
-        self.x, self.k, self.largest = x, k, largest
-        self.rows, self.size = x.shape
-        self.kind = key_type(x.dtype)
-
-    def key(self, place: IntExpr) -> Expr:
-        return key(self.x(symbol("r"), place), not self.largest)
-
-    def best(self, place: IntExpr) -> Expr:
-        return read("best", (place,), self.kind)
-
-    def place(self, place: IntExpr) -> Expr:
-        return read("places", (place,), INT64)
-
-    def statements(self, out: str) -> Sequence[Stmt]:
-        k = self.k
-        if 0 in (self.rows, k):
-            return []
-        chunks, rest = (self.size - k) // COMPARED_KEYS, (self.size - k) % COMPARED_KEYS
-        body: list[Stmt] = [
-            Alloc(Buffer("best", (k,), self.kind), Scope.STACK),
-            Alloc(Buffer("places", (k,), INT64), Scope.STACK),
-            *self.first(),
-        ]
-        if chunks != 0:
-            body.append(Loop(LoopKind.FOR, "n", chunks, self.chunk()))
-        if rest != 0:
-            last = symbol("t") + (self.size - rest)
-            body.append(Loop(LoopKind.FOR, "t", rest, self.inserted(last)))
-        o = symbol("o")
-        body.append(Loop(LoopKind.FOR, "o", k, (Store(out, (symbol("r"), o), self.place(o)),)))
-        return [Loop(LoopKind.FOR, "r", self.rows, tuple(body))]
-
-    def first(self) -> list[Stmt]:
-        """The first ``k`` elements of the row, each put to the number of those before it."""
-        n, m = symbol("b"), symbol("m")
-        same = op("equal", self.key(m), self.key(n))
-        ahead = op(
-            "logical_or",
-            op("less", self.key(n), self.key(m)),
-            op("logical_and", same, op("less", index(m), index(n))),
-        )
-        rank = Buffer("rank", (1,), INT64)
-        put = At.of(
-            "p",
-            self.k,
-            read("rank", (0,), INT64),
-            Store("best", (symbol("p"),), self.key(n)),
-            Store("places", (symbol("p"),), index(n)),
-        )
-        counted = Accumulate("rank", (0,), "sum", cast(ahead, INT64))
-        body = (
-            Alloc(rank, Scope.REGISTERS),
-            Store("rank", (0,), const(0, INT64)),
-            Loop(LoopKind.FOR, "m", self.k, (counted,)),
-            put,
-        )
-        return [Loop(LoopKind.FOR, "b", self.k, body)]
-
-    def chunk(self) -> tuple[Stmt, ...]:
-        """Looks at the elements of a chunk if one of them is among the best."""
-        here = symbol("n") * COMPARED_KEYS + symbol("c") + self.k
-        greatest = Accumulate("greatest", (0,), "max", self.key(here))
-        return (
-            Alloc(Buffer("greatest", (1,), self.kind), Scope.REGISTERS),
-            Store("greatest", (0,), const(0, self.kind)),
-            Loop(LoopKind.VECTORIZE, "c", COMPARED_KEYS, (greatest,)),
-            If(
-                op("less", self.best(self.k - 1), read("greatest", (0,), self.kind)),
-                (Loop(LoopKind.FOR, "c", COMPARED_KEYS, self.inserted(here)),),
-            ),
-        )
-
-    def inserted(self, place: IntExpr) -> tuple[Stmt, ...]:
-        """Puts an element among the best, behind equal ones, if it is before the last of them."""
-        value, s = read("new", (0,), self.kind), symbol("s")
-        here = self.k - 1 - s  # from the last to the second
-        before, at = op("less", self.best(here - 1), value), op("less", self.best(here), value)
-        first = op("less", self.best(0), value)
-
-        def chosen(moved: Expr, new: Expr, old: Expr) -> Expr:
-            return select(before, moved, select(at, new, old))
-
-        shift = (
-            Store(
-                "places",
-                (here,),
-                chosen(self.place(here - 1), index(place), self.place(here)),
-            ),
-            Store("best", (here,), chosen(self.best(here - 1), value, self.best(here))),
-        )
-        insert = (
-            *([Loop(LoopKind.FOR, "s", self.k - 1, shift)] if self.k > 1 else []),
-            Store("places", (0,), select(first, index(place), self.place(0))),
-            Store("best", (0,), select(first, value, self.best(0))),
-        )
-        return (
-            Alloc(Buffer("new", (1,), self.kind), Scope.REGISTERS),
-            Store("new", (0,), self.key(place)),
-            If(op("less", self.best(self.k - 1), value), insert),
-        )
-
-
 # -- along any axis ------------------------------------------------------------------------------
 
 
-def _along(x: Value, axis: int, function: Any) -> Value:
+def along_axis(x: Value, axis: int, function: Any) -> Value:
     """``function`` of the rows along an axis, which may change their length."""
     order = tuple(n for n in range(x.rank) if n != axis) + (axis,)
     moved = F.transpose(x, axes=order) if axis != x.rank - 1 else x
@@ -477,7 +326,7 @@ def _sorted_along(x: Value, axis: int, descending: bool, positions: bool = False
         columns = F.sort_columns(columns, descending=descending, positions=positions)
         return F.transpose(columns, axes=(1, 0))
 
-    return _along(x, axis, sort)
+    return along_axis(x, axis, sort)
 
 
 def _axis_rule(x: TensorType, axis: Any, dtype: DType) -> TensorType:
@@ -485,7 +334,8 @@ def _axis_rule(x: TensorType, axis: Any, dtype: DType) -> TensorType:
     return TensorType(x.shape, dtype)
 
 
-def _along_reference(x: Any, axis: int, function: Any, *options: Any) -> Any:
+def along_reference(x: Any, axis: int, function: Any, *options: Any) -> Any:
+    """Returns ``function`` of the rows along an axis."""
     return np.moveaxis(function(np.moveaxis(x, axis, -1), *options), -1, axis)
 
 
@@ -502,7 +352,7 @@ def _axis_samples(rng: np.random.Generator) -> Sequence[Sample]:
     "nn.sort",
     Pattern.OPAQUE,
     rule=lambda x, axis, **_: _axis_rule(x, axis, x.dtype),
-    reference=lambda x, axis, descending: _along_reference(x, axis, _sorted, descending),
+    reference=lambda x, axis, descending: along_reference(x, axis, _sorted, descending),
     samples=_axis_samples,
     dtypes=ANY,
 )
@@ -523,7 +373,7 @@ def _sort(x: Value, *, axis: int = _AXIS, descending: bool = _DESCENDING) -> Val
     "nn.argsort",
     Pattern.OPAQUE,
     rule=lambda x, axis, **_: _axis_rule(x, axis, INT64),
-    reference=lambda x, axis, descending: _along_reference(x, axis, _order, descending),
+    reference=lambda x, axis, descending: along_reference(x, axis, order_of, descending),
     samples=_axis_samples,
     dtypes=ANY,
 )
@@ -538,55 +388,3 @@ def _argsort(x: Value, *, axis: int = _AXIS, descending: bool = _DESCENDING) -> 
         }
     """
     return _sorted_along(x, axis % x.rank, descending, positions=True)
-
-
-def _first_rule(x: TensorType, k: Any, axis: Any, **_: Any) -> TensorType:
-    axis = normalise_axis(axis, x.rank, x)
-    size = x.shape[axis]
-    message = f"the first {k} of {size} elements of {x.short}"
-    if not isinstance(k, int) or k < 0 or not demand(k, "<=", size, message):
-        raise LoopwrightValueError(message)
-    return TensorType((*x.shape[:axis], k, *x.shape[axis + 1 :]), INT64)
-
-
-@composite(
-    "nn.top_k_indices",
-    Pattern.OPAQUE,
-    rule=_first_rule,
-    reference=lambda x, k, axis, largest: _along_reference(
-        x, axis, lambda rows: _order(rows, largest)[..., :k]
-    ).astype(np.int64),
-    samples=lambda rng: [
-        sample(floats(rng, (3, 50)), k=4),
-        sample(floats(rng, (30, 2, 3)), k=3, axis=0, largest=False),
-        sample(ints(rng, (9, 4), "int16", 0, 5), k=9, axis=0),
-    ],
-    dtypes=ANY,
-)
-def _top_k_indices(
-    x: Value,
-    *,
-    k: int = attr("number of elements"),
-    axis: int = attr("the axis along which they are compared", -1),
-    largest: bool = attr("True for the greatest, False for the least", True),
-) -> Value:
-    """The positions of the greatest elements along an axis, int64, in their order.
-
-    ``x`` of any dtype and a rank of 1 or more; ``k`` is at most the size of the axis. Of equal
-    elements the first is before. nan is the greatest. LoopwrightValueError for an axis or a number
-    out of range.
-
-        fn (%x: Tensor[(3, 50), float32]) -> Tensor[(3, 4), int64] {
-          nn.top_k_indices(%x, k=4)
-        }
-    """
-    size = typical(x.shape[axis % x.rank])
-
-    def first(rows: Value) -> Value:
-        if few_first(k, size):
-            return F.top_rows(rows, k=k, largest=largest)
-        order = F.argsort_rows(rows, descending=largest)
-        end = (rows.shape[0], k)
-        return F.strided_slice(order, begin=(0, 0), end=end, strides=(1, 1))
-
-    return _along(x, axis % x.rank, first)

@@ -7,10 +7,8 @@ every path, and their places in the arena. Any error it raises is a mistake of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from .. import dims
-from ..dim_proofs import prove
 from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError, LoopwrightError
 from ..library.lookup import library_function
@@ -28,6 +26,7 @@ from .analysis import (
     swap_groups,
     walk,
 )
+from .byte_ranges import Written, added, at_most, cover, holds, intersected
 
 ARENA_ALIGNMENT = 64
 """Bytes: every planned allocation starts on a multiple of this."""
@@ -66,11 +65,6 @@ def verify(program: nodes.Program) -> nodes.Program:
     return program
 
 
-# Half-open ranges of bytes, disjoint and in order as far as sizes tell.
-_Ranges: TypeAlias = "tuple[tuple[dims.IntExpr, dims.IntExpr], ...]"
-_Written: TypeAlias = "dict[str, _Ranges]"  # by root: the bytes that are written on every path
-
-
 class _Verifier:
     """Blocks are numbered as they are met. ``home`` is the block of each allocation, ``block`` the
     one that is checked, and ``loop`` the first of the innermost loop."""
@@ -88,7 +82,7 @@ class _Verifier:
         self.index = -1
         self.places: dict[str, Place] = {}
         self.regions: dict[str, nodes.Region] = {}
-        self.written: _Written = {}
+        self.written: Written = {}
         self.read_only: set[str] = set()
         self.freed: set[str] = set()
         self.live: dict[str, nodes.Alloc] = {}
@@ -116,7 +110,7 @@ class _Verifier:
             self.declare(region, Place(region.name, 0, region.nbytes))
         self.declared = set(program.sizes)
         for region in (*program.inputs, *(c.region for c in program.constants)):
-            self.written[region.name] = _added((), 0, region.nbytes)
+            self.written[region.name] = added((), 0, region.nbytes)
             self.read_only.add(region.name)
         for constant in program.constants:
             self.check_constant(constant.region, constant.value)
@@ -125,7 +119,7 @@ class _Verifier:
         self.body(program.body)
         self.instr = None
         for region in program.outputs:
-            if not _cover(self.written.get(region.name, ()), 0, region.nbytes):
+            if not cover(self.written.get(region.name, ()), 0, region.nbytes):
                 raise self.wrong(f"the output %{region.name} is not written")
         sources = [u.source for u in program.updates]
         if sources and sources != [r.name for r in program.outputs[-len(sources) :]]:
@@ -157,7 +151,7 @@ class _Verifier:
         sizes = tuple(n for _, _, n in window)
         self.check_sizes(*(expr for begin, _, count in window for expr in (begin, count)))
         inside = len(window) == len(target.shape) and all(
-            _known(b, ">=", 0) and s >= 1 and (n == 0 or _known(b + (n - 1) * s, "<", size))
+            holds(b, ">=", 0) and s >= 1 and (n == 0 or holds(b + (n - 1) * s, "<", size))
             for (b, s, n), size in zip(window, target.shape, strict=True)
         )
         if not inside or (sizes, target.dtype) != (source.shape, source.dtype):
@@ -179,7 +173,7 @@ class _Verifier:
 
     def declare(self, region: nodes.Region, place: Place) -> None:
         self.check_sizes(*region.shape)
-        if any(not _known(size, ">=", 0) for size in region.shape):
+        if any(not holds(size, ">=", 0) for size in region.shape):
             raise self.wrong(f"{region} has a negative size")
         self.places[region.name] = place
         self.regions[region.name] = region
@@ -245,7 +239,7 @@ class _Verifier:
         region, offset, arena = instr.region, instr.offset, self.program.arena
         self.declare(region, Place(region.name, 0, region.nbytes))
         if instr.in_registers:
-            if not _known(region.nbytes, "<=", MOST_REGISTER_BYTES) or offset is not None:
+            if not holds(region.nbytes, "<=", MOST_REGISTER_BYTES) or offset is not None:
                 raise self.wrong(f"%{region.name} is too large for registers, or planned")
         elif (offset is None) != (arena is None):
             raise self.wrong(f"%{region.name} is {'not ' if offset is None else ''}planned")
@@ -254,15 +248,15 @@ class _Verifier:
             self.check_sizes(offset, arena)
             if dims.mod(offset, ARENA_ALIGNMENT) != 0:
                 raise self.wrong(f"%{region.name} is not aligned to {ARENA_ALIGNMENT} bytes")
-            if not _known(0, "<=", offset) or not _at_most(offset + region.nbytes, arena):
+            if not holds(0, "<=", offset) or not at_most(offset + region.nbytes, arena):
                 raise self.wrong(f"%{region.name} lies outside the arena")
             for other in self.live.values():
                 begin = other.offset
                 if begin is None:
                     continue
-                before = _at_most(offset + region.nbytes, begin)
+                before = at_most(offset + region.nbytes, begin)
                 end = begin + self.largest(other.region).nbytes
-                if not before and not _at_most(end, offset):
+                if not before and not at_most(end, offset):
                     raise self.wrong(f"%{region.name} shares bytes with %{other.region.name}")
         self.live[region.name] = instr
         self.home[region.name] = self.block
@@ -297,7 +291,7 @@ class _Verifier:
         begin = source.begin + instr.offset
         place = Place(source.root, begin, begin + instr.region.nbytes)
         self.check_sizes(instr.offset)
-        if not _known(0, "<=", instr.offset) or not _known(place.end, "<=", source.end):
+        if not holds(0, "<=", instr.offset) or not holds(place.end, "<=", source.end):
             raise self.wrong(f"%{instr.region.name} leaves the bytes of %{instr.source}")
         if dims.mod(begin, instr.region.dtype.bytes) != 0:
             raise self.wrong(f"%{instr.region.name} is not aligned to its elements")
@@ -312,7 +306,7 @@ class _Verifier:
             if self.home[name] >= self.loop > 0:
                 raise self.wrong(f"%{name} is allocated inside of the loop")
         one, other = (self.live[name] for name in names)
-        same = _known(one.region.nbytes, "==", other.region.nbytes)
+        same = holds(one.region.nbytes, "==", other.region.nbytes)
         if instr.one == instr.other or not same:
             raise self.wrong("what is swapped is the same, or differs in size")
         if self.home[instr.one] != self.home[instr.other]:
@@ -326,7 +320,7 @@ class _Verifier:
         self.body(instr.then)
         after, self.written = self.written, before
         self.body(instr.orelse)
-        self.written = _intersected(after, self.written)
+        self.written = intersected(after, self.written)
 
     def iterations(self, instr: nodes.While | nodes.For) -> None:
         """Checks a loop. An iteration begins with what is written before the loop and at the end
@@ -350,7 +344,7 @@ class _Verifier:
                 self.check_scalar(instr.condition, BOOL, "condition")
             tested = dict(self.written)
             self.body(instr.body)
-            ended, self.written = self.written, _intersected(begin, self.written)
+            ended, self.written = self.written, intersected(begin, self.written)
             if self.written == begin:
                 break
         self.places, self.loop = places, loop
@@ -362,7 +356,7 @@ class _Verifier:
         region = self.regions[name]
         if (region.shape, region.dtype) != ((), dtype):
             raise self.wrong(f"the {what} %{name} is {region.type_text}, not {dtype}[]")
-        if not _cover(self.written.get(place.root, ()), place.begin, place.end):
+        if not cover(self.written.get(place.root, ()), place.begin, place.end):
             raise self.wrong(f"%{name} is read before it is written")
 
     def check_ranges(self, call: nodes.Call) -> None:
@@ -376,7 +370,7 @@ class _Verifier:
 
     def check_copy(self, instr: nodes.Copy) -> None:
         source, target = self.find(instr.source), self.find(instr.target)
-        if not _known(source.end - source.begin, "==", target.end - target.begin):
+        if not holds(source.end - source.begin, "==", target.end - target.begin):
             raise self.wrong("the sizes of a copy differ")
 
     def check_invoke(self, instr: nodes.Invoke) -> None:
@@ -392,7 +386,7 @@ class _Verifier:
             if (
                 size.low is None
                 or size.high is None
-                or (not _known(size.low, "<=", value) or not _known(value, "<=", size.high))
+                or (not holds(size.low, "<=", value) or not holds(value, "<=", size.high))
             ):
                 raise self.wrong(f"{value} is not in the range of {size.name} of @{function.name}")
         function = at_sizes(function, values)
@@ -415,7 +409,7 @@ class _Verifier:
             raise self.wrong(f"@{function.name} is recursive, but its frame is not on the stack")
         if frame.name not in self.live or self.live[frame.name].in_registers:
             raise self.wrong(f"the frame %{frame.name} is not an allocation in memory")
-        fits = function.arena is not None and _at_most(function.arena, frame.nbytes)
+        fits = function.arena is not None and at_most(function.arena, frame.nbytes)
         if frame.dtype != UINT8 or not fits:
             raise self.wrong(f"{frame} is not an arena of @{function.name}")
 
@@ -446,9 +440,7 @@ class _Verifier:
     def access(self, instr: nodes.Call | nodes.Copy | nodes.Invoke | nodes.Library) -> None:
         for name, access in accesses(instr):
             place = self.places[name]
-            if access.reads and not _cover(
-                self.written.get(place.root, ()), place.begin, place.end
-            ):
+            if access.reads and not cover(self.written.get(place.root, ()), place.begin, place.end):
                 raise self.wrong(f"%{name} is read before it is written")
         for name, access in accesses(instr):
             place = self.places[name]
@@ -456,54 +448,4 @@ class _Verifier:
                 raise self.wrong(f"%{name} is read-only")
             if access.writes:
                 before = self.written.get(place.root, ())
-                self.written[place.root] = _added(before, place.begin, place.end)
-
-
-def _known(left: dims.IntExpr, relation: str, right: dims.IntExpr) -> bool:
-    return prove(left, relation, right) is True
-
-
-SAMPLES = (0, 1, 2, 3, 7, 31, 64, 65, 100, 1000, 4097, 1 << 40)
-"""Values of sizes, as far as their ranges permit, at which a plan is checked."""
-
-
-def _at_most(left: dims.IntExpr, right: dims.IntExpr) -> bool:
-    """True if ``left <= right`` is proved, or holds at all samples where no proof is found.
-
-    The planner compares sizes before it rounds them, which makes proofs afterwards harder."""
-    proved = prove(left, "<=", right)
-    if proved is not None:
-        return proved
-    sizes = dims.size_symbols(left, right).values()
-    rows = [[max(s.low or 0, min(v, s.high or v)) for v in SAMPLES] for s in sizes]
-    rotated = [row[n:] + row[:n] for n, row in enumerate(rows)]
-    names = [s.name for s in sizes]
-    every = [*zip(*rows, strict=True), *zip(*rotated, strict=True)]
-    difference = right - left
-    return all(dims.evaluate(difference, dict(zip(names, values))) >= 0 for values in every)
-
-
-def _added(ranges: _Ranges, begin: dims.IntExpr, end: dims.IntExpr) -> _Ranges:
-    apart = [r for r in ranges if not (_known(r[0], "<=", end) and _known(begin, "<=", r[1]))]
-    joined = [r for r in ranges if r not in apart]
-    for low, high in joined:
-        begin, end = dims.int_min(begin, low), dims.int_max(end, high)
-    return tuple(sorted([*apart, (begin, end)], key=lambda r: (dims.typical(r[0]), str(r))))
-
-
-def _cover(ranges: _Ranges, begin: dims.IntExpr, end: dims.IntExpr) -> bool:
-    return begin == end or any(_known(b, "<=", begin) and _known(end, "<=", e) for b, e in ranges)
-
-
-def _intersected(one: _Written, other: _Written) -> _Written:
-    """Returns the bytes that are written on both of two paths."""
-    return {
-        root: tuple(
-            (dims.int_max(a, c), dims.int_min(b, d))
-            for a, b in one[root]
-            for c, d in other[root]
-            if not _known(dims.int_min(b, d), "<=", dims.int_max(a, c))
-        )
-        for root in one
-        if root in other
-    }
+                self.written[place.root] = added(before, place.begin, place.end)

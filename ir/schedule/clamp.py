@@ -20,28 +20,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..dims import IntExpr, int_min, substitute, symbol, symbols
+from ..loop import nest
 from ..loop.expr import Expr, Read, index, op, read, rebuilt_indices, rewrite
-from ..loop.nest import (
-    Accumulate,
-    Alloc,
-    If,
-    Loop,
-    Prefetch,
-    Sort,
-    Stmt,
-    Store,
-    map_bodies,
-    rewritten,
-    statements,
-)
 
 
-def clamped(stmts: Sequence[Stmt], var: str, valid: IntExpr) -> list[Stmt]:
+def clamped(stmts: Sequence[nest.Stmt], var: str, valid: IntExpr) -> list[nest.Stmt]:
     """Returns the statements of a tile for the first ``valid`` of the rows ``var``, at least one.
 
     The rows are independent: none is reduced over ``var``. Buffers allocated here are private.
     """
-    private = {s.buffer.name for s in statements(tuple(stmts)) if isinstance(s, Alloc)}
+    private = {s.buffer.name for s in nest.statements(tuple(stmts)) if isinstance(s, nest.Alloc)}
     return [_Clamp(var, valid, private).stmt(stmt) for stmt in stmts]
 
 
@@ -51,20 +39,22 @@ class _Clamp:
         self.inside = op("less", index(symbol(var)), index(valid))
         self.row = {var: int_min(symbol(var), valid - 1)}
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Prefetch) and stmt.buffer not in self.private:
-            return rewritten(stmt, index=lambda i: substitute(i, self.row))
-        new = rewritten(stmt, lambda body: tuple(map(self.stmt, body)), self.expr)
-        if isinstance(new, Loop) and new.var == self.var:
-            if not any(map(self._is_private, statements(new.body))):
+    def stmt(self, stmt: nest.Stmt) -> nest.Stmt:
+        if isinstance(stmt, nest.Prefetch) and stmt.buffer not in self.private:
+            return nest.rewritten(stmt, index=lambda i: substitute(i, self.row))
+        new = nest.rewritten(stmt, lambda body: tuple(map(self.stmt, body)), self.expr)
+        if isinstance(new, nest.Loop) and new.var == self.var:
+            if not any(map(self._is_private, nest.statements(new.body))):
                 plain = tuple(map(_unguarded, new.body))  # one condition for all of a row
-                return replace(new, body=(If(self.inside, plain),))
-        elif isinstance(new, Store | Accumulate | Sort) and not self._is_private(stmt):
-            return If(self.inside, (new,))
+                return replace(new, body=(nest.If(self.inside, plain),))
+        elif isinstance(new, nest.Store | nest.Accumulate | nest.Sort) and not self._is_private(
+            stmt
+        ):
+            return nest.If(self.inside, (new,))
         return new
 
-    def _is_private(self, stmt: Stmt) -> bool:
-        return isinstance(stmt, Store | Accumulate) and stmt.buffer in self.private
+    def _is_private(self, stmt: nest.Stmt) -> bool:
+        return isinstance(stmt, nest.Store | nest.Accumulate) and stmt.buffer in self.private
 
     def expr(self, expr: Expr) -> Expr:
         """An expression whose reads of buffers from outside are of rows that exist."""
@@ -82,8 +72,8 @@ class _Clamp:
         return rewrite(expr, leaf)
 
 
-def _unguarded(stmt: Stmt) -> Stmt:
+def _unguarded(stmt: nest.Stmt) -> nest.Stmt:
     """A statement of a row without the conditions that it exists."""
-    if isinstance(stmt, If) and len(stmt.then) == 1 and not stmt.orelse:
+    if isinstance(stmt, nest.If) and len(stmt.then) == 1 and not stmt.orelse:
         return stmt.then[0]
-    return map_bodies(stmt, _unguarded) if isinstance(stmt, Loop) else stmt
+    return nest.map_bodies(stmt, _unguarded) if isinstance(stmt, nest.Loop) else stmt

@@ -18,7 +18,7 @@ from typing import Any
 from ..dims import Dim, floordiv, mod, typical
 from ..errors import ScheduleError
 from ..loop.expr import Expr, Read, map_reads, read
-from ..loop.nest import Pack
+from ..loop.pack import Pack
 from ..loop.prim import PrimFunc
 from .limits import LIMITS, buffer_bytes
 from .primitives import fuse, parallel, reorder, split, unroll, vectorize

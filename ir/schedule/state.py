@@ -14,7 +14,7 @@ from ..dataclass import dataclass
 from ..dims import IntExpr
 from ..errors import ScheduleError
 from ..loop.kinds import LoopKind, Scope
-from ..loop.nest import Pack
+from ..loop.pack import Pack
 from ..loop.prim import Buffer, PrimFunc, Stage
 
 

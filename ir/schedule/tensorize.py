@@ -23,18 +23,8 @@ from ..loop.expr import (
 )
 from ..loop.intrinsics import is_vnni, is_zero, tile_dot_of
 from ..loop.kinds import Instruction, LoopKind, Scope
-from ..loop.nest import (
-    SHIFTED,
-    Accumulate,
-    Alloc,
-    If,
-    Intrinsic,
-    Loop,
-    Stmt,
-    Store,
-    chain,
-    statements,
-)
+from ..loop.nest import Accumulate, Alloc, If, Intrinsic, Loop, Stmt, Store, chain, statements
+from ..loop.pack import SHIFTED
 from ..loop.prim import Axis, Buffer, Stage
 from .rows import INSTRUCTION, Rows
 from .schedule import Primitive

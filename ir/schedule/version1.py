@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from ..dtype import INT32
 from ..loop.kinds import Instruction, LoopKind
-from ..loop.nest import SHIFTED, Intrinsic, Nest, chain, statements
+from ..loop.nest import Intrinsic, Nest, chain, statements
+from ..loop.pack import SHIFTED
 from ..loop.prim import PrimFunc
 from .packing import copy_steps
 from .schedule import Schedule, Step

@@ -31,7 +31,7 @@ import numpy as np
 
 from ..doors.onnx_model import imported
 from ..doors.saved import SavedFunction, load
-from ..face.compile import CompiledFunction
+from ..face.compiled_function import CompiledFunction
 from ..face.module import CompiledModule, parse
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, size_symbols, substitute, typical
@@ -118,11 +118,7 @@ def load_function(
 
 
 def load_onnx(
-    path: Path,
-    shapes: Mapping[str, Any],
-    *,
-    log: str | None = None,
-    threads: int | None = None,
+    path: Path, shapes: Mapping[str, Any], *, log: str | None = None, threads: int | None = None
 ) -> UserFunction:
     """Returns the model of a file. ``shapes`` has shapes or specs of inputs by name.
 

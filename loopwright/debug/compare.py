@@ -25,7 +25,7 @@ from ..autotune.selection.select import Origin
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
 from ..driver.pipeline import Built, Parts, Source, known_operands
-from ..face.compile import CompiledFunction
+from ..face.compiled_function import CompiledFunction
 from ..face.user_errors import for_user
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from ..codegen.kernel import Kernel, parameter_places
-from ..codegen.program_from_graph import is_view
+from ..codegen.kernel_interface import is_view
 from ..ir.dims import as_int
 from ..ir.dtype import Array
 from ..ir.errors import InternalError
@@ -213,12 +213,7 @@ def library_name(function: str) -> str:
     return f"library {function}"
 
 
-_KINDS: dict[str, type] = {
-    "If": If,
-    "While": While,
-    "For": For,
-    "Invoke": Call,
-}
+_KINDS: dict[str, type] = {"If": If, "While": While, "For": For, "Invoke": Call}
 
 
 class Inside:

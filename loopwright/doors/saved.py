@@ -39,7 +39,7 @@ from ..ir.span import Span
 from ..tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
 from ..tracer.core.arguments import LeafSpec, Static
 from ..tracer.core.pytree import LEAF, Leaf, Node, Structure
-from ..tracer.function import Element, Fixed
+from ..tracer.traced import Element, Fixed
 
 if TYPE_CHECKING:
     from ..driver.pipeline import Built

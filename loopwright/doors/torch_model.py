@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..face.compile import CompiledFunction
+from ..face.compiled_function import CompiledFunction
 from ..face.lowered import Lowered
 from ..face.module import CompiledModule
 from ..face.user_errors import for_user

@@ -28,10 +28,11 @@ from ..autotune.selection.select import Chosen, Origin, choose_schedule
 from ..autotune.workload import workload_of
 from ..codegen.in_place_rule import elements_read, in_place_rule
 from ..codegen.kernel import Kernel
+from ..codegen.kernel_interface import is_view
 from ..codegen.llvm.engine import disassemble
 from ..codegen.machine import known_machine
 from ..codegen.program import CompiledProgram, compile_program
-from ..codegen.program_from_graph import NewValue, is_view, program_from_module
+from ..codegen.program_from_graph import NewValue, program_from_module
 from ..codegen.runtime import pool
 from ..codegen.runtime.buffers import ArraySpec
 from ..codegen.target import Target
@@ -249,11 +250,7 @@ def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]
 
 
 def _prim_of(
-    name: str,
-    group: Function,
-    constant: set[int],
-    causal: dict[int, int],
-    memo: KernelMemo | None,
+    name: str, group: Function, constant: set[int], causal: dict[int, int], memo: KernelMemo | None
 ) -> PrimFunc:
     if memo is None:
         return group_to_prim(name, group, constant, causal)

@@ -26,7 +26,8 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.loop.verify import verify_prim
 from ..tracer import ArraySpec, Request, Spec, Traced
 from ..tracer.core.pytree import LEAF, Node, Structure
-from .compile import CompiledFunction, check_options
+from .compile import check_options
+from .compiled_function import CompiledFunction
 from .lowered import Lowered
 from .sizes import request_sizes
 from .user_errors import refuse_other_kind, reports_errors

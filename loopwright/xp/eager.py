@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..face.compile import CompiledFunction
+from ..face.compiled_function import CompiledFunction
 from ..ir.errors import LoopwrightValueError
 from ..tracer.core.trace import active
 

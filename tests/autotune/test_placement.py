@@ -10,7 +10,8 @@ from loopwright.autotune.measure import run_service
 from loopwright.autotune.measure.build_service import BuildService
 from loopwright.autotune.measure.guarded import GuardedBuffer, placed
 from loopwright.autotune.measure.placement import Operand, Placement, matters
-from loopwright.autotune.measure.run_service import RaceRequest, RunService
+from loopwright.autotune.measure.run_requests import RaceRequest
+from loopwright.autotune.measure.run_service import RunService
 from loopwright.codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from loopwright.codegen.target import Target
 

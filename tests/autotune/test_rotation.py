@@ -14,7 +14,8 @@ from loopwright.autotune.measure.harness import Harness
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.placement import Operand
 from loopwright.autotune.measure.rotation import FAR, MOST_OVERWRITES, Rotation, copies_of
-from loopwright.autotune.measure.run_service import RaceRequest, RunRequest, RunService
+from loopwright.autotune.measure.run_requests import RaceRequest, RunRequest
+from loopwright.autotune.measure.run_service import RunService
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target

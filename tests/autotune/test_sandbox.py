@@ -12,7 +12,7 @@ from loopwright.autotune.measure.trial import padding
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32
-from loopwright.ir.loop.nest import Pack
+from loopwright.ir.loop.pack import Pack
 from loopwright.ir.loop.prim import Buffer
 
 HOST = Target.host()

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from loopwright.codegen.in_place_rule import in_place_rule
 from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.kernel_interface import is_view
 from loopwright.codegen.program import compile_program
-from loopwright.codegen.program_from_graph import is_view, program_from_module
+from loopwright.codegen.program_from_graph import program_from_module
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.builder import Builder

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.codegen.program_from_graph import is_view, program_from_module
+from loopwright.codegen.kernel_interface import is_view
+from loopwright.codegen.program_from_graph import program_from_module
 from loopwright.ir.dims import Symbol, size
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import InternalError, UnsupportedError

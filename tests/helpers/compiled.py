@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import Kernel, compile_kernel, prepare_operands
+from loopwright.codegen.kernel_interface import is_view
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
-from loopwright.codegen.program_from_graph import is_view
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import as_int

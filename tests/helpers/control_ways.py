@@ -10,7 +10,7 @@ import numpy as np
 from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import Built, lower_module
-from loopwright.face.compile import CompiledFunction
+from loopwright.face.compiled_function import CompiledFunction
 from loopwright.ir.dims import as_int
 from loopwright.ir.errors import UnsupportedError
 from loopwright.ir.graph.evaluate import evaluate

@@ -22,9 +22,9 @@ KNOWN = {
     # Bounds on the work of the compiler itself.
     "structural._COMPARED_BYTES": "bytes compared rather than hashed",
     "rules._COMPARED_ELEMENTS": "elements of a constant that a rule looks at",
-    "graph._SEARCH_LIMIT": "groups searched for a cycle",
+    "groups._SEARCH_LIMIT": "groups searched for a cycle",
     "graph._LONGEST_CHAIN": "index maps that a reader copies",
-    "rules._LONGEST": "operators of fused attention",
+    "attention._LONGEST": "operators of fused attention",
     "rules.MOST_OPERATORS": "operators of a group, so that its code stays small",
     "inline_calls.MOST_BINDINGS": "bindings that are copied to each call",
     "evaluate_partially.MOST_STEPS": "bindings looked at for one call",
@@ -88,7 +88,7 @@ KNOWN = {
     "builder.ADDRESSABLE_BYTES": "of a process on x86-64",
     "batch_while_loops._CHEAP": "cost of an operator",
     # Marks and data of tests.
-    "graph.EXIT": "a mark, no size",
+    "groups.EXIT": "a mark, no size",
 }
 
 

@@ -17,7 +17,8 @@ from ..printer import as_text, constants_of
 from ..structural import atom_key
 from ..types import TupleType, bind_sizes
 from ..walk import free_sizes, map_operands, with_sizes
-from .graph import Edge, Graph, Groups, Node, is_big_constant, operator_of
+from .graph import Edge, Graph, Node, is_big_constant, operator_of
+from .groups import Groups
 from .rules import MOST_OPERATORS
 from .to_prim import group_to_prim
 

@@ -38,9 +38,11 @@ from math import inf
 
 from ...dataclass import dataclass
 from ..choices import Choices, Site
+from ..fusion.attention import find_chain
 from ..fusion.emit import GroupTable, emit_block, segments
-from ..fusion.graph import EXIT, Graph, Groups, build_graph, post_dominators
-from ..fusion.rules import MOST_OPERATORS, OpenJoins, find_chain, may_fuse
+from ..fusion.graph import Graph, build_graph
+from ..fusion.groups import EXIT, Groups, post_dominators
+from ..fusion.rules import MOST_OPERATORS, OpenJoins, may_fuse
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Function, Module
 from ..operator import Pattern

@@ -212,5 +212,5 @@ def test_examples_in_the_documentation(name: str) -> None:
 
 
 def test_examples_of_compile() -> None:
-    module = sys.modules["loopwright.face.compile"]
+    module = sys.modules["loopwright.face.compiled_function"]
     assert doctest.testmod(module).failed == 0

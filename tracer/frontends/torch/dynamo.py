@@ -30,7 +30,8 @@ from ....ir.dtype import Array
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Module
 from .decompositions import decompositions
-from .importer import Computed, Imported, Passed, import_graph, refuse_unsupported
+from .imported import Computed, Imported, Passed
+from .importer import import_graph, refuse_unsupported
 from .tensors import in_order
 
 Make: TypeAlias = Callable[[Module, str], Callable[..., Any]]

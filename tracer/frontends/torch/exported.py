@@ -15,7 +15,8 @@ from torch.utils import _pytree as pytree
 from ....ir.dataclass import dataclass
 from ....ir.errors import LoopwrightTypeError, UnsupportedError
 from .decompositions import decompositions
-from .importer import Computed, Imported, Passed, Result, import_graph, refuse_unsupported
+from .imported import Computed, Imported, Passed, Result
+from .importer import import_graph, refuse_unsupported
 from .tensors import array_of, in_order, tensor_of
 
 

@@ -19,15 +19,14 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from torch import fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-from ....ir.dataclass import dataclass
-from ....ir.dims import Dim, IntExpr, int_max, int_min, size_symbols, typical
+from ....ir.dims import Dim, int_max, int_min, size_symbols, typical
 from ....ir.dtype import FLOAT64, dtype_of
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Atom, Module
@@ -43,70 +42,9 @@ from ...core.symbolic_sizes import decided
 from ...core.trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
+from .imported import Argument, Computed, Fixed, Imported, Passed, Result
 from .table import ROWS, Fill, Stored, Value, arguments
 from .tensors import NUMPY_DTYPES, array_of, size_of, storage_order
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """A tensor that is an argument of ``main``: the array has the axes of the tensor in the order
-    ``order``, so that it is contiguous."""
-
-    position: int  # of the placeholder
-    shape: tuple[IntExpr, ...]
-    dtype: np.dtype[Any]
-    order: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """A result of ``main``; the tensor has its axes in the order that ``order`` undoes."""
-
-    number: int
-    order: tuple[int, ...]
-
-    def in_axes(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns the result of ``main`` with the axes of the graph's result."""
-        ordered = all(axis == place for place, axis in enumerate(self.order))
-        return tensor if ordered else tensor.permute(tuple(np.argsort(self.order).tolist()))
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A placeholder that is handed out as it is, or a ``view`` of it: sizes, strides and offset."""
-
-    position: int
-    view: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
-
-    def of(self, tensor: Any) -> Any:
-        """Returns the result, given the placeholder."""
-        if self.view is None:
-            return tensor
-        sizes, strides, offset = self.view
-        return torch.as_strided(tensor, sizes, strides, tensor.storage_offset() + offset)
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """A result that does not depend on the arguments: a number, None, or a tensor."""
-
-    value: Any
-
-
-Result: TypeAlias = Computed | Passed | Fixed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Imported:
-    """A graph as a module. ``main`` takes the arrays of ``arguments`` in order; ``results`` are
-    those of the graph. Constants are the memory of their tensors. Further arguments are random
-    numbers, which ``draws`` draw from PyTorch's generator for each call."""
-
-    module: Module
-    arguments: tuple[Argument, ...]
-    results: tuple[Result, ...]
-    draws: tuple[Callable[[], torch.Tensor], ...] = ()
-
 
 _SIZE_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     "sym_size.int": lambda x, dim: x.shape[dim],
@@ -272,11 +210,7 @@ class _Importer:
     """The walk over one graph."""
 
     def __init__(
-        self,
-        graph: fx.GraphModule,
-        inputs: Sequence[Any],
-        constants: Mapping[int, str],
-        name: str,
+        self, graph: fx.GraphModule, inputs: Sequence[Any], constants: Mapping[int, str], name: str
     ) -> None:
         self.graph = graph
         self.inputs = inputs

@@ -9,7 +9,7 @@ import pytest
 from control_ways import failure
 from graphs import assert_same_value
 from loopwright.driver.pipeline import Built
-from loopwright.face.compile import CompiledFunction
+from loopwright.face.compiled_function import CompiledFunction
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.passes.batch_while_loops import batch_while_loops
 from loopwright.ir.graph.passes.evaluate_partially import evaluate_partially
