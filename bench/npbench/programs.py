@@ -53,6 +53,7 @@ class Program:
         facts = self._facts
         values = dict(facts["parameters"][self.size])
         if start := facts.get("init"):
+            np.random.seed(0)  # some programs draw from NumPy's global generator
             make = getattr(self._module(""), start["func_name"])
             made = make(*(values[name] for name in start["input_args"]))
             made = made if isinstance(made, tuple) else (made,)
@@ -79,9 +80,10 @@ def mistake(found: list[Any], expected: list[Any]) -> str:
     for number, (ours, theirs) in enumerate(zip(found, expected)):
         if ours.shape != theirs.shape:
             return f"array {number} has the shape {ours.shape}, not {theirs.shape}"
+        # As NPBench has it, by the norm: a few programs are chaotic.
         narrow = theirs.dtype.kind in "fc" and np.finfo(theirs.dtype).bits == 32
         scale = float(np.max(np.abs(theirs), initial=0.0)) or 1.0
-        close = 1e-4 if narrow else 1e-9
+        close = 1e-4 if narrow else 1e-6
         if not np.allclose(ours, theirs, rtol=close, atol=close * scale, equal_nan=True):
             return f"array {number} differs by up to {np.max(np.abs(ours - theirs)):.3g}"
     return ""

@@ -84,7 +84,7 @@ def branch_on(
             unbound |= lacking
             kept = [n for n in kept if n not in lacking]
             before = variables.values(kept)
-    note_alike(traced.running(), results, sides.values)
+    note_alike(traced.running(), kept, results, *sides.values)
     for name, first, result, *values in zip(kept, before, results, *sides.values):
         if not all(value is first for value in values):
             variables.set(name, result)

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from . import syntax
 
+_functions: WeakKeyDictionary[types.FunctionType, types.FunctionType] = WeakKeyDictionary()
 _made: WeakKeyDictionary[types.CodeType, types.CodeType | None] = WeakKeyDictionary()
 
 
@@ -32,7 +33,11 @@ def captured(function: Any, library: Any) -> Any:
     if code not in _made:
         _made[code] = _rewritten(function)
     made = _made[code]
-    return function if made is None else _like(function, made, library)
+    if made is None:
+        return function
+    if function not in _functions:  # one object, so that what calls itself is known again
+        _functions[function] = _like(function, made, library)
+    return _functions[function]
 
 
 def _like(function: types.FunctionType, code: types.CodeType, library: Any) -> types.FunctionType:

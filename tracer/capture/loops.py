@@ -191,12 +191,28 @@ def _native(
     carry.leave(last, happens, [n for n in assigned if n not in names])
 
 
+class _ReboundError(BaseException):
+    """A body gives variables, of ``names``, another array than they have before it."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__(names)
+        self.names = sorted(names)
+
+
 class _Carry:
-    """The variables that a traced loop carries: those of ``names`` that have a value before it."""
+    """The variables that a traced loop carries: those of ``names`` that have a value before it, and
+    are not the names of the ``same`` array all the time."""
 
     def __init__(self, trace: Trace, variables: Variables, names: Names) -> None:
         self.trace, self.variables = trace, variables
-        self.names = [n for n in names if variables.get(n) is not UNBOUND]
+        self.notes = trace.passes.next("carry")
+        self.same: dict[str, Proxy] = {}
+        for name in names:
+            value = variables.get(name)
+            if type(value) is Proxy and value.ndim and name not in self.notes.rebound:
+                self.same[name] = value
+        bound = (n for n in names if variables.get(n) is not UNBOUND)
+        self.names = [n for n in bound if n not in self.same]
         self.initial = variables.values(self.names)
         self.begins: tuple[Any, ...] = ()  # the values with which the body begins
         self.ends: tuple[Any, ...] = ()  # and those with which it ends
@@ -209,8 +225,11 @@ class _Carry:
             with self.variables.kept():
                 self.variables.assign(self.names, values)
                 self.begins = values
-                note_alike(self.trace, values, self.initial)
+                note_alike(self.trace, self.names, values, self.initial)
                 body()
+                rebound = {n for n, v in self.same.items() if self.variables.get(n) is not v}
+                if rebound:
+                    raise _ReboundError(rebound)
                 self.ends = self.variables.values(self.names)
         finally:
             self.trace.unrolled = around
@@ -218,7 +237,7 @@ class _Carry:
 
     def settled(self, loop: Callable[[Any], Any]) -> Any:
         """Returns the last values of a loop, whose numbers begin in the dtypes it settles at."""
-        notes = self.trace.passes.next("carry")
+        notes = self.notes
         while True:
             self.ends = ()
             self.dtypes = [
@@ -228,6 +247,10 @@ class _Carry:
             try:
                 with self.trace.passes.over(notes):
                     return loop(tuple(map(converted, self.initial, self.dtypes)))
+            except _ReboundError as error:
+                notes.rebound += error.names
+                self.names += error.names
+                self.initial += tuple(self.same.pop(name) for name in error.names)
             except LoopwrightTypeError:
                 values = [*zip(self.initial, self.ends)]
                 meetings = {n: self.dtypes[n] | promoted(*both) for n, both in enumerate(values)}
@@ -245,7 +268,7 @@ class _Carry:
         begins = {array.storage for array in arrays_of(self.begins)}
         kept = () if happens and begins.isdisjoint(ends) else self.initial
         twice = last if len({*ends}) < len(ends) else ()  # one array with two names
-        note_alike(self.trace, last, (kept, self.ends, twice))
+        note_alike(self.trace, self.names, last, kept, self.ends, twice)
         self.variables.assign(self.names, last)
         for name in set(temporary).difference(self.names):
             self.variables.set(name, UNBOUND)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..core.proxy import Proxy
 from ..core.symbolic_sizes import Size
 from .branches import chosen, negation
 from .loops import Steps, range_steps, steps_of
+from .math_functions import FUNCTIONS
 
 
 def _range(*bounds: Any) -> Any:
@@ -110,6 +112,10 @@ def _bool(value: Any = False, /) -> Any:
     return negation(negation(value))
 
 
+def _rounded(plain: Callable[[Any], Any], ufunc: Any) -> Callable[[Any], Any]:
+    return lambda value: _int(ufunc(value)) if type(value) is Proxy else plain(value)
+
+
 OURS: dict[Any, Any] = {
     range: _range,
     enumerate: _enumerate,
@@ -120,6 +126,10 @@ OURS: dict[Any, Any] = {
     int: _int,
     float: _float,
     bool: _bool,
+    math.floor: _rounded(math.floor, np.floor),
+    math.ceil: _rounded(math.ceil, np.ceil),
+    math.trunc: _rounded(math.trunc, np.trunc),
+    **FUNCTIONS,
 }
 """Ours for Python's functions."""
 

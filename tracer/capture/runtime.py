@@ -6,14 +6,17 @@ they hold what they held, so that nothing that is traced is left in them.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from typing import Any
 
 from ..core.snapshot import is_installed, package_of
 from ..numpy.patched_functions import created_by
-from . import functions, python_functions
+from . import functions as of_source
+from . import python_functions
 from .branches import branch, chosen, compared, conjunction, disjunction, negation, returned
+from .calls import call_captured
 from .loops import for_loop, while_loop
 from .variables import NOTHING
 
@@ -40,7 +43,7 @@ def captured(function: Any) -> Any:
     >>> captured(len) is len
     True
     """
-    return functions.captured(function, sys.modules[__name__])
+    return of_source.captured(function, sys.modules[__name__])
 
 
 def callee(function: Any) -> Any:
@@ -49,7 +52,9 @@ def callee(function: Any) -> Any:
     if (creator := created_by(function)) is not None:
         return creator
     if isinstance(function, types.FunctionType | types.MethodType):
-        return function if is_installed(package_of(function.__module__)) else captured(function)
+        if is_installed(package_of(function.__module__)):
+            return function
+        return functools.partial(call_captured, captured(function))
     try:
         if function in python_functions.OVER_ITEMS:
             return captured(python_functions.OVER_ITEMS[function])

@@ -26,6 +26,9 @@ from .liveness import NESTED, Liveness, Names, assigned, flat, only_augmented, r
 LIBRARY = "capture·"
 """The variable that holds the run-time library. No user's name has this character in practice."""
 
+RESULT = "result·"
+"""Begins the names of variables that hold what a loop returns."""
+
 _S = TypeVar("_S", bound=ast.AST)
 
 _REFUSED_CALLS = frozenset(("super", "locals", "vars", "dir", "eval", "exec", "globals"))
@@ -242,7 +245,7 @@ class _Rewriter:
             unbroken = ast.UnaryOp(ast.Not(), _load(broken))
             behind = [_at(node, ast.If(unbroken, behind, []))]
         if _returns(node.body):
-            flag, result = self.name("returned"), self.name("result")
+            flag, result = self.name("returned"), self.name(RESULT[:-1])
             self.variables |= {flag, result}
             target = ast.Name(result, ast.Store())
             nothing = _at(node, ast.Assign([target], self.library("NOTHING")))

@@ -17,6 +17,7 @@ from ..core.proxy import Proxy
 from ..core.pytree import flatten, unflatten
 from ..core.trace import Trace
 from ..memory.storage import Storage
+from .syntax import RESULT
 
 Names = Sequence[str]
 
@@ -83,11 +84,15 @@ def _from_outside(values: Any) -> set[Storage]:
     return {s for s in storages if s.scope is None or not s.scope.ended}
 
 
-def note_alike(trace: Trace, results: Any, values: Any) -> None:
-    """Notes that ``results`` may be the arrays among ``values`` that were there before."""
-    others = frozenset(_from_outside(values))
+def note_alike(trace: Trace, names: Names, results: Sequence[Any], *values: Sequence[Any]) -> None:
+    """Notes that ``results``, the values of ``names``, may be the arrays among ``values`` that were
+    there before. The result of a loop is read where nothing is written any more."""
+    is_result = [name.startswith(RESULT) for name in names]
+    given = [[v for v, skip in zip(side, is_result) if not skip] for side in values]
+    others = frozenset(_from_outside(given))
     if others:
-        trace.memory.alike += [(ref(array), others) for array in arrays_of(results)]
+        mine = [v for v, skip in zip(results, is_result) if not skip]
+        trace.memory.alike += [(ref(array), others) for array in arrays_of(mine)]
 
 
 def _is_array(value: Any) -> bool:

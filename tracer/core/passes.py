@@ -19,6 +19,7 @@ class Pass:
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.written: Sequence[Any] = ()
+        self.rebound: list[str] = []  # variables whose array is another one in each iteration
         self.dtypes: dict[int, Any] = {}
         self.sides: list[Any] = []  # what both sides of a branch gave, if one of them lacks results
         self.inside: list[Pass] = []

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,6 +108,7 @@ class Trace:
         self.wanted: set[str] = (
             set()
         )  # "capturing" it, and the loops that have to be unrolled, or native
+        self.captured_calls: list[tuple[CodeType, Scope]] = []  # that are being traced
         self.unrolled: list[tuple[str, int]] = []  # captured loops that run now, their iterations
         self.asked: frozenset[str] = frozenset()  # of what it lacks, by earlier runs
         self.refused: LoopwrightError | None = None  # what the user's code may have caught
