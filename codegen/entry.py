@@ -33,7 +33,8 @@ from ..ir.program.analysis import (
 )
 from ..ir.program.nodes import Instr, Invoke, Program, Region, SetSize
 from ..ir.program.verify import ARENA_ALIGNMENT
-from .body_text import CLOCK, FRAMES_END, POLL_TEXT, STACK_END, BodyWriter, Interface
+from .body_memory import CLOCK, FRAMES_END, STACK_END, Interface
+from .body_text import POLL_TEXT, BodyWriter
 from .inlining import Inlined
 from .library_calls import site_symbols
 from .llvm.engine import WHOLE

@@ -18,7 +18,6 @@ from ..ir.traits import Trait
 FREE = Trait.VIEW | Trait.BYTES
 """Traits of operators whose result is the operand's memory."""
 
-
 Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
 
 

@@ -25,7 +25,7 @@ from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.program.analysis import instructions
 from ..ir.program.nodes import Call, For, If, Instr, Invoke, Library, Program, While, nested_bodies
-from .body_text import BodyWriter
+from .body_memory import MemoryWriter
 from .entry import EntryWriter, sizes_of_call
 from .inlining import Inlined, expected_costs
 from .llvm.clock import CLOCK_TEXT
@@ -166,10 +166,10 @@ class _Clock:
         self.places = places
         self.begins: dict[int, str] = {}
 
-    def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None:
+    def entered(self, writer: MemoryWriter, body: Sequence[Instr]) -> None:
         pass
 
-    def before(self, writer: BodyWriter, instr: Instr) -> None:
+    def before(self, writer: MemoryWriter, instr: Instr) -> None:
         if id(instr) not in self.places:
             return
         if isinstance(instr, Call):
@@ -179,7 +179,7 @@ class _Clock:
         begin = self.begins[id(instr)] = f"%{writer.fresh('now')}"
         writer.lines.append(f"  {begin} = call i64 @now()")
 
-    def after(self, writer: BodyWriter, instr: Instr) -> None:
+    def after(self, writer: MemoryWriter, instr: Instr) -> None:
         place = self.places.get(id(instr))
         if place is not None:
             begin = self.begins[id(instr)]
@@ -196,15 +196,15 @@ class _Counter:
             if nested_bodies(loop)
         }
 
-    def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None:
+    def entered(self, writer: MemoryWriter, body: Sequence[Instr]) -> None:
         place = self.places.get(id(body)) if body else None
         if place is not None:
             writer.lines.append(f"  call void @note(i64 {place}, i64 0)")
 
-    def before(self, writer: BodyWriter, instr: Instr) -> None:
+    def before(self, writer: MemoryWriter, instr: Instr) -> None:
         pass
 
-    def after(self, writer: BodyWriter, instr: Instr) -> None:
+    def after(self, writer: MemoryWriter, instr: Instr) -> None:
         pass
 
 

@@ -20,9 +20,10 @@ from .core.arguments import ArraySpec, Placement, Request, Static, any_traced
 from .core.captured_values import Borrowed, warn_of_draws
 from .core.emitting import lift
 from .core.int_arguments import ValuesNeeded
+from .core.object_kinds import FUNCTION
 from .core.proxy import Proxy
 from .core.pytree import Items, Structure, Yielded, flatten, paths, unflatten
-from .core.snapshot import FUNCTION, Change, Snapshot
+from .core.snapshot import Change, Snapshot
 from .core.spans import caret_lines, definition_of
 from .core.symbolic_sizes import Size
 from .core.trace import Trace, TracedAnewError, active, tracing

@@ -210,8 +210,6 @@ class Traced:
 
 
 ONE = flatten(0)[1]
-
-
 _NOTHING = flatten(None)[1]
 
 

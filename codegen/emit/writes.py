@@ -12,7 +12,8 @@ from ...ir.loop.scalar import COMBINERS
 from ..target import CACHE_LINE, Target
 from .memory import Env, Lanes, Place
 from .registers import Registers
-from .sorting import sort_symbol, sort_text
+from .sorting import sort_text
+from .sorting_network import sort_symbol
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 

@@ -61,7 +61,8 @@ def code_version() -> str:
     digest = hashlib.sha256(llvm_version().encode())
     packages = Path(__file__).parents[2]
     for name in ("autotune", "codegen", "ir"):
-        for path in sorted((packages / name).rglob("*.py")):
+        files = (packages / name).rglob("*")
+        for path in sorted(p for p in files if p.suffix in (".py", ".ll")):
             digest.update(str(path.relative_to(packages)).encode())
             digest.update(read_named(path))
     with contextlib.suppress(OSError):

@@ -15,14 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dataclass import dataclass
-from ..dims import IntExpr, size, substitute, symbols
-from ..dims_parser import parse_dim
-from ..dtype import DTYPES, INT64, literal_dtypes
+from ..dims import IntExpr, size
+from ..dtype import INT64
 from ..errors import LoopwrightError, ParseError
 from ..loop.parser import read_prim
 from ..loop.prim import PrimFunc
-from ..scanner import Scanner
 from ..schedule.parser import read_schedule
 from ..schedule.schedule import Schedule
 from ..span import Span
@@ -30,26 +27,16 @@ from .builder import Builder
 from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var
 from .operator import OPERATORS
 from .requirements import Noted, Requirement, collecting
-from .types import FuncType, TensorType, TupleType, Type
+from .type_parser import BOOL, KEY, NAME, NUMBER, SCALAR, SIZE, Constants, Header, TypeParser
+from .types import FuncType, TensorType, TupleType
 from .verify import signature_of
-
-Constants = Mapping[str, "np.ndarray[Any, Any]"]
 
 _VAR = re.compile(r"%(\w+)")
 _GLOBAL = re.compile(r"@(\w+)")
 _META = re.compile(r"meta\[([^\]]*)\]")
-_NAME = re.compile(r"[A-Za-z_][\w.]*")
-_KEY = re.compile(r"([A-Za-z_]\w*)\s*=")
 _FIELD = re.compile(r"\.(\d+)")
-_SUFFIXES = literal_dtypes()
-_DIGITS = r"(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan)"
-_SCALAR = re.compile(rf"(-?{_DIGITS}(?:[-+]{_DIGITS}j)?)({'|'.join(_SUFFIXES)})(?![\w.])")
-_BOOL = re.compile(r"(True|False)\b")
 _LINE = re.compile(r"\s*(?:<--.*?  )?(\S.*?):(\d+)(?:  .*)?\s*$")
-_SIZE = re.compile(r"([A-Za-z_][\w.]*)")
-_NUMBER = re.compile(r"(\d+)")
 _REQUIRED = re.compile(r'([^"=!<;]+)(==|!=|<=|<)([^"=!<;]+)("(?:[^"\\]|\\.)*")?')
-_PLAIN: dict[str, Any] = {"True": True, "False": False, "None": None}
 
 
 def parse_module(text: str, *, constants: Constants | None = None, file: str = "<text>") -> Module:
@@ -77,26 +64,7 @@ def parse_function(
     return function
 
 
-@dataclass(slots=True)
-class _Header:
-    params: tuple[Var, ...]
-    attrs: dict[str, Any]
-    sizes: dict[str, IntExpr]
-    result: Type | None
-    position: int  # of the body
-    span: Span | None
-
-
-class _Parser:
-    def __init__(self, text: str, constants: Constants, file: str) -> None:
-        self.scan = Scanner(text, file)
-        self.arrays = constants
-        self.constants: dict[str, Constant] = {}
-        self.globals: dict[str, GlobalVar] = {}
-        self.scopes: list[dict[str, Var]] = []
-        self.headers: dict[str, _Header] = {}
-        self.sizes: dict[str, IntExpr] = {}  # of the function that is read, those with a range
-
+class _Parser(TypeParser):
     # Functions
 
     def module(self) -> Module:
@@ -152,7 +120,7 @@ class _Parser:
         """``(params) -> type { ... }``."""
         return self._body(self._header())
 
-    def _header(self) -> _Header:
+    def _header(self) -> Header:
         self.sizes = sizes = {**self.sizes, **self._ranges()}
         self.scan.expect("(")
         params: list[Var] = []
@@ -165,22 +133,22 @@ class _Parser:
             else:
                 attrs.update([self._attr()])
         result = self.type() if self.scan.accept("->") else None
-        return _Header(tuple(params), attrs, sizes, result, self.scan.skip(), None)
+        return Header(tuple(params), attrs, sizes, result, self.scan.skip(), None)
 
     def _ranges(self) -> dict[str, IntExpr]:
         """``[n in 1..4096, ...]``, if it is there."""
         sizes: dict[str, IntExpr] = {}
         while self.scan.accept("," if sizes else "["):
-            name = self._name(_SIZE, "the name of a size")
+            name = self._name(SIZE, "the name of a size")
             self.scan.expect("in")
-            low = self._name(_NUMBER, "the least value of a size")
+            low = self._name(NUMBER, "the least value of a size")
             self.scan.expect("..")
-            sizes[name] = size(name, int(low), int(self._name(_NUMBER, "the greatest value")))
+            sizes[name] = size(name, int(low), int(self._name(NUMBER, "the greatest value")))
         if sizes:
             self.scan.expect("]")
         return sizes
 
-    def _body(self, header: _Header) -> Function:
+    def _body(self, header: Header) -> Function:
         scope: dict[str, Var] = {}
         for param in header.params:
             if param.name in scope:
@@ -292,11 +260,11 @@ class _Parser:
             return self._call(builder, target) if scan.sees("(") else target
         if match := scan.match(_META):
             return self._constant(match[1], start)
-        if match := scan.match(_BOOL):
+        if match := scan.match(BOOL):
             return Constant(np.array(match[1] == "True"))
-        if match := scan.match(_SCALAR):
+        if match := scan.match(SCALAR):
             return self._scalar(match, start)
-        match = scan.match(_NAME)
+        match = scan.match(NAME)
         if match is None:
             scan.fail(f"expected an expression, found {scan.found()}")
         if match[0] == "if":
@@ -318,7 +286,7 @@ class _Parser:
         self.scan.expect("(")
         for _ in self.scan.listed(")"):
             start = self.scan.skip()
-            if _KEY.match(self.scan.text, start):
+            if KEY.match(self.scan.text, start):
                 attrs.update([self._attr()])
             elif attrs:
                 self.scan.fail("an operand after an attribute")
@@ -407,100 +375,7 @@ class _Parser:
             self.constants[name] = Constant(np.asarray(self.arrays[name]), name)
         return self.constants[name]
 
-    def _scalar(self, match: re.Match[str], start: int) -> Constant:
-        digits, dtype = match[1], _SUFFIXES[match[2]]
-        if digits[-1] == "j" or dtype.is_complex:
-            if not dtype.is_complex:
-                self.scan.fail(f"{digits} is complex64 ({digits}c64) or complex128", start)
-            return Constant(np.array(complex(digits), dtype.numpy))
-        integer = re.fullmatch(r"-?\d+", digits)
-        if not dtype.is_float and not integer:
-            self.scan.fail(f"a fraction is float32 ({digits}f) or float64 ({digits}f64)", start)
-        try:
-            value = float(digits) if dtype.is_float else int(digits)
-            return Constant(np.array(value, dtype.numpy))
-        except OverflowError:
-            self.scan.fail(f"{digits} does not fit {dtype}", start)
-
     # Types and attributes
-
-    def type(self) -> Type:
-        """Returns a type; a dtype alone is a scalar's."""
-        scan = self.scan
-        if scan.accept("("):
-            return TupleType(self._types())
-        match = scan.match(_NAME)
-        if match is None:
-            scan.fail(f"expected a type, found {scan.found()}")
-        if match[0] == "fn":
-            scan.expect("(")
-            params = self._types()
-            scan.expect("->")
-            return FuncType(params, self.type())
-        if match[0] != "Tensor":
-            return TensorType((), DTYPES[self._dtype(match[0], match.start())])
-        scan.expect("[")
-        scan.expect("(")
-        shape = tuple(self._size() for _ in scan.listed(")"))
-        scan.expect(",")
-        start = scan.skip()
-        dtype = scan.match(_NAME)
-        name = self._dtype(dtype[0] if dtype is not None else scan.found(), start)
-        scan.expect("]")
-        return TensorType(shape, DTYPES[name])
-
-    def _types(self) -> tuple[Type, ...]:
-        """Types up to the closing bracket, which is taken."""
-        return tuple(self.type() for _ in self.scan.listed(")"))
-
-    def _dtype(self, name: str, start: int) -> str:
-        if name not in DTYPES:
-            self.scan.fail(f"there is no dtype {name}", start)
-        return name
-
-    def _size(self) -> IntExpr:
-        start = self.scan.skip()
-        return self._dim(self.scan.balanced(",)]").strip(), start)
-
-    def _dim(self, text: str, start: int) -> IntExpr:
-        """Returns an expression over the function's sizes."""
-        try:
-            expr = parse_dim(text)
-        except ParseError as error:
-            self.scan.fail(error.message, start)
-        return substitute(expr, {n: self.sizes.get(n, size(n)) for n in symbols(expr)})
-
-    def _attr(self) -> tuple[str, Any]:
-        match = self.scan.match(_KEY)
-        if match is None:
-            self.scan.fail(f"expected an attribute, found {self.scan.found()}")
-        return match[1], self._value()
-
-    def _value(self) -> Any:
-        """Returns an attribute's value."""
-        scan = self.scan
-        if scan.sees("["):
-            scan.expect("[")
-            return tuple(self._value() for _ in scan.listed("]"))
-        start = scan.skip()
-        text = scan.balanced(",)]").strip()
-        if text in _PLAIN:
-            return _PLAIN[text]
-        if text.startswith('"'):
-            try:
-                return json.loads(text)
-            except ValueError:
-                scan.fail("this string does not end", start)
-        if text.endswith(("j", "j)")):
-            try:
-                return complex(text)
-            except ValueError:
-                scan.fail(f"{text} is not a number", start)
-        if match := _SCALAR.fullmatch(text):
-            integer = re.fullmatch(r"-?\d+", match[1]) and (match[2] or "i")[0] != "f"
-            return int(match[1]) if integer else float(match[1])
-        scan.position = start
-        return self._size()
 
 
 _NOTHING = Constant(np.zeros((), "bool"))

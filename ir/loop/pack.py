@@ -17,7 +17,6 @@ from .prim import Axis, Buffer, Stage
 SHIFTED: Mapping[DType, DType] = {INT8: UINT8, UINT8: INT8}
 """The kind of bytes of each kind that are shifted by 128."""
 
-
 Empty: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 
 

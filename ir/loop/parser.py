@@ -10,12 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..dims import IntExpr, Symbol, as_int, size, size_symbols, substitute, symbol
-from ..dims_parser import parse_dim
-from ..dtype import DTYPES, FLOAT32, INT64, DType
-from ..errors import InternalError, ParseError
+from ..dims import Symbol, as_int, size, size_symbols
 from ..scanner import Scanner
-from .expr import Expr, IndexLike, cast, const, index, op, read
+from .expression_parser import AXIS, NAME, SIGN, SIGNS, SIZE, WORD, ExpressionParser
 from .kinds import Instruction, LoopKind, Role, Scope
 from .nest import (
     Accumulate,
@@ -37,22 +34,9 @@ from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import procedure
 from .scalar import COMBINERS, SCALAR_OPS
 
-_NAME = re.compile(r"[A-Za-z_][\w.]*")
-_AXIS = re.compile(r"(?=\s*(\)|[A-Za-z_][\w.]*\s*:))")  # of a combiner, no operand
-_LOOP = re.compile(r"[A-Za-z_][\w.]*(?:\*[A-Za-z_][\w.]*)*")  # a fused loop is called i.0*j.0
-_INT = re.compile(r"\d+")
-_NUMBER = re.compile(r"(-?(?:\d+(\.\d*)?([eE][-+]?\d+)?|inf|nan))(?::([a-z]+\d+))?(?![\w.])")
-_BOOL = re.compile(r"(True|False)\b")
-_VALUE = re.compile(r"%\d+")
-_SIGNS = {combiner.sign: name for name, combiner in COMBINERS.items()}
-_SYMBOLS = {row.symbol: row.name for row in SCALAR_OPS.values() if row.symbol}
-_SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, reverse=True)))
-_SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))
 _KIND = re.compile(rf"({'|'.join(LoopKind)})\b(?!\s*[\[.])")
 _SCOPE = re.compile(rf"({'|'.join(Scope)})\b(?!\s*[\[.])")
-_WORD = re.compile(r"(let|if|else|at|prefetch|sort|stream)\b(?!\s*[\[.])")
-_SIZE = re.compile(r"([A-Za-z_][\w.]*)\s+in\s+(\d+)\s*\.\.\s*(\d+)")
-_SIZES = re.compile(rf"for\s+{_SIZE.pattern}(?:\s*,\s*{_SIZE.pattern})*")
+_SIZES = re.compile(rf"for\s+{SIZE.pattern}(?:\s*,\s*{SIZE.pattern})*")
 INDENT = 2
 
 
@@ -92,81 +76,19 @@ def parse_nest(text: str, file: str = "<text>") -> Nest:
     return nest
 
 
-class _Parser:
-    def __init__(self, scan: Scanner) -> None:
-        self.scan = scan
-        self.dtypes: dict[str, DType] = {}  # of the buffers declared so far
-        self.values: dict[str, Expr] = {}  # names bound by "let" in this expression
-        self.fused: dict[str, str] = {}  # names with a "*" in them, by a plain substitute
-        self.ranged: dict[str, IntExpr] = {}  # the symbolic sizes
-
+class _Parser(ExpressionParser):
     # -- headers -------------------------------------------------------------------------------
-
-    def name(self, pattern: re.Pattern[str], what: str) -> str:
-        match = self.scan.match(pattern)
-        if match is None:
-            self.scan.fail(f"expected {what}, found {self.scan.found()}")
-        return match[0]
-
-    def word(self, text: str) -> bool:
-        """Take ``text`` if it is the next word."""
-        return self.scan.match(re.compile(rf"{text}\b")) is not None
-
-    def keyword(self, text: str) -> None:
-        """Take ``text``, which has to be the next word."""
-        if not self.word(text):
-            self.scan.fail(f"expected {text!r}, found {self.scan.found()}")
-
-    def integer(self) -> int:
-        return int(self.name(_INT, "a number"))
-
-    def dtype(self) -> DType:
-        at = self.scan.skip()
-        name = self.name(_NAME, "a dtype")
-        if name not in DTYPES:
-            self.scan.fail(f"no dtype {name!r}", at)
-        return DTYPES[name]
-
-    def buffer(self) -> Buffer:
-        """``name: dtype[size, ...]``, which is declared."""
-        name = self.name(_NAME, "the name of a buffer")
-        self.scan.expect(":")
-        dtype = self.dtype()
-        buffer = Buffer(name, self.sizes(), dtype)
-        self.dtypes[name] = dtype
-        return buffer
-
-    def sizes(self) -> tuple[IntExpr, ...]:
-        """Sizes, or indices, in brackets."""
-        self.scan.expect("[")
-        return tuple(self.int_expr(",]") for _ in self.scan.listed("]"))
-
-    def int_expr(self, stop: str) -> IntExpr:
-        at = self.scan.skip()
-        return self._dim(self.scan.balanced(stop), at)
-
-    def _dim(self, text: str, at: int) -> IntExpr:
-        names = sorted(self.fused, key=len, reverse=True)
-        for plain in names:
-            text = text.replace(self.fused[plain], plain)
-        try:
-            value = parse_dim(text)
-        except ParseError as error:
-            self.scan.fail(error.message, at)
-        if not names and not self.ranged:
-            return value
-        return substitute(value, {**{p: symbol(n) for p, n in self.fused.items()}, **self.ranged})
 
     def header(self) -> str:
         self.scan.expect("prim")
         self.scan.expect("@")
-        name = self.name(_NAME, "the name of a kernel")
+        name = self.name(NAME, "the name of a kernel")
         self.scan.expect("(")
         # Shapes stand before the ranges of their sizes, which are read first.
         here, self.ranged = self.scan.position, {}
         end = self.scan.text.find("{", here)
         declared = _SIZES.search(self.scan.text, here, max(here, end))
-        for name_of_size, low, high in _SIZE.findall(declared[0]) if declared else ():
+        for name_of_size, low, high in SIZE.findall(declared[0]) if declared else ():
             self.ranged[name_of_size] = size(name_of_size, int(low), int(high))
         return name
 
@@ -184,7 +106,7 @@ class _Parser:
             buffer, begins_as = self.buffer(), None
             if self.word("begins"):
                 self.scan.expect("as")
-                start = self.name(_NAME, "the name of a parameter")
+                start = self.name(NAME, "the name of a parameter")
                 if numbered:
                     self.scan.expect("at")
                 begins_as = (self.integer() if numbered else 0, start)
@@ -235,9 +157,9 @@ class _Parser:
 
     def stage(self, outputs: Mapping[str, Buffer]) -> Stage:
         at = self.scan.skip()
-        name = self.name(_NAME, "the name of a stage")
+        name = self.name(NAME, "the name of a stage")
         self.scan.expect("[")
-        names = [self.name(_NAME, "an axis") for _ in self.scan.listed("]")]
+        names = [self.name(NAME, "an axis") for _ in self.scan.listed("]")]
         if self.scan.accept(":"):
             dtype = self.dtype()
             buffer = Buffer(name, self.sizes(), dtype)
@@ -255,7 +177,7 @@ class _Parser:
         over: list[Axis] = []
         if combiner is not None:
             for _ in self.scan.listed(")"):
-                axis = self.name(_NAME, "an axis")
+                axis = self.name(NAME, "an axis")
                 self.scan.expect(":")
                 over.append(Axis(axis, self.int_expr(",)")))
         expr = self.expression()
@@ -265,9 +187,9 @@ class _Parser:
     def _combiner(self) -> str | None:
         """Returns the combiner, if one and its opening parenthesis follow; else None."""
         start = self.scan.skip()
-        match = self.scan.match(_NAME)
+        match = self.scan.match(NAME)
         if (match is not None and match[0] in COMBINERS and self.scan.accept("(")) and (
-            match[0] not in SCALAR_OPS or self.scan.follow(_AXIS)
+            match[0] not in SCALAR_OPS or self.scan.follow(AXIS)
         ):
             return match[0]
         self.scan.position = start
@@ -309,7 +231,7 @@ class _Parser:
         if not self.word("packs"):
             return Operand(buffer, Role.IN)
         at = self.scan.skip()
-        source = self.name(_NAME, "the name of a parameter")
+        source = self.name(NAME, "the name of a parameter")
         shape = self.sizes()
         dim, group = self.integer(), None
         if self.word("by"):
@@ -392,7 +314,7 @@ class _Parser:
             buffer = self.buffer()
             self.leave()
             return Alloc(buffer, Scope(scope[1]))
-        word = self.scan.match(_WORD)
+        word = self.scan.match(WORD)
         if word is None:
             return self.store()
         if word[1] == "at":
@@ -416,14 +338,14 @@ class _Parser:
                 self.scan.fail("only a plain store can be streamed", at)
             return replace(stmt, stream=True)
         if word[1] == "prefetch":
-            name = self.name(_NAME, "the name of a buffer")
+            name = self.name(NAME, "the name of a buffer")
             indices = self.sizes()
             if later := self.word("in"):
                 self.keyword("L2")
             self.leave()
             return Prefetch(name, indices, later)
         if word[1] == "sort":
-            name = self.name(_NAME, "the name of a buffer")
+            name = self.name(NAME, "the name of a buffer")
             indices = self.sizes()
             self.keyword("in")
             count = self.extent("")
@@ -441,114 +363,19 @@ class _Parser:
 
     def instruction(self) -> Instruction:
         at = self.scan.skip()
-        name = self.name(_NAME, "an instruction")
+        name = self.name(NAME, "an instruction")
         if name not in tuple(Instruction):
             self.scan.fail(f"no instruction {name!r}; there are {', '.join(Instruction)}", at)
         return Instruction(name)
 
-    def extent(self, stop: str) -> IntExpr:
-        """The extent of a loop, behind which ``by`` may stand."""
-        at = self.scan.skip()
-        text, by, _ = self.scan.balanced(stop).partition(" by ")
-        self.scan.position = at + len(text) + (1 if by else 0)
-        return self._dim(text, at)
-
-    def loop_name(self) -> str:
-        name = self.name(_LOOP, "the name of a loop")
-        if "*" in name:
-            self.fused[f"fused_{len(self.fused)}_"] = name
-        return name
-
     def store(self) -> Store | Accumulate:
-        name = self.name(_NAME, "a statement")
+        name = self.name(NAME, "a statement")
         indices = self.sizes()
-        sign = self.name(_SIGN, "'=' or a combiner such as '+='")
+        sign = self.name(SIGN, "'=' or a combiner such as '+='")
         value = self.expression()
         self.leave()
         if sign == "=":
             return Store(name, indices, value)
-        return Accumulate(name, indices, _SIGNS[sign], value)
+        return Accumulate(name, indices, SIGNS[sign], value)
 
     # -- expressions ---------------------------------------------------------------------------
-
-    def expression(self) -> Expr:
-        """A whole right-hand side: ``let`` bindings, then an expression without parentheses."""
-        self.values = {}
-        while self.word("let"):
-            name = self.name(_VALUE, "a name such as %0")
-            self.scan.expect("=")
-            self.values[name] = self.infix(self.expr())
-            self.scan.expect(";")
-        return self.infix(self.expr())
-
-    def infix(self, left: Expr) -> Expr:
-        """``left symbol expr``, or only ``left`` if no symbol follows."""
-        at = self.scan.skip()
-        match = self.scan.match(_SYMBOL)
-        if match is None:
-            return left
-        return self.apply(_SYMBOLS[match[0]], (left, self.expr()), at)
-
-    def expr(self) -> Expr:
-        at = self.scan.skip()
-        if number := self.scan.match(_NUMBER):
-            return self.number(number, at)
-        if truth := self.scan.match(_BOOL):
-            return const(truth[1] == "True", DTYPES["bool"])
-        if value := self.scan.match(_VALUE):
-            if value[0] not in self.values:
-                self.scan.fail(f"no value {value[0]}", at)
-            return self.values[value[0]]
-        if self.scan.accept("("):
-            inside = self.infix(self.expr())
-            self.scan.expect(")")
-            return inside
-        name = self.name(_NAME, "an expression")
-        if self.scan.accept("["):
-            return self.read(name, at)
-        self.scan.expect("(")
-        if name == "index":
-            inner = self.int_expr(")")
-            self.scan.expect(")")
-            return index(inner)
-        args = [self.infix(self.expr()) for _ in self.scan.listed(")")]
-        if name in DTYPES and len(args) == 1:
-            return cast(args[0], DTYPES[name])
-        return self.apply(name, tuple(args), at)
-
-    def apply(self, name: str, args: tuple[Expr, ...], at: int) -> Expr:
-        if name not in SCALAR_OPS or name == "cast":
-            self.scan.fail(f"no scalar operator {name!r}", at)
-        try:
-            return op(name, *args)
-        except InternalError as error:
-            self.scan.fail(error.message, at)
-
-    def number(self, match: re.Match[str], at: int) -> Expr:
-        text, point, exponent, name = match.groups()
-        if name is not None and name not in DTYPES:
-            self.scan.fail(f"no dtype {name!r}", at)
-        whole = point is None and exponent is None and text.lstrip("-").isdigit()
-        dtype = DTYPES[name] if name else INT64 if whole else FLOAT32
-        if not whole and not dtype.is_float:
-            self.scan.fail(f"{text} is not of dtype {dtype}", at)
-        try:
-            return const(int(text) if whole and not dtype.is_float else float(text), dtype)
-        except OverflowError:
-            self.scan.fail(f"{text} is not of dtype {dtype}", at)
-
-    def read(self, name: str, at: int) -> Expr:
-        if name not in self.dtypes:
-            self.scan.fail(f"no buffer {name!r}", at)
-        indices = [self.index() for _ in self.scan.listed("]")]
-        return read(name, indices, self.dtypes[name])
-
-    def index(self) -> IndexLike:
-        """A plain index, or an expression: one that reads, applies an operator or names a value."""
-        start = self.scan.skip()
-        text = self.scan.balanced(",]")
-        calls = set(re.findall(r"([\w.]+)\s*\(", text)) - {"min", "max"}
-        if "[" not in text and "%" not in re.sub(r" % ", "", text) and not calls:
-            return self._dim(text, start)
-        self.scan.position = start
-        return self.expr()

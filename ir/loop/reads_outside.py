@@ -11,11 +11,7 @@ from .expr import Expr, IndexLike, Op, Read
 from .prim import Buffer
 
 _MOST_POINTS = 4096  # iterations that are tried where no bounds are found
-
-
 Ranges = Mapping[str, tuple[int, int]]
-
-
 Ends = Mapping[str, tuple[IntExpr, IntExpr]]
 
 

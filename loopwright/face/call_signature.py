@@ -37,6 +37,11 @@ MOST_ITERATIONS_UNROLLED = 64
 """Iterations of a ``for`` loop over a range that are unrolled for an argument's value."""
 
 
+def names_of(names: Sequence[str] | str) -> tuple[str, ...]:
+    """Returns the names of an option that takes one or several."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
 class CallSignature:
     """Sorts the arguments of the calls of one function.
 

@@ -41,7 +41,7 @@ from ..tracer import (
 )
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, tune_option
-from .call_signature import CallSignature, Copied
+from .call_signature import CallSignature, Copied, names_of
 from .calls_by_memory import ByMemory
 from .inspected import Inspected
 from .log_context import log_in_force
@@ -56,13 +56,7 @@ if TYPE_CHECKING:
     from .dynamic import Option
     from .guards import Guard
 
-
 T = TypeVar("T")
-
-
-def _names(names: Sequence[str] | str) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
 
 MOST_RECENT = 4
 """Number of recent kinds of calls that are tried before the key of a call is computed."""
@@ -90,7 +84,7 @@ class CompiledFunction(Inspected, Copied):
         check_threads(threads)
         if precision is not None:
             error_growth(precision)
-        names = _names(static_argnames)
+        names = names_of(static_argnames)
         functools.update_wrapper(self, function)
         self.function = function
         self.log = Path(log) if log is not None else None
@@ -108,7 +102,7 @@ class CompiledFunction(Inspected, Copied):
         self._signature = CallSignature(function, self._name, names, dynamic)
         self._takes_threads = self._signature.takes("threads")
         self._takes_out = self._signature.takes("out")
-        self._donated = _names(donate_argnames)
+        self._donated = names_of(donate_argnames)
         self._ending: Ending | None = None
         if self._donated:
             from ..tracer.donation import Donating

@@ -28,11 +28,12 @@ from ..codegen.runtime.memory_guard import memory_guard
 from ..extras import extra
 from ..ir.dtype import Array
 from ..tracer import Request, Snapshot, Traced
-from ..tracer.core import snapshot
+from ..tracer.core import object_kinds
 from ..tracer.core.arguments import Static
 from ..tracer.core.captured_values import is_fixed
+from ..tracer.core.object_kinds import has_attribute
 from ..tracer.core.pytree import Node, Structure, slots_of
-from ..tracer.core.snapshot import Record, has_attribute, is_installed, package_of
+from ..tracer.core.snapshot import Record, is_installed, package_of
 
 _MOST_MOVES, _MOST_LOOKS = 3, 16
 """Changes of a record's words that mean nothing, after which it is asked in each call, and looks at
@@ -61,9 +62,11 @@ class Guard:
         records = [*Snapshot([function, *roots]).records.values()]
         self.changed = "an array that it captures"
         self.summed_bytes = 0
-        self._records = [r for r in records if r.kind not in (snapshot.ARRAY, snapshot.RANDOM)]
-        self._random = [r for r in records if r.kind is snapshot.RANDOM]
-        self._arrays = {id(r.value): r.value for r in records if r.kind is snapshot.ARRAY}
+        self._records = [
+            r for r in records if r.kind not in (object_kinds.ARRAY, object_kinds.RANDOM)
+        ]
+        self._random = [r for r in records if r.kind is object_kinds.RANDOM]
+        self._arrays = {id(r.value): r.value for r in records if r.kind is object_kinds.ARRAY}
         self._items: list[tuple[Array, bool]] = []
         self._sums: list[Callable[[], bool]] = []
         self._sum([*self._arrays.values()])
@@ -127,9 +130,9 @@ class Guard:
 
 def _is_constant(record: Record) -> bool:
     """True for a function's code, and for names of libraries alone."""
-    if record.kind is snapshot.FUNCTION:
+    if record.kind is object_kinds.FUNCTION:
         return not any([*record.parts.values()][1:])
-    return record.kind is snapshot.GLOBALS and not any(_variables(record))
+    return record.kind is object_kinds.GLOBALS and not any(_variables(record))
 
 
 def _variables(record: Record) -> tuple[list[str], set[str]]:
@@ -144,25 +147,25 @@ def _words(record: Record) -> object_words.Regions | None:
     value, kind, parts = record.value, record.kind, record.parts
     if not object_words.readable():
         return None
-    if kind is snapshot.GLOBALS:
+    if kind is object_kinds.GLOBALS:
         names, missing = _variables(record)
         some = names or missing
         return object_words.of_dict(value.variables, names, bool(missing)) if some else []
-    if kind is snapshot.CELL and parts:
+    if kind is object_kinds.CELL and parts:
         return object_words.of_cell(value)
-    if kind is snapshot.FUNCTION:
+    if kind is object_kinds.FUNCTION:
         code = [parts[k] for k in ("__code__", "__defaults__", "__kwdefaults__")]
         return _all(
             object_words.of_pointers(value, *code),
             object_words.of_pointers(value, vars(value)),
             object_words.of_dict(vars(value), [*parts][3:]),
         )
-    if kind in (snapshot.MODULE, snapshot.CLASS):
+    if kind in (object_kinds.MODULE, object_kinds.CLASS):
         regions = object_words.of_dict(vars(value), parts.keys() - {"__bases__"})
-        if kind is snapshot.MODULE:
+        if kind is object_kinds.MODULE:
             return regions
         return _all(object_words.of_pointers(value, value.__bases__), regions)
-    if kind is snapshot.OBJECT and _is_plain(value):
+    if kind is object_kinds.OBJECT and _is_plain(value):
         held = vars(value) if has_attribute(value, "__dict__") else None
         regions = object_words.of_fields(value, held)
         if held is None:

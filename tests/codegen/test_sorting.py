@@ -6,7 +6,8 @@ import ctypes
 
 import numpy as np
 import pytest
-from loopwright.codegen.emit.sorting import sort_symbol, sort_text
+from loopwright.codegen.emit.sorting import sort_text
+from loopwright.codegen.emit.sorting_network import sort_symbol
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.target import ISA_LEVELS, Target

@@ -70,11 +70,16 @@ def is_extra(module: str) -> bool:
 
 
 def lines_of_rooms() -> dict[Room, int]:
-    """Lines of every room today."""
+    """Lines of every room today, those of LLVM text as well."""
     lines = dict.fromkeys(ROOMS, 0)
-    for path in library_files():
+    for path in (*library_files(), *llvm_files()):
         lines[room_of(module_name(path))] += len((ROOT / path).read_text().splitlines())
     return lines
+
+
+def llvm_files() -> list[Path]:
+    """Every file of LLVM text of the package, relative to the root."""
+    return [p.relative_to(ROOT) for part in PARTS for p in sorted((ROOT / part).rglob("*.ll"))]
 
 
 def core_files() -> list[Path]:

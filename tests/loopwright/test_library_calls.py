@@ -98,7 +98,7 @@ def test_an_exception_is_raised_as_it_is_with_the_users_line(call):
     line = f"test_library_calls.py:{call.__code__.co_firstlineno + 1}  np.linalg.solve("
     assert note.startswith("in compiled code: ") and line in note
     files = {Path(f.filename).name for f in traceback.extract_tb(error.value.__traceback__)}
-    assert files == {"test_library_calls.py", "compile.py"}  # the latter raises it
+    assert files == {"test_library_calls.py", "compiled_function.py"}  # the latter raises it
 
 
 def test_saved_programs_call_libraries(tmp_path):

@@ -77,6 +77,7 @@ def test_a_wheel_has_what_users_need_and_no_more(tmp_path: Path) -> None:
     assert wheel.name.endswith("-py3-none-manylinux2014_x86_64.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "loopwright/py.typed" in names and "loopwright/tuning_logs/model.json" in names
+    assert "loopwright/codegen/runtime/call.ll" in names
     assert not [name for name in names if "samples/" in name]
     assert wheel.stat().st_size < 3e6
 

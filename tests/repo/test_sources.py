@@ -9,7 +9,22 @@ from pathlib import Path
 import pytest
 import repo_sources as sources
 
-LONGEST_FILE = 600
+LONGEST_FILE = 500
+
+LONGER_FILES = {
+    "examples/auto_loopwright.py": 1500,  # a compiler in one file is what it is for
+    # Two jobs, or one that is told at length: they are to become two files, or shorter.
+    "codegen/emit/nests.py": 587,
+    "codegen/emit/values.py": 589,
+    "ir/dims.py": 586,
+    "tests/helpers/random_onnx_nodes.py": 529,
+    "tests/helpers/random_python.py": 518,
+    "tests/ir/graph/passes/test_fuse_operators.py": 513,
+    "tests/ir/schedule/test_primitives.py": 513,
+    "tests/ir/test_dim_table.py": 532,
+    "tracer/core/proxy.py": 600,
+    "tracer/numpy/indexing.py": 600,
+}
 
 # Where text for people goes straight to the terminal.
 MAY_PRINT = ("loopwright/cli.py", "loopwright/commands/", "autotune/progress.py")
@@ -26,10 +41,12 @@ def trees() -> Trees:
 
 def test_no_file_is_too_long() -> None:
     lengths = {
-        str(p): len((sources.ROOT / p).read_text().splitlines()) for p in sources.all_files()
+        str(p): len((sources.ROOT / p).read_text().splitlines())
+        for p in (*sources.all_files(), *sources.llvm_files())
     }
-    whole = {"examples/auto_loopwright.py": 1500}  # a compiler in one file is what it is for
-    assert not {p: n for p, n in lengths.items() if n > whole.get(p, LONGEST_FILE)}
+    assert not {p: n for p, n in lengths.items() if n > LONGER_FILES.get(p, LONGEST_FILE)}
+    shorter = {p for p in LONGER_FILES if lengths[p] <= LONGEST_FILE}
+    assert not shorter, "short enough: take it off the list"
 
 
 def test_every_file_says_what_it_is(trees: Trees) -> None:

@@ -26,10 +26,11 @@ from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
 from ...ir.graph.types import FuncType, TensorType, TupleType, Type
 from ..core.array_writes import write
 from ..core.emitting import lift
+from ..core.object_kinds import ARRAY
 from ..core.proxy import Proxy
 from ..core.pytree import Structure, leaves_within, paths, unflatten
 from ..core.side_effects import watched
-from ..core.snapshot import ARRAY, Snapshot
+from ..core.snapshot import Snapshot
 from ..core.spans import caret_lines, definition_of
 from ..core.trace import Trace, active
 from ..memory.scope import Scope, Storage

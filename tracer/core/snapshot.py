@@ -19,26 +19,17 @@ import array as python_array
 import dis
 import functools
 import gc
-import operator
-import pickle
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ir.dataclass import dataclass
-from .captured_values import LEAST_BYTES, fingerprint, is_fixed
-from .pytree import slots_of
-
-Parts: TypeAlias = dict[Any, Any]
-
-_GONE = object()
-"""Stands for a part that is not there."""
-
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
+from . import object_kinds
+from .captured_values import LEAST_BYTES
+from .object_kinds import GONE, PLAIN_TYPES, Kind, Parts, Reach, Space, dict_of, read_cell, same
 
 
 class _Names(NamedTuple):
@@ -47,27 +38,6 @@ class _Names(NamedTuple):
     variables: frozenset[str]
     attributes: frozenset[str]
     modules: frozenset[str]
-
-
-@dataclass(slots=True, eq=False)
-class _Reach:
-    """The names in all code that was reached; ``everything``: some of it computes names."""
-
-    attributes: set[str]
-    everything: bool = False
-
-    def names(self, name: Any) -> bool:
-        return self.everything or name in self.attributes
-
-
-class Kind(NamedTuple):
-    """The way to read the parts of objects, and to write them over those that they have now;
-    ``mark`` begins the part in a path."""
-
-    name: str
-    mark: str
-    read: Callable[[Any, _Reach], Parts]
-    write: Callable[[Any, Parts, Parts], None] | None = None
 
 
 class Change(NamedTuple):
@@ -88,17 +58,17 @@ class Change(NamedTuple):
 
     def still(self) -> bool:
         """True unless the part is what it was before again."""
-        return not same(self.before, self.record.read().get(self.key, _GONE))
+        return not same(self.before, self.record.read().get(self.key, GONE))
 
     @property
     def is_array(self) -> bool:
         """True if an array has changed."""
-        return self.record.kind is ARRAY
+        return self.record.kind is object_kinds.ARRAY
 
     @property
     def is_random(self) -> bool:
         """True if random numbers were drawn."""
-        return self.record.kind is RANDOM
+        return self.record.kind is object_kinds.RANDOM
 
 
 class Record:
@@ -107,7 +77,7 @@ class Record:
     __slots__ = ("_reach", "key", "kind", "parent", "parts", "value")
 
     def __init__(
-        self, value: Any, kind: Kind, parent: Record | None, key: Any, reach: _Reach
+        self, value: Any, kind: Kind, parent: Record | None, key: Any, reach: Reach
     ) -> None:
         self.value, self.kind, self.parent, self.key, self._reach = value, kind, parent, key, reach
         self.parts: Parts = self.read()
@@ -132,13 +102,17 @@ class Record:
     def changes(self) -> Iterator[Change]:
         now = self.read()
         for key, value in now.items():
-            before = self.parts.get(key, _GONE)
+            before = self.parts.get(key, GONE)
             if not same(before, value) and not _is_cached(self.value, key, before):
                 yield Change(self, key, before, value)
         for key, before in self.parts.items():
             if key not in now:
-                yield Change(self, key, before, _GONE)
-        if self.kind in (DICT, MAPPING) and [*now] != [*self.parts] and {*now} == {*self.parts}:
+                yield Change(self, key, before, GONE)
+        if (
+            self.kind in (object_kinds.DICT, object_kinds.MAPPING)
+            and [*now] != [*self.parts]
+            and {*now} == {*self.parts}
+        ):
             yield Change(self, next(iter(now), None), [*self.parts], [*now])
 
 
@@ -157,7 +131,7 @@ class Snapshot:
 
     def __init__(self, roots: Iterable[Any], outer: Snapshot | None = None) -> None:
         self.records: dict[tuple[int, str], Record] = {}
-        self._reach = _Reach(set())
+        self._reach = Reach(set())
         self._spaces: dict[int, set[str]] = {}
         self._outer = outer.records if outer is not None else {}
         self._seen: dict[int, Any] = {}
@@ -188,7 +162,7 @@ class Snapshot:
         while self._work:
             while self._work:
                 value, parent, key = self._work.popleft()
-                if not isinstance(value, _PLAIN) and id(value) not in self._seen:
+                if not isinstance(value, PLAIN_TYPES) and id(value) not in self._seen:
                     self._seen[id(value)] = value
                     self._visit(value, parent, key)
             for record in [*self.records.values()]:
@@ -203,36 +177,49 @@ class Snapshot:
         if isinstance(value, type | types.ModuleType | types.FunctionType):
             if parent is not None and self._is_library(_module_of(value)):
                 cells = getattr(value, "__closure__", None) or ()
-                held = [v for cell in cells for v in _read_cell(cell, self._reach).values()]
-                self._push(parent, key, _dict_of(value).get("__wrapped__"), *held)
+                held = [v for cell in cells for v in read_cell(cell, self._reach).values()]
+                self._push(parent, key, dict_of(value).get("__wrapped__"), *held)
             elif isinstance(value, types.FunctionType):
                 self._function(value, parent, key)
             else:
-                self._add(value, CLASS if isinstance(value, type) else MODULE, parent, key)
+                self._add(
+                    value,
+                    object_kinds.CLASS if isinstance(value, type) else object_kinds.MODULE,
+                    parent,
+                    key,
+                )
         elif isinstance(value, types.CellType):
-            self._add(value, CELL, parent, key)
+            self._add(value, object_kinds.CELL, parent, key)
         elif cls.__module__.startswith("loopwright.tracer."):  # a traced array
             return
         elif isinstance(value, np.ndarray):
-            if value.nbytes <= LEAST_BYTES or (id(value), ARRAY.name) not in self._outer:
-                self._add(value, OBJECTS if value.dtype.hasobject else ARRAY, parent, key)
+            if (
+                value.nbytes <= LEAST_BYTES
+                or (id(value), object_kinds.ARRAY.name) not in self._outer
+            ):
+                self._add(
+                    value,
+                    object_kinds.OBJECTS if value.dtype.hasobject else object_kinds.ARRAY,
+                    parent,
+                    key,
+                )
         elif isinstance(value, _random_types()):
-            self._add(value, RANDOM, parent, key)
+            self._add(value, object_kinds.RANDOM, parent, key)
         elif (kind := _container(value)) is not None:
             self._add(value, kind, parent, key)
             if not self._is_library(cls.__module__):
-                self._add(value, OBJECT, parent, key)
+                self._add(value, object_kinds.OBJECT, parent, key)
         elif hasattr(cls, "__next__") and self._is_library(cls.__module__):
-            self._add(value, ITERATOR, parent, key)
+            self._add(value, object_kinds.ITERATOR, parent, key)
             held = [v for v in gc.get_referents(value) if not isinstance(v, type | types.CodeType)]
             self._push(parent, key, *held)
         else:
             self._push(parent, key, *_inside(value))
             if cls is types.SimpleNamespace or not self._is_library(cls.__module__):
-                self._add(value, OBJECT, parent, key)
+                self._add(value, object_kinds.OBJECT, parent, key)
 
     def _function(self, function: types.FunctionType, parent: Record | None, key: Any) -> None:
-        self._add(function, FUNCTION, parent, key)
+        self._add(function, object_kinds.FUNCTION, parent, key)
         self._push(parent, key, vars(function).get("__wrapped__"))
         names = _named(function.__code__)
         self._reach.attributes |= names.attributes
@@ -243,7 +230,7 @@ class Snapshot:
         space.names |= names.variables
         if _COMPUTES_VARIABLES & names.variables:
             space.names |= {n for n in space.variables if not n.startswith("__")}
-        self._add(space, GLOBALS, None, "")
+        self._add(space, object_kinds.GLOBALS, None, "")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
             self._work.append((cell, None, name))
         for name in names.modules & sys.modules.keys():
@@ -262,16 +249,6 @@ class Snapshot:
     def _is_library(self, module: str | None) -> bool:
         package = package_of(module)
         return is_installed(package) and package not in self._own
-
-
-class Space:
-    """A namespace, and the variables of it that code names."""
-
-    __slots__ = ("names", "variables")
-
-    def __init__(self, variables: dict[str, Any]) -> None:
-        self.variables = variables
-        self.names: set[str] = set()
 
 
 def _name(root: Any) -> str:
@@ -301,30 +278,9 @@ def is_installed(package: str) -> bool:
     return "site-packages" in file or "dist-packages" in file
 
 
-def same(one: Any, other: Any) -> bool:
-    """True for the same object, and for plain values that Python cannot tell apart.
-
-    >>> same(2.5, 5 / 2), same(1, True), same((1, "a"), (1, "a")), same([1], [1])
-    (True, False, True, False)
-    """
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if type(one) is tuple:
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, types.MethodType):
-        return one.__self__ is other.__self__ and one.__func__ is other.__func__
-    if isinstance(one, np.generic):
-        return one.dtype == other.dtype and one.tobytes() == other.tobytes()
-    if isinstance(one, float | complex):
-        return repr(one) == repr(other)  # nan, and the sign of zero
-    return isinstance(one, _PLAIN) and one == other
-
-
 def _is_cached(holder: Any, name: Any, before: Any) -> bool:
     """True for the value that a ``functools.cached_property`` has put into its object."""
-    if before is not _GONE or not isinstance(name, str):
+    if before is not GONE or not isinstance(name, str):
         return False
     return isinstance(getattr(type(holder), name, None), functools.cached_property)
 
@@ -405,196 +361,31 @@ def _inside(value: Any) -> tuple[Any, ...]:
         return value.func, value.args, value.keywords
     if isinstance(value, functools.cached_property):
         return (value.func,)
-    return (_dict_of(value).get("__wrapped__"),)  # of compiled functions, and caches of functions
-
-
-def _dict_of(value: Any) -> Any:
-    """Returns the attributes of an object without a call of its methods."""
-    try:
-        return object.__getattribute__(value, "__dict__").copy()
-    except AttributeError:
-        return {}
+    return (dict_of(value).get("__wrapped__"),)  # of compiled functions, and caches of functions
 
 
 def _container(value: Any) -> Kind | None:
-    kinds = ((dict, DICT), (list, LIST), (deque, DEQUE), (set, SET), (bytearray, BYTES))
-    more = ((python_array.array, BYTES), (types.MappingProxyType, MAPPING))
+    kinds = (
+        (dict, object_kinds.DICT),
+        (list, object_kinds.LIST),
+        (deque, object_kinds.DEQUE),
+        (set, object_kinds.SET),
+        (bytearray, object_kinds.BYTES),
+    )
+    more = (
+        (python_array.array, object_kinds.BYTES),
+        (types.MappingProxyType, object_kinds.MAPPING),
+    )
     return next((kind for cls, kind in (*kinds, *more) if isinstance(value, cls)), None)
 
 
 # How each kind of object is read, and written back.
 
 
-def _read_globals(space: Space, _reach: _Reach) -> Parts:
-    held = space.variables.copy()  # other threads may change it
-    return {n: held[n] for n in sorted(space.names) if n in held}
-
-
-def _write_globals(space: Space, parts: Parts, now: Parts) -> None:
-    for name in now.keys() - parts.keys():
-        del space.variables[name]
-    space.variables.update(parts)
-
-
-def _read_module(module: types.ModuleType, reach: _Reach) -> Parts:
-    held = _dict_of(module)
-    return {n: v for n, v in held.items() if reach.names(n) and not n.startswith("__")}
-
-
-def _read_cell(cell: types.CellType, _reach: _Reach) -> Parts:
-    try:
-        return {"": cell.cell_contents}
-    except ValueError:  # not assigned yet
-        return {}
-
-
-def _write_cell(cell: types.CellType, parts: Parts, _now: Parts) -> None:
-    if parts:
-        cell.cell_contents = parts[""]
-    else:
-        del cell.cell_contents
-
-
-def _read_function(function: types.FunctionType, reach: _Reach) -> Parts:
-    parts = {n: getattr(function, n) for n in ("__code__", "__defaults__", "__kwdefaults__")}
-    return parts | {n: v for n, v in _dict_of(function).items() if reach.names(n)}
-
-
-def _write_attributes(holder: Any, parts: Parts, now: Parts) -> None:
-    base = type if isinstance(holder, type) else object
-    for name in now.keys() - parts.keys():
-        base.__delattr__(holder, name)
-    for name, value in parts.items():
-        if now.get(name, _GONE) is not value:
-            base.__setattr__(holder, name, value)
-
-
-def _read_object(value: Any, reach: _Reach) -> Parts:
-    parts: Parts = {"__class__": type(value)}
-    for cls in type(value).__mro__:
-        for name in slots_of(cls):
-            if reach.names(name) and has_attribute(value, name):
-                parts[name] = object.__getattribute__(value, name)
-    return parts | {n: v for n, v in _dict_of(value).items() if reach.names(n)}
-
-
-def has_attribute(value: Any, name: str) -> bool:
-    """True if an object has an attribute without its class's ``__getattr__``."""
-    try:
-        object.__getattribute__(value, name)
-    except AttributeError:
-        return False
-    return True
-
-
-_METHODS = (types.FunctionType, staticmethod, classmethod, property)
-
-
-def _read_class(cls: type, reach: _Reach) -> Parts:
-    held = {
-        n: v
-        for n, v in vars(cls).copy().items()
-        if reach.names(n) or (n.startswith("__") and isinstance(v, _METHODS))
-    }
-    return {**{n: v for n, v in held.items() if n not in _OF_CLASSES}, "__bases__": cls.__bases__}
-
-
-_OF_CLASSES = frozenset(
-    {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__repr__"}
+_NAMED = (
+    object_kinds.GLOBALS,
+    object_kinds.MODULE,
+    object_kinds.CLASS,
+    object_kinds.OBJECT,
+    object_kinds.FUNCTION,
 )
-
-
-def _items(value: Any, _reach: _Reach) -> Parts:
-    return dict(enumerate(tuple(value)))
-
-
-def _write_list(value: list[Any], parts: Parts, _now: Parts) -> None:
-    value[:] = parts.values()
-
-
-def _write_deque(value: deque[Any], parts: Parts, _now: Parts) -> None:
-    value.clear()
-    value.extend(parts.values())
-
-
-def _write_dict(value: dict[Any, Any], parts: Parts, _now: Parts) -> None:
-    value.clear()
-    value.update(parts)
-
-
-def _write_set(value: set[Any], parts: Parts, _now: Parts) -> None:
-    value.clear()
-    value.update(parts)
-
-
-def _write_bytes(value: Any, parts: Parts, _now: Parts) -> None:
-    held = parts[""]
-    value[:] = held if isinstance(value, bytearray) else python_array.array(value.typecode, held)
-
-
-def _read_array(array: np.ndarray[Any, Any], _reach: _Reach) -> Parts:
-    parts: Parts = {"shape": array.shape, "dtype": str(array.dtype), "strides": array.strides}
-    if is_fixed(array):
-        return parts
-    array = array.view(np.ndarray)  # methods of a subclass may change it
-    if array.nbytes <= LEAST_BYTES:
-        return parts | {"": array.tobytes()}
-    dense = array.flags.c_contiguous or array.flags.f_contiguous
-    return parts | {"": fingerprint(array if dense else np.ascontiguousarray(array))}
-
-
-def _write_array(array: np.ndarray[Any, Any], parts: Parts, _now: Parts) -> None:
-    held = parts.get("")
-    if isinstance(held, bytes):
-        array[...] = np.frombuffer(held, array.dtype).reshape(array.shape)
-
-
-def _read_random(generator: Any, _reach: _Reach) -> Parts:
-    if hasattr(generator, "getstate"):
-        state = generator.getstate()
-    elif hasattr(generator, "get_state"):
-        state = generator.get_state(legacy=False)
-    else:
-        state = getattr(generator, "bit_generator", generator).state
-    return {"": pickle.dumps(state)}
-
-
-def _write_random(generator: Any, parts: Parts, _now: Parts) -> None:
-    state = pickle.loads(parts[""])
-    if hasattr(generator, "setstate"):
-        generator.setstate(state)
-    elif hasattr(generator, "set_state"):
-        generator.set_state(state)
-    else:
-        getattr(generator, "bit_generator", generator).state = state
-
-
-def _read_iterator(iterator: Any, _reach: _Reach) -> Parts:
-    parts: Parts = {"position": operator.length_hint(iterator, -1)}
-    if isinstance(iterator, types.GeneratorType):
-        frame = iterator.gi_frame
-        held = frame.f_locals if frame is not None else {}
-        return {**parts, **held, "instruction": frame.f_lasti if frame is not None else None}
-    if type(iterator).__module__ == "itertools":
-        parts["text"] = repr(iterator)
-    return parts
-
-
-GLOBALS = Kind("globals", "variable", _read_globals, _write_globals)
-CELL = Kind("cell", "same", _read_cell, _write_cell)
-MODULE = Kind("module", ".", _read_module, _write_attributes)
-CLASS = Kind("class", ".", _read_class, _write_attributes)
-OBJECT = Kind("object", ".", _read_object, _write_attributes)
-FUNCTION = Kind("function", ".", _read_function, _write_attributes)
-DICT = Kind("dict", "[", lambda value, _: dict(value), _write_dict)
-MAPPING = Kind("mapping", "[", lambda value, _: dict(value))
-LIST = Kind("list", "[", _items, _write_list)
-DEQUE = Kind("deque", "[", _items, _write_deque)
-SET = Kind("set", "", lambda value, _: {v: v for v in tuple(value)}, _write_set)
-BYTES = Kind("bytes", "", lambda value, _: {"": bytes(value)}, _write_bytes)
-ARRAY = Kind("array", "", _read_array, _write_array)
-OBJECTS = Kind("objects", "[", lambda value, _: dict(enumerate(value.flat)))
-RANDOM = Kind("random", "", _read_random, _write_random)
-ITERATOR = Kind("iterator", "", _read_iterator)
-
-_NAMED = (GLOBALS, MODULE, CLASS, OBJECT, FUNCTION)

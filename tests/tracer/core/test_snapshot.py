@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.tracer.core.snapshot import Snapshot, same
+from loopwright.tracer.core.object_kinds import same
+from loopwright.tracer.core.snapshot import Snapshot
 
 NUMBER = 1
 RNG = np.random.default_rng(0)
