@@ -35,7 +35,6 @@ from .reference import Reference, terms_of
 
 Array = npt.NDArray[Any]
 Rng: TypeAlias = np.random.Generator
-_CHOOSING = ("max", "min", "any", "all")
 _LEAST, _MOST = 4, 8
 _SMALL_WORK, _MOST_OF_SMALL = 50_000, 16
 """Kernels with fewer scalar evaluations are run on more probes, which cost little there: a fault in
@@ -169,7 +168,9 @@ def index_ranges(prim: PrimFunc) -> dict[str, int]:
 
 def chooses(prim: PrimFunc) -> bool:
     """True if a result depends on one element of many."""
-    return any(s.combiner in _CHOOSING and _size(s.reduce_axes) > 1 for s in prim.stages)
+    return any(
+        s.combiner not in (None, "sum", "prod") and _size(s.reduce_axes) > 1 for s in prim.stages
+    )
 
 
 def compares(prim: PrimFunc) -> bool:

@@ -20,9 +20,6 @@ def expression_cost(stage: Stage) -> float:
     return max(cost, 0.5)
 
 
-OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
-
-
 def vector_work(stage: Stage) -> float:
     """Returns the arithmetic instructions of one evaluation of a stage's expression, where a
     product that is summed is one multiply-add. Conditions on places are decided where loops are
@@ -33,8 +30,10 @@ def vector_work(stage: Stage) -> float:
         isinstance(leaf, Read) for n in nodes if n.name == "where" for leaf in walk(n.args[0])
     )
     for node in nodes:
-        if node.name != "cast" and (has_data or node.name not in OF_CONDITIONS):
-            cost += SCALAR_OPS[node.name].cost
+        row = SCALAR_OPS[node.name]
+        of_conditions = row.compares or node.name in ("where", "logical_and")
+        if node.name != "cast" and (has_data or not of_conditions):
+            cost += row.cost
     if stage.combiner is not None:
         fused = stage.combiner == "sum" and any(node.name == "multiply" for node in nodes)
         cost += 0.0 if fused else SCALAR_OPS[COMBINERS[stage.combiner].op].cost

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Inspected:
-    """The part of a compiled function that reports on its code; ``compiled_function.py`` has the rest."""
+    """The part of a compiled function that reports on its code (``compiled_function.py``)."""
 
     _name: str
     _signature: CallSignature
