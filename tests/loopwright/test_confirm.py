@@ -19,7 +19,7 @@ from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import Built, build, rebuilt
 from loopwright.ir.schedule.steps import Schedule, split
-from loopwright.tuning import graph_choices, in_place, interleaved, last_comparison
+from loopwright.tuning import comparing, graph_choices, in_place, interleaved, last_comparison
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.at_sizes import random_arrays
 from loopwright.tuning.in_place import Kept, keep_faster, with_runners_up
@@ -285,7 +285,7 @@ def test_tuning_ends_with_what_is_built(
         return keep_faster(before, others, arrays, *rest, **options)
 
     monkeypatch.setattr(tuning, "tune_tasks", search)
-    monkeypatch.setattr(tuning, "keep_faster", spy)
+    monkeypatch.setattr(comparing, "keep_faster", spy)
     f = lw.compile(net.function, log=tmp_path / "log", threads=1)
     report = f.tune(X, budget=None, trials=2)
     assert compared == [id(X)]  # the caller's own arguments

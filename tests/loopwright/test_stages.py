@@ -17,6 +17,7 @@ from loopwright.autotune.program import program_tuner
 from loopwright.autotune.program.program_tuner import ProgramResult
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.search.tuner import Tuner
+from loopwright.tuning import comparing
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.graph_choices import GraphTuner
 from loopwright.tuning.time_plan import Stages, TimePlan
@@ -51,8 +52,8 @@ def fail(*_: Any, **__: Any) -> Any:
         (program_tuner, "Tuner", ""),
         (Tuner, "step", ""),
         (Tuner, "finish", ""),
-        (tuning, "keep_faster", "the leaders in the program"),
-        (tuning, "settle", "the first build beside the last"),
+        (comparing, "keep_faster", "the leaders in the program"),
+        (comparing, "settle", "the first build beside the last"),
     ],
 )
 def test_a_stage_that_fails_is_left_out(
