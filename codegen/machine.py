@@ -75,18 +75,24 @@ def _busy() -> float:
 VERSION = 2  # of the figures that are kept: those of others are measured again
 LEVELS = ("l1", "l2", "l3", "dram")
 
-_MOST_MEMORY = 512 * 1024 * 1024  # bytes of one buffer
-_ROUND = 1e-3  # seconds of one round: longer than the clock's error, shorter than a time slice
-_IMPROVING_SECONDS = 0.2  # seconds after which a figure that still improves is taken as it is
-_PEAK_PATIENCE = 0.6  # the same for the peak, the figure that matters most
-_ATTEMPTS, _PAUSE = 6, 0.4  # at the peak of all threads, and seconds between two of them
-_STREAM_PATIENCE = 0.5  # and for main memory, where one round takes tens of milliseconds
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Settings of measuring a machine; seconds, unless a field says otherwise."""
+
+    most_memory: int = 512 * 1024 * 1024  # Bytes of one buffer.
+    round: float = 1e-3  # Of one round: longer than the clock's error, shorter than a time slice.
+    improving: float = 0.2  # After which a figure that still improves is taken as it is.
+    peak_patience: float = 0.6  # The same for the peak, the figure that matters most.
+    stream_patience: float = 0.5  # And for main memory, where a round takes tens of milliseconds.
+    attempts: int = 6  # At the peak of all threads.
+    pause: float = 0.4  # Between two of them.
+    contended: float = 0.1  # Share of the cores that others may use beside figures that are kept.
+    retry: float = 300.0  # Between two attempts on a machine that is busy.
+    step: float = 1.25  # Ratio of two sizes at which the end of the last-level cache is looked for.
 
 
-CONTENDED = 0.1
-"""Share of the cores that others may use while figures are measured that are kept for good."""
-_RETRY_SECONDS = 300.0  # seconds between two attempts on a machine that is busy
-_STEP = 1.25  # between two sizes at which the end of the last-level cache is looked for
+MEASURING = Measuring()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,7 @@ class MachineModel:
     @property
     def is_doubtful(self) -> bool:
         """True if others used so much of the machine that the figures may be too low."""
-        return self.contention > CONTENDED
+        return self.contention > MEASURING.contended
 
     def peak_flops(self, threads: int = 1, element_bytes: int = 4) -> float:
         """Peak FLOP/s on ``threads`` threads for elements of that size."""
@@ -168,7 +174,7 @@ def _model_of(target: Target) -> MachineModel:
     if not target.level.cpu_flags <= host.level.cpu_flags:
         return estimated_machine(target)
     model = _read(target)
-    if model is None or (model.is_doubtful and not 0 <= time.time() - model.at < _RETRY_SECONDS):
+    if model is None or (model.is_doubtful and not 0 <= time.time() - model.at < MEASURING.retry):
         return _measure_and_keep(target)
     return model
 
@@ -262,12 +268,12 @@ def _last_cache(probes: Probes, target: Target, rates: dict[str, float]) -> int:
     low, high = 2 * target.l2, max(target.l3, _working_set(target, "l3", 1))
     if rates["l3"] < 1.2 * rates["dram"]:  # no step to be found
         return 0
-    buffer = aligned_buffer(min(high, _MOST_MEMORY))
+    buffer = aligned_buffer(min(high, MEASURING.most_memory))
     high = buffer.nbytes
-    while high > _STEP * low:
+    while high > MEASURING.step * low:
         step = 3 * 16 * 64
         size = int((low * high) ** 0.5) // step * step
-        rate = _best_rate(probes, "read_streams", [buffer[: size // 4]], size, _IMPROVING_SECONDS)
+        rate = _best_rate(probes, "read_streams", [buffer[: size // 4]], size, MEASURING.improving)
         low, high = (size, high) if rate > level else (low, size)
     return low
 
@@ -275,14 +281,14 @@ def _last_cache(probes: Probes, target: Target, rates: dict[str, float]) -> int:
 def _peaks(probes: Probes, kernel: str, element_bytes: int, n: int) -> tuple[float, float]:
     small = aligned_buffer(16 * 1024)
     work = probes.flops_per_repeat(element_bytes)
-    one = _best_rate(probes, kernel, [small], work, _PEAK_PATIENCE)
+    one = _best_rate(probes, kernel, [small], work, MEASURING.peak_patience)
     many = one
     # On virtual machines two of our cores are, for seconds at a time, the two hyper-threads of one
     # core, and the others' load comes and goes. Less than n times one thread is asked for again.
-    for attempt in range(_ATTEMPTS if n > 1 else 0):
+    for attempt in range(MEASURING.attempts if n > 1 else 0):
         if attempt:
-            time.sleep(_PAUSE)
-        rate = _best_rate(probes, kernel, [small] * n, work * n, _PEAK_PATIENCE)
+            time.sleep(MEASURING.pause)
+        rate = _best_rate(probes, kernel, [small] * n, work * n, MEASURING.peak_patience)
         many = max(many, rate)
         if many > 0.97 * n * one:
             break
@@ -298,7 +304,7 @@ def _bandwidths(
     many: dict[str, float] = {}
     n = target.cores
     for level in LEVELS:
-        patience = _STREAM_PATIENCE if level == "dram" else _IMPROVING_SECONDS
+        patience = MEASURING.stream_patience if level == "dram" else MEASURING.improving
         near = level in ("l1", "l2")
         tried: dict[str, float] = {}
         buffers = [aligned_buffer(_working_set(target, level, 1))]
@@ -321,7 +327,7 @@ def _working_set(target: Target, level: str, threads: int) -> int:
         "l1": target.l1 // 2,
         "l2": max(target.l2 // 2, 2 * target.l1),
         "l3": max(min(target.l3 // (2 * threads), 8 * target.l2), 2 * target.l2),
-        "dram": min(far, _MOST_MEMORY),
+        "dram": min(far, MEASURING.most_memory),
     }[level]
     return max(1, size // step) * step
 
@@ -332,9 +338,9 @@ def _best_rate(
     """Work per second at best. Stops when five more batches of rounds change nothing."""
     repeats = 1
     # Grow until a round is long enough for the clock; this also wakes the core up.
-    while (alone := probes.seconds(kernel, buffers, repeats, 2)[1]) < _ROUND / 2:
-        repeats = max(repeats + 1, min(8 * repeats, int(repeats * _ROUND / alone)))
-    rounds = 3 if alone > 4 * _ROUND else 10
+    while (alone := probes.seconds(kernel, buffers, repeats, 2)[1]) < MEASURING.round / 2:
+        repeats = max(repeats + 1, min(8 * repeats, int(repeats * MEASURING.round / alone)))
+    rounds = 3 if alone > 4 * MEASURING.round else 10
     best, unchanged = 0.0, 0
     end = time.perf_counter() + patience
     while unchanged < 5 and time.perf_counter() < end:

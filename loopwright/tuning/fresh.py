@@ -29,7 +29,7 @@ from ..autotune.measure.fork_server import worker_environment
 from ..autotune.scratch import ScratchFolder
 from ..codegen.saved_program import load_program, save_program
 from .interleaved import MOST_ROUNDS
-from .time_plan import FRESH_CALLS, FRESH_ROUNDS, FRESH_SLICE
+from .time_plan import SHARES
 
 if TYPE_CHECKING:
     from ..driver.pipeline import Built
@@ -60,10 +60,10 @@ def fresh_calls(
             rounds: list[list[float]] = [[] for _ in builds]
             begun = time.monotonic()
             for count in range(MOST_ROUNDS):
-                if count > FRESH_ROUNDS and time.monotonic() - begun > seconds:
+                if count > SHARES.fresh_rounds and time.monotonic() - begun > seconds:
                     break
                 for number in range(len(builds))[:: 1 if count % 2 == 0 else -1]:
-                    rounds[number].append(_asked(processes[number], FRESH_SLICE))
+                    rounds[number].append(_asked(processes[number], SHARES.fresh_slice))
     return tuple(tuple(times[1:]) for times in rounds)  # the first round touches all memory
 
 
@@ -114,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
     for line in sys.stdin:
         times: list[float] = []
         end = time.perf_counter() + float(line)
-        while len(times) < FRESH_CALLS or time.perf_counter() < end:
+        while len(times) < SHARES.fresh_calls or time.perf_counter() < end:
             begun = time.perf_counter()
             program(arrays)
             times.append(time.perf_counter() - begun)

@@ -6,7 +6,7 @@
 
 Time for the last stages is kept back before the search begins: comparisons run the program some
 tens of times, whatever the clock says, and they build it. Both times are known from the first
-build. If they took more than ``MOST_KEPT_BACK`` of the budget, there are fewer rounds instead.
+build. If they took more than ``SHARES.kept_back`` of the budget, there are fewer rounds instead.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from ..autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from ..ir.dataclass import dataclass
 from .interleaved import least_calls
 
-LEAST_SEARCH = 0.6
-"""Share of the budget that the search has, unless the first build and the last comparisons leave
-less."""
-MOST_KEPT_BACK = 0.4
-MOST_OVER = 1.5
-"""Multiple of its share that a choice in the graph may take: it comes before all others."""
-START_SECONDS = 0.6
-"""Seconds until two new processes answer."""
-BYTES_A_SECOND = 4e8
-"""Bytes of weights that are written, read and verified for two builds in a second."""
-FRESH_SLICE, FRESH_CALLS, FRESH_ROUNDS = 0.05, 2, 6
-"""Fewest seconds and calls for which one new process runs while the other waits, and fewest such
-rounds."""
-MOST_FRESH = 0.1
-"""Greatest share of the budget for comparing the first and the last build in new processes."""
-MOST_LATE, LATE_SHARE = 1.0, 0.1
-MOST_LEADERS = 12.0
-"""Most seconds for comparing the leaders of all kernels in the program."""
-LAST_CALLS = 30
-"""Fewest calls of all builds together in the last comparisons; see ``interleaved.py``."""
-LAST_BUILDS = 1
-"""Builds of all kernels in the last comparisons; kernels with the same schedules are reused."""
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Limits of the parts of tuning a program; seconds, unless a field says otherwise."""
+
+    search: float = 0.6  # Share of the search, unless the other parts of the plan leave less.
+    kept_back: float = 0.4  # Greatest share for the last build and comparisons.
+    over: float = 1.5  # Multiple of its share that a choice in the graph takes, before all others.
+    start: float = 0.6  # Until two new processes answer.
+    bytes_a_second: float = 4e8  # Weights that are written, read and verified for two builds.
+    fresh_slice: float = 0.05  # For which one new process runs while the other waits, at least.
+    fresh_calls: int = 2  # Calls in such a slice, at least.
+    fresh_rounds: int = 6  # Rounds of such slices, at least.
+    fresh: float = 0.1  # Greatest share for comparing builds in new processes.
+    late: float = 1.0  # By which the end may be late, at most.
+    late_share: float = 0.1  # The same, as a share of the budget.
+    leaders: float = 12.0  # For comparing the leaders of all kernels in the program, at most.
+    last_calls: int = 30  # Calls of all builds in the last comparisons; see ``interleaved.py``.
+    last_builds: int = 1  # Builds of all kernels in the last comparisons: equal ones are reused.
+    message: int = 200  # Letters of an error that a skipped stage tells.
+
+
+SHARES = Shares()
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class TimePlan:
     def graph(self) -> float:
         """Seconds for choices in the graph before kernels are tuned."""
         share = self.settings.graph_share * self.left
-        spare = (1 - LEAST_SEARCH) * self.total - self.elapsed - self.kept_back
+        spare = (1 - SHARES.search) * self.total - self.elapsed - self.kept_back
         return self.for_choices(min(self.settings.graph_seconds, share, max(0.0, spare)))
 
     @property
@@ -97,7 +98,7 @@ class TimePlan:
     def leaders(self) -> float:
         """Seconds for the leaders of all kernels in the program."""
         share = self.settings.leader_share * self.total
-        return min(MOST_LEADERS, share, 0.5 * self.left) if self.compete else 0.0
+        return min(SHARES.leaders, share, 0.5 * self.left) if self.compete else 0.0
 
     def fits(self, calls: int, builds: int = 0, late: float = 0.0) -> bool:
         """True if that many calls and builds of the program fit into the time that is left and the
@@ -106,31 +107,33 @@ class TimePlan:
 
     def expect_fresh(self, constants: int) -> None:
         """Sets ``fresh`` for a program with so many bytes of constants, whose ``call`` is known."""
-        slices = 2 * (1 + FRESH_ROUNDS) * max(FRESH_SLICE, FRESH_CALLS * self.call)
-        self.fresh = START_SECONDS + constants / BYTES_A_SECOND + slices
+        slices = (
+            2 * (1 + SHARES.fresh_rounds) * max(SHARES.fresh_slice, SHARES.fresh_calls * self.call)
+        )
+        self.fresh = SHARES.start + constants / SHARES.bytes_a_second + slices
 
     @property
     def affords_fresh(self) -> bool:
         """True if a comparison in new processes is worth its time, and there is time for it."""
-        return self.fresh <= min(MOST_FRESH * self.total, self.left + self.grace) < math.inf
+        return self.fresh <= min(SHARES.fresh * self.total, self.left + self.grace) < math.inf
 
     @property
     def grace(self) -> float:
         """Seconds by which the budget may be exceeded to compare new schedules with old ones."""
-        return min(MOST_LATE, LATE_SHARE * self.total)
+        return min(SHARES.late, SHARES.late_share * self.total)
 
     def for_choices(self, seconds: float) -> float:
         """Returns ``seconds``, or 0 if one choice cannot be measured and judged in them."""
         least = 2 * (least_calls(2) * self.call + self.build)
-        return seconds if least <= MOST_OVER * seconds else 0.0
+        return seconds if least <= SHARES.over * seconds else 0.0
 
     @property
     def kept_back(self) -> float:
         """Seconds of the stages after the search."""
-        least = LAST_CALLS * self.call + LAST_BUILDS * self.build
+        least = SHARES.last_calls * self.call + SHARES.last_builds * self.build
         wanted = least + self.comparison + self.leaders
-        wanted += self.fresh if self.fresh <= MOST_FRESH * self.total < math.inf else 0.0
-        return min(wanted, MOST_KEPT_BACK * self.total)
+        wanted += self.fresh if self.fresh <= SHARES.fresh * self.total < math.inf else 0.0
+        return min(wanted, SHARES.kept_back * self.total)
 
     @property
     def search(self) -> Budget:
@@ -142,7 +145,6 @@ class TimePlan:
 
 
 _T = TypeVar("_T")
-_MESSAGE = 200
 
 CHOICES, SEARCH, COMPARISONS = "choices in the graph", "search", "comparisons"
 _KINDS = {
@@ -198,5 +200,5 @@ class Stages:
 
     def failed(self, name: str, error: Exception) -> None:
         """Notes in one line that a stage failed."""
-        reason = " ".join(str(error).split())[:_MESSAGE]
+        reason = " ".join(str(error).split())[: SHARES.message]
         self.skipped.append(f"{name}: {type(error).__name__}: {reason}")

@@ -31,8 +31,8 @@ RUNNABLE = [n for n, level in ISA_LEVELS.items() if level.cpu_flags <= HOST.leve
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path):
     """Measure for milliseconds, and keep nothing outside of the test."""
-    for name in ("_IMPROVING_SECONDS", "_PEAK_PATIENCE", "_STREAM_PATIENCE", "_PAUSE"):
-        monkeypatch.setattr(machine, name, 0.005)
+    quick = dict.fromkeys(("improving", "peak_patience", "stream_patience", "pause"), 0.005)
+    monkeypatch.setattr(machine, "MEASURING", replace(machine.MEASURING, **quick))
     monkeypatch.setattr(machine, "_working_set", lambda target, level, threads: 3 * 16 * 64 * 4)
     monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path))
     machine._model_of.cache_clear()

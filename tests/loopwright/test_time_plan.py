@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from loopwright.autotune.budget import Budget, BudgetClock
 from loopwright.tuning import interleaved
 from loopwright.tuning.time_plan import (
-    LAST_BUILDS,
-    LAST_CALLS,
-    LEAST_SEARCH,
-    MOST_KEPT_BACK,
+    SHARES,
     TimePlan,
 )
 
@@ -43,7 +40,7 @@ def session(total: float, start: float, call: float, build: float, turn: float) 
     while not search.spent:
         clock.run(turn)
     clock.run(plan.comparison)
-    clock.run(LAST_CALLS * call + LAST_BUILDS * build)
+    clock.run(SHARES.last_calls * call + SHARES.last_builds * build)
     return plan.elapsed
 
 
@@ -75,7 +72,7 @@ def test_the_search_gets_most_of_the_time() -> None:
 def test_slow_programs_leave_time_for_the_search() -> None:
     clock = Clock()
     plan = TimePlan(Budget(60.0), clock.seconds, clock, call=5.0, build=2.0)
-    assert plan.kept_back == MOST_KEPT_BACK * 60
+    assert plan.kept_back == SHARES.kept_back * 60
     clock.run(59.0)
     budget = plan.search
     assert budget.seconds == pytest.approx(6.0)  # something is tried, however late it is
@@ -85,9 +82,9 @@ def test_choices_leave_the_search_its_share() -> None:
     clock = Clock()
     plan = TimePlan(Budget(60.0), clock.seconds, clock, call=0.05, build=4.0)
     clock.run(8.0)
-    assert plan.graph == pytest.approx((1 - LEAST_SEARCH) * 60 - 8.0 - plan.kept_back)
+    assert plan.graph == pytest.approx((1 - SHARES.search) * 60 - 8.0 - plan.kept_back)
     clock.run(plan.graph)
-    assert plan.search.seconds == pytest.approx(LEAST_SEARCH * 60)
+    assert plan.search.seconds == pytest.approx(SHARES.search * 60)
     clock.run(30.0)
     assert plan.graph == 0.0
 
