@@ -27,7 +27,9 @@ from .passes.lower_to_primitives import lower_to_primitives
 from .passes.merge_mutual_recursion import merge_mutual_recursion
 from .passes.narrow_factors import narrow_factors
 from .passes.pull_picks import pull_picks
+from .passes.read_updates import read_updates
 from .passes.reduce_carries import reduce_carries
+from .passes.reduce_chosen import reduce_chosen
 from .passes.select_few import select_few
 from .passes.simplify import simplify
 from .passes.sink_picks import sink_picks
@@ -75,6 +77,9 @@ def default_pipeline(
         inline_calls,
         # Rules below know arithmetic in the dtype that is computed with.
         widen_halves,
+        # What is written to an array is computed in the kernel that writes it. No rule has joined
+        # it with what reads it yet.
+        read_updates,
         # Whole operators (softmax, layer_norm) are still visible to the rules.
         simplify,
         # Orders are still one operator.
@@ -102,6 +107,8 @@ def default_pipeline(
         partial(choose_algorithms, preferences=preferences, choices=choices),
         # From here on there are only primitives.
         partial(lower_to_primitives, limits=limits),
+        # Means are sums now.
+        reduce_chosen,
         # Convolutions come out of it with transposes around them, which keep neighbours apart.
         partial(sink_transposes, choices=choices),
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and

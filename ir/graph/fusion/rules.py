@@ -290,7 +290,8 @@ def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> boo
                 continue
             reads = node.edges[0].shape if node.pattern == Pattern.REDUCTION else node.shape
             several = node.pattern == Pattern.INJECTIVE and len(node.edges) > 1
-            if several or not _no_larger(reads, source.shape):
+            written = node.op.name == "strided_set" and edge is node.edges[1]  # each element once
+            if not written and (several or not _no_larger(reads, source.shape)):
                 return False
             uses[source.index] = uses.get(source.index, 0) + 1
             if edge.chain or node.pattern == Pattern.INJECTIVE:

@@ -29,12 +29,28 @@ from collections.abc import Hashable, Sequence
 
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, TupleGetItem, Var
+from ..nodes import (
+    Atom,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    Module,
+    TupleGetItem,
+    Var,
+    tensor_type,
+)
 from ..operator import Pattern, get
 from ..printer import value_text
 from ..structural import atom_key
 from ..types import TensorType
-from ..walk import map_functions, nested_blocks, operands, rewrite_function
+from ..walk import (
+    map_functions,
+    nested_blocks,
+    operands,
+    rewrite_function,
+)
 
 
 @optional(level=1)
@@ -44,18 +60,46 @@ def eliminate_common_subexpressions(module: Module) -> Module:
 
 
 def _once(function: Function) -> Function:
-    table = _Table()
+    table = _Table(_only_picked(function))
     return rewrite_function(function, table.step, enter=table.enter, leave=table.leave)
+
+
+def _only_picked(function: Function) -> frozenset[Atom]:
+    """Returns the rows that are taken where a scalar says, and of which nothing but elements are
+    taken: ``x[i, j]`` and ``x[k, j]`` are two elements, where a shared ``x[:, j]`` is a column."""
+    rows: set[Atom] = set()
+    others: set[Atom] = set()
+    blocks = [function.body]
+    for block in blocks:
+        others.add(block.result)
+        for binding in block.bindings:
+            blocks += nested_blocks(binding.value)
+            picked = _picked(binding.value)
+            if picked is not None and tensor_type(binding.var).rank:
+                rows.add(binding.var)
+            others.update(a for a in operands(binding.value) if a is not picked)
+    return frozenset(rows - others)
+
+
+def _picked(value: Expr) -> Atom | None:
+    """Returns what ``value`` takes a part of, at a scalar; None for other values."""
+    if not isinstance(value, Call) or value.op is not get("take"):
+        return None
+    return value.args[0] if tensor_type(value.args[1]).rank == 0 else None
 
 
 class _Table:
     """The values that were computed, by what they are; ``scopes`` are the blocks one is in.
 
     ``views`` are reshapes made here, which only add or drop axes of size 1, by what they show, and
-    ``reduced`` the values of reductions and what is computed from nothing else.
+    ``reduced`` the values of reductions and what is computed from nothing else. What is ``picked``
+    is never shared; the values picked from it are told apart by how it is computed, which is in
+    ``made``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, picked: frozenset[Atom]) -> None:
+        self.picked = picked
+        self.made: dict[Atom, Hashable] = {}
         self.scopes: list[dict[Hashable, Var]] = [{}]
         self.views: dict[Var, Atom] = {}
         self.reduced: set[Var] = set()
@@ -71,7 +115,10 @@ class _Table:
             return None
         if isinstance(value, Var | Constant | GlobalVar):
             return value
-        key = _key(value, operands(value))
+        key = _key(value, [self.made.get(a, a) for a in operands(value)])
+        if var in self.picked:
+            self.made[var] = key
+            return None
         same = self._find(key)
         if same is not None:
             return same
@@ -114,8 +161,9 @@ class _Table:
         return ("but for ones", _key(value, operands))
 
 
-def _key(value: Expr, atoms: Sequence[Atom], without: str = "") -> Hashable:
-    parts: list[Hashable] = [type(value), *map(atom_key, atoms)]
+def _key(value: Expr, atoms: Sequence[Hashable], without: str = "") -> Hashable:
+    parts: list[Hashable] = [type(value)]
+    parts += [atom_key(a) if isinstance(a, Atom) else a for a in atoms]
     if isinstance(value, Call):
         parts.append(value.op if isinstance(value.op, GlobalVar | Var) else value.op.name)
         # Text tells 1 from 1.0 and True, which compare equal.

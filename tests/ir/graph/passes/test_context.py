@@ -165,7 +165,7 @@ OPTIONAL = [
     *("simplify", "fold_constants", "fold_branches", "eliminate_common_subexpressions"),
     *("merge_mutual_recursion", "evaluate_partially", "tail_calls_to_loops", "select_few"),
     *("reduce_carries", "hoist_invariants", "while_to_for", "update_carries", "sink_picks"),
-    *("unroll_loops", "vectorise_loops", "batch_while_loops"),
+    *("read_updates", "unroll_loops", "reduce_chosen", "vectorise_loops", "batch_while_loops"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
     *("fold_scales", "hoist_products", "split_stacks"),
 ]
@@ -191,7 +191,7 @@ def test_levels_choose_passes() -> None:
     needed = {"eliminate_dead_code", "fuse_operators", "inline_calls", "lower_to_primitives"}
     needed |= {"apply_requirements", "split_complex", "widen_halves"}
     assert names(0) == needed
-    assert names(1) == needed | set(OPTIONAL[:13])
+    assert names(1) == needed | set(OPTIONAL[:14])
     assert names(2) == needed | set(OPTIONAL)
 
 
