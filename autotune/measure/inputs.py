@@ -35,27 +35,30 @@ from .reference import Reference, terms_of
 
 Array = npt.NDArray[Any]
 Rng: TypeAlias = np.random.Generator
-_LEAST, _MOST = 4, 8
-_SMALL_WORK, _MOST_OF_SMALL = 50_000, 16
-"""Kernels with fewer scalar evaluations are run on more probes, which cost little there: a fault in
-one of a few rows shows only if the spike of that row is where the fault is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """Settings of the inputs that candidates are checked on."""
+
+    least: int = 4  # Probes of a kernel with much work, or with as many rows as ``most``.
+    most: int = 8  # Probes of others.
+    # A fault in one of a few rows shows only if the spike of that row is where the fault is.
+    small_work: int = 50_000  # Scalar evaluations up to which more probes cost little.
+    most_of_small: int = 16  # Probes of a kernel with so little work.
+    work: int = 2_000_000  # Evaluations above which random inputs find every element.
+    procedures: int = 400_000  # Stores of a procedure in all its probes.
+    as_integers: float = 16.0  # Factor of floats that become integers.
+    tame: float = 0.5  # Share of the tolerance that NumPy's error reaches in a loud probe of use.
+    few_results: int = 64  # Results so few that an error may be too small to be seen, by chance.
+    special: float = 1 / 3  # Share of special values where elements do not meet.
+    rare: float = 1 / 8  # The same in procedures, where they may.
+    coarse: tuple[float, ...] = (-0.75, 0.25, 0.5, 1.5)  # Exact in every dtype, as are small sums.
+
+
+PROBING = Probing()
 _LOUD = {2: 16.0, 4: 256.0, 8: 1024.0}
 """Factor of loud probes, by the bytes of a float: ``exp`` overflows at 11, 89 and 710."""
-_AS_INTEGERS = 16.0
-"""Factor of floats that become integers."""
-_TAME = 0.5
-"""Share of the tolerance that NumPy's own error may reach for a loud probe to be of use."""
-_FEW_RESULTS = 64
-"""Results that are so few that an error may be too small to be seen in all of them, by chance."""
-_SPECIAL, _RARE = 1 / 3, 1 / 8
-"""Share of special values where elements do not meet, and in procedures, where they may."""
-_PROCEDURES = 400_000
-"""Stores of a procedure in all its probes."""
-_WORK = 2_000_000
-"""Kernels with more scalar evaluations have enough results for random inputs to find every
-element."""
-_COARSE = (-0.75, 0.25, 0.5, 1.5)
-"""Coarse floats: exact in every dtype, as are small sums of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class InputKind:
         least, end = self.integers
         if self.dtype.is_integer:
             return least, end - 1, min(end - 1, least + ((end - least) // 3 & ~1))
-        return _COARSE if self.low < 0 else np.abs(_COARSE)
+        return PROBING.coarse if self.low < 0 else np.abs(PROBING.coarse)
 
 
 def random_floats(dtype: DType, shape: tuple[int, ...], rng: Rng) -> Array:
@@ -182,7 +185,7 @@ def compares(prim: PrimFunc) -> bool:
 
 
 def make_probes(
-    prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int = _MOST_OF_SMALL
+    prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int = PROBING.most_of_small
 ) -> list[dict[str, Array]]:
     """Returns inputs beside ``inputs``, with other values of what is not constant: for kernels that
     select, at most ``most`` quiet ones and as many loud ones; half as many other draws for those
@@ -191,17 +194,17 @@ def make_probes(
     Constants and indices stay the same in what selects.
     """
     work = sum(_size((*s.axes, *s.reduce_axes)) for s in prim.stages)
-    if work > _WORK:
+    if work > PROBING.work:
         return []
     if isinstance(prim, Procedure):
-        count = min(most, _PROCEDURES // max(1, executions(prim.body)))
-        return [_drawn(prim, seed, n, _RARE) for n in range(count)]
-    count = min(most // 2, _MOST if work <= _SMALL_WORK else _LEAST)
-    share = min([_SPECIAL, *(1 / max(1, _size(s.reduce_axes)) for s in prim.stages)])
+        count = min(most, PROBING.procedures // max(1, executions(prim.body)))
+        return [_drawn(prim, seed, n, PROBING.rare) for n in range(count)]
+    count = min(most // 2, PROBING.most if work <= PROBING.small_work else PROBING.least)
+    share = min([PROBING.special, *(1 / max(1, _size(s.reduce_axes)) for s in prim.stages)])
     coarse: list[dict[str, Array]] = []
     if compares(prim):
         coarse = [_drawn(prim, seed, n, share) for n in range(count)]
-    elif sum(as_int(b.size) for b in prim.output_buffers) <= _FEW_RESULTS:
+    elif sum(as_int(b.size) for b in prim.output_buffers) <= PROBING.few_results:
         coarse = [make_inputs(prim, seed + 1 + n) for n in range(count // 2)]
     rng = np.random.default_rng(seed + 1)
     kept = {p.name for p in prim.params if p.constant} | index_ranges(prim).keys()
@@ -209,8 +212,8 @@ def make_probes(
     if not free or not chooses(prim):
         return coarse
     lines = min(inputs[name].size // max(inputs[name].shape) for name in free)
-    count = _LEAST if lines >= _MOST else _MOST
-    count = min(most, _MOST_OF_SMALL if work <= _SMALL_WORK else count)
+    count = PROBING.least if lines >= PROBING.most else PROBING.most
+    count = min(most, PROBING.most_of_small if work <= PROBING.small_work else count)
     probes = [
         {
             name: _spiked(values, number, which, rng) if name in free else values
@@ -237,7 +240,7 @@ def _drawn(prim: PrimFunc, seed: int, number: int, share: float) -> dict[str, Ar
                 if kind.dtype.is_integer and drawn[name].size == 1:
                     drawn[name][...] = kind.few[(number // 2 + place) % len(kind.few)]
         if number % 4 == 1 and _floats_become_words(prim):
-            large = {n: _louder(v, _AS_INTEGERS) for n, v in drawn.items()}
+            large = {n: _louder(v, PROBING.as_integers) for n, v in drawn.items()}
             return large if _fit_words(prim, large) else drawn
         return drawn
     indices = index_ranges(prim)
@@ -281,7 +284,7 @@ def _is_tame(prim: PrimFunc, probe: Mapping[str, Array]) -> bool:
         if not all(np.isfinite(values).all() for values in results.values()):
             return False
         verdict = Reference(prim, probe).check(results)
-    return verdict.right and verdict.max_error <= _TAME * verdict.bound
+    return verdict.right and verdict.max_error <= PROBING.tame * verdict.bound
 
 
 def _size(axes: Any) -> int:
