@@ -118,6 +118,13 @@ def _always_returns(body: Sequence[ast.stmt]) -> bool:
     return isinstance(last, ast.Return | ast.Raise)
 
 
+def _bound_inside(function: ast.FunctionDef) -> set[str]:
+    """Returns the names that functions inside of a function declare as not theirs."""
+    inner = (n for n in flat(function.body) if isinstance(n, NESTED))
+    declared = (n for each in inner for n in ast.walk(each) if isinstance(n, ast.Nonlocal))
+    return {name for declaration in declared for name in declaration.names}
+
+
 class _Rewriter:
     def __init__(self, function: ast.FunctionDef) -> None:
         self.node = function
@@ -128,8 +135,10 @@ class _Rewriter:
         # What code outside sees is changed by Python alone.
         self.shared = {n for d in declared for n in d.names}
         self.variables = {a.arg for a in parameters if a is not None}
-        self.variables |= {*assigned(function.body)} - self.globals
+        self.variables |= {*assigned(function.body)} - self.shared
+        self.inner = _bound_inside(function) & self.variables
         self.live = Liveness(function)
+        self.live.always |= self.inner
         self.count = 0
 
     def function(self) -> None:
@@ -196,7 +205,7 @@ class _Rewriter:
         return node
 
     def branch(self, node: ast.If, after: Names) -> list[ast.stmt]:
-        names = [n for n in assigned([*node.body, *node.orelse]) if n in self.variables]
+        names = [n for n in self.changed([*node.body, *node.orelse]) if n in self.variables]
         kept = [n for n in names if n in after]
         in_place = only_augmented([*node.body, *node.orelse], kept)
         then, orelse = self.name("then"), self.name("otherwise")
@@ -352,7 +361,15 @@ class _Rewriter:
     def own(self, nodes: Sequence[ast.AST]) -> list[str]:
         """Returns the names that nodes assign and that are the function's variables, or globals
         that it declares."""
-        return [n for n in assigned(nodes) if n in self.variables or n in self.globals]
+        return [n for n in self.changed(nodes) if n in self.variables or n in self.globals]
+
+    def changed(self, nodes: Sequence[ast.AST]) -> list[str]:
+        """Returns the names that nodes assign, and those that functions inside of this one do, if
+        there are calls."""
+        names = assigned(nodes)
+        if self.inner and any(isinstance(n, ast.Call) for n in flat(nodes)):
+            names += sorted(self.inner.difference(names))
+        return names
 
     def name(self, word: str) -> str:
         self.count += 1

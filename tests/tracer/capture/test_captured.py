@@ -10,6 +10,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from random_captured import outcome
+from random_side_effects import outcome as outcome_of_effects
 
 F64 = np.float64
 
@@ -299,6 +300,32 @@ def test_programs(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("seed", range(14))
 def test_random_programs(seed: int) -> None:
     assert outcome(seed) in ("right", "refused", "slow", "beyond")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_programs_with_side_effects(seed: int) -> None:
+    assert outcome_of_effects(seed) in ("right", "refused", "raises", "beyond")
+
+
+def counts_in_a_closure(x, n):
+    count = 0
+
+    def bump(by):
+        nonlocal count
+        count += by
+        return count
+
+    for i in range(20):
+        for _ in range(n):
+            if x[i % 5] > 0.2:
+                bump(2)
+        count = bump(1)
+    return count
+
+
+def test_a_variable_that_a_function_inside_changes_is_carried() -> None:
+    x = np.linspace(0, 1, 5)
+    assert lw.compile(counts_in_a_closure)(x, 7) == counts_in_a_closure(x, 7) == 20 + 14 * 16
 
 
 def test_a_loop_of_many_iterations_is_a_loop_of_the_graph() -> None:
