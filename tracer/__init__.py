@@ -43,7 +43,6 @@ from .core.dispatch import LATE
 from .core.error_context import cut_traceback, is_ours
 from .core.proxy import Proxy
 from .core.pytree_code import reader
-from .core.snapshot import Snapshot
 from .function import ValuesNeeded, as_called, trace
 from .numpy import (
     assignment,
@@ -54,7 +53,6 @@ from .numpy import (
     elementwise,
     indexing,
     joining,
-    ordering,
     products,
     reductions,
     shaping,
@@ -80,6 +78,7 @@ def _load_more() -> None:
         data_sizes,
         editing,
         order_statistics,
+        ordering,
         padding,
         polynomials,
         statistics,

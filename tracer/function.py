@@ -20,10 +20,8 @@ from .core.arguments import ArraySpec, Placement, Request, Static, any_traced
 from .core.captured_values import Borrowed, warn_of_draws
 from .core.emitting import lift
 from .core.int_arguments import ValuesNeeded
-from .core.object_kinds import FUNCTION
 from .core.proxy import Proxy
 from .core.pytree import Items, Structure, Yielded, flatten, paths, unflatten
-from .core.snapshot import Change, Snapshot
 from .core.spans import caret_lines, definition_of
 from .core.symbolic_sizes import Size
 from .core.trace import Trace, TracedAnewError, active, tracing
@@ -32,6 +30,7 @@ from .memory.storage import Kind
 from .traced import ONE, Argument, Element, Fixed, Traced, Trim, Written, located
 
 if TYPE_CHECKING:
+    from .core.snapshot import Change
     from .donation import Ending
 
 __all__ = ["Fixed", "Element", "Traced", "ValuesNeeded", "located", "trace"]
@@ -54,6 +53,9 @@ def trace(
     Raises LoopwrightError with the user's line for what cannot be traced; whatever else the
     function raises passes through.
     """
+    from .core.object_kinds import FUNCTION  # both are loaded when something is traced
+    from .core.snapshot import Snapshot
+
     held = [leaf.value for leaf in request.leaves if isinstance(leaf, Static)]
     outside = Snapshot([function, *held])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..autotune.budget import parse_budget
 from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
@@ -33,6 +32,8 @@ class Background:
             )
         if self.priority not in ("idle", "normal"):
             raise LoopwrightValueError(f'priority is "idle" or "normal", not {self.priority!r}')
+        from ..autotune.budget import parse_budget  # loaded when it is first needed
+
         try:
             seconds = parse_budget(self.budget).seconds
         except ValueError as error:

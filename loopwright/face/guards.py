@@ -27,13 +27,13 @@ from ..codegen.runtime import object_words
 from ..codegen.runtime.memory_guard import memory_guard
 from ..extras import extra
 from ..ir.dtype import Array
-from ..tracer import Request, Snapshot, Traced
+from ..tracer import Request, Traced
 from ..tracer.core import object_kinds
 from ..tracer.core.arguments import Static
 from ..tracer.core.captured_values import is_fixed
 from ..tracer.core.object_kinds import has_attribute
 from ..tracer.core.pytree import Node, Structure, slots_of
-from ..tracer.core.snapshot import Record, is_installed, package_of
+from ..tracer.core.snapshot import Record, Snapshot, is_installed, package_of
 
 _MOST_MOVES, _MOST_LOOKS = 3, 16
 """Changes of a record's words that mean nothing, after which it is asked in each call, and looks at
