@@ -12,11 +12,13 @@ import functools
 import inspect
 import itertools
 import linecache
+import math
 import os
 import sysconfig
 import textwrap
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 from ...ir.span import Span
 
@@ -54,36 +56,67 @@ def _is_installed(file: str) -> bool:
     return file.startswith((f"{sysconfig.get_paths()['stdlib']}{os.sep}", "<frozen "))
 
 
-def is_in_counted_loop() -> bool:
-    """True if a frame of the user's runs a ``while``, or a ``for`` over a range or the like."""
+def iterations_around() -> float:
+    """Returns how many iterations the loops around the user's place have together: 1 for a loop
+    over a list, which is Python's, infinity where that is not known."""
     frame = inspect.currentframe()
+    count = 1.0
     while frame is not None and frame.f_globals.get("__name__") != "loopwright.tracer.function":
         if not is_library(frame) and not _is_installed(frame.f_code.co_filename):
             line = frame.f_lineno
-            if any(first <= line <= last for first, last in _counted_loops(frame.f_code)):
-                return True
+            for first, last, over in _loops(frame.f_code):
+                count *= _iterations(over, frame) if first <= line <= last else 1
         frame = frame.f_back
-    return False
+    return count
 
 
 @functools.lru_cache(256)
-def _counted_loops(code: CodeType) -> list[tuple[int, int]]:
-    """Returns the first and last lines of the bodies of such loops in a function; none if it has no
-    source."""
+def _loops(code: CodeType) -> list[tuple[int, int, ast.expr | None]]:
+    """Returns the first and last lines of the bodies of the loops in a function, and what they run
+    over, None for a ``while``; nothing if it has no source."""
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError, ValueError):
         return []
-    loops = [n for n in ast.walk(tree) if isinstance(n, ast.While) or _is_counted(n)]
+    loops = [n for n in ast.walk(tree) if isinstance(n, ast.While | ast.For)]
     before = max(first, 1) - 1
-    return [(n.body[0].lineno + before, (n.end_lineno or 0) + before) for n in loops]  # type: ignore
+    return [
+        (
+            n.body[0].lineno + before,
+            (n.end_lineno or 0) + before,
+            n.iter if isinstance(n, ast.For) else None,
+        )
+        for n in loops
+    ]
 
 
-def _is_counted(node: ast.AST) -> bool:
-    call = node.iter if isinstance(node, ast.For) else None
-    name = call.func if isinstance(call, ast.Call) else None
-    return isinstance(name, ast.Name) and name.id in ("range", "enumerate", "reversed", "zip")
+def _iterations(over: ast.expr | None, frame: FrameType) -> float:
+    match over:
+        case ast.Call(func=ast.Name(id="range"), args=args):
+            bounds = [_value(a, frame) for a in args]
+            return len(range(*bounds)) if all(type(b) is int for b in bounds) else math.inf
+        case ast.Call(func=ast.Name(id="enumerate" | "zip" | "reversed"), args=args):
+            lists = [a for a in args if isinstance(_value(a, frame), list | tuple)]
+            return 1 if lists else math.inf
+        case None:
+            return math.inf
+        case _:
+            return 1
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """Returns the value of a constant, a variable, or the length of one; None for others."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return frame.f_locals.get(name, frame.f_globals.get(name))
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            value = frame.f_locals.get(name, frame.f_globals.get(name))
+            return len(value) if isinstance(value, list | tuple) else None
+        case _:
+            return None
 
 
 def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:

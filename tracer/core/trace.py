@@ -29,7 +29,7 @@ from ..memory.storage import Memory
 from ..memory.value_numbers import ValueNumbers
 from .captured_values import Borrowed
 from .int_arguments import Needs, Numbers
-from .spans import Decoded, is_in_counted_loop, span_of, user_frame
+from .spans import Decoded, iterations_around, span_of, user_frame
 
 if TYPE_CHECKING:
     from ...ir.schedule.steps import Schedule
@@ -259,7 +259,9 @@ class Trace:
     def _look_for_loops(self) -> None:
         """Begins anew, and captures control flow, if a long loop is being unrolled."""
         self._next_look *= 2
-        if self.emitted >= MANY_OPERATORS or (is_in_counted_loop() and not self._is_chain()):
+        if self.emitted >= MANY_OPERATORS or (
+            iterations_around() > MOST_SHORT and not self._is_chain()
+        ):
             self.begin_captured()
 
     def _is_chain(self) -> bool:
