@@ -31,6 +31,7 @@ from .passes.read_updates import read_updates
 from .passes.reduce_carries import reduce_carries
 from .passes.reduce_chosen import reduce_chosen
 from .passes.select_few import select_few
+from .passes.share_groups import share_groups
 from .passes.simplify import simplify
 from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
@@ -141,4 +142,6 @@ def default_pipeline(
         # What ended up in a kernel of its own, and does not depend on the program's arguments.
         fold,
         eliminate_dead_code,
+        # No group is folded away any more.
+        share_groups,
     ]

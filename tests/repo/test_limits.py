@@ -33,6 +33,8 @@ KNOWN = {
     "evaluate_partially.MOST_COPIES": "copies of one function",
     "evaluate_partially.MOST_COMPUTED": "elements of a value computed while compiling",
     "fold_constants.DEEPEST": "operators on top of each other that stay unfolded",
+    "share_groups.FEWEST_ALIKE": "functions that are worth a shared one",
+    "share_groups.MOST_SCALARS": "operands of a shared function",
     "split_stacks.ROWS_OF_A_STACK": "rows that are each code of their own",
     "pull_picks.MOST_PULLED": "operators that are computed anew for a pick",
     "sort.NETWORK": "elements of a row, each pair of which is code of its own",

@@ -11,12 +11,11 @@ from typing import TypeAlias
 from ...dims import Symbol
 from ...loop.symmetry import symmetric_axes
 from ..builder import Builder
-from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, TupleGetItem, Var
+from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, TupleGetItem
 from ..operator import Pattern
-from ..printer import as_text, constants_of
-from ..structural import atom_key
+from ..structural import atom_key, canonical_text
 from ..types import TupleType, bind_sizes
-from ..walk import free_sizes, map_operands, with_sizes
+from ..walk import free_sizes, with_sizes
 from .graph import Edge, Graph, Node, is_big_constant, operator_of
 from .groups import Groups
 from .rules import MOST_OPERATORS
@@ -32,14 +31,11 @@ class GroupTable:
     def __init__(self, taken: Collection[str]) -> None:
         self.functions: dict[str, Function] = {}
         self._taken = set(taken)
-        self._by_text: dict[object, GlobalVar] = {}
+        self._by_text: dict[str, GlobalVar] = {}
 
     def add(self, function: Function, operators: Sequence[str]) -> GlobalVar:
         """Returns the global variable under which ``function`` is called."""
-        plain = _anonymous(_with_plain_sizes(function))
-        # Constants of one element and some axes print by name, so the text leaves their value out.
-        values = sorted((name, atom_key(Constant(v))) for name, v in constants_of(plain).items())
-        text = (as_text(plain, spans=False), tuple(values))
+        text = canonical_text(_with_plain_sizes(function))
         earlier = self._by_text.get(text)
         if earlier is not None:
             return earlier
@@ -71,21 +67,6 @@ def _group_name(operators: Sequence[str]) -> str:
     if len(short) > _NAMED_OPERATORS:
         short = [*short[: _NAMED_OPERATORS - 1], f"{len(short) - _NAMED_OPERATORS + 1}_more"]
     return "_".join(short)
-
-
-def _anonymous(function: Function) -> Function:
-    """``function`` with parameters named by their position, so that equal ones print alike."""
-    instead: dict[Atom, Atom] = {p: Var(f"p{i}", p.type) for i, p in enumerate(function.params)}
-    bindings: list[Binding] = []
-    for binding in function.body.bindings:
-        var = Var("", binding.var.type)
-        value = map_operands(binding.value, lambda a: instead.get(a, a))
-        bindings.append(Binding(var, value))
-        instead[binding.var] = var
-    params = tuple(v for v in instead.values() if isinstance(v, Var))[: len(function.params)]
-    result = function.body.result
-    body = Block(tuple(bindings), instead.get(result, result))
-    return Function(params, body, function.attrs)
 
 
 def emit_block(block: Block, graph: Graph, groups: Groups, table: GroupTable) -> Block:

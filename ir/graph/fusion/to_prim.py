@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...dataclass import dataclass
 from ...dims import IntExpr, Symbol, symbol
 from ...dtype import dtype_of
 from ...errors import InternalError
@@ -129,13 +128,6 @@ def _with_plain_sizes(group: Function) -> tuple[Function, tuple[Symbol, ...]]:
     return with_sizes(group, values), tuple(plain.values())
 
 
-@dataclass(slots=True)
-class _Value:
-    """A value of the group."""
-
-    tensor: Tensor
-
-
 class _Lowering:
     def __init__(self, group: Function, constant: frozenset[int]) -> None:
         self.group = group
@@ -143,9 +135,7 @@ class _Lowering:
             Buffer(f"x{n}", _tensor(p.type).shape, _tensor(p.type).dtype, n in constant)
             for n, p in enumerate(group.params)
         ]
-        self.values: dict[int, _Value] = {
-            id(p): _Value(placeholder(b)) for p, b in zip(group.params, self.params)
-        }
+        self.values = {id(p): placeholder(b) for p, b in zip(group.params, self.params)}
         self.calls: list[tuple[Var, Call]] = []
         self.results: list[Atom] = [group.body.result]
         for binding in group.body.bindings:
@@ -155,21 +145,24 @@ class _Lowering:
                 self.results = list(binding.value.fields)
             else:
                 raise InternalError(f"{type(binding.value).__name__} inside a fused group")
+        self.composed: dict[
+            int, int
+        ] = {}  # numbers of the calls of maps that are no stages, by id(var)
         self.stages: list[Stage] = []
         self.stored = self._choose_stages()
 
     def mask(self, position: int, offset: int) -> None:
         """Use the comparison that a causal mask holds in place of the parameter."""
         mask = causal_mask(self.params[position], offset)
-        self.values[id(self.group.params[position])] = _Value(mask)
+        self.values[id(self.group.params[position])] = mask
 
     @property
     def contractions(self) -> int:
         return sum(_operator(call).pattern == Pattern.CONTRACTION for _, call in self.calls)
 
     def prim(self, name: str) -> PrimFunc:
-        for var, call in self.calls:
-            self._lower(var, call)
+        for number in range(len(self.calls)):
+            self._lower(number)
         outputs: list[str] = []
         for result in self.results:
             stage = self.stored.get(id(result))
@@ -187,21 +180,19 @@ class _Lowering:
             if isinstance(result, Statements):
                 if [var] != self.results:
                     raise InternalError(f"{_operator(call).name} is not the end of its group")
-                given = {
-                    b.name: self.values[id(p)].tensor
-                    for p, b in zip(self.group.params, self.params)
-                }
+                params = zip(self.group.params, self.params)
+                given = {buffer.name: self.values[id(param)] for param, buffer in params}
                 return procedure_of(name, tuple(self.params), result, given)
             if isinstance(result, Reduction):
                 raise InternalError("a reduction in front of an operator with state")
-            self.values[id(var)] = _Value(_remembering(result))
+            self.values[id(var)] = _remembering(result)
         raise InternalError("a group without an operator with state")
 
     def _copy(self, result: Atom) -> str:
         """A stage that only copies, for a result that is a parameter or occurs twice."""
         tensor = self._tensor(result)
         name = f"copy{len(self.stages)}"
-        self._store(name, Map(tensor.shape, tensor.dtype, tensor.element))
+        self._store(name, Map(tensor.shape, tensor.dtype, tensor.element), (result,))
         return name
 
     def _choose_stages(self) -> dict[int, str]:
@@ -270,17 +261,20 @@ class _Lowering:
                 costs[id(var)] = cost + sum(costs.get(id(a), 0.0) for a in call.args)
         return costs
 
-    def _lower(self, var: Var, call: Call) -> None:
+    def _lower(self, number: int) -> None:
+        var, call = self.calls[number]
         inputs = [self._tensor(a) for a in call.args]
         result = apply_compute(_operator(call), inputs, call.attrs, var.type)
         assert not isinstance(result, Statements)
         name = self.stored.get(id(var))
         if name is not None or isinstance(result, Reduction):
-            self.values[id(var)] = _Value(placeholder(self._store(name or f"r{id(var)}", result)))
+            buffer = self._store(name or f"r{id(var)}", result, call.args)
+            self.values[id(var)] = placeholder(buffer)
             return
-        self.values[id(var)] = _Value(_remembering(result))
+        self.values[id(var)] = _remembering(result)
+        self.composed[id(var)] = number
 
-    def _store(self, name: str, result: Map | Reduction) -> Buffer:
+    def _store(self, name: str, result: Map | Reduction, sources: Sequence[Atom]) -> Buffer:
         buffer = Buffer(name, result.shape, result.dtype)
         axes = tuple(Axis(f"{name}.a{n}", s) for n, s in enumerate(result.shape))
         over: tuple[Axis, ...] = ()
@@ -289,24 +283,34 @@ class _Lowering:
             over = tuple(Axis(f"{name}.r{n}", s) for n, s in enumerate(result.over))
             combiner = result.combiner
         if not over:
-            self._compose(tuple(symbol(a.name) for a in axes), result.shape)
+            self._compose(sources, tuple(symbol(a.name) for a in axes), result.shape)
         expr = result.element(*(symbol(a.name) for a in (*axes, *over)))
         self.stages.append(Stage(buffer, axes, expr, over, combiner))
         return buffer
 
-    def _compose(self, indices: tuple[IndexLike, ...], shape: tuple[IntExpr, ...]) -> None:
-        """Composes a long chain of maps in order, since recursion would exceed Python's limit."""
+    def _compose(
+        self, sources: Sequence[Atom], indices: tuple[IndexLike, ...], shape: tuple[IntExpr, ...]
+    ) -> None:
+        """Composes a long chain of maps in order, since recursion would exceed Python's limit: the
+        maps that ``sources`` are made of, as far as they are no stages."""
         if len(self.calls) <= LONG_CHAIN:
             return
-        for var, _ in self.calls:
-            value = self.values.get(id(var))
-            if value is not None and value.tensor.shape == shape:
-                value.tensor.element(*indices)
+        below: set[int] = set()
+        work = [*sources]
+        while work:
+            number = self.composed.get(id(work.pop()))
+            if number is not None and number not in below:
+                below.add(number)
+                work += self.calls[number][1].args
+        for number in sorted(below):
+            tensor = self._tensor(self.calls[number][0])
+            if tensor.shape == shape:
+                tensor.element(*indices)
 
     def _tensor(self, atom: Atom) -> Tensor:
         if isinstance(atom, Constant):
             return _constant(atom)
-        return self.values[id(atom)].tensor
+        return self.values[id(atom)]
 
 
 def _operator(call: Call) -> Operator:
