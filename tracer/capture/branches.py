@@ -51,12 +51,7 @@ def branch(test: Any, then: Any, orelse: Any, names: Names, in_place: Names) -> 
     if not _is_traced(test):
         (then if test else orelse)()
         return
-    variables = Variables(then, orelse)
-    try:
-        branch_on(test, then, orelse, variables, names, in_place)
-    except _RaisesError as error:
-        _raise_if(test if error.first else negation(test), error)
-        (orelse if error.first else then)()
+    branch_on(test, then, orelse, Variables(then, orelse), names, in_place)
 
 
 def branch_on(
@@ -77,6 +72,10 @@ def branch_on(
         try:
             results = _either(test, lambda: run(then), lambda: run(orelse), sides)
             break
+        except _RaisesError as error:
+            _raise_if(test if error.first else negation(test), error)
+            (orelse if error.first else then)()
+            return
         except LoopwrightTypeError:
             lacking = {n for n, *v in zip(kept, *sides.values) if any(x is UNBOUND for x in v)}
             if not lacking:
