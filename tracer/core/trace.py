@@ -104,7 +104,7 @@ class Trace:
         self.converts = False  # one of NumPy's functions asked for the values of a traced array
         self.emitted = 0  # operators so far
         self._next_look = FEW_OPERATORS
-        self.may_capture = True  # Python's control flow may be rewritten
+        self.may_capture = False  # it may begin anew, with Python's control flow rewritten
         self.wanted: set[str] = (
             set()
         )  # "capturing" it, and the loops that have to be unrolled, or native
