@@ -110,6 +110,12 @@ class Config:
             "3 loop nests, 4 LLVM IR, 5 assembly",
         ),
     )
+    explain: bool = field(
+        default=False,
+        metadata=_about(
+            _flag, "0|1", "tell on stderr which loops are native, and why long ones were unrolled"
+        ),
+    )
     dump: Path | None = field(
         default=None,
         metadata=_about(

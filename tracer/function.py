@@ -58,10 +58,11 @@ def trace(
 
     held = [leaf.value for leaf in request.leaves if isinstance(leaf, Static)]
     outside = Snapshot([function, *held])
+    loops: dict[tuple[str, int], str] = {}
 
     def new_run(asked: frozenset[str] = frozenset()) -> Trace:
         run = Trace(name, check_index, borrowed, outside)
-        run.asked, run.may_capture = asked, capture
+        run.asked, run.may_capture, run.loops = asked, capture, loops
         return run
 
     run = new_run()
@@ -207,6 +208,7 @@ def _traced(
         tuple(run.numbers.fits),
         tuple(run.captures()),
         trims,
+        tuple(f"{file}:{line} {text}" for (file, line), text in sorted(run.loops.items())),
     )
 
 

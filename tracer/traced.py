@@ -112,7 +112,8 @@ class Traced:
     for the next array, ``Element`` for its element. ``dense`` are the operands that have to be in C
     order (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is
     what has to be true of Python ints among the arguments. ``trims`` are the results whose sizes
-    data decides. ``captured`` are arrays from outside that it has read, and others hold.
+    data decides. ``captured`` are arrays from outside that it has read, and others hold. ``loops``
+    says of the user's loops which are native, and why long ones were unrolled.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Traced:
     fits: tuple[Fits, ...] = ()
     captured: tuple[np.ndarray[Any, Any], ...] = ()
     trims: tuple[Trim, ...] = ()
+    loops: tuple[str, ...] = ()
 
     def as_text(self, *, spans: bool = True) -> str:
         """The graph IR as text; with ``spans``, each line names the user's line it came from."""

@@ -62,6 +62,8 @@ def announce(
             f"loopwright: {name}({made.traced.request}) compiled in {made.seconds:.2f} s"
             f"{': ' + summary if summary else ''}\n"
         )
+    for loop in made.traced.loops if config.explain else ():
+        sys.stderr.write(f"loopwright: {name}: {loop}\n")
     names = {2: "graph", 3: "loops", 4: "llvm", 5: "asm"}
     for level, text in names.items():
         if config.debug >= level and text in made.built.levels:

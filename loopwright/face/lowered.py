@@ -82,7 +82,8 @@ class Lowered:
         ``seconds`` is the time to spend on it, beside that of measuring the machine once.
         """
         arrays = self.operands(*args, **kwargs)
-        return extra("explain")(self.built, arrays, self._machine(), seconds, self.traced.name)
+        machine, traced = self._machine(), self.traced
+        return extra("explain")(self.built, arrays, machine, seconds, traced.name, traced.loops)
 
     def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
         """Times every kernel call in a call with these arguments; see ``CompiledFunction.profile``.

@@ -50,7 +50,8 @@ class Explained(Timed):
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """All kernels in the order of their first call, and the seconds ``between`` them in a call;
-    ``loops`` are the outermost ones of the program, which are around both.
+    ``loops`` are the outermost ones of the program, which are around both. ``captured`` says of the
+    user's loops which are native, and why long ones were unrolled.
 
     ``str`` is a table of the kernels, their schedules, and remarks.
     """
@@ -61,6 +62,7 @@ class Explanation:
     threads: int
     name: str = ""
     loops: tuple[LoopTime, ...] = ()
+    captured: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return explanation_text(self.name, self)
@@ -82,10 +84,12 @@ def explain(
     machine: MachineModel,
     seconds: float = 1.0,
     name: str = "",
+    captured: tuple[str, ...] = (),
 ) -> Explanation:
     """Runs ``built`` on ``arrays`` for about ``seconds``, and compares each kernel with its roof.
 
-    ``name`` is what the text calls the program. Times are the best of all runs, since whatever
+    ``name`` is what the text calls the program, ``captured`` is said of the user's loops. Times are
+    the best of all runs, since whatever
     disturbs them only makes them longer.
     """
     measured = profile(built, arrays, machine, seconds, name)
@@ -97,7 +101,7 @@ def explain(
             by_kernel.setdefault(call.name, []).append(call)
     kernels = tuple(_explained(parts, k, built.chosen[k], by_kernel[k]) for k in by_kernel)
     between, threads = measured.between, parts.threads
-    return Explanation(kernels, between, machine, threads, name, measured.loops)
+    return Explanation(kernels, between, machine, threads, name, measured.loops, captured)
 
 
 def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCall]) -> Explained:
@@ -204,6 +208,7 @@ def _head(name: str, explanation: Explanation) -> Iterator[str]:
     yield "           " + ", ".join(rates)
     for loop in explanation.loops:
         yield str(loop)
+    yield from explanation.captured
 
 
 def _kernel_table(explanation: Explanation) -> str:

@@ -18,7 +18,7 @@ from ..control.user import for_users
 from ..core.emitting import emit
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
-from ..core.spans import instruction, is_library, span_of
+from ..core.spans import caret_lines, instruction, is_library, span_of
 from .variables import (
     NOTHING,
     UNBOUND,
@@ -118,12 +118,13 @@ def _raise_if(test: Any, raises: _RaisesError) -> None:
     assert step is not None
     span = span_of(step.tb_frame)
     if not can_raise(type(error)) or len(error.args) > 1:
-        with traced.under(trace, span):
-            raise UnsupportedError(
-                f"values decide whether this {type(error).__name__} is raised, and compiled code "
-                "raises Python's own exceptions, with one message",
-                hint=f"raise ValueError({str(error)!r})",
-            ) from error
+        raise UnsupportedError(
+            f"values decide whether this {type(error).__name__} is raised, and compiled code "
+            "raises Python's own exceptions, with one message",
+            span=span,
+            source=caret_lines(span),
+            hint=f"raise ValueError({str(error)!r})",
+        ) from error
     message = str(*error.args).replace("{", "{{").replace("}", "}}")
     with traced.under(trace, span):
         check(test, type(error), message, trace=trace)

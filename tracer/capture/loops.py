@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,7 +60,7 @@ def for_loop(
             _native(trace, steps, body, variables, names, in_place, flag, assigned)
             return
     with _unrolled(trace, body, steps):
-        for item in iterable:
+        for item in _counted(trace, iterable, f"Python has its items, of a {_kind(iterable)}"):
             stopped = variables.get(flag) if flag is not None else False
             if type(stopped) is Proxy:
                 going = negation(stopped)
@@ -86,6 +86,29 @@ def _unrolled(trace: Trace | None, body: types.FunctionType, steps: Steps | None
         yield
     finally:
         trace.unrolled.pop()
+
+
+def _kind(iterable: Any) -> str:
+    return "traced array" if type(iterable) is Proxy else type(iterable).__name__
+
+
+def _counted(trace: Trace | None, items: Iterable[Any], why: str) -> Iterator[Any]:
+    """Yields the items of a loop that Python runs, and takes a note if they were many."""
+    count, begun = 0, trace.emitted if trace is not None else 0
+    for count, item in enumerate(items, 1):  # noqa: B007
+        yield item
+    if trace is not None and count > MOST_SHORT and trace.emitted > begun:
+        trace.note_loop(f"unrolled, {count} iterations: {why}", first=True)
+
+
+def _note_failure(trace: Trace, count: Any, error: Exception) -> None:
+    """Says why a loop that could not be native is unrolled, if its iterations can be counted."""
+    if type(count) is not int:
+        return
+    span = error.span if isinstance(error, LoopwrightError) else None
+    where = f"line {span.line}: " if span is not None else ""
+    what = error.message if isinstance(error, LoopwrightError) else f"{error}"
+    trace.note_loop(f"unrolled, {count} iterations: {where}{what}")
 
 
 def _nothing() -> None:
@@ -183,10 +206,12 @@ def _native(
 
     try:
         last = carry.settled(loop)
-    except Exception:
+    except Exception as error:
         if not trace.lacks:
             trace.wanted.add(_key(body))
+            _note_failure(trace, steps.count, error)
         raise
+    trace.note_loop(f"native, {steps.count if is_known else 'a traced number of'} iterations")
     happens = is_known and count > 0 and flag is None
     carry.leave(last, happens, [n for n in assigned if n not in names])
 
@@ -310,6 +335,8 @@ def while_loop(
         if type(going) is Proxy or type(stopped) is Proxy:
             break
         if not going:
+            if outer is not None and count > MOST_SHORT and outer.emitted > begun:
+                outer.note_loop(f"unrolled, {count} iterations: Python knows its condition")
             return
         if count >= MOST_KNOWN and outer is not None and outer.emitted > begun:
             break  # it may be endless in a branch that is never taken
@@ -327,4 +354,5 @@ def while_loop(
         return carry.step(values, body)
 
     last = carry.settled(lambda begins: control.while_loop(runs, run, begins))
+    carry.trace.note_loop("native")
     carry.leave(last, False, [n for n in assigned if n not in names])

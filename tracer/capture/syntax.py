@@ -380,7 +380,7 @@ class _Rewriter:
 
     def call(self, node: ast.stmt, name: str, *arguments: ast.expr | list[str]) -> ast.stmt:
         values = [_strings(a) if isinstance(a, list) else a for a in arguments]
-        return _at(node, ast.Expr(_call(self.library(name), *values)))
+        return _at(_head(node), ast.Expr(_call(self.library(name), *values)))
 
     def define(
         self, node: ast.stmt, name: str, body: list[ast.stmt], names: Sequence[str], *args: str
@@ -468,6 +468,15 @@ def _binds(nodes: Sequence[ast.AST]) -> bool:
 def _at(place: ast.AST, node: _S) -> _S:
     """Returns a new node at the place of an old one, with all inside of it that has none."""
     return ast.fix_missing_locations(ast.copy_location(node, place))
+
+
+def _head(node: ast.stmt) -> ast.AST:
+    """Returns a place that is the first line of a statement. Python counts a call of several lines
+    to the last of them."""
+    head: ast.AST = getattr(node, "iter", None) or getattr(node, "test", node)
+    end = head.end_col_offset if head.end_lineno == node.lineno else node.col_offset + 1
+    place = {"lineno": node.lineno, "col_offset": node.col_offset}
+    return ast.Pass(**place, end_lineno=node.lineno, end_col_offset=end)
 
 
 def _assign(node: ast.stmt, name: str, value: bool) -> ast.stmt:

@@ -109,6 +109,7 @@ class Trace:
             set()
         )  # "capturing" it, and the loops that have to be unrolled, or native
         self.captured_calls: list[tuple[CodeType, Scope]] = []  # that are being traced
+        self.loops: dict[tuple[str, int], str] = {}  # what became of the user's, by file and line
         self.unrolled: list[tuple[str, int]] = []  # captured loops that run now, their iterations
         self.asked: frozenset[str] = frozenset()  # of what it lacks, by earlier runs
         self.refused: LoopwrightError | None = None  # what the user's code may have caught
@@ -259,10 +260,17 @@ class Trace:
     def _look_for_loops(self) -> None:
         """Begins anew, and captures control flow, if a long loop is being unrolled."""
         self._next_look *= 2
-        if self.emitted >= MANY_OPERATORS or (
-            iterations_around() > MOST_SHORT and not self._is_chain()
-        ):
+        is_long = iterations_around() > MOST_SHORT
+        if self.emitted >= MANY_OPERATORS or (is_long and not self._is_chain()):
             self.begin_captured()
+        elif is_long and "capturing" not in self.asked:
+            self.note_loop("is in an unrolled loop, whose operators become few kernels", first=True)
+
+    def note_loop(self, text: str, first: bool = False) -> None:
+        """Says what became of the loop at the user's line; if ``first``, only of a new one."""
+        place = self.here()
+        if place is not None and not (first and (place.file, place.line) in self.loops):
+            self.loops[place.file, place.line] = text
 
     def _is_chain(self) -> bool:
         """True if nearly all operators so far compute element by element, and index maps only read

@@ -1,0 +1,78 @@
+"""What is said of the user's loops: which are native, and why a long one was unrolled."""
+
+# pyright: basic
+from __future__ import annotations
+
+import loopwright as lw
+import numpy as np
+import pytest
+
+WEIGHTS = [1.0, 2.5] * 20
+LAYERS = [{"scale": 0.5 + n} for n in range(20)]
+
+
+def loops(x, n):
+    s = 0.0
+    for i in range(40):
+        s += x[i % 5] * LAYERS[i % 20]["scale"]
+    for i in range(40):
+        s += x[i % 5] * i
+    for layer in LAYERS:
+        s = s * layer["scale"] if s > 3 else s
+    for _ in range(n):
+        s = s * 2
+    while s > 1:
+        s = s / 2
+    return s
+
+
+def chain(x):
+    for i in range(300):
+        x = x * 0.5 + i
+    return x
+
+
+def _said(function, *args):
+    first = function.__code__.co_firstlineno
+    said = {}
+    for text in lw.compile(function).trace(*args).loops:
+        place, _, rest = text.partition(" ")
+        said[int(place.rpartition(":")[2]) - first] = rest
+    return said
+
+
+def test_each_loop_says_what_became_of_it() -> None:
+    said = _said(loops, np.ones(5), 3)
+    assert said.pop(2).startswith("unrolled, 40 iterations: line ")
+    assert said == {
+        4: "native, 40 iterations",
+        6: "unrolled, 20 iterations: Python has its items, of a list",
+        8: "native, a traced number of iterations",
+        10: "native",
+    }
+
+
+def test_a_loop_that_is_not_captured_says_so() -> None:
+    assert _said(chain, np.ones(5)) == {
+        2: "is in an unrolled loop, whose operators become few kernels"
+    }
+
+
+def test_the_setting_prints_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lw.compile(loops)(np.ones(5), 3)
+    assert "native" not in capsys.readouterr().err
+    monkeypatch.setenv("LOOPWRIGHT_EXPLAIN", "1")
+    lw.compile(loops)(np.ones(5), 3)
+    assert "loopwright: loops: " in (said := capsys.readouterr().err)
+    assert said.count("native, 40 iterations") == 1 and said.count("of a list") == 1
+
+
+def test_explanations_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopwright.codegen.machine import estimated_machine
+
+    monkeypatch.setattr("loopwright.codegen.machine.measured_machine", estimated_machine)
+    explained = lw.compile(loops).explain(np.ones(5), 3, seconds=0.01)
+    assert any("native, 40 iterations" in line for line in explained.captured)
+    assert "native, 40 iterations" in str(explained)
