@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...ir.errors import LoopwrightError, LoopwrightTypeError
+from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from .. import control
 from ..control import traced
 from ..control.user import for_users
 from ..core.emitting import lift
 from ..core.proxy import Proxy
 from ..core.trace import MOST_SHORT, Trace, TracedAnewError, active
+from ..memory.scope import unclear_names
+from ..memory.storage import Kind, Storage
 from .branches import branch_on, conjunction, negation
 from .variables import (
     NOTHING,
@@ -213,7 +215,7 @@ def _native(
         raise
     trace.note_loop(f"native, {steps.count if is_known else 'a traced number of'} iterations")
     happens = is_known and count > 0 and flag is None
-    carry.leave(last, happens, [n for n in assigned if n not in names])
+    carry.leave(last, happens, [n for n in assigned if n not in names], _key(body))
 
 
 class _ReboundError(BaseException):
@@ -247,18 +249,47 @@ class _Carry:
         """Returns the next values, after ``body()``."""
         around, self.trace.unrolled = self.trace.unrolled, []
         try:
-            with self.variables.kept():
-                self.variables.assign(self.names, values)
+            with self.bound_to(values):
                 self.begins = values
-                note_alike(self.trace, self.names, values, self.initial)
+                if not self.notes.moves:
+                    note_alike(self.trace, self.names, values, self.initial)
                 body()
                 rebound = {n for n, v in self.same.items() if self.variables.get(n) is not v}
                 if rebound:
                     raise _ReboundError(rebound)
                 self.ends = self.variables.values(self.names)
+                if self.notes.moves and not self._keep_apart():
+                    raise unclear_names()
         finally:
             self.trace.unrolled = around
         return tuple(map(converted, self.ends, self.dtypes))
+
+    @contextmanager
+    def bound_to(self, values: tuple[Any, ...]) -> Iterator[None]:
+        """The variables have ``values``; their arrays of before the loop may have moved there."""
+        moved = _storages(self.initial) if self.notes.moves else []
+        with self.variables.kept():
+            self.variables.assign(self.names, values)
+            try:
+                for storage in moved:
+                    storage.moved = unclear_names
+                yield
+            finally:
+                for storage in moved:
+                    storage.moved = None
+
+    def _can_move(self) -> bool:
+        """True if the arrays of before the loop are different ones, and made where it stands: it
+        is then enough that nobody looks at them any more."""
+        storages = _storages(self.initial)
+        are_fresh = all(s.kind is Kind.FRESH and s.scope is self.trace.scope for s in storages)
+        return are_fresh and len({*storages}) == len(storages)
+
+    def _keep_apart(self) -> bool:
+        """True if an iteration's last arrays are different ones: its first, or those it made."""
+        begins, ends = _storages(self.begins), _storages(self.ends)
+        are_own = all(s in begins or s.scope is self.trace.scope for s in ends)
+        return are_own and len({*ends}) == len(ends)
 
     def settled(self, loop: Callable[[Any], Any]) -> Any:
         """Returns the last values of a loop, whose numbers begin in the dtypes it settles at."""
@@ -276,6 +307,10 @@ class _Carry:
                 notes.rebound += error.names
                 self.names += error.names
                 self.initial += tuple(self.same.pop(name) for name in error.names)
+            except UnsupportedError:
+                if notes.moves or not self._can_move():
+                    raise
+                notes.moves = True
             except LoopwrightTypeError:
                 values = [*zip(self.initial, self.ends)]
                 meetings = {n: self.dtypes[n] | promoted(*both) for n, both in enumerate(values)}
@@ -286,17 +321,30 @@ class _Carry:
                     raise
                 notes.dtypes |= more
 
-    def leave(self, last: Any, happens: bool, temporary: Names) -> None:
+    def leave(self, last: Any, happens: bool, temporary: Names, key: str = "") -> None:
         """Gives the variables their ``last`` values, and notes which arrays these may be;
-        ``happens``: the body has run. Its ``temporary`` variables have none."""
-        ends = [array.storage for array in arrays_of(self.ends)]
-        begins = {array.storage for array in arrays_of(self.begins)}
-        kept = () if happens and begins.isdisjoint(ends) else self.initial
-        twice = last if len({*ends}) < len(ends) else ()  # one array with two names
-        note_alike(self.trace, self.names, last, kept, self.ends, twice)
+        ``happens``: the body has run. Its ``temporary`` variables have none. ``key`` is
+        what the trace calls the loop if it can be unrolled instead."""
+        ends = _storages(self.ends)
+
+        def moved() -> Exception:
+            self.trace.wanted |= {key} if key else set()
+            return unclear_names()
+
+        if self.notes.moves:
+            for storage in _storages(self.initial):
+                storage.moved = moved
+        else:
+            kept = () if happens and not {*ends} & {*_storages(self.begins)} else self.initial
+            twice = last if len({*ends}) < len(ends) else ()  # one array with two names
+            note_alike(self.trace, self.names, last, kept, self.ends, twice)
         self.variables.assign(self.names, last)
         for name in set(temporary).difference(self.names):
             self.variables.set(name, UNBOUND)
+
+
+def _storages(values: Any) -> list[Storage]:
+    return [array.storage for array in arrays_of(values)]
 
 
 def _is_zero(value: Any) -> bool:
@@ -344,8 +392,7 @@ def while_loop(
     carry = _Carry(traced.running(), variables, carried_names(variables, names, in_place))
 
     def runs(values: tuple[Any, ...]) -> Any:
-        with variables.kept():
-            variables.assign(carry.names, values)
+        with carry.bound_to(values):
             if flag is None:
                 return test()
             return conjunction(negation(variables.get(flag)), test)

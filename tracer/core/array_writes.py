@@ -13,6 +13,7 @@ from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedE
 from ...ir.graph.nodes import Atom
 from ...ir.graph.types import TensorType
 from ..memory.regions import Region, Update, shape_of, write_region
+from ..memory.scope import unclear_names
 from ..memory.storage import Kind, Reference, View
 from . import misuse
 from .proxy import Proxy
@@ -70,10 +71,7 @@ def check_writeable(target: Proxy, what: str) -> None:
         raise LoopwrightTypeError(f"{what} is a scalar, which cannot be changed")
     for chosen, others in ((ref(), others) for ref, others in memory.alike):
         if chosen is not None and (chosen.storage is storage or storage in others):
-            raise UnsupportedError(
-                "this changes an array, and values decide which other names are names of it",
-                hint="a .copy() of it where it gets another name",
-            )
+            raise unclear_names()
     unsure = (ref() for ref in memory.unsure)
     if not certain or any(p is not None and p.storage is storage for p in unsure):
         raise UnsupportedError(

@@ -20,6 +20,7 @@ class Pass:
         self.key = key
         self.written: Sequence[Any] = ()
         self.rebound: list[str] = []  # variables whose array is another one in each iteration
+        self.moves = False  # the arrays of its variables have no other names
         self.dtypes: dict[int, Any] = {}
         self.sides: list[Any] = []  # what both sides of a branch gave, if one of them lacks results
         self.inside: list[Pass] = []

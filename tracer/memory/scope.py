@@ -8,12 +8,21 @@ finished branch or loop has (``Trace.assign``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from ...ir.errors import UnsupportedError
 from ...ir.graph.builder import Builder
 from ...ir.graph.nodes import Atom, Expr, Var
 from ...ir.graph.types import Type
+
+
+def unclear_names() -> UnsupportedError:
+    """Returns the error of a write or read that depends on which array a name stands for."""
+    return UnsupportedError(
+        "a loop or branch changes an array, and values decide which other names are names of it",
+        hint="a .copy() of it where it gets another name",
+    )
 
 
 class Storage(Protocol):
@@ -21,6 +30,7 @@ class Storage(Protocol):
 
     atom: Atom
     version: int
+    moved: Callable[[], Exception] | None
 
     @property
     def scope(self) -> Scope | None: ...
@@ -63,6 +73,8 @@ class Scope:
 
     def read(self, storage: Storage, version: int) -> None:
         """Records that the function of this scope looks at a storage, if it is from outside."""
+        if storage.moved is not None:
+            raise storage.moved()
         function = self.function
         if function is None or (storage.scope is not None and storage.scope.function is function):
             return

@@ -46,9 +46,10 @@ class Kind(Enum):
 
 class Storage:
     """The memory of one array. ``strides`` are those NumPy would give it; ``operand`` is which
-    argument it is; ``published``: the user's code may hold it; ``scope`` is where it was made."""
+    argument it is; ``published``: the user's code may hold it; ``moved``: makes the error of
+    looking at it, if a loop writes it under another name; ``scope`` is where it was made."""
 
-    __slots__ = ("atom", "kind", "operand", "published", "scope", "strides", "version")
+    __slots__ = ("atom", "kind", "moved", "operand", "published", "scope", "strides", "version")
 
     def __init__(self, atom: Atom, kind: Kind = Kind.FRESH, operand: int | None = None) -> None:
         self.atom = atom
@@ -56,6 +57,7 @@ class Storage:
         self.operand = operand
         self.version = 0
         self.published = False
+        self.moved: Callable[[], Exception] | None = None
         self.scope: Scope | None = None
         assert isinstance(atom.type, TensorType)
         self.strides: Strides = dense_strides(atom.type.shape)
