@@ -31,7 +31,7 @@ from ..ir.program.analysis import (
     instructions,
     recursive_functions,
 )
-from ..ir.program.nodes import Instr, Invoke, Program, Region, SetSize
+from ..ir.program.nodes import Access, Instr, Invoke, Program, Region, SetSize
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_memory import CLOCK, FRAMES_END, STACK_END, Interface
 from .body_text import POLL_TEXT, BodyWriter
@@ -211,14 +211,13 @@ class _FunctionWriter(BodyWriter):
         function, interface = self.program, self.functions[self.program.name]
         params = ["ptr %args", "ptr %state", "ptr %frames", "ptr %arena"]
         returned: list[tuple[str, str]] = []
-        regions = [*function.inputs, *function.outputs]
-        for n, (region, type) in enumerate(zip(regions, interface.types, strict=True)):
+        for n, ((region, access), type) in enumerate(zip(function.params, interface.types)):
             if type is None:
                 params.append(f"ptr %p{n}")
                 self.given[region.name] = f"%p{n}"
                 continue
             memory = self.given[region.name] = self.registers(region)
-            if n < len(function.inputs):
+            if access is Access.IN:
                 params.append(f"{type} %p{n}")
                 self.addresses.append(f"  store {type} %p{n}, ptr {memory}")
             else:
@@ -283,15 +282,18 @@ class _FunctionWriter(BodyWriter):
 
 def _interface(function: Program) -> Interface:
     """Returns how a function is called; a few of its scalar results are returned as values."""
-    values = [_value_type(region) for region in function.outputs]
-    kept = [n for n, type in enumerate(values) if type is not None][:RETURNED]
-    outputs = [type if n in kept else None for n, type in enumerate(values)]
-    types = (*(_value_type(region) for region in function.inputs), *outputs)
-    results = [type for type in outputs if type is not None]
+    types: list[str | None] = []
+    results: list[str] = []
+    for region, access in function.params:
+        type = _value_type(region)
+        if access is Access.INOUT or (access is Access.OUT and len(results) == RETURNED):
+            type = None
+        types.append(type)
+        results += [type] if access is Access.OUT and type is not None else []
     result_type = f"{{ {', '.join(['i32', *results])} }}" if results else "i32"
     arena = ceildiv(function.scratch, ARENA_ALIGNMENT) * ARENA_ALIGNMENT
     sizes = tuple(size.name for size in function.sizes)
-    return Interface(f'"lw.function.{function.name}"', arena, types, result_type, sizes)
+    return Interface(f'"lw.function.{function.name}"', arena, tuple(types), result_type, sizes)
 
 
 def _value_type(region: Region) -> str | None:

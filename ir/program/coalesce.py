@@ -107,7 +107,7 @@ class _Merging:
         for block in self.live.top.all():
             for position, instr in zip(block.positions, block.instrs, strict=True):
                 self.visit(instr, position, block)
-        outputs = {r.name for r in program.outputs}
+        outputs = dict.fromkeys(program.results)
         self.classes = {
             root: _Class(
                 self.live.bits[root], self.conflicts[root], root in outputs, self.bytes[root]

@@ -285,8 +285,7 @@ def _invoked(
 ) -> _Frame:
     """The frame of a function: its arena is a region of the caller, or new."""
     memory = dict(constants)
-    params = (*code.scope.inputs, *code.scope.outputs)
-    for param, operand in zip(params, invoke.operands, strict=True):
+    for (param, _), operand in zip(code.scope.params, invoke.operands, strict=True):
         memory[param.name] = frame.bytes(operand.name)
         if operand.access is nodes.Access.OUT:
             memory[param.name][...] = _POISON

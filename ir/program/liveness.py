@@ -105,7 +105,7 @@ class Liveness:
         self.top = Block(program.body)
         self.after: list[Roots] = [0] * self.top.size
         self.entry: dict[Block, Roots] = {}
-        self._block(self.top, sum(self.bits[r.name] for r in program.outputs))
+        self._block(self.top, sum(self.bits[name] for name in program.results))
 
     def bit(self, name: str) -> Roots:
         """The root of a name."""

@@ -4,7 +4,7 @@
 
     Program  ::= "program @" name "(" Param, ... ")" ["for" Size, ...] ["arena" Int "bytes"] "{"
                      ["const" Region, ...] Require* Instr* Update* "}" ("function" Program)*
-    Param    ::= ("@in" | "@out") Region
+    Param    ::= ("@in" | "@inout" | "@out") Region
     Size     ::= name "in" INT ".." INT                       both inclusive
     Require  ::= "requires" Int ("==" | "!=" | "<" | "<=") Int
     Region   ::= "%" name ":" dtype "[" Int, ... "]"          dense, row-major
@@ -56,7 +56,8 @@ size, so that each has the content of the other: pointers change, no bytes move.
 
 ``invoke`` runs a function of the program, which has an arena of its own: the region ``frame``, or,
 where functions are recursive, a piece of a stack; running out of it is an error of the call. The
-constants of the program are those of its functions, too.
+constants of the program are those of its functions, too. An ``@inout`` parameter of a function is
+one of its inputs and the memory of a result: the caller finds a new value there.
 
 An ``update`` says that an output is the new value of an input, or of a slice of it. A program runs
 in two ways: as a function, which leaves its inputs as they are; and with its updates, where the
@@ -382,8 +383,9 @@ class Update:
 @dataclass(frozen=True, slots=True)
 class Program:
     """``arena`` is the number of scratch bytes all allocations share; None before planning.
-    ``functions`` have neither constants, nor updates, nor functions of their own. ``sizes`` are
-    what the shapes are made of, and ``checks`` what has to hold of them."""
+    ``functions`` have neither constants, nor updates, nor functions of their own; ``inout`` are the
+    names of those inputs that a function writes. ``sizes`` are what the shapes are made of, and
+    ``checks`` what has to hold of them."""
 
     name: str
     inputs: tuple[Region, ...]
@@ -395,14 +397,26 @@ class Program:
     functions: tuple[Program, ...] = ()
     sizes: tuple[Symbol, ...] = ()
     checks: tuple[SizeCheck, ...] = ()
+    inout: tuple[str, ...] = ()
 
     @property
     def scratch(self) -> IntExpr:
         """The bytes of the arena, 0 before planning."""
         return 0 if self.arena is None else self.arena
 
+    @property
+    def params(self) -> tuple[tuple[Region, Access], ...]:
+        """The inputs, then the outputs, with what is done to each."""
+        inputs = ((r, Access.INOUT if r.name in self.inout else Access.IN) for r in self.inputs)
+        return (*inputs, *((r, Access.OUT) for r in self.outputs))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The names of the outputs, and of the inputs that are written: what is read behind it."""
+        return (*(r.name for r in self.outputs), *self.inout)
+
     def __str__(self) -> str:
-        params = [f"@in {r}" for r in self.inputs] + [f"@out {r}" for r in self.outputs]
+        params = [f"@{access} {r}" for r, access in self.params]
         ranges = ", ".join(f"{s.name} in {s.low}..{s.high}" for s in self.sizes)
         sizes = f" for {ranges}" if ranges else ""
         arena = "" if self.arena is None else f" arena {self.arena} bytes"

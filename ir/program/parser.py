@@ -161,7 +161,7 @@ class _Parser:
         behind = self.position
         self.find_set_sizes()
         self.position = first
-        inputs, outputs = self.params()
+        inputs, outputs, inout = self.params()
         self.position = max(self.position, behind)
         arena = None
         if self.take("arena"):
@@ -197,6 +197,7 @@ class _Parser:
             tuple(updates),
             sizes=sizes,
             checks=tuple(checks),
+            inout=inout,
         )
 
     def find_set_sizes(self) -> None:
@@ -243,16 +244,21 @@ class _Parser:
             axes.append((begin, step, ceildiv(length, step)))
         return tuple(axes)
 
-    def params(self) -> tuple[tuple[nodes.Region, ...], tuple[nodes.Region, ...]]:
+    def params(
+        self,
+    ) -> tuple[tuple[nodes.Region, ...], tuple[nodes.Region, ...], tuple[str, ...]]:
+        """The inputs, the outputs, and the names of the inputs that are written."""
         inputs: list[nodes.Region] = []
+        inout: list[str] = []
         outputs: list[nodes.Region] = []
         self.expect("(")
         for _ in self.listed(")"):
-            access = self.word("@in|@out", "@in or @out")
-            if access == "@in" and outputs:
+            access = self.word("@in|@inout|@out", "@in, @inout or @out")
+            if access != "@out" and outputs:
                 raise ParseError(f"line {self.line()}: inputs stand before outputs")
-            (inputs if access == "@in" else outputs).append(self.region())
-        return tuple(inputs), tuple(outputs)
+            (outputs if access == "@out" else inputs).append(self.region())
+            inout += [inputs[-1].name] if access == "@inout" else []
+        return tuple(inputs), tuple(outputs), tuple(inout)
 
     def region(self) -> nodes.Region:
         name = self.name()

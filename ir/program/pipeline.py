@@ -16,6 +16,7 @@ from .order import order_calls
 from .planner import plan_memory
 from .reads_first import order_reads
 from .registers import IsParallel, keep_in_registers
+from .return_in_place import return_in_place
 from .updates import ElementsRead, update_in_place
 from .verify import verify
 
@@ -52,6 +53,7 @@ def default_pipeline(
         eliminate_copies,  # before sharing: outputs take in what is copied to them
         order_calls,  # outputs cost nothing by now; sharing goes by who dies when
         partial(share_in_place, safe=safe),
+        partial(return_in_place, safe=safe),  # before what decides on the copies that it makes
         partial(order_reads, safe=safe),  # so that more can be merged
         partial(coalesce, safe=safe),  # both of these where there are loops, branches or functions
         # Behind all that puts values into outputs.

@@ -47,8 +47,9 @@ def verify(program: nodes.Program) -> nodes.Program:
     size and is allocated in one block, outside of the innermost loop; functions are called with
     what they take, and recursive ones on the stack; planned allocations lie aligned inside the
     arena, and no two that live at the same time share a byte; updates are of inputs, with outputs
-    of their type; sizes are declared, and kernels and functions get as many as they have. What
-    depends on sizes has to be known for all of their values.
+    of their type; no other inputs are written than those of functions that are ``@inout``; sizes
+    are declared, and kernels and functions get as many as they have. What depends on sizes has to
+    be known for all of their values.
     """
     functions = {f.name: f for f in program.functions}
     recursive = recursive_functions(program)
@@ -60,6 +61,8 @@ def verify(program: nodes.Program) -> nodes.Program:
                 f"program @{program.name}: the function @{function.name} has functions, constants "
                 "or updates of its own"
             )
+    if program.inout:
+        raise InternalError(f"program @{program.name}: a function alone has @inout parameters")
     for scope in scopes(program):
         _Verifier(scope, functions, recursive).run()
     return program
@@ -112,6 +115,7 @@ class _Verifier:
         for region in (*program.inputs, *(c.region for c in program.constants)):
             self.written[region.name] = added((), 0, region.nbytes)
             self.read_only.add(region.name)
+        self.read_only -= {*program.inout}
         for constant in program.constants:
             self.check_constant(constant.region, constant.value)
         self.check_names()
@@ -390,15 +394,14 @@ class _Verifier:
             ):
                 raise self.wrong(f"{value} is not in the range of {size.name} of @{function.name}")
         function = at_sizes(function, values)
-        params = (*function.inputs, *function.outputs)
+        params = function.params
         if len(params) != len(instr.operands):
             raise self.wrong(f"@{function.name} takes {len(params)} operands")
-        for number, (param, operand) in enumerate(zip(params, instr.operands, strict=True)):
+        for (param, access), operand in zip(params, instr.operands, strict=True):
             self.find(operand.name)
             region = self.regions[operand.name]
-            allowed = nodes.Access.IN if number < len(function.inputs) else nodes.Access.OUT
-            if operand.access not in (allowed, nodes.Access.INOUT):
-                raise self.wrong(f"%{operand.name} is given to @{allowed} %{param.name}")
+            if operand.access is not access:
+                raise self.wrong(f"%{operand.name} is given to @{access} %{param.name}")
             if (region.shape, region.dtype) != (param.shape, param.dtype):
                 raise self.wrong(f"{region} is given to {param}")
         if instr.frame is None:

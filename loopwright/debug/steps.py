@@ -208,8 +208,7 @@ class Steps:
             case Invoke(function, operands):
                 program = self._scopes[function]
                 callee = _Memory(program, memory.roots)
-                regions = (*program.inputs, *program.outputs)
-                for region, operand in zip(regions, operands, strict=True):
+                for (region, _), operand in zip(program.params, operands, strict=True):
                     callee.roots[region.name] = memory.bytes_of(operand.name)
                 inner = inside.function()
                 here = (*where, Iteration(instr.span, function=function))

@@ -408,7 +408,7 @@ def _streaming_updates(program: Program, kernels: Mapping[str, Kernel]) -> set[s
     for scope in scopes(program) if direct else ():
         where = places(scope)
         if scope is not program:  # what a function writes may be an argument of the program
-            direct = {region.name for region in scope.outputs}
+            direct = {*scope.results}
         for call in walk(scope.body):
             written = call.operands if isinstance(call, ProgramCall) else ()
             if any(o.access.writes and where[o.name].root in direct for o in written):

@@ -116,7 +116,8 @@ def structured_programs(draw: st.DrawFn) -> Program:
 
 
 def _function(draw: st.DrawFn, number: int) -> Program:
-    """A function of a count and an array. It may call itself with the count less one."""
+    """A function of a count and an array. It may call itself, twice maybe, with the count less
+    one."""
     name = f"f{number}"
     count, x = Region("n", (), INT64), Region("x", (40,), INT64)
     maker = _Maker(draw, (count, x), [])
@@ -125,7 +126,7 @@ def _function(draw: st.DrawFn, number: int) -> Program:
     more = maker.call("less", [maker.index(0), count], Region(maker.name("more"), (), BOOL))
     then = maker.nested()
     then.block(1)
-    if draw(st.booleans()):
+    for _ in range(draw(st.integers(0, 2))):
         fewer = then.call("last", [count], then.region(()))
         made = then.region((40,))
         then.add(Alloc(made))

@@ -14,6 +14,7 @@ from loopwright.ir.program.parser import parse_program
 from loopwright.ir.program.pipeline import optimise
 from loopwright.ir.program.reads_first import order_reads
 from loopwright.ir.program.registers import keep_in_registers
+from loopwright.ir.program.return_in_place import return_in_place
 from loopwright.ir.program.updates import update_in_place
 from loopwright.ir.program.verify import verify
 
@@ -33,7 +34,9 @@ def _update(program):
 def _programs(function):
     """The programs in a docstring, in order."""
     text = inspect.cleandoc(function.__doc__)
-    found = re.findall(r"^    program .*?^    }$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(
+        r"^    program .*?^    }$(?:\n    function .*?^    }$)*", text, re.MULTILINE | re.DOTALL
+    )
     return [parse_program(textwrap.dedent(t)) for t in found]
 
 
@@ -45,6 +48,7 @@ def _programs(function):
         (order_calls, order_calls),
         (share_in_place, _share),
         (update_in_place, _update),
+        (return_in_place, lambda p: return_in_place(p, _always)),
         (order_reads, lambda p: order_reads(p, _always)),
         (coalesce, lambda p: coalesce(p, _always)),
         (keep_in_registers, lambda p: keep_in_registers(p, lambda call: False)),

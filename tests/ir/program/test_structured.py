@@ -16,12 +16,14 @@ from loopwright.ir.program.pipeline import optimise
 from loopwright.ir.program.planner import lower_bound, plan_memory
 from loopwright.ir.program.reads_first import order_reads
 from loopwright.ir.program.registers import keep_in_registers
+from loopwright.ir.program.return_in_place import return_in_place
 from loopwright.ir.program.verify import verify
 from random_structured import KERNELS, is_in_place, structured_programs
 
 PASSES = [
     place_lifetimes,
     order_calls,
+    partial(return_in_place, safe=is_in_place),
     partial(order_reads, safe=is_in_place),
     partial(coalesce, safe=is_in_place),
     partial(keep_in_registers, parallel=lambda call: call.kernel == "other"),

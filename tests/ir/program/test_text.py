@@ -2,7 +2,7 @@
 
 import pytest
 from loopwright.ir.errors import ParseError
-from loopwright.ir.program.nodes import Alias, Alloc, Call, Copy, Free, Library
+from loopwright.ir.program.nodes import Alias, Alloc, Call, Copy, Free, Invoke, Library
 from loopwright.ir.program.parser import parse_program
 
 TEXT = """\
@@ -14,7 +14,10 @@ program @f(@in %x: float32[20, 512], @out %y: float32[20, 10], @out %z: int8[]) 
   call @g(@inout %v, @in %b.1, @out %y)
   free %h
   library "numpy.linalg.solve"(@in %x, @out %y) with [["n", [1, -2.5, 1e-09, null]], ["s", "a\\"b"]]
+  invoke @g(@in %x, @inout %y) on stack
   copy @in %x, @out %z
+}
+function program @g(@in %x: float32[20, 512], @inout %y: float32[20, 10]) {
 }
 """
 
@@ -27,8 +30,8 @@ def test_what_prints_parses_back():
 
 def test_the_instructions_are_those_of_the_text():
     body = parse_program(TEXT).body
-    assert [type(i) for i in body] == [Alloc, Call, Alias, Call, Free, Library, Copy]
-    assert body[-2].options == (("n", (1, -2.5, 1e-09, None)), ("s", 'a"b'))
+    assert [type(i) for i in body] == [Alloc, Call, Alias, Call, Free, Library, Invoke, Copy]
+    assert body[-3].options == (("n", (1, -2.5, 1e-09, None)), ("s", 'a"b'))
 
 
 def test_comments_and_layout_do_not_matter():
@@ -52,6 +55,11 @@ def test_comments_and_layout_do_not_matter():
             "program @f(@out %y: int8[1], @in %x: int8[1]) {}",
             "line 1: inputs stand before outputs",
         ),
+        (
+            "program @f(@out %y: int8[1], @inout %x: int8[1]) {}",
+            "line 1: inputs stand before outputs",
+        ),
+        ("program @f(%x: int8[1]) {}", "line 1: expected @in, @inout or @out, found '%x'"),
     ],
 )
 def test_an_error_names_its_line(text, message):
