@@ -74,6 +74,7 @@ def _rewritten(function: types.FunctionType) -> types.CodeType | None:
             each.col_offset += indent
             each.end_col_offset = (each.end_col_offset or 0) + indent
     node.decorator_list = []
+    node.name = "function·"  # no variable of the user's: a global function may call itself
     syntax.rewrite(node)
     try:
         whole = compile(
