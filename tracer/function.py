@@ -72,7 +72,8 @@ def trace(
                 traced = _traced(function, signature, request, run, ending)
             break
         except (Exception, TracedAnewError) as error:
-            missing, asked = run.lacks, run.asked | run.lacks
+            missing = run.lacks or run.reconsidered
+            asked = run.asked | missing
             if not missing and not run.needs:
                 if any(any_traced([c.after]) for c in outside.changes()):
                     outside.restore()  # no traced value stays in the user's objects

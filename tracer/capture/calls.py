@@ -6,15 +6,18 @@ import inspect
 from typing import Any
 
 from ..control.functions import call
-from ..core.trace import TracedAnewError, active
+from ..core.trace import OFTEN, TracedAnewError, active
+
+MOST_OWN_CALLS = 32
+"""Calls of itself that Python runs for a function, if they emit operators, each a piece of code."""
 
 
 def call_captured(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Returns ``function(*args, **kwargs)``.
 
     A function that calls itself in a branch or loop of the graph would never end while it is
-    traced, so the trace begins anew, and its calls are calls of compiled code. If that fails, they
-    are what Python makes of them.
+    traced, so the trace begins anew, and its calls are calls of compiled code; so are those of one
+    that Python would run many times. If that fails, they are what Python makes of them.
     """
     trace = active()
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -29,9 +32,12 @@ def call_captured(function: Any, /, *args: Any, **kwargs: Any) -> Any:
                 trace.wanted.add(f"inline {place}")
             raise
     scopes = [scope for each, scope in trace.captured_calls if each is code]
-    if scopes and scopes[-1] is not trace.scope and f"inline {place}" not in trace.asked:
-        trace.wanted.add(f"function {place}")
-        raise TracedAnewError
+    if scopes and f"inline {place}" not in trace.asked:
+        trace.own_calls[code] += 1
+        is_often = MOST_OWN_CALLS < trace.own_calls[code] < trace.emitted
+        if scopes[-1] is not trace.scope or is_often:
+            trace.wanted |= {f"function {place}", *([OFTEN + place] if is_often else [])}
+            raise TracedAnewError
     trace.captured_calls.append((code, trace.scope))
     try:
         return function(*args, **kwargs)

@@ -11,8 +11,8 @@
 The bodies share the function's variables (``nonlocal``), so that where the run-time library
 (``runtime.py``) runs them as Python does, they do what the statements did. ``break`` and
 ``continue`` become flags, that what follows them asks; what follows an ``if`` that returns becomes
-a part of its branches, and a ``return`` inside of a loop ends it and stands behind it. What a
-``with`` or ``try`` holds stays as it is. Nothing here knows arrays.
+a part of its branches, and a ``return`` inside of a loop or ``with`` ends it and stands behind it.
+What a ``try`` holds stays as it is. Nothing here knows arrays.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def _returns(nodes: Sequence[ast.AST]) -> bool:
     return any(isinstance(n, ast.Return) for n in flat(nodes))
 
 
-def _holds(loop: ast.For | ast.While) -> bool:
-    """True if what leaves a loop stands in a ``with``, ``try`` or ``match`` inside of it."""
-    holders = (n for n in flat(loop.body) if isinstance(n, ast.With | ast.Try | ast.Match))
+def _holds(loop: ast.For | ast.While | ast.With) -> bool:
+    """True if what leaves a loop, or a ``with``, stands in a ``try`` or ``match`` inside of it."""
+    holders = (n for n in flat(loop.body) if isinstance(n, ast.Try | ast.Match))
     return any(_leaves(n) or _returns([n]) for n in holders)
 
 
@@ -77,10 +77,11 @@ def _marked(body: Sequence[ast.stmt], flag: str) -> list[ast.stmt]:
     for node in body:
         if isinstance(node, ast.Break):
             made.append(_assign(node, flag, True))
-        elif isinstance(node, ast.If | ast.For | ast.While):
-            if isinstance(node, ast.If):
+        elif isinstance(node, ast.If | ast.For | ast.While | ast.With):
+            if isinstance(node, ast.If | ast.With):
                 node.body = _marked(node.body, flag)
-            node.orelse = _marked(node.orelse, flag)
+            if not isinstance(node, ast.With):
+                node.orelse = _marked(node.orelse, flag)
         made.append(node)
     return made
 
@@ -94,11 +95,12 @@ def _without_returns(body: Sequence[ast.stmt], flag: str, result: str) -> list[a
             given = _at(node, ast.Assign([ast.Name(result, ast.Store())], value))
             return [*made, given, _assign(node, flag, True), _at(node, ast.Break())]
         made.append(node)
-        if not isinstance(node, ast.If | ast.For | ast.While) or not _returns([node]):
+        if not isinstance(node, ast.If | ast.For | ast.While | ast.With) or not _returns([node]):
             continue
-        is_left = not isinstance(node, ast.If) and _returns(node.body)
+        is_left = isinstance(node, ast.For | ast.While) and _returns(node.body)
         node.body = _without_returns(node.body, flag, result)
-        node.orelse = _without_returns(node.orelse, flag, result)
+        if not isinstance(node, ast.With):
+            node.orelse = _without_returns(node.orelse, flag, result)
         if is_left:
             made.append(_at(node, ast.If(_load(flag), [ast.Break()], [])))
     return made
@@ -113,6 +115,8 @@ def _asserted(node: ast.Assert) -> ast.stmt:
 
 def _always_returns(body: Sequence[ast.stmt]) -> bool:
     last = body[-1] if body else None
+    if isinstance(last, ast.With):
+        return _always_returns(last.body)
     if isinstance(last, ast.If):
         return _always_returns(last.body) and _always_returns(last.orelse)
     return isinstance(last, ast.Return | ast.Raise)
@@ -158,7 +162,7 @@ class _Rewriter:
             rest = statements[number + 1 :]
             if isinstance(statement, ast.Assert):
                 statement = _asserted(statement)
-            if (changed := self.leaving(statement)) is not None:
+            if (changed := self.leaving(statement) or self.in_with(statement)) is not None:
                 return made + self.block([*changed, *rest], after, tail)
             is_private = self.shared.isdisjoint(assigned([statement]))
             if isinstance(statement, ast.If) and tail and is_private and _returns([statement]):
@@ -254,14 +258,36 @@ class _Rewriter:
             unbroken = ast.UnaryOp(ast.Not(), _load(broken))
             behind = [_at(node, ast.If(unbroken, behind, []))]
         if _returns(node.body):
-            flag, result = self.name("returned"), self.name(RESULT[:-1])
-            self.variables |= {flag, result}
-            target = ast.Name(result, ast.Store())
-            nothing = _at(node, ast.Assign([target], self.library("NOTHING")))
-            before += [_assign(node, flag, False), nothing]
-            node.body = _without_returns(node.body, flag, result)
-            behind.insert(0, _at(node, ast.If(_load(flag), [ast.Return(_load(result))], [])))
+            first, leave = self.result(node)
+            before += first
+            behind.insert(0, leave)
         return [*before, node, *behind]
+
+    def in_with(self, node: ast.stmt) -> list[ast.stmt] | None:
+        """Returns a ``with`` whose ``return`` in a branch or loop ends a loop of one iteration, and
+        gives the result behind it; None for others."""
+        if not isinstance(node, ast.With) or _leaves(node) or _holds(node):
+            return None
+        if not any(_returns([each]) for each in node.body if not isinstance(each, ast.Return)):
+            return None
+        every = _always_returns(node.body)
+        before, leave = self.result(node)
+        once = self.name("once")
+        self.variables.add(once)
+        items = ast.Tuple([ast.Constant(None)], ast.Load())
+        node.body = [_at(node, ast.For(ast.Name(once, ast.Store()), items, node.body, []))]
+        return [*before, node, *(leave.body if every else [leave])]
+
+    def result(self, node: ast.For | ast.While | ast.With) -> tuple[list[ast.stmt], ast.If]:
+        """Lets each ``return`` in a body set a result and a flag; returns what stands before it,
+        and what returns the result behind it."""
+        flag, result = self.name("returned"), self.name(RESULT[:-1])
+        self.variables |= {flag, result}
+        target = ast.Name(result, ast.Store())
+        nothing = _at(node, ast.Assign([target], self.library("NOTHING")))
+        node.body = _without_returns(node.body, flag, result)
+        leave = _at(node, ast.If(_load(flag), [ast.Return(_load(result))], []))
+        return [_assign(node, flag, False), nothing], leave
 
     def loop(self, node: ast.For | ast.While, after: Names) -> list[ast.stmt]:
         """Returns a loop whose ``break`` and ``continue`` are flags."""
@@ -340,6 +366,9 @@ class _Rewriter:
             if isinstance(node, ast.If):
                 both = [self.flagged(each, stop, skip) for each in (node.body, node.orelse)]
                 made.append(_at(node, ast.If(node.test, both[0], both[1])))
+            elif isinstance(node, ast.With):
+                node.body = self.flagged(node.body, stop, skip) or [_at(node, ast.Pass())]
+                made.append(node)
             else:  # the else of a loop inside
                 assert isinstance(node, ast.For | ast.While)
                 node.orelse = self.flagged(node.orelse, stop, skip)

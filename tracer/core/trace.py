@@ -6,6 +6,7 @@ import functools
 import itertools
 import sys
 import threading
+from collections import Counter
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 MOST_SHORT = 16
 """Iterations of a loop that Python runs, so that each sees its item as Python does."""
+
+OFTEN = "often "
+"""Begins what a run asks for of a function that calls itself many times while Python runs it."""
 
 FEW_OPERATORS = 256
 """Operators of a trace after which it looks, and whenever they have doubled, whether it unrolls a
@@ -109,6 +113,9 @@ class Trace:
             set()
         )  # "capturing" it, and the loops that have to be unrolled, or native
         self.captured_calls: list[tuple[CodeType, Scope]] = []  # that are being traced
+        self.own_calls: Counter[CodeType] = (
+            Counter()
+        )  # of those, calls of itself that ran in Python
         self.loops: dict[tuple[str, int], str] = {}  # what became of the user's, by file and line
         self.unrolled: list[tuple[str, int]] = []  # captured loops that run now, their iterations
         self.asked: frozenset[str] = frozenset()  # of what it lacks, by earlier runs
@@ -133,6 +140,13 @@ class Trace:
         }
         named = {what for what, is_needed in needed.items() if is_needed}
         return frozenset(named | self.wanted) - self.asked
+
+    @property
+    def reconsidered(self) -> frozenset[str]:
+        """Returns what another run tries after an error: Python runs the functions that call
+        themselves so often that compiled code should."""
+        places = (what[len(OFTEN) :] for what in self.asked if what.startswith(OFTEN))
+        return frozenset(f"inline {place}" for place in places) - self.asked
 
     def want_captured(self) -> None:
         """Asks for another run, in which Python's control flow is captured."""

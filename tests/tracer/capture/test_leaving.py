@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -130,10 +131,75 @@ def asks_all(x, v):
     return any(x > v), all(x < v), sum(x), any(u > v for u in x[:5])
 
 
+def out_of_a_with(x, v):
+    with np.errstate(all="ignore"):
+        if v > 3:
+            return x * v
+        x[0] = 5
+        return x - 1
+
+
+def out_of_a_with_or_behind_it(x, v):
+    with np.errstate(all="ignore"), contextlib.nullcontext():
+        with contextlib.nullcontext():
+            if v > 3:
+                return x[1]
+        x[0] = v
+        for i in range(30):
+            if x[i] > 2 * v + 50:
+                return x[i]
+    return x.sum()
+
+
+def out_of_a_with_in_a_loop(x, v):
+    for i in range(x.shape[0]):
+        with np.errstate(all="ignore"):
+            if x[i] > v:
+                return i
+            x[i] = 5
+    return -1
+
+
+def breaks_in_a_with(x, v):
+    total = 0.0
+    for i in range(40):
+        with np.errstate(all="ignore"):
+            if x[i] > 2 * v + 20:
+                break
+            if x[i] < v:
+                total += 1
+                continue
+            total += x[i]
+        x[i] += 0.5
+    else:
+        total = -1.0
+    return total
+
+
+def in_a_with_of_two_loops(x, v):
+    for j in range(3):
+        with np.errstate(all="ignore"):
+            for i in range(30):
+                with contextlib.nullcontext():
+                    if x[i] > v + 25:
+                        return i * 10 + j
+                    if x[i] > v + 20:
+                        break
+                x[i] += j
+            else:
+                x[0] += 100
+    return -1
+
+
+def sums_lists(x, v):
+    return sum([1.0, 2.5]) + (sum([v, 1.0]) if v > 0 else sum([2, 3], v))
+
+
 EVERY = (
     *(first_above, twice_the_first, place_in_table, bisected, is_prime, in_nested_loops),
     *(in_one_branch, refuses_negative, raises_in_a_loop, raises_behind_a_loop),
-    *(ends_though_it_raises, asserts, asks_all),
+    *(ends_though_it_raises, asserts, asks_all, out_of_a_with, out_of_a_with_or_behind_it),
+    *(out_of_a_with_in_a_loop, breaks_in_a_with, in_a_with_of_two_loops, sums_lists),
 )
 
 

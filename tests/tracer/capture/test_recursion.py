@@ -200,6 +200,31 @@ def _copies(text: str) -> list[int]:
     return [n for n in copies if n > MOST_REGISTER_BYTES]
 
 
+def test_many_calls_on_known_numbers_are_calls_of_compiled_code() -> None:
+    def sorted_by(a, b):
+        merge_sort(a, b, 0, len(a))
+        return a
+
+    a = RNG.permutation(100)
+    f = lw.compile(sorted_by)
+    same(np.sort(a), f(a.copy(), a.copy()))
+    assert "function program @merge_sort" in f.lower(a, a).as_text("program")
+
+
+def test_many_calls_that_have_to_be_of_python_stay_so() -> None:
+    def halves(x, n):
+        if n == 0:
+            return [x]
+        return [*halves(x + n, n - 1), *halves(x * 0.5 if x[0] > n else x, n - 1)]
+
+    def total(x):
+        parts = halves(x, 5)
+        return sum(parts), len(parts)
+
+    x = RNG.random(5)
+    same(total(x), lw.compile(total)(x))
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_recursion_copies_no_array(program: Callable[..., Any]) -> None:
     text = lw.compile(program).lower(*PROGRAMS[program]).as_text("program")
