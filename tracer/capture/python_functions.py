@@ -67,10 +67,15 @@ def _extreme(name: str) -> Callable[..., Any]:
     return extreme
 
 
+def _plain_sum(items: list[Any], start: Any) -> Any:
+    """Python's own ``sum``, which adds floats without errors of rounding; it is not captured."""
+    return sum(items, start)
+
+
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
     items = iterable if steps_of(iterable) is not None else [*iterable]
     if isinstance(items, list) and not any(type(v) is Proxy for v in (*items, start)):
-        return sum(items, start)  # which adds Python's floats without errors of rounding
+        return _plain_sum(items, start)
     for item in items:
         start = start + item
     return start
