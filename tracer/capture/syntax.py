@@ -21,6 +21,17 @@ import ast
 from collections.abc import Sequence
 from typing import TypeVar
 
+from .leaving import (
+    always_returns,
+    assign,
+    at,
+    holds,
+    leaves,
+    load,
+    marked,
+    returns,
+    without_returns,
+)
 from .liveness import NESTED, Liveness, Names, assigned, flat, only_augmented, reads
 
 LIBRARY = "capture·"
@@ -52,74 +63,11 @@ def rewrite(function: ast.FunctionDef) -> None:
     _Rewriter(function).function()
 
 
-def _leaves(node: ast.AST, ways: tuple[type[ast.stmt], ...] = (ast.Break, ast.Continue)) -> bool:
-    """True if there is a ``break`` or ``continue`` of a loop around ``node``."""
-    if isinstance(node, ways):
-        return True
-    if isinstance(node, (ast.For, ast.While, *NESTED)):
-        return any(_leaves(each, ways) for each in getattr(node, "orelse", ()))
-    return any(_leaves(each, ways) for each in ast.iter_child_nodes(node))
-
-
-def _returns(nodes: Sequence[ast.AST]) -> bool:
-    return any(isinstance(n, ast.Return) for n in flat(nodes))
-
-
-def _holds(loop: ast.For | ast.While | ast.With) -> bool:
-    """True if what leaves a loop, or a ``with``, stands in a ``try`` or ``match`` inside of it."""
-    holders = (n for n in flat(loop.body) if isinstance(n, ast.Try | ast.Match))
-    return any(_leaves(n) or _returns([n]) for n in holders)
-
-
-def _marked(body: Sequence[ast.stmt], flag: str) -> list[ast.stmt]:
-    """Returns a loop's body in which ``break`` sets a flag before it leaves."""
-    made: list[ast.stmt] = []
-    for node in body:
-        if isinstance(node, ast.Break):
-            made.append(_assign(node, flag, True))
-        elif isinstance(node, ast.If | ast.For | ast.While | ast.With):
-            if isinstance(node, ast.If | ast.With):
-                node.body = _marked(node.body, flag)
-            if not isinstance(node, ast.With):
-                node.orelse = _marked(node.orelse, flag)
-        made.append(node)
-    return made
-
-
-def _without_returns(body: Sequence[ast.stmt], flag: str, result: str) -> list[ast.stmt]:
-    """Returns a loop's body in which ``return`` sets the result and a flag, and ends the loop."""
-    made: list[ast.stmt] = []
-    for node in body:
-        if isinstance(node, ast.Return):
-            value = node.value or _at(node, ast.Constant(None))
-            given = _at(node, ast.Assign([ast.Name(result, ast.Store())], value))
-            return [*made, given, _assign(node, flag, True), _at(node, ast.Break())]
-        made.append(node)
-        if not isinstance(node, ast.If | ast.For | ast.While | ast.With) or not _returns([node]):
-            continue
-        is_left = isinstance(node, ast.For | ast.While) and _returns(node.body)
-        node.body = _without_returns(node.body, flag, result)
-        if not isinstance(node, ast.With):
-            node.orelse = _without_returns(node.orelse, flag, result)
-        if is_left:
-            made.append(_at(node, ast.If(_load(flag), [ast.Break()], [])))
-    return made
-
-
 def _asserted(node: ast.Assert) -> ast.stmt:
     """Returns ``if not test: raise AssertionError(message)``."""
     message = [node.msg] if node.msg is not None else []
-    error = ast.Call(_load("AssertionError"), message, [])
-    return _at(node, ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error, None)], []))
-
-
-def _always_returns(body: Sequence[ast.stmt]) -> bool:
-    last = body[-1] if body else None
-    if isinstance(last, ast.With):
-        return _always_returns(last.body)
-    if isinstance(last, ast.If):
-        return _always_returns(last.body) and _always_returns(last.orelse)
-    return isinstance(last, ast.Return | ast.Raise)
+    error = ast.Call(load("AssertionError"), message, [])
+    return at(node, ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error, None)], []))
 
 
 def _bound_inside(function: ast.FunctionDef) -> set[str]:
@@ -150,7 +98,7 @@ class _Rewriter:
         if self.variables:  # where only functions inside bind a variable, Python asks for this
             targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in sorted(self.variables)]
             never = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
-            self.node.body.insert(0, _at(self.node, never))
+            self.node.body.insert(0, at(self.node, never))
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -165,7 +113,7 @@ class _Rewriter:
             if (changed := self.leaving(statement) or self.in_with(statement)) is not None:
                 return made + self.block([*changed, *rest], after, tail)
             is_private = self.shared.isdisjoint(assigned([statement]))
-            if isinstance(statement, ast.If) and tail and is_private and _returns([statement]):
+            if isinstance(statement, ast.If) and tail and is_private and returns([statement]):
                 return made + self.returning(statement, rest, after)
             live = self.live.before(rest, after)
             made += self.statement(statement, live)
@@ -174,9 +122,9 @@ class _Rewriter:
     def statement(self, node: ast.stmt, after: Names) -> list[ast.stmt]:
         if not self.shared.isdisjoint(assigned([node])):
             return [self.kept(node, after)]
-        if isinstance(node, ast.If) and not _returns([node]) and not _leaves(node):
+        if isinstance(node, ast.If) and not returns([node]) and not leaves(node):
             return self.branch(node, after)
-        if isinstance(node, ast.For | ast.While) and not _returns([node]) and not _holds(node):
+        if isinstance(node, ast.For | ast.While) and not returns([node]) and not holds(node):
             return self.loop(node, after)
         if isinstance(node, ast.FunctionDef):
             if can_be_rewritten(node):
@@ -217,7 +165,7 @@ class _Rewriter:
         return [
             self.define(node, then, self.block(node.body, after, tail=False), names),
             self.define(node, orelse, self.block(node.orelse, after, tail=False), names),
-            self.call(node, "branch", test, _load(then), _load(orelse), kept, in_place),
+            self.call(node, "branch", test, load(then), load(orelse), kept, in_place),
         ]
 
     def returning(self, node: ast.If, rest: Sequence[ast.stmt], after: Names) -> list[ast.stmt]:
@@ -225,39 +173,39 @@ class _Rewriter:
         made: list[ast.stmt] = []
         bodies = [node.body, node.orelse]
         follows: list[ast.stmt] = []
-        if rest and not all(map(_always_returns, bodies)):
-            if any(map(_always_returns, bodies)):
+        if rest and not all(map(always_returns, bodies)):
+            if any(map(always_returns, bodies)):
                 follows = [*rest]
             else:  # both branches go on with it
                 name = self.name("rest")
                 self.live.behind[name] = self.live.before(rest, after)
                 inner = self.block(rest, after, tail=True)
                 made.append(self.define(rest[0], name, inner, self.own(rest)))
-                follows = [_at(rest[0], ast.Return(_call(_load(name))))]
+                follows = [at(rest[0], ast.Return(_call(load(name))))]
         names = self.own([*node.body, *node.orelse, *follows])
         then, orelse = self.name("then"), self.name("otherwise")
         test = self.expression(node.test)
         for name, body in zip((then, orelse), bodies, strict=True):
-            whole = [*body] if _always_returns(body) else [*body, *follows]
+            whole = [*body] if always_returns(body) else [*body, *follows]
             made.append(self.define(node, name, self.block(whole, after, tail=True), names))
-        call = _call(self.library("returned"), test, _load(then), _load(orelse))
-        return [*made, _at(node, ast.Return(call))]
+        call = _call(self.library("returned"), test, load(then), load(orelse))
+        return [*made, at(node, ast.Return(call))]
 
     def leaving(self, node: ast.stmt) -> list[ast.stmt] | None:
         """Returns a loop whose ``return`` ends it and gives the result behind it, as its ``else``
         stands behind it; None for one without ``return``, or that cannot be written so."""
-        if not isinstance(node, ast.For | ast.While) or not _returns([node]) or _holds(node):
+        if not isinstance(node, ast.For | ast.While) or not returns([node]) or holds(node):
             return None
         before: list[ast.stmt] = []
         behind, node.orelse = node.orelse, []
-        if behind and any(_leaves(each, (ast.Break,)) for each in node.body):
+        if behind and any(leaves(each, (ast.Break,)) for each in node.body):
             broken = self.name("broken")
             self.variables.add(broken)
-            before.append(_assign(node, broken, False))
-            node.body = _marked(node.body, broken)
-            unbroken = ast.UnaryOp(ast.Not(), _load(broken))
-            behind = [_at(node, ast.If(unbroken, behind, []))]
-        if _returns(node.body):
+            before.append(assign(node, broken, False))
+            node.body = marked(node.body, broken)
+            unbroken = ast.UnaryOp(ast.Not(), load(broken))
+            behind = [at(node, ast.If(unbroken, behind, []))]
+        if returns(node.body):
             first, leave = self.result(node)
             before += first
             behind.insert(0, leave)
@@ -266,16 +214,16 @@ class _Rewriter:
     def in_with(self, node: ast.stmt) -> list[ast.stmt] | None:
         """Returns a ``with`` whose ``return`` in a branch or loop ends a loop of one iteration, and
         gives the result behind it; None for others."""
-        if not isinstance(node, ast.With) or _leaves(node) or _holds(node):
+        if not isinstance(node, ast.With) or leaves(node) or holds(node):
             return None
-        if not any(_returns([each]) for each in node.body if not isinstance(each, ast.Return)):
+        if not any(returns([each]) for each in node.body if not isinstance(each, ast.Return)):
             return None
-        every = _always_returns(node.body)
+        every = always_returns(node.body)
         before, leave = self.result(node)
         once = self.name("once")
         self.variables.add(once)
         items = ast.Tuple([ast.Constant(None)], ast.Load())
-        node.body = [_at(node, ast.For(ast.Name(once, ast.Store()), items, node.body, []))]
+        node.body = [at(node, ast.For(ast.Name(once, ast.Store()), items, node.body, []))]
         return [*before, node, *(leave.body if every else [leave])]
 
     def result(self, node: ast.For | ast.While | ast.With) -> tuple[list[ast.stmt], ast.If]:
@@ -284,29 +232,29 @@ class _Rewriter:
         flag, result = self.name("returned"), self.name(RESULT[:-1])
         self.variables |= {flag, result}
         target = ast.Name(result, ast.Store())
-        nothing = _at(node, ast.Assign([target], self.library("NOTHING")))
-        node.body = _without_returns(node.body, flag, result)
-        leave = _at(node, ast.If(_load(flag), [ast.Return(_load(result))], []))
-        return [_assign(node, flag, False), nothing], leave
+        nothing = at(node, ast.Assign([target], self.library("NOTHING")))
+        node.body = without_returns(node.body, flag, result)
+        leave = at(node, ast.If(load(flag), [ast.Return(load(result))], []))
+        return [assign(node, flag, False), nothing], leave
 
     def loop(self, node: ast.For | ast.While, after: Names) -> list[ast.stmt]:
         """Returns a loop whose ``break`` and ``continue`` are flags."""
         made: list[ast.stmt] = []
-        breaks = any(_leaves(each, (ast.Break,)) for each in node.body)
+        breaks = any(leaves(each, (ast.Break,)) for each in node.body)
         stop, skip = self.name("stop"), self.name("skip")
         orelse = node.orelse
         body = node.body
-        if any(map(_leaves, body)):
+        if any(map(leaves, body)):
             self.variables |= {stop, skip} if breaks else {skip}
-            body = [_assign(node, skip, False), *self.flagged(body, stop, skip)]
+            body = [assign(node, skip, False), *self.flagged(body, stop, skip)]
             if breaks:
-                made.append(_assign(node, stop, False))
+                made.append(assign(node, stop, False))
         changed = (
             ast.For(node.target, node.iter, body, [])
             if isinstance(node, ast.For)
             else (ast.While(node.test, body, []))
         )
-        changed = _at(node, changed)
+        changed = at(node, changed)
         behind = self.live.before(orelse, after)
         if breaks:  # then it goes on behind the else
             behind |= after | {stop}
@@ -320,25 +268,25 @@ class _Rewriter:
         flag: ast.expr = ast.Constant(stop if breaks else None)
         if isinstance(node, ast.For):
             item = self.name("item")
-            target = _at(node, ast.Assign([node.target], _load(item)))
+            target = at(node, ast.Assign([node.target], load(item)))
             made.append(self.define(node, function, [target, *inner], names, item))
             iterable = self.expression(node.iter)
             made.append(
                 self.call(
-                    node, "for_loop", iterable, _load(function), carried, in_place, flag, names
+                    node, "for_loop", iterable, load(function), carried, in_place, flag, names
                 )
             )
         else:
             test = self.name("test")
-            condition = _at(node, ast.Return(self.expression(node.test)))
+            condition = at(node, ast.Return(self.expression(node.test)))
             made.append(self.define(node, test, [condition], self.own([node.test])))
             made.append(self.define(node, function, inner, names))
             made.append(
                 self.call(
                     node,
                     "while_loop",
-                    _load(test),
-                    _load(function),
+                    load(test),
+                    load(function),
                     carried,
                     in_place,
                     flag,
@@ -346,8 +294,8 @@ class _Rewriter:
                 )
             )
         if orelse and breaks:
-            going = _at(node, ast.UnaryOp(ast.Not(), _load(stop)))
-            made += self.statement(_at(node, ast.If(going, orelse, [])), after)
+            going = at(node, ast.UnaryOp(ast.Not(), load(stop)))
+            made += self.statement(at(node, ast.If(going, orelse, [])), after)
         else:
             made += self.block(orelse, after, tail=False)
         return made
@@ -357,25 +305,25 @@ class _Rewriter:
         made: list[ast.stmt] = []
         for number, node in enumerate(body):
             if isinstance(node, ast.Break):
-                return [*made, _assign(node, stop, True), _assign(node, skip, True)]
+                return [*made, assign(node, stop, True), assign(node, skip, True)]
             if isinstance(node, ast.Continue):
-                return [*made, _assign(node, skip, True)]
-            if not _leaves(node):
+                return [*made, assign(node, skip, True)]
+            if not leaves(node):
                 made.append(node)
                 continue
             if isinstance(node, ast.If):
                 both = [self.flagged(each, stop, skip) for each in (node.body, node.orelse)]
-                made.append(_at(node, ast.If(node.test, both[0], both[1])))
+                made.append(at(node, ast.If(node.test, both[0], both[1])))
             elif isinstance(node, ast.With):
-                node.body = self.flagged(node.body, stop, skip) or [_at(node, ast.Pass())]
+                node.body = self.flagged(node.body, stop, skip) or [at(node, ast.Pass())]
                 made.append(node)
             else:  # the else of a loop inside
                 assert isinstance(node, ast.For | ast.While)
                 node.orelse = self.flagged(node.orelse, stop, skip)
                 made.append(node)
             if rest := self.flagged(body[number + 1 :], stop, skip):
-                going = _at(node, ast.UnaryOp(ast.Not(), _load(skip)))
-                made.append(_at(node, ast.If(going, rest, [])))
+                going = at(node, ast.UnaryOp(ast.Not(), load(skip)))
+                made.append(at(node, ast.If(going, rest, [])))
             return made
         return made
 
@@ -405,11 +353,11 @@ class _Rewriter:
         return f"{word}·{self.count}"
 
     def library(self, name: str) -> ast.expr:
-        return ast.Attribute(_load(LIBRARY), name, ast.Load())
+        return ast.Attribute(load(LIBRARY), name, ast.Load())
 
     def call(self, node: ast.stmt, name: str, *arguments: ast.expr | list[str]) -> ast.stmt:
         values = [_strings(a) if isinstance(a, list) else a for a in arguments]
-        return _at(_head(node), ast.Expr(_call(self.library(name), *values)))
+        return at(_head(node), ast.Expr(_call(self.library(name), *values)))
 
     def define(
         self, node: ast.stmt, name: str, body: list[ast.stmt], names: Sequence[str], *args: str
@@ -425,7 +373,7 @@ class _Rewriter:
         whole = [*heads, *(body or [ast.Pass()])]
         function = ast.FunctionDef(name, parameters, whole, [], None, None)
         function.type_params = []  # pyright: ignore  # of Python 3.12 and newer
-        return _at(node, function)
+        return at(node, function)
 
 
 class _Expressions(ast.NodeTransformer):
@@ -439,7 +387,7 @@ class _Expressions(ast.NodeTransformer):
         if _binds([node.body, node.orelse]):
             return node
         then, orelse = _thunk(node.body), _thunk(node.orelse)
-        return _at(node, _call(self.rewriter.library("chosen"), node.test, then, orelse))
+        return at(node, _call(self.rewriter.library("chosen"), node.test, then, orelse))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)
@@ -447,13 +395,13 @@ class _Expressions(ast.NodeTransformer):
             return node
         name = "conjunction" if isinstance(node.op, ast.And) else "disjunction"
         rest = map(_thunk, node.values[1:])
-        return _at(node, _call(self.rewriter.library(name), node.values[0], *rest))
+        return at(node, _call(self.rewriter.library(name), node.values[0], *rest))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
             return node
-        return _at(node, _call(self.rewriter.library("negation"), node.operand))
+        return at(node, _call(self.rewriter.library("negation"), node.operand))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
@@ -461,13 +409,13 @@ class _Expressions(ast.NodeTransformer):
             return node
         signs = _strings([_SIGNS[type(op)] for op in node.ops])
         rest = map(_thunk, node.comparators)
-        return _at(node, _call(self.rewriter.library("compared"), signs, node.left, *rest))
+        return at(node, _call(self.rewriter.library("compared"), signs, node.left, *rest))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and "·" in node.func.id:
             return node  # a function that the rewriting made
-        node.func = _at(node.func, _call(self.rewriter.library("callee"), node.func))
+        node.func = at(node.func, _call(self.rewriter.library("callee"), node.func))
         return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
@@ -494,26 +442,13 @@ def _binds(nodes: Sequence[ast.AST]) -> bool:
     return any(isinstance(n, ast.NamedExpr) for node in nodes for n in ast.walk(node))
 
 
-def _at(place: ast.AST, node: _S) -> _S:
-    """Returns a new node at the place of an old one, with all inside of it that has none."""
-    return ast.fix_missing_locations(ast.copy_location(node, place))
-
-
 def _head(node: ast.stmt) -> ast.AST:
     """Returns a place that is the first line of a statement. Python counts a call of several lines
     to the last of them."""
-    head: ast.AST = getattr(node, "iter", None) or getattr(node, "test", node)
+    head: ast.expr | ast.stmt = getattr(node, "iter", None) or getattr(node, "test", node)
     end = head.end_col_offset if head.end_lineno == node.lineno else node.col_offset + 1
     place = {"lineno": node.lineno, "col_offset": node.col_offset}
     return ast.Pass(**place, end_lineno=node.lineno, end_col_offset=end)
-
-
-def _assign(node: ast.stmt, name: str, value: bool) -> ast.stmt:
-    return _at(node, ast.Assign([ast.Name(name, ast.Store())], ast.Constant(value)))
-
-
-def _load(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
 
 
 def _strings(texts: Sequence[str]) -> ast.expr:
@@ -526,4 +461,4 @@ def _call(function: ast.expr, *arguments: ast.expr) -> ast.expr:
 
 def _thunk(node: ast.expr) -> ast.expr:
     parameters = ast.arguments([], [], None, [], [], None, [])
-    return _at(node, ast.Lambda(parameters, node))
+    return at(node, ast.Lambda(parameters, node))

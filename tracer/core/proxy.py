@@ -30,6 +30,7 @@ from ...ir.ops.declare import by_parameter
 from ..memory.scope import Scope
 from ..memory.storage import Kind, Storage, Strides, View, dense, elementwise_strides
 from . import misuse
+from .assigned_shapes import assign_shape
 from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
 from .error_context import complete, explain
 from .symbolic_sizes import expressions, has_sizes, of_expr, of_shape
@@ -138,8 +139,9 @@ class Proxy(_Operators):
         return bool(owner.sizes or owner.data_sizes) and owner.span is None and active() is owner
 
     @shape.setter
-    def shape(self, _value: object, /) -> None:
-        _fail(misuse.shape_assigned(), self)
+    def shape(self, value: Any, /) -> None:
+        if (error := assign_shape(self, value)) is not None:
+            _fail(error, self)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -151,8 +153,7 @@ class Proxy(_Operators):
 
     @property
     def size(self) -> IntExpr:
-        size = self.type.size
-        return of_expr(size, self.owner) if self._is_seen_by_user else size
+        return of_expr(self.type.size, self.owner) if self._is_seen_by_user else self.type.size
 
     @property
     def itemsize(self) -> int:
@@ -186,8 +187,7 @@ class Proxy(_Operators):
         if active() is self.owner and misuse.is_text(caller):
             _fail(misuse.number_needed("format", self._name()), self)
         name, origin = self.owner.origins.get(self.atom, ("", ""))
-        what = f" {name}" if name else ""
-        return f"<traced{what}: {self.type.short}{', ' + origin if origin else ''}>"
+        return f"<traced{name and ' ' + name}: {self.type.short}{', ' + origin if origin else ''}>"
 
     def __format__(self, spec: str) -> str:
         if spec and spec[-1] not in "s<>^=0123456789":

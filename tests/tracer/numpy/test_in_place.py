@@ -229,3 +229,66 @@ def test_programs_that_write_nothing_have_the_same_graph() -> None:
         "}"
     )
     assert not traced.depends_on_memory
+
+
+def _shaped(x):
+    y = x + 1
+    z, w = y[1:3], y[::-1]
+    y.shape = (2, 3)
+    row = y[1]
+    row += 5
+    turned = y.T
+    y.shape = -1
+    y[0] = 100
+    return y, z, w, row, turned
+
+
+def _shaped_view(x):
+    part = x[1:5]
+    part.shape = 2, 2
+    part[1] = 9
+    return part
+
+
+def _shaped_in_a_loop(x):
+    for i in range(20):
+        z = x * i
+        z.shape = (3, 2)
+        x[0] += z[1, 1]
+    return x
+
+
+def _shaped_name(x):
+    y = z = (x * 2)[::2]
+    y.shape = (3, 1)
+    z[1, 0] = 7
+    return y, z
+
+
+@pytest.mark.parametrize("function", [_shaped, _shaped_view, _shaped_in_a_loop, _shaped_name])
+def test_an_assigned_shape_is_a_view_of_the_array(function: Callable[..., Any]) -> None:
+    theirs, ours = np.arange(1.0, 7.0), np.arange(1.0, 7.0)
+    same(function(theirs), lw.compile(function)(ours))
+    same(theirs, ours)
+
+
+def _of_an_argument(x):
+    x.shape = (2, 3)
+
+
+def _of_a_copy_in_a_branch(x):
+    y = x * 2
+    if x[0] > 0:
+        y.shape = (2, 3)
+    return y
+
+
+def _that_needs_a_copy(x):
+    y = np.outer(x, x).T
+    y.shape = 36
+
+
+@pytest.mark.parametrize("function", [_of_an_argument, _of_a_copy_in_a_branch, _that_needs_a_copy])
+def test_a_shape_that_cannot_be_assigned(function: Callable[..., Any]) -> None:
+    with pytest.raises(AttributeError, match="the shape of a traced array cannot be assigned"):
+        lw.compile(function)(np.arange(6.0))
