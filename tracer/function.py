@@ -59,10 +59,11 @@ def trace(
     held = [leaf.value for leaf in request.leaves if isinstance(leaf, Static)]
     outside = Snapshot([function, *held])
     loops: dict[tuple[str, int], str] = {}
+    failed: dict[str, Exception] = {}
 
     def new_run(asked: frozenset[str] = frozenset()) -> Trace:
         run = Trace(name, check_index, borrowed, outside)
-        run.asked, run.may_capture, run.loops = asked, capture, loops
+        run.asked, run.may_capture, run.loops, run.failed = asked, capture, loops, failed
         return run
 
     run = new_run()

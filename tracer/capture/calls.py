@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ..control.functions import call
+from ..control.functions import MOST_KINDS_NESTED, call
 from ..core.trace import OFTEN, TracedAnewError, active
 
 MOST_OWN_CALLS = 32
@@ -27,11 +27,14 @@ def call_captured(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if f"function {place}" in trace.asked and f"inline {place}" not in trace.asked:
         try:
             return call(function, args, kwargs)
-        except Exception:
+        except Exception as error:
             if not trace.lacks:
                 trace.wanted.add(f"inline {place}")
+                trace.failed[place] = error
             raise
     scopes = [scope for each, scope in trace.captured_calls if each is code]
+    if len(scopes) > MOST_KINDS_NESTED and place in trace.failed and scopes[0] is not scopes[-1]:
+        raise trace.failed[place]  # values decide where it ends, so that it never does in Python
     if scopes and f"inline {place}" not in trace.asked:
         trace.own_calls[code] += 1
         is_often = MOST_OWN_CALLS < trace.own_calls[code] < trace.emitted

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...ir.errors import LoopwrightError
 from ..memory.storage import Kind, View
 from .misuse import shape_assigned
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from .proxy import Proxy
 
 
-def assign_shape(array: Proxy, shape: Any) -> LoopwrightError | None:
+def assign_shape(array: Proxy, shape: Any, fail: Callable[..., NoReturn]) -> None:
     """Gives an array another shape. The views that it had are views of what it was.
 
-    Returns an error where NumPy would make a copy, for an array of the caller, whose shape would
+    Fails where NumPy would make a copy, for an array of the caller, whose shape would
     change there, and for one of another scope: values decide whether it is taken.
     """
     home = array.storage.scope or array.owner.main
     mine = array.alias is not None or array.storage.kind is Kind.FRESH
     views = [holder for holder in gc.get_referrers(array) if type(holder) is View]
     if not mine or home is not array.owner.scope or any(v.replay is not None for v in views):
-        return shape_assigned()
+        fail(shape_assigned(), array)
     made: Proxy = array.reshape(shape)  # pyright: ignore
     alias = made.alias
     if alias is None or not alias.certain or alias.parent is not array:
-        return shape_assigned()
+        fail(shape_assigned(), array)
     before = type(array)(array.atom, array.owner, array.weak, array.alias)
     before.storage = array.storage
     before.restore(array.atom, array.storage.version)
@@ -35,4 +35,3 @@ def assign_shape(array: Proxy, shape: Any) -> LoopwrightError | None:
         view.parent = before
     array.alias = alias
     array.restore(made.atom, array.storage.version)
-    return None

@@ -30,7 +30,6 @@ from ...ir.ops.declare import by_parameter
 from ..memory.scope import Scope
 from ..memory.storage import Kind, Storage, Strides, View, dense, elementwise_strides
 from . import misuse
-from .assigned_shapes import assign_shape
 from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
 from .error_context import complete, explain
 from .symbolic_sizes import expressions, has_sizes, of_expr, of_shape
@@ -140,8 +139,9 @@ class Proxy(_Operators):
 
     @shape.setter
     def shape(self, value: Any, /) -> None:
-        if (error := assign_shape(self, value)) is not None:
-            _fail(error, self)
+        from .assigned_shapes import assign_shape  # loaded when it is first needed
+
+        assign_shape(self, value, _fail)
 
     @property
     def dtype(self) -> np.dtype[Any]:

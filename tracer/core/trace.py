@@ -113,6 +113,7 @@ class Trace:
             set()
         )  # "capturing" it, and the loops that have to be unrolled, or native
         self.captured_calls: list[tuple[CodeType, Scope]] = []  # that are being traced
+        self.failed: dict[str, Exception] = {}  # why functions were no functions in earlier runs
         self.own_calls: Counter[CodeType] = (
             Counter()
         )  # of those, calls of itself that ran in Python

@@ -230,3 +230,14 @@ def test_recursion_copies_no_array(program: Callable[..., Any]) -> None:
     text = lw.compile(program).lower(*PROGRAMS[program]).as_text("program")
     assert "@inout" in text.partition("function program")[2]
     assert not _copies(text)
+
+
+def test_a_recursion_that_cannot_be_compiled_says_why() -> None:
+    def walk(x, n, names):
+        if n <= 0:
+            return x[0]
+        names.append("here")
+        return walk(x, n - 1, names)
+
+    with pytest.raises(lw.LoopwrightError, match="walk.* calls itself"):
+        lw.compile(lambda x, n: walk(x, n, []))(RNG.random(9), np.int64(3))
