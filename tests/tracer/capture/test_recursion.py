@@ -239,5 +239,5 @@ def test_a_recursion_that_cannot_be_compiled_says_why() -> None:
         names.append("here")
         return walk(x, n - 1, names)
 
-    with pytest.raises(lw.LoopwrightError, match="walk.* calls itself"):
+    with pytest.raises(lw.LoopwrightError, match=r"walk.* calls itself"):
         lw.compile(lambda x, n: walk(x, n, []))(RNG.random(9), np.int64(3))
