@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ..memory.storage import Kind, View
 from .misuse import shape_assigned
 
-if TYPE_CHECKING:
-    from .proxy import Proxy
 
-
-def assign_shape(array: Proxy, shape: Any, fail: Callable[..., NoReturn]) -> None:
-    """Gives an array another shape. The views that it had are views of what it was.
+def assign_shape(array: Any, shape: Any, fail: Callable[..., NoReturn]) -> None:
+    """Gives a traced array another shape. The views that it had are views of what it was.
 
     Fails where NumPy would make a copy, for an array of the caller, whose shape would
     change there, and for one of another scope: values decide whether it is taken.
@@ -24,7 +21,7 @@ def assign_shape(array: Proxy, shape: Any, fail: Callable[..., NoReturn]) -> Non
     views = [holder for holder in gc.get_referrers(array) if type(holder) is View]
     if not mine or home is not array.owner.scope or any(v.replay is not None for v in views):
         fail(shape_assigned(), array)
-    made: Proxy = array.reshape(shape)  # pyright: ignore
+    made = array.reshape(shape)
     alias = made.alias
     if alias is None or not alias.certain or alias.parent is not array:
         fail(shape_assigned(), array)
