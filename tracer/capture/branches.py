@@ -39,7 +39,7 @@ class _Sides:
         self.values: list[Any] = []
 
 
-def _is_traced(test: Any) -> bool:
+def is_traced(test: Any) -> bool:
     """True for a condition whose truth is not known; an array with axes has none."""
     return type(test) is Proxy and (not test.ndim or bool(test))
 
@@ -48,7 +48,7 @@ def _is_traced(test: Any) -> bool:
 def branch(test: Any, then: Any, orelse: Any, names: Names, in_place: Names) -> None:
     """``if test: then() else: orelse()``, after which ``names`` are read; those ``in_place`` are
     assigned by ``+=`` and its like alone."""
-    if not _is_traced(test):
+    if not is_traced(test):
         (then if test else orelse)()
         return
     branch_on(test, then, orelse, Variables(then, orelse), names, in_place)
@@ -188,7 +188,7 @@ def _filled(value: Any, other: Any) -> Any:
 @for_users
 def returned(test: Any, then: Any, orelse: Any) -> Any:
     """Returns what ``then()`` or ``orelse()`` returns, after which nothing else is read."""
-    if not _is_traced(test):
+    if not is_traced(test):
         return (then if test else orelse)()
     variables = Variables(then, orelse)
 
@@ -211,7 +211,7 @@ def chosen(test: Any, then: Any, orelse: Any) -> Any:
 @for_users
 def negation(value: Any) -> Any:
     """``not value``."""
-    if not _is_traced(value):
+    if not is_traced(value):
         return not value
     trace = traced.running()
     condition = traced.condition_of(trace, "not", value)

@@ -17,6 +17,7 @@ from . import functions as of_source
 from . import python_functions
 from .branches import branch, chosen, compared, conjunction, disjunction, negation, returned
 from .calls import call_captured
+from .comprehensions import item, items, keeps
 from .loops import for_loop, while_loop
 from .variables import NOTHING
 
@@ -30,6 +31,9 @@ __all__ = [
     "conjunction",
     "disjunction",
     "for_loop",
+    "item",
+    "items",
+    "keeps",
     "negation",
     "returned",
     "while_loop",

@@ -411,17 +411,43 @@ class _Expressions(ast.NodeTransformer):
         rest = map(_thunk, node.comparators)
         return at(node, _call(self.rewriter.library("compared"), signs, node.left, *rest))
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
+    def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and "·" in node.func.id:
-            return node  # a function that the rewriting made
+        node.ifs = [at(n, _call(self.rewriter.library("keeps"), n)) for n in node.ifs]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id in _OVER_ITEMS:
+            self.open_condition(node)
+        self.generic_visit(node)
+        head = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        if isinstance(head, ast.Name) and "·" in head.id:
+            return node  # a function that the rewriting made, or one of the library's
         node.func = at(node.func, _call(self.rewriter.library("callee"), node.func))
         return node
+
+    def open_condition(self, node: ast.Call) -> None:
+        """Lets the library ask the innermost condition of a comprehension for each item."""
+        match node:
+            case ast.Call(ast.Name(name), [ast.GeneratorExp() | ast.ListComp() as each], []):
+                last = each.generators[-1]
+                if not last.ifs or _binds([*last.ifs, each.elt]):
+                    return
+                test = ast.BoolOp(ast.And(), last.ifs) if len(last.ifs) > 1 else last.ifs[0]
+                thunks = (_thunk(at(each.elt, test)), _thunk(each.elt))
+                item = _call(self.rewriter.library("item"), load(name), *thunks)
+                each.elt, last.ifs = at(each.elt, item), []
+                node.args = [at(each, _call(self.rewriter.library("items"), each))]
+            case _:
+                pass
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         self.generic_visit(node)
         return node
 
+
+_OVER_ITEMS = frozenset({"sum", "any", "all"})
+"""Functions that may take what values choose, of a comprehension: the rest is neutral to them."""
 
 _SIGNS: dict[type[ast.cmpop], str] = {
     ast.Eq: "eq",

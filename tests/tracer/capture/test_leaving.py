@@ -195,11 +195,18 @@ def sums_lists(x, v):
     return sum([1.0, 2.5]) + (sum([v, 1.0]) if v > 0 else sum([2, 3], v))
 
 
+def chosen_items(x, v):
+    pairs = sum(x[i] * x[j] for i in range(3) for j in range(3) if x[i] > v - j)
+    some = any(u > v + 1 for u in x[:9] if u > v), all(u > 2 for u in x[:9] if u > v if u != 7)
+    return sum([u * 2 for u in x[:9] if u < v]), pairs, *some, sum(u for u in (1, 2) if u > 1)
+
+
 EVERY = (
     *(first_above, twice_the_first, place_in_table, bisected, is_prime, in_nested_loops),
     *(in_one_branch, refuses_negative, raises_in_a_loop, raises_behind_a_loop),
     *(ends_though_it_raises, asserts, asks_all, out_of_a_with, out_of_a_with_or_behind_it),
     *(out_of_a_with_in_a_loop, breaks_in_a_with, in_a_with_of_two_loops, sums_lists),
+    chosen_items,
 )
 
 
@@ -228,6 +235,28 @@ def _same(function: Callable[..., Any], compiled: Callable[..., Any], *args: Any
 
 def _leaves(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
+
+
+def _as_many_as_there_are(x):
+    return len([v for v in x if v > 0])
+
+
+def _by_key(x):
+    return {n: v for n, v in enumerate(x) if v > 0}
+
+
+def _with_a_sum_of_ones_own(x):
+    def sum(values):
+        return [*values]
+
+    return sum(v for v in x if v > 0)
+
+
+@pytest.mark.parametrize("f", [_as_many_as_there_are, _by_key, _with_a_sum_of_ones_own])
+def test_values_do_not_choose_the_items_of_a_list(f: Callable[..., Any]) -> None:
+    with pytest.raises(lw.LoopwrightTypeError, match="values choose the items of this") as caught:
+        lw.compile(f)(X[:3] + 1)
+    assert "try: a mask, x[x > 0], or a loop with an if" in str(caught.value)
 
 
 def test_an_error_that_compiled_code_cannot_raise_is_refused() -> None:
