@@ -21,11 +21,11 @@ BUDGET = 20_000
 """Lines that Python may run of a program; longer ones count as slow."""
 
 
-class _Slow(Exception):
+class Slow(Exception):
     """A program runs for too long in Python."""
 
 
-class _Writer:
+class Writer:
     """Writes one function of an array ``x``, an int ``n`` and a float ``a``."""
 
     def __init__(self, seed: int) -> None:
@@ -170,7 +170,7 @@ class _Writer:
 
 def source_of(seed: int) -> str:
     """Returns the program of a seed."""
-    return _Writer(seed).source()
+    return Writer(seed).source()
 
 
 def outcome(seed: int) -> str:
@@ -186,8 +186,8 @@ def outcome(seed: int) -> str:
     theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
     try:
         with np.errstate(all="ignore"):
-            expected = [*map(float, _in_python(space["f"], theirs)), *theirs[0]]
-    except _Slow:
+            expected = [*map(float, in_python(space["f"], theirs)), *theirs[0]]
+    except Slow:
         return "slow"
     except (OverflowError, UnboundLocalError):
         return "beyond"
@@ -202,7 +202,7 @@ def outcome(seed: int) -> str:
     return "right"
 
 
-def _in_python(function: Any, args: list[Any]) -> Any:
+def in_python(function: Any, args: list[Any]) -> Any:
     """Runs the program in Python, within its budget of lines."""
     left = BUDGET
 
@@ -210,7 +210,7 @@ def _in_python(function: Any, args: list[Any]) -> Any:
         nonlocal left
         left -= event == "line"
         if left < 0:
-            raise _Slow
+            raise Slow
         return count
 
     before = sys.gettrace()

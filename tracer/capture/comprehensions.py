@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...ir.errors import LoopwrightTypeError
@@ -31,11 +31,12 @@ def keeps(test: Any) -> Any:
 def item(function: Any, test: Callable[[], Any], value: Callable[[], Any]) -> Any:
     """Returns an item of a comprehension that ``function`` is called with, if ``test()`` holds."""
     holds = test()
-    if is_traced(holds) and function in _NEUTRAL:
+    if is_traced(holds) and any(function is each for each in _NEUTRAL):
         return chosen(holds, value, lambda: _NEUTRAL[function])
     return value() if keeps(holds) else _SKIPPED
 
 
-def items(comprehension: Iterable[Any]) -> Iterator[Any]:
-    """Yields the items that no condition has left out."""
-    return (value for value in comprehension if value is not _SKIPPED)
+def items(comprehension: Iterable[Any]) -> Iterable[Any]:
+    """Returns the items that no condition has left out, as a list if they are one."""
+    kept = (value for value in comprehension if value is not _SKIPPED)
+    return [*kept] if isinstance(comprehension, list) else kept

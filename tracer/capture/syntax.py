@@ -417,8 +417,7 @@ class _Expressions(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if isinstance(node.func, ast.Name) and node.func.id in _OVER_ITEMS:
-            self.open_condition(node)
+        self.open_condition(node)
         self.generic_visit(node)
         head = node.func.value if isinstance(node.func, ast.Attribute) else node.func
         if isinstance(head, ast.Name) and "·" in head.id:
@@ -445,9 +444,6 @@ class _Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
-
-_OVER_ITEMS = frozenset({"sum", "any", "all"})
-"""Functions that may take what values choose, of a comprehension: the rest is neutral to them."""
 
 _SIGNS: dict[type[ast.cmpop], str] = {
     ast.Eq: "eq",

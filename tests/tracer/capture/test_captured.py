@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from random_captured import outcome
 from random_side_effects import outcome as outcome_of_effects
+from random_user_code import outcome as outcome_of_user_code
 
 F64 = np.float64
 
@@ -456,3 +457,8 @@ def test_an_endless_loop_in_a_branch_that_is_not_taken_is_none_while_tracing() -
         return x
 
     assert lw.compile(f)(np.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_code_of_users(seed: int) -> None:
+    assert outcome_of_user_code(seed) in ("right", "raises", "refused", "slow", "beyond")
