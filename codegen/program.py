@@ -120,7 +120,7 @@ def link_program(
     updates = program.updates if update else ()
     numbers = {region.name: n for n, region in enumerate(program.inputs)}
     results = largest(program, program.outputs[: len(program.outputs) - len(updates)])
-    return Executable(
+    executable = Executable(
         code.address(UPDATE_ENTRY if update else ENTRY),
         [_spec(r) for r in program.inputs],
         [_spec(r) for r in results],
@@ -133,6 +133,9 @@ def link_program(
         sizes=size_table(program, arena_bytes(program, update=True)),
         solver=code.address(SIZES) if program.sizes else 0,
     )
+    if target.missing_here:
+        executable.call = target.refuse
+    return executable
 
 
 def _spec(region: Region) -> ArraySpec:

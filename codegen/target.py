@@ -11,6 +11,7 @@ import functools
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
@@ -142,6 +143,20 @@ class Target:
     def with_threads(self, threads: int) -> Target:
         """Returns the target of code that so many threads run: it sees no more cores."""
         return replace(self, cores=threads) if threads < self.cores else self
+
+    @property
+    def missing_here(self) -> frozenset[str]:
+        """Returns what this machine lacks of the instructions of the level."""
+        return self.level.cpu_flags - _cpuinfo()[0]
+
+    def refuse(self, *_args: object) -> NoReturn:
+        """Takes the place of a call of code that this machine cannot run. Raises
+        LoopwrightValueError."""
+        raise LoopwrightValueError(
+            f"code for {self.isa} does not run on this machine, which lacks "
+            f"{', '.join(sorted(self.missing_here))}",
+            hint="only compile and save it here, or leave target= out",
+        )
 
     def with_isa(self, isa: str) -> Target:
         """The same machine with only the features of ``isa`` (used to test by masking)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled import interpret_kernel, on_two_levels, run_kernel
+from compiled import RUNNABLE, interpret_kernel, on_two_levels, run_kernel
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import Target
@@ -15,7 +15,7 @@ from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule, state_of
 from loopwright.ir.tolerance import tolerance
 
-ISAS = ("x86-64-v4", "x86-64-v3", "x86-64")
+ISAS = RUNNABLE
 SIZES = [
     (2, 16, 16, 16, 16),
     (2, 77, 77, 32, 32),

@@ -201,10 +201,11 @@ def test_what_few_rows_of_packed_weights_use_is_asked_for_early_and_not_copied()
         "prim @f(x: float32[256, 784], w: float32[256, {0}] const) -> out: float32[{0}, 784] {{\n"
         " out[i, j] = sum(k: 256) x[k, j] * w[k, i] }}"
     )
+    target = replace(SERVER, l1=32 << 10, l2=1 << 20)
     packed = {
         rows: [
             s.args[0]
-            for s in default_schedule(parse_prim(text.format(rows)), HOST)[0].steps
+            for s in default_schedule(parse_prim(text.format(rows)), target)[0].steps
             if s.name in ("pack", "pack_at")
         ]
         for rows in (128, 2048)

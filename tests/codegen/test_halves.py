@@ -7,7 +7,8 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.codegen.target import ISA_LEVELS, Target
+from compiled import RUNNABLE
+from loopwright.codegen.target import Target
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 RNG = np.random.default_rng(0)
@@ -33,7 +34,7 @@ def borders(dtype: str) -> Any:
     return np.concatenate([values, -values, words]).astype(dtype)
 
 
-@pytest.mark.parametrize("isa", ISA_LEVELS)
+@pytest.mark.parametrize("isa", RUNNABLE)
 def test_conversions_are_exact_or_round_to_even(isa: str) -> None:
     def cast(dtype: Any) -> Any:
         return lw.compile(lambda x: x.astype(dtype), target=Target(isa=isa))
@@ -49,7 +50,7 @@ def test_conversions_are_exact_or_round_to_even(isa: str) -> None:
             np.testing.assert_array_equal(cast(dtype)(few.astype(np.float16)), few)
 
 
-@pytest.mark.parametrize("isa", ["x86-64", "x86-64-v4"])
+@pytest.mark.parametrize("isa", [RUNNABLE[-1], RUNNABLE[0]])
 def test_operators_round_as_those_of_numpy(isa: str) -> None:
     def f(x: Any, y: Any) -> Any:
         return x + y, x * y, x / y, x * 3 - 0.5, np.where(x > y, x, y), np.sqrt(abs(x))
@@ -137,7 +138,7 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
         return x + y, x / y, x * 2, np.where(x > y, x, y), np.exp(x), words.astype(bfloat16)
 
     with np.errstate(all="ignore"):
-        for isa in ("x86-64", "x86-64-v4"):
+        for isa in (RUNNABLE[-1], RUNNABLE[0]):
             made = lw.compile(f, target=Target(isa=isa))(x, y, words)
             for got, want in zip(made, f(x, y, words), strict=True):
                 assert got.dtype == want.dtype == bfloat16

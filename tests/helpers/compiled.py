@@ -13,7 +13,7 @@ from loopwright.codegen.kernel_interface import is_view
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
-from loopwright.codegen.target import Target
+from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dims import as_int
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.builder import Builder
@@ -41,6 +41,11 @@ from operators import array_type
 
 Array = np.ndarray[Any, Any]
 Chooser = Callable[[PrimFunc], Schedule]
+
+
+HOST_FLAGS = Target.host().level.cpu_flags
+RUNNABLE = [n for n, level in ISA_LEVELS.items() if level.cpu_flags <= HOST_FLAGS][::-1]
+"""The ISA levels whose code this machine can run, the newest first."""
 
 
 def on_two_levels(cases: Sequence[Any], newest: str, older: Sequence[str]) -> list[tuple[Any, str]]:

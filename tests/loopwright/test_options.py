@@ -42,6 +42,13 @@ def test_a_level_above_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) 
         lw.compile(lambda x: x, target="x86-64-v3")
 
 
+def test_code_for_another_machine_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = lw.compile(lambda x: x + 1, target=Target(isa="x86-64-v3"))
+    monkeypatch.setattr("loopwright.codegen.target._cpuinfo", lambda: (frozenset({"sse2"}), "old"))
+    with pytest.raises(lw.LoopwrightValueError, match="does not run on this machine, which lacks"):
+        f(np.zeros(3))
+
+
 def test_a_function_that_yields_gives_a_generator() -> None:
     def halves(x):
         yield x / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled import run_kernel
+from compiled import RUNNABLE, run_kernel
 from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import Target
@@ -86,7 +86,7 @@ def test_other_kernels_are_left_alone() -> None:
     assert with_weights(prim) is prim
 
 
-@pytest.mark.parametrize("isa", ["x86-64-v4", "x86-64-v3", "x86-64"])
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("text", [SOFTMAX, LOG_SOFTMAX])
 def test_special_rows(text: str, isa: str) -> None:
     """Rows with NaN or infinities are NumPy's, and others as exact as float32 allows."""

@@ -8,6 +8,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from compiled import RUNNABLE
 from graphs import parse
 from loopwright.codegen.target import Target
 from loopwright.ir.graph.nodes import Call, Function, GlobalVar, Module, Tuple
@@ -15,7 +16,7 @@ from loopwright.ir.graph.passes.fuse_operators import fuse_operators
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.verify import verify
 
-LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64")
+LEVELS = RUNNABLE
 
 
 def mandelbrot(steps: int) -> Callable[..., Any]:
