@@ -56,37 +56,27 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class FloorDiv:
+class _Pair:
     left: IntExpr
     right: IntExpr
 
+
+class FloorDiv(_Pair):
     def __str__(self) -> str:
         return f"{_atomic(self.left)} // {_atomic(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Mod:
-    left: IntExpr
-    right: IntExpr
-
+class Mod(_Pair):
     def __str__(self) -> str:
         return f"{_atomic(self.left)} % {_atomic(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Min:
-    left: IntExpr
-    right: IntExpr
-
+class Min(_Pair):
     def __str__(self) -> str:
         return f"min({self.left}, {self.right})"
 
 
-@dataclass(frozen=True, slots=True)
-class Max:
-    left: IntExpr
-    right: IntExpr
-
+class Max(_Pair):
     def __str__(self) -> str:
         return f"max({self.left}, {self.right})"
 

@@ -18,7 +18,7 @@ from ..graph.type_rules import broadcast_shapes
 from ..graph.types import TensorType
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from .declare import Element, attr, composite, primitive
+from .declare import Element, attr, composite, operator_doc, primitive
 from .sampling import floats, ints, sample
 
 
@@ -134,43 +134,31 @@ def _part_rule(x: TensorType) -> TensorType:
     return TensorType(x.shape, x.dtype.part)
 
 
-def _part(x: Value, number: int) -> Value:
-    pairs = F.bitcast(x, dtype=x.dtype.part.name)
-    begin, end = (*(0 for _ in x.shape), number), (*x.shape, number + 1)
-    part = F.strided_slice(pairs, begin=begin, end=end, strides=(1,) * pairs.rank)
-    return F.reshape(part, newshape=x.shape)
+def _declare_part(name: str, number: int, text: str, reference: Any) -> None:
+    @composite(
+        name,
+        Pattern.INJECTIVE,
+        dtypes="c",
+        rule=_part_rule,
+        reference=reference,
+        samples=_samples,
+        doc=operator_doc(
+            f"{text} part of complex numbers.",
+            """``x`` of any shape, complex64 or complex128; the result has the same shape and is
+            float32 or float64. LoopwrightTypeError for another dtype.""",
+            "fn (%x: Tensor[(7), complex64]) -> Tensor[(7), float32]",
+            f"{name}(%x)",
+        ),
+    )
+    def _part(x: Value) -> Value:
+        pairs = F.bitcast(x, dtype=x.dtype.part.name)
+        begin, end = (*(0 for _ in x.shape), number), (*x.shape, number + 1)
+        part = F.strided_slice(pairs, begin=begin, end=end, strides=(1,) * pairs.rank)
+        return F.reshape(part, newshape=x.shape)
 
 
-@composite(
-    "real", Pattern.INJECTIVE, dtypes="c", rule=_part_rule, reference=np.real, samples=_samples
-)
-def _real(x: Value) -> Value:
-    """Real part of complex numbers.
-
-    ``x`` of any shape, complex64 or complex128; the result has the same shape and is float32 or
-    float64. LoopwrightTypeError for another dtype.
-
-        fn (%x: Tensor[(7), complex64]) -> Tensor[(7), float32] {
-          real(%x)
-        }
-    """
-    return _part(x, 0)
-
-
-@composite(
-    "imag", Pattern.INJECTIVE, dtypes="c", rule=_part_rule, reference=np.imag, samples=_samples
-)
-def _imag(x: Value) -> Value:
-    """Imaginary part of complex numbers.
-
-    ``x`` of any shape, complex64 or complex128; the result has the same shape and is float32 or
-    float64. LoopwrightTypeError for another dtype.
-
-        fn (%x: Tensor[(7), complex64]) -> Tensor[(7), float32] {
-          imag(%x)
-        }
-    """
-    return _part(x, 1)
+_declare_part("real", 0, "Real", np.real)
+_declare_part("imag", 1, "Imaginary", np.imag)
 
 
 @composite(

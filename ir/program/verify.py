@@ -13,19 +13,7 @@ from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError, LoopwrightError
 from ..library.lookup import library_function
 from ..window import dense_offset
-from . import nodes
-from .analysis import (
-    Place,
-    accesses,
-    at_sizes,
-    fixed_regions,
-    largest,
-    recursive_functions,
-    scopes,
-    set_sizes,
-    swap_groups,
-    walk,
-)
+from . import analysis, nodes
 from .byte_ranges import Written, added, at_most, cover, holds, intersected
 
 ARENA_ALIGNMENT = 64
@@ -52,7 +40,7 @@ def verify(program: nodes.Program) -> nodes.Program:
     be known for all of their values.
     """
     functions = {f.name: f for f in program.functions}
-    recursive = recursive_functions(program)
+    recursive = analysis.recursive_functions(program)
     if len(functions) != len(program.functions) or program.name in functions:
         raise InternalError(f"program @{program.name}: two functions have the same name")
     for function in program.functions:
@@ -63,7 +51,7 @@ def verify(program: nodes.Program) -> nodes.Program:
             )
     if program.inout:
         raise InternalError(f"program @{program.name}: a function alone has @inout parameters")
-    for scope in scopes(program):
+    for scope in analysis.scopes(program):
         _Verifier(scope, functions, recursive).run()
     return program
 
@@ -83,7 +71,7 @@ class _Verifier:
         self.recursive = recursive
         self.instr: nodes.Instr | None = None
         self.index = -1
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, analysis.Place] = {}
         self.regions: dict[str, nodes.Region] = {}
         self.written: Written = {}
         self.read_only: set[str] = set()
@@ -93,9 +81,9 @@ class _Verifier:
         self.block = 0
         self.loop = 0
         self.home: dict[str, int] = {}
-        self.swapped = swap_groups(program)
+        self.swapped = analysis.swap_groups(program)
         self.declared: set[dims.Symbol] = set(program.sizes)  # here
-        self.has_set_sizes = bool(set_sizes(program))
+        self.has_set_sizes = bool(analysis.set_sizes(program))
 
     def wrong(self, message: str) -> InternalError:
         if self.instr is None:
@@ -109,8 +97,8 @@ class _Verifier:
         self.check_sizes(*(check.left - check.right for check in program.checks))
         # Outputs may have sizes that are set later.
         self.declared |= {i.size for i in program.body if isinstance(i, nodes.SetSize)}
-        for region in fixed_regions(program):
-            self.declare(region, Place(region.name, 0, region.nbytes))
+        for region in analysis.fixed_regions(program):
+            self.declare(region, analysis.Place(region.name, 0, region.nbytes))
         self.declared = set(program.sizes)
         for region in (*program.inputs, *(c.region for c in program.constants)):
             self.written[region.name] = added((), 0, region.nbytes)
@@ -134,7 +122,7 @@ class _Verifier:
     def check_names(self) -> None:
         """Names are unique, whichever blocks declare them."""
         declared = set(self.places)
-        for index, instr in enumerate(walk(self.program.body)):
+        for index, instr in enumerate(analysis.walk(self.program.body)):
             if not isinstance(instr, nodes.Alloc | nodes.Alias | nodes.For):
                 continue
             name = instr.index.name if isinstance(instr, nodes.For) else instr.region.name
@@ -175,14 +163,14 @@ class _Verifier:
             if size not in self.declared:
                 raise self.wrong(f"the size {name} is not declared")
 
-    def declare(self, region: nodes.Region, place: Place) -> None:
+    def declare(self, region: nodes.Region, place: analysis.Place) -> None:
         self.check_sizes(*region.shape)
         if any(not holds(size, ">=", 0) for size in region.shape):
             raise self.wrong(f"{region} has a negative size")
         self.places[region.name] = place
         self.regions[region.name] = region
 
-    def find(self, name: str) -> Place:
+    def find(self, name: str) -> analysis.Place:
         place = self.places.get(name)
         if place is None:
             raise self.wrong(f"%{name} is not declared")
@@ -241,7 +229,7 @@ class _Verifier:
 
     def alloc(self, instr: nodes.Alloc) -> None:
         region, offset, arena = instr.region, instr.offset, self.program.arena
-        self.declare(region, Place(region.name, 0, region.nbytes))
+        self.declare(region, analysis.Place(region.name, 0, region.nbytes))
         if instr.in_registers:
             if not holds(region.nbytes, "<=", MOST_REGISTER_BYTES) or offset is not None:
                 raise self.wrong(f"%{region.name} is too large for registers, or planned")
@@ -269,7 +257,7 @@ class _Verifier:
 
     def largest(self, region: nodes.Region) -> nodes.Region:
         """A region with the memory that is allocated for it."""
-        return largest(self.program, [region])[0] if self.has_set_sizes else region
+        return analysis.largest(self.program, [region])[0] if self.has_set_sizes else region
 
     def set_size(self, instr: nodes.SetSize) -> None:
         self.check_scalar(instr.count, INT64, "size")
@@ -293,7 +281,7 @@ class _Verifier:
     def alias(self, instr: nodes.Alias) -> None:
         source = self.find(instr.source)
         begin = source.begin + instr.offset
-        place = Place(source.root, begin, begin + instr.region.nbytes)
+        place = analysis.Place(source.root, begin, begin + instr.region.nbytes)
         self.check_sizes(instr.offset)
         if not holds(0, "<=", instr.offset) or not holds(place.end, "<=", source.end):
             raise self.wrong(f"%{instr.region.name} leaves the bytes of %{instr.source}")
@@ -336,7 +324,7 @@ class _Verifier:
             name = instr.index.name
             if (instr.index.shape, instr.index.dtype) != ((), INT64):
                 raise self.wrong(f"the index %{name} is {instr.index.type_text}, not an int64[]")
-            self.declare(instr.index, Place(name, 0, instr.index.nbytes))
+            self.declare(instr.index, analysis.Place(name, 0, instr.index.nbytes))
             self.written[name] = ((0, instr.index.nbytes),)
             self.read_only.add(name)
         self.loop = self.blocks + 1
@@ -393,7 +381,7 @@ class _Verifier:
                 or (not holds(size.low, "<=", value) or not holds(value, "<=", size.high))
             ):
                 raise self.wrong(f"{value} is not in the range of {size.name} of @{function.name}")
-        function = at_sizes(function, values)
+        function = analysis.at_sizes(function, values)
         params = function.params
         if len(params) != len(instr.operands):
             raise self.wrong(f"@{function.name} takes {len(params)} operands")
@@ -431,7 +419,7 @@ class _Verifier:
             raise self.wrong(f"{instr.function} has other results")
 
     def check_races(self, instr: nodes.Call | nodes.Copy | nodes.Invoke | nodes.Library) -> None:
-        touched = [(self.find(name), name, access) for name, access in accesses(instr)]
+        touched = [(self.find(name), name, access) for name, access in analysis.accesses(instr)]
         for i, (place, name, access) in enumerate(touched):
             for other, other_name, other_access in touched[:i]:
                 if not place.overlaps(other) or not (access.writes or other_access.writes):
@@ -441,11 +429,11 @@ class _Verifier:
                     raise self.wrong(f"%{other_name} and %{name} share bytes that are written")
 
     def access(self, instr: nodes.Call | nodes.Copy | nodes.Invoke | nodes.Library) -> None:
-        for name, access in accesses(instr):
+        for name, access in analysis.accesses(instr):
             place = self.places[name]
             if access.reads and not cover(self.written.get(place.root, ()), place.begin, place.end):
                 raise self.wrong(f"%{name} is read before it is written")
-        for name, access in accesses(instr):
+        for name, access in analysis.accesses(instr):
             place = self.places[name]
             if access.writes and place.root in self.read_only:
                 raise self.wrong(f"%{name} is read-only")

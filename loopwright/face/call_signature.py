@@ -14,18 +14,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .. import tracer
 from ..ir.dtype import Array
-from ..tracer import (
-    Arguments,
-    Request,
-    Traced,
-    ValuesNeeded,
-    bind,
-    quick_key,
-    reader,
-    signature_of,
-    to_array,
-)
 from ..tracer.core.argument_specs import DTypeSpec, Spec
 
 if TYPE_CHECKING:
@@ -57,7 +47,7 @@ class CallSignature:
         dynamic: Any = "auto",
     ) -> None:
         self.name = name
-        self.signature = signature_of(function, static)
+        self.signature = tracer.signature_of(function, static)
         self.static = frozenset(static)
         self.dynamic_option = dynamic
         if not isinstance(dynamic, bool) and dynamic != "auto":
@@ -88,38 +78,38 @@ class CallSignature:
         positions = {n for n, name in enumerate(self.parameters) if name in names}
         return names | positions
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tracer.Arguments:
         """Sorts the arguments of a call; see ``arguments.bind``."""
-        return bind(self.name, self.signature, self.static, args, kwargs, self.valued)
+        return tracer.bind(self.name, self.signature, self.static, args, kwargs, self.valued)
 
     def quick_key(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], list[Any]] | None:
         """Returns a key of a call and the leaves with values; see ``arguments.quick_key``."""
-        return quick_key(args, kwargs, self._static_places, self._valued_places)
+        return tracer.quick_key(args, kwargs, self._static_places, self._valued_places)
 
     def reader(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], call: Callable[..., Any]
     ) -> Callable[..., Any] | None:
         """Returns ``call`` on the leaves of arguments like these; see ``pytree.reader``."""
-        return reader(args, kwargs, self._static_places, call, self._valued_places)
+        return tracer.reader(args, kwargs, self._static_places, call, self._valued_places)
 
     def arrays(
-        self, traced: Traced, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, traced: tracer.Traced, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[Array] | None:
         """Returns the arrays of a call; None if some of them are only specs."""
         arguments = self.bind(args, kwargs)
         leaves = [arguments.values[n] for n in traced.parameters]
         specs = any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves)
-        return None if specs else [to_array(leaf) for leaf in leaves]
+        return None if specs else [tracer.to_array(leaf) for leaf in leaves]
 
     def settled(
         self,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        make: Callable[[Arguments], T],
+        make: Callable[[tracer.Arguments], T],
         changed: Callable[[], None],
-        has_code: Callable[[Request], object],
+        has_code: Callable[[tracer.Request], object],
     ) -> T:
         """Returns ``make`` of a call's arguments, with the axes symbolic that ``dynamic`` says.
 
@@ -129,10 +119,12 @@ class CallSignature:
         """
         while True:
             given = self.bind(args, kwargs)
-            arguments = Arguments(self.dynamic.request(given.request, has_code), given.values)
+            arguments = tracer.Arguments(
+                self.dynamic.request(given.request, has_code), given.values
+            )
             try:
                 return make(arguments)
-            except ValuesNeeded as needed:
+            except tracer.ValuesNeeded as needed:
                 if self.dynamic.specialises(arguments.request, needed.sizes):
                     continue
                 names = {arguments.parameter_of(n) for n in needed.leaves}

@@ -15,20 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ..ir import dims
 from ..ir.dataclass import dataclass
-from ..ir.dims import (
-    LARGEST_SIZE,
-    Dim,
-    IntExpr,
-    Symbol,
-    bounds,
-    evaluate,
-    linear,
-    size,
-    size_symbols,
-    substitute,
-    symbols,
-)
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.requirements import Requirement
 from ..tracer import ArraySpec, Request, Traced
@@ -37,7 +25,7 @@ from ..tracer.core.spans import caret_lines
 from ..tracer.core.symbolic_sizes import GUARD
 
 
-def with_shapes(request: Request, shapes: Mapping[int, tuple[IntExpr, ...]]) -> Request:
+def with_shapes(request: Request, shapes: Mapping[int, tuple[dims.IntExpr, ...]]) -> Request:
     """Returns a request with other shapes for some of its leaves, given by their position."""
     leaves: list[LeafSpec] = [*request.leaves]
     for position, shape in shapes.items():
@@ -47,9 +35,9 @@ def with_shapes(request: Request, shapes: Mapping[int, tuple[IntExpr, ...]]) -> 
     return replace(request, leaves=tuple(leaves))
 
 
-def request_sizes(request: Request) -> dict[str, Symbol]:
+def request_sizes(request: Request) -> dict[str, dims.Symbol]:
     """Returns the symbolic sizes of a request by name."""
-    return size_symbols(*(s for leaf in _arrays(request) for s in leaf[1].type.shape))
+    return dims.size_symbols(*(s for leaf in _arrays(request) for s in leaf[1].type.shape))
 
 
 def _arrays(request: Request) -> Iterator[tuple[int, ArraySpec]]:
@@ -65,11 +53,11 @@ def unified(name: str, request: Request) -> Request:
     Raises LoopwrightValueError if they do not meet, or if the sizes of the arguments do not say
     what a symbol is.
     """
-    every = [s for _, leaf in _arrays(request) for s in leaf.type.shape if isinstance(s, Dim)]
+    every = [s for _, leaf in _arrays(request) for s in leaf.type.shape if isinstance(s, dims.Dim)]
     stated = {atom for s in every for atom in _atoms(s)}
     if not stated:
         return request
-    meeting: dict[str, IntExpr] = {}
+    meeting: dict[str, dims.IntExpr] = {}
     for base in sorted({_base(atom) for atom in stated}):
         alike = [atom for atom in stated if _base(atom) == base]
         steps = {_step(atom) for atom in alike}
@@ -83,52 +71,52 @@ def unified(name: str, request: Request) -> Request:
             raise LoopwrightValueError(
                 f"{name}: the ranges of the size {base} in different arguments do not meet"
             )
-        common = size(base if step == 1 else f"{base}.{step}", low, high)
+        common = dims.size(base if step == 1 else f"{base}.{step}", low, high)
         for atom in alike:
             meeting[atom.name] = common * (step // _step(atom))
     shapes = {
-        position: tuple(substitute(s, meeting) for s in leaf.type.shape)
+        position: tuple(dims.substitute(s, meeting) for s in leaf.type.shape)
         for position, leaf in _arrays(request)
     }
     _check_solvable(name, [s for shape in shapes.values() for s in shape])
     return with_shapes(request, shapes)
 
 
-def _atoms(expr: IntExpr) -> Sequence[Symbol]:
-    return [*size_symbols(expr).values()]
+def _atoms(expr: dims.IntExpr) -> Sequence[dims.Symbol]:
+    return [*dims.size_symbols(expr).values()]
 
 
-def _base(atom: Symbol) -> str:
+def _base(atom: dims.Symbol) -> str:
     return atom.name.partition(".")[0]
 
 
-def _step(atom: Symbol) -> int:
+def _step(atom: dims.Symbol) -> int:
     return int(atom.name.partition(".")[2] or 1)
 
 
-def _check_solvable(name: str, sizes: Sequence[IntExpr]) -> None:
+def _check_solvable(name: str, sizes: Sequence[dims.IntExpr]) -> None:
     solved: set[str] = set()
-    waiting = [s for s in sizes if isinstance(s, Dim)]
+    waiting = [s for s in sizes if isinstance(s, dims.Dim)]
     while waiting:
         new = [s for s in waiting if _unknown(s, solved) is not None]
         if not new:
-            unsolved = sorted(set().union(*map(symbols, waiting)) - solved)
+            unsolved = sorted(set().union(*map(dims.symbols, waiting)) - solved)
             if not unsolved:
                 return
             raise LoopwrightValueError(
                 f"{name}: no axis says what the size {unsolved[0]} is: it only stands in "
-                f"{', '.join(str(s) for s in waiting if unsolved[0] in symbols(s))}",
+                f"{', '.join(str(s) for s in waiting if unsolved[0] in dims.symbols(s))}",
                 hint=f'an argument with an axis "{unsolved[0]}", or another name for the whole',
             )
         for s in new:
-            solved |= symbols(s)
-        waiting = [s for s in waiting if not symbols(s) <= solved]
+            solved |= dims.symbols(s)
+        waiting = [s for s in waiting if not dims.symbols(s) <= solved]
 
 
-def _unknown(expr: IntExpr, solved: set[str]) -> str | None:
+def _unknown(expr: dims.IntExpr, solved: set[str]) -> str | None:
     """Returns the one symbol that ``expr``, linear in it, has beside the ``solved``; else None."""
-    parts = linear(expr)
-    names = symbols(expr) - solved
+    parts = dims.linear(expr)
+    names = dims.symbols(expr) - solved
     return next(iter(names)) if parts is not None and len(names) == 1 else None
 
 
@@ -138,7 +126,7 @@ class _Axis:
 
     path: str
     number: int
-    wanted: Dim
+    wanted: dims.Dim
     given: int
 
     def __str__(self) -> str:
@@ -155,7 +143,7 @@ def solve(name: str, request: Request, given: Request) -> dict[str, int]:
     for path, wanted, actual in zip(request.paths, request.leaves, given.leaves):
         if isinstance(wanted, ArraySpec) and isinstance(actual, ArraySpec):
             for number, (s, value) in enumerate(zip(wanted.type.shape, actual.type.shape)):
-                if isinstance(s, Dim) and isinstance(value, int):
+                if isinstance(s, dims.Dim) and isinstance(value, int):
                     axes.append(_Axis(path, number, s, value))
     values: dict[str, int] = {}
     sources: dict[str, _Axis] = {}
@@ -167,8 +155,8 @@ def solve(name: str, request: Request, given: Request) -> dict[str, int]:
             if unknown is not None:
                 values[unknown] = _value(name, axis, unknown, values)
                 sources[unknown] = axis
-            elif symbols(axis.wanted) <= values.keys():
-                if evaluate(axis.wanted, values) != axis.given:
+            elif dims.symbols(axis.wanted) <= values.keys():
+                if dims.evaluate(axis.wanted, values) != axis.given:
                     raise _mismatch(name, axis, values, sources)
             else:
                 later.append(axis)
@@ -183,7 +171,7 @@ def solve(name: str, request: Request, given: Request) -> dict[str, int]:
 
 def _value(name: str, axis: _Axis, unknown: str, values: Mapping[str, int]) -> int:
     """Returns the value of a symbol for which the size of an axis is what is given."""
-    parts = linear(substitute(axis.wanted, values))
+    parts = dims.linear(dims.substitute(axis.wanted, values))
     assert parts is not None
     factor, constant = parts[0][unknown], parts[1]
     value, rest = divmod(axis.given - constant, factor)
@@ -198,11 +186,11 @@ def _value(name: str, axis: _Axis, unknown: str, values: Mapping[str, int]) -> i
     return value
 
 
-def _check_range(name: str, axis: _Axis, atom: Symbol, value: int) -> None:
+def _check_range(name: str, axis: _Axis, atom: dims.Symbol, value: int) -> None:
     assert atom.low is not None and atom.high is not None
     if atom.low <= value <= atom.high:
         return
-    least, most = bounds(axis.wanted, {}) or (0, LARGEST_SIZE)
+    least, most = dims.bounds(axis.wanted, {}) or (0, dims.LARGEST_SIZE)
     base, step = _base(atom), _step(atom)
     limit = "at least" if value < atom.low else "at most"
     end = (atom.low if value < atom.low else atom.high) * step
@@ -218,7 +206,7 @@ def _check_range(name: str, axis: _Axis, atom: Symbol, value: int) -> None:
 def _mismatch(
     name: str, axis: _Axis, values: Mapping[str, int], sources: Mapping[str, _Axis]
 ) -> LoopwrightTypeError:
-    needed, wanted = evaluate(axis.wanted, values), str(axis.wanted)
+    needed, wanted = dims.evaluate(axis.wanted, values), str(axis.wanted)
     where: list[str] = []
     for atom in sorted(_atoms(axis.wanted), key=_base):
         # A size with a multiple is that multiple of a symbol, which the user has not named.
@@ -265,7 +253,7 @@ def _sources(request: Request, names: Sequence[str]) -> Iterator[str]:
     """Says for each size where its value comes from."""
     for name in names:
         for position, leaf in _arrays(request):
-            axes = [n for n, s in enumerate(leaf.type.shape) if name in symbols(s)]
+            axes = [n for n, s in enumerate(leaf.type.shape) if name in dims.symbols(s)]
             if axes:
                 place = f"axis {axes[0]} of argument {request.paths[position]}"
                 yield f"{name} : {place}, {leaf.type.short}"

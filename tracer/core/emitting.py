@@ -18,17 +18,8 @@ from ...ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ...ir.graph.nodes import Atom, Constant
 from ...ir.graph.requirements import require
 from ...ir.graph.types import TupleType
+from ..memory import storage
 from ..memory.regions import Region, read_region
-from ..memory.storage import (
-    NEW_ARRAY,
-    VIEW_OPERATORS,
-    Kind,
-    Strides,
-    View,
-    dense_strides,
-    elementwise_strides,
-    view_by,
-)
 from . import misuse
 from .dispatch import FUNCTIONS, method
 from .misuse import unsupported_dtype
@@ -57,7 +48,7 @@ def lift(value: Any, dtype: DType | None = None) -> Proxy:
         misuse.refuse_subclass(value)
         _check_dtype(value)
         captured = Proxy(_maybe_cast(trace, trace.capture(value), dtype), trace)
-        captured.storage.kind = Kind.CAPTURED
+        captured.storage.kind = storage.Kind.CAPTURED
         return captured
     if isinstance(value, np.generic):
         _check_dtype(value)
@@ -154,20 +145,20 @@ def emit(name: str, *operands: Any, **attrs: Any) -> Proxy:
     proxies = [lift(o) for o in operands]
     trace = active()
     assert trace is not None
-    if name not in VIEW_OPERATORS:
+    if name not in storage.VIEW_OPERATORS:
         return Proxy(trace.emit(name, [p.atom for p in proxies], attrs), trace)
     (parent,) = proxies
     if name == "strided_slice":
         atom = read_region(trace, parent.atom, Region.of_slice(attrs), attrs)
     else:
         atom = trace.emit(name, [parent.atom], attrs)
-    return Proxy(atom, trace, alias=view_by(parent, name, attrs))
+    return Proxy(atom, trace, alias=storage.view_by(parent, name, attrs))
 
 
 def one_array(x: Proxy) -> Proxy:
     """Returns a new result as an array even if it has rank 0; by default it is a scalar then."""
     x = x if x.alias is None else Proxy(x.atom, x.owner)
-    x.storage.kind = Kind.FRESH
+    x.storage.kind = storage.Kind.FRESH
     return x
 
 
@@ -176,26 +167,29 @@ def copied(x: Proxy, order: str = "C", like: Proxy | None = None) -> Proxy:
     source = x if like is None else like
     made = Proxy(x.atom, x.owner, x.weak)
     if not source.is_scalar:
-        made.storage.kind = Kind.FRESH
+        made.storage.kind = storage.Kind.FRESH
     if x.ndim > 1:
         if like is not None:
             made.storage.strides = like.strides
         elif order == "F":
-            made.storage.strides = (dense_strides(x.shape[::-1]) or ())[::-1] or None
+            made.storage.strides = (storage.dense_strides(x.shape[::-1]) or ())[::-1] or None
         elif order in ("K", "A"):
-            made.storage.strides = elementwise_strides(x.shape, [(x.shape, x.strides)])
+            made.storage.strides = storage.elementwise_strides(x.shape, [(x.shape, x.strides)])
     return made
 
 
 def read_only_view(
-    parent: Proxy, read: Callable[[], Proxy], hint: str = NEW_ARRAY, strides: Strides = None
+    parent: Proxy,
+    read: Callable[[], Proxy],
+    hint: str = storage.NEW_ARRAY,
+    strides: storage.Strides = None,
 ) -> Proxy:
     """Returns ``read()`` as a view of ``parent`` that cannot be written through; ``hint`` says what
     to write to instead."""
     made = read()
     if strides is None and made.storage is parent.storage:
         strides = made.strides
-    alias = View(parent, "", {}, replay=read, readonly=hint, strides=strides)
+    alias = storage.View(parent, "", {}, replay=read, readonly=hint, strides=strides)
     return Proxy(made.atom, parent.owner, alias=alias)
 
 

@@ -20,19 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dims import (
-    NEGATED,
-    RELATIONS,
-    SWAPPED,
-    Dim,
-    IntExpr,
-    evaluate,
-    floordiv,
-    int_max,
-    int_min,
-    mod,
-    size_symbols,
-)
+from ...ir import dims
 from ...ir.dtype import INT64
 from ...ir.errors import LoopwrightError, LoopwrightTypeError
 from ...ir.graph.requirements import Requirement, require
@@ -52,7 +40,7 @@ class Size:
 
     __slots__ = ("expr", "owner", "strong")
 
-    def __init__(self, expr: Dim, owner: Trace, strong: bool = False) -> None:
+    def __init__(self, expr: dims.Dim, owner: Trace, strong: bool = False) -> None:
         self.expr = expr
         self.owner = owner
         self.strong = strong
@@ -99,8 +87,8 @@ class Size:
             trace.indexed_sizes = True
             if is_range():
                 trace.want_captured()
-            if size_symbols(self.expr).keys() <= trace.sizes.keys():
-                trace.needs.sizes |= {*size_symbols(self.expr)}
+            if dims.size_symbols(self.expr).keys() <= trace.sizes.keys():
+                trace.needs.sizes |= {*dims.size_symbols(self.expr)}
         raise located(_needs_value(self.expr), trace)
 
     __int__ = __trunc__ = __index__
@@ -193,30 +181,30 @@ class Size:
         return pow(other, self.number())
 
 
-_EXACT: dict[np.ufunc, Callable[..., IntExpr]] = {
+_EXACT: dict[np.ufunc, Callable[..., dims.IntExpr]] = {
     np.add: operator.add,
-    np.maximum: int_max,
-    np.minimum: int_min,
+    np.maximum: dims.int_max,
+    np.minimum: dims.int_min,
     np.multiply: operator.mul,
     np.subtract: operator.sub,
 }
 
 
-def _number(expr: IntExpr, strong: bool) -> Any:
+def _number(expr: dims.IntExpr, strong: bool) -> Any:
     trace = active()
     if trace is not None:  # functions of NumPy's in C compute with sizes before they ask for values
         trace.indexed_sizes = True
     return METHODS["size.number"](expr, INT64 if strong else None)
 
 
-def of_expr(expr: IntExpr, owner: Trace, strong: bool = False) -> Any:
+def of_expr(expr: dims.IntExpr, owner: Trace, strong: bool = False) -> Any:
     """Returns an expression as the user's code sees it."""
-    if isinstance(expr, Dim):
+    if isinstance(expr, dims.Dim):
         return Size(expr, owner, strong)
     return np.int64(expr) if strong else expr
 
 
-def of_shape(shape: tuple[IntExpr, ...], owner: Trace) -> tuple[Any, ...]:
+def of_shape(shape: tuple[dims.IntExpr, ...], owner: Trace) -> tuple[Any, ...]:
     """Returns a shape as the user's code sees it."""
     return tuple(of_expr(s, owner) for s in shape)
 
@@ -248,7 +236,7 @@ def expressions(value: Any, as_operands: bool = False) -> Any:
     return value
 
 
-def _exact(value: Any) -> IntExpr | None:
+def _exact(value: Any) -> dims.IntExpr | None:
     """Returns a size or integer as an expression; None for anything else."""
     if type(value) is Size:
         return value.expr
@@ -259,7 +247,7 @@ def _compared(left: Size, relation: str, other: Any) -> Any:
     right = _exact(other)
     if right is None and type(other) is float:
         if not math.isfinite(other):
-            return RELATIONS[relation](0, other)
+            return dims.RELATIONS[relation](0, other)
         if relation in ("==", "!=") and not other.is_integer():
             return relation == "!="
         # For integers, n < 2.5 and n >= 2.5 are n < 3 and n >= 3.
@@ -269,33 +257,39 @@ def _compared(left: Size, relation: str, other: Any) -> Any:
     return decided(left.expr, relation, right)
 
 
-def decided(left: IntExpr, relation: str, right: IntExpr) -> bool:
+def decided(left: dims.IntExpr, relation: str, right: dims.IntExpr) -> bool:
     """Returns the truth of a comparison in the user's code; see the top of the file."""
     proved = _proved(left, relation, right)
     if proved is not None:
         return proved
     trace = active()
-    names = size_symbols(left, right)
+    names = dims.size_symbols(left, right)
     if trace is None or not names.keys() <= trace.sizes.keys():
         if trace is not None:
             trace.indexed_sizes = True  # NumPy's own functions compare as well
         raise located(_undecided(left, relation, right), trace)
     values = trace.sizes
-    truth = RELATIONS[relation](evaluate(left, values), evaluate(right, values))
-    _guard(left, relation if truth else NEGATED[relation], right, trace)
+    truth = dims.RELATIONS[relation](dims.evaluate(left, values), dims.evaluate(right, values))
+    _guard(left, relation if truth else dims.NEGATED[relation], right, trace)
     return truth
 
 
-def _ordered(left: IntExpr, relation: str, right: IntExpr) -> tuple[IntExpr, str, IntExpr]:
+def _ordered(
+    left: dims.IntExpr, relation: str, right: dims.IntExpr
+) -> tuple[dims.IntExpr, str, dims.IntExpr]:
     """Returns the same relation as requirements write it: the lesser side first."""
-    return (right, SWAPPED[relation], left) if relation in (">", ">=") else (left, relation, right)
+    return (
+        (right, dims.SWAPPED[relation], left)
+        if relation in (">", ">=")
+        else (left, relation, right)
+    )
 
 
-def _proved(left: IntExpr, relation: str, right: IntExpr) -> bool | None:
+def _proved(left: dims.IntExpr, relation: str, right: dims.IntExpr) -> bool | None:
     return Requirement(*_ordered(left, relation, right)).decided
 
 
-def _guard(left: IntExpr, relation: str, right: IntExpr, trace: Trace) -> None:
+def _guard(left: dims.IntExpr, relation: str, right: dims.IntExpr, trace: Trace) -> None:
     span = trace.here()
     require(*_ordered(left, relation, right), GUARD, span)
     locate_required(span, "")
@@ -308,14 +302,14 @@ def located(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
     return error
 
 
-def _undecided(left: IntExpr, relation: str, right: IntExpr) -> LoopwrightError:
+def _undecided(left: dims.IntExpr, relation: str, right: dims.IntExpr) -> LoopwrightError:
     return LoopwrightTypeError(
         f"{left} {relation} {right} depends on a size that is known only when the code runs",
         hint="lw.cond, lw.while_loop or np.where on traced numbers: np.sum(mask) instead of a size",
     )
 
 
-def _needs_value(expr: Dim) -> LoopwrightError:
+def _needs_value(expr: dims.Dim) -> LoopwrightError:
     return LoopwrightTypeError(
         f"Python needs an int here, and the size {expr} is symbolic",
         hint="a number for this axis (leave it out of dynamic=), or lw.fori_loop for a loop",
@@ -341,25 +335,25 @@ def _arithmetic(function: Callable[..., Any], compute: Callable[..., Any], swapp
     return method
 
 
-def _quotient(left: IntExpr, right: IntExpr) -> IntExpr:
+def _quotient(left: dims.IntExpr, right: dims.IntExpr) -> dims.IntExpr:
     _refuse_zero(right)
-    return floordiv(left, right)
+    return dims.floordiv(left, right)
 
 
-def _remainder(left: IntExpr, right: IntExpr) -> IntExpr:
+def _remainder(left: dims.IntExpr, right: dims.IntExpr) -> dims.IntExpr:
     _refuse_zero(right)
-    return mod(left, right)
+    return dims.mod(left, right)
 
 
-def _refuse_zero(divisor: IntExpr) -> None:
+def _refuse_zero(divisor: dims.IntExpr) -> None:
     if decided(divisor, "==", 0):
         raise ZeroDivisionError("division by zero")
 
 
-def _shifted(left: IntExpr, right: IntExpr, back: bool) -> IntExpr | None:
+def _shifted(left: dims.IntExpr, right: dims.IntExpr, back: bool) -> dims.IntExpr | None:
     if not isinstance(right, int) or right < 0:
         return None
-    return floordiv(left, 2**right) if back else left * 2**right
+    return dims.floordiv(left, 2**right) if back else left * 2**right
 
 
 _OPERATORS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

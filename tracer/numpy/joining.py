@@ -16,17 +16,8 @@ from ..core.dispatch import UNSET, implement, implements, method, views
 from ..core.emitting import common_strong, emit, emit_many, lift
 from ..core.proxy import Proxy
 from ..memory.storage import view_by
+from . import shaping
 from .reductions import normalise_axis
-from .shaping import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_to,
-    flattened,
-    listed,
-    reshape,
-    size,
-)
 
 
 @implements(np.concatenate, *([np.concat] if np.concat is not np.concatenate else []))
@@ -45,7 +36,7 @@ def _concatenate(
         )
     parts = _parts(arrays, "concatenate", dtype, casting)
     if axis is None:
-        parts, axis = [flattened(p) for p in parts], 0
+        parts, axis = [shaping.flattened(p) for p in parts], 0
     if axis is not None and any(not part.ndim for part in parts):
         raise LoopwrightTypeError(
             "np.concatenate joins arrays with axes, and one of these is a scalar",
@@ -73,25 +64,25 @@ def _stack(
 
 @implements(np.vstack)
 def _vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Proxy:
-    return _concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+    return _concatenate([shaping.atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
 def _hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Proxy:
-    parts = [atleast_1d(a) for a in tup]
+    parts = [shaping.atleast_1d(a) for a in tup]
     axis = 0 if parts and parts[0].ndim == 1 else 1
     return _concatenate(parts, axis, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack)
 def _dstack(tup: Any) -> Proxy:
-    return _concatenate([atleast_3d(a) for a in tup], 2)
+    return _concatenate([shaping.atleast_3d(a) for a in tup], 2)
 
 
 @implements(np.column_stack)
 def _column_stack(tup: Any) -> Proxy:
     parts = [lift(a) for a in tup]
-    return _concatenate([reshape(p, (p.size, 1)) if p.ndim < 2 else p for p in parts], 1)
+    return _concatenate([shaping.reshape(p, (p.size, 1)) if p.ndim < 2 else p for p in parts], 1)
 
 
 @implements(np.split)
@@ -109,7 +100,7 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
         parts = emit_many("split", x, indices_or_sections=count, axis=axis)
         return _as_views(x, parts, axis)
     length = x.shape[axis]
-    points = [_cut(size(p), length) for p in indices_or_sections]
+    points = [_cut(shaping.size(p), length) for p in indices_or_sections]
     message = f"split: the indices {tuple(map(str, points))} do not ascend"
     if all(require(a, "<=", b, message) for a, b in pairwise(points)):
         parts = emit_many("split", x, indices_or_sections=tuple(points), axis=axis)
@@ -176,8 +167,8 @@ def _unstack(x: Any, /, *, axis: int = 0) -> tuple[Proxy, ...]:
 def _roll(a: Any, shift: Any, axis: Any = None) -> Proxy:
     x = lift(a)
     if axis is None:
-        return reshape(_roll(flattened(x), shift, 0), x.shape)
-    shifts, axes = listed(shift), listed(axis)
+        return shaping.reshape(_roll(shaping.flattened(x), shift, 0), x.shape)
+    shifts, axes = shaping.listed(shift), shaping.listed(axis)
     count = max(len(shifts), len(axes))
     shifts, axes = shifts * (count // len(shifts)), axes * (count // len(axes))
     for step, each in zip(shifts, axes, strict=True):
@@ -198,14 +189,14 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Proxy:
 @implements(np.tile)
 def _tile(A: Any, reps: Any) -> Proxy:
     x = lift(A)
-    counts = [size(r) for r in listed(reps)]
+    counts = [shaping.size(r) for r in shaping.listed(reps)]
     rank = max(x.ndim, len(counts))
     counts = [1] * (rank - len(counts)) + counts
     shape = (1,) * (rank - x.ndim) + x.shape
     paired = tuple(s for each in shape for s in (1, each))
     wide = tuple(s for count, each in zip(counts, shape, strict=True) for s in (count, each))
     result = tuple(count * each for count, each in zip(counts, shape, strict=True))
-    return reshape(broadcast_to(reshape(x, paired), wide), result)
+    return shaping.reshape(shaping.broadcast_to(shaping.reshape(x, paired), wide), result)
 
 
 @implements(np.repeat)
@@ -213,7 +204,7 @@ def _tile(A: Any, reps: Any) -> Proxy:
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Proxy:
     x = lift(a)
     if axis is None:
-        x, axis = flattened(x), 0
+        x, axis = shaping.flattened(x), 0
     axis = normalise_axis(axis, x.ndim)
     if not isinstance(repeats, int | np.integer | Dim):
         if any_traced((repeats,)):
@@ -224,9 +215,9 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Proxy:
         places = np.repeat(np.arange(as_int(x.shape[axis])), repeats)
         return emit("take", x, lift(places), axis=axis, mode="clip")
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    column = reshape(x, (*before, x.shape[axis], 1, *after))
-    wide = broadcast_to(column, (*before, x.shape[axis], size(repeats), *after))
-    return reshape(wide, (*before, x.shape[axis] * size(repeats), *after))
+    column = shaping.reshape(x, (*before, x.shape[axis], 1, *after))
+    wide = shaping.broadcast_to(column, (*before, x.shape[axis], shaping.size(repeats), *after))
+    return shaping.reshape(wide, (*before, x.shape[axis] * shaping.size(repeats), *after))
 
 
 @implements(np.diff)
@@ -236,7 +227,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     parts = [lift(p) for p in (prepend, x, append) if p is not None and p is not UNSET]
     if len(parts) > 1:
         slim = tuple(1 if i == axis else s for i, s in enumerate(x.shape))
-        x = _concatenate([broadcast_to(p, slim) if p.ndim == 0 else p for p in parts], axis)
+        x = _concatenate([shaping.broadcast_to(p, slim) if p.ndim == 0 else p for p in parts], axis)
     for _ in range(n):
         length = x.shape[axis]
         whole = [slice(None)] * x.ndim

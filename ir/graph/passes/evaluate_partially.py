@@ -40,20 +40,12 @@ import numpy as np
 from ...dims import Dim
 from ...pass_context import optional
 from ...traits import Trait
-from .. import nodes
+from .. import nodes, walk
 from ..builder import Builder
 from ..call_graph import call_graph, recursive_components
 from ..operator import Operator
 from ..structural import atom_key
 from ..types import FuncType, TupleType, Type, bind_sizes
-from ..walk import (
-    all_bindings,
-    copy_block,
-    free_variables,
-    global_variables,
-    rewrite_function,
-    setters,
-)
 from ..work import elements
 from .eliminate_dead_code import eliminate_dead_code
 
@@ -91,7 +83,7 @@ def evaluate_partially(module: nodes.Module) -> nodes.Module:
         if isinstance(function, nodes.Function) and not function.attrs.get("primitive"):
             callees = {n for n, component in components.items() if name not in component}
             caller = _Caller(module, components, callees, copies)
-            result = result.with_function(name, rewrite_function(function, caller.step))
+            result = result.with_function(name, walk.rewrite_function(function, caller.step))
     if result is module:
         return module
     return eliminate_dead_code(result.with_functions({**result.functions, **copies.made}))
@@ -166,8 +158,8 @@ class _Unfolding:
         # Each call has sizes of its own: those of its operands, and those that data decides.
         sizes = bind_sizes([p.type for p in function.params], [_type(a) for a in args])
         body = function.body
-        if sizes or setters(function):
-            body = copy_block(body, {}, sizes)
+        if sizes or walk.setters(function):
+            body = walk.copy_block(body, {}, sizes)
         result: _Value = yield self.block(body, env, builder)
         if key is not None and _is_constant(result):
             self.results[key] = result
@@ -235,10 +227,10 @@ class _Unfolding:
     ) -> nodes.Atom:
         """Emits a loop or a function as it stands, on the values of the variables it uses."""
         block = nodes.Block((binding,), binding.var)
-        if not self.component.isdisjoint(global_variables(block)):
+        if not self.component.isdisjoint(walk.global_variables(block)):
             raise _Abandoned
-        instead = {v: _atom(_look_up(v, env), builder) for v in free_variables(block)}
-        copied = copy_block(block, instead)
+        instead = {v: _atom(_look_up(v, env), builder) for v in walk.free_variables(block)}
+        copied = walk.copy_block(block, instead)
         self.left += len(copied.bindings)
         builder.bindings += copied.bindings
         return copied.result
@@ -355,7 +347,7 @@ class _Copies:
         params = [nodes.Var(p.name, p.type, p.span) for p in left]
         instead: dict[nodes.Var, nodes.Atom] = {function.params[n]: a for n, a in fixed.items()}
         instead.update(zip(left, params))
-        body = copy_block(function.body, instead)
+        body = walk.copy_block(function.body, instead)
         kind = FuncType(tuple(p.type for p in params), function.body.result.type)
         copy = nodes.GlobalVar(f"{name}_{number}", kind)
 
@@ -368,7 +360,7 @@ class _Copies:
             return builder.emit(copy, args, span=value.span)
 
         made = replace(function, params=tuple(params), body=body)
-        self.made[copy.name] = rewrite_function(made, step)
+        self.made[copy.name] = walk.rewrite_function(made, step)
         return copy
 
 
@@ -377,10 +369,10 @@ def _hands_on(function: nodes.Function, name: str, position: int) -> bool:
     the function's own parameter at ``position``."""
     calls = [
         b.value
-        for b in all_bindings(function.body)
+        for b in walk.all_bindings(function.body)
         if isinstance(b.value, nodes.Call)
         and isinstance(b.value.op, nodes.GlobalVar)
         and b.value.op.name == name
     ]
     same = all(call.args[position] is function.params[position] for call in calls)
-    return same and len(calls) == global_variables(function)[name]
+    return same and len(calls) == walk.global_variables(function)[name]
