@@ -7,10 +7,16 @@ that raises an error of the user's becomes a check, behind which the other side 
 from __future__ import annotations
 
 import operator
+import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
+from ...ir.errors import (
+    LoopwrightError,
+    LoopwrightIndexError,
+    LoopwrightTypeError,
+    UnsupportedError,
+)
 from ...ir.library.checks import can_raise
 from ..control import traced
 from ..control.traced_branches import branch as traced_branch
@@ -100,7 +106,9 @@ class _RaisesError(BaseException):
 
 
 def _is_raised(error: Exception) -> bool:
-    """True for an error that a ``raise`` of the user's has raised."""
+    """True for an error that a ``raise`` of the user's has raised, or an index that is known."""
+    if isinstance(error, LoopwrightIndexError):
+        return True
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
@@ -112,12 +120,10 @@ def _is_raised(error: Exception) -> bool:
 def _raise_if(test: Any, raises: _RaisesError) -> None:
     """Raises the error of a side of a branch in calls in which that is taken."""
     error, trace = raises.error, traced.running()
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    assert step is not None
-    span = span_of(step.tb_frame)
-    if not can_raise(type(error)) or len(error.args) > 1:
+    steps = traceback.walk_tb(error.__traceback__)
+    span = span_of([frame for frame, _ in steps if not is_library(frame)][-1])
+    kind = IndexError if isinstance(error, LoopwrightIndexError) else type(error)
+    if not can_raise(kind) or len(error.args) > 1:
         raise UnsupportedError(
             f"values decide whether this {type(error).__name__} is raised, and compiled code "
             "raises Python's own exceptions, with one message",
@@ -127,7 +133,7 @@ def _raise_if(test: Any, raises: _RaisesError) -> None:
         ) from error
     message = str(*error.args).replace("{", "{{").replace("}", "}}")
     with traced.under(trace, span):
-        check(test, type(error), message, trace=trace)
+        check(test, kind, message, trace=trace)
 
 
 def _either(test: Proxy, then: Callable[[], Any], orelse: Callable[[], Any], sides: _Sides) -> Any:

@@ -180,7 +180,11 @@ class _Remover:
     def block(self, block: nodes.Block, fields: Sequence[int] | None = None) -> nodes.Block:
         """``block`` without dead bindings, and with only these fields of its result."""
         builder = Builder()
-        kept = builder.bindings
+        kept, result = builder.bindings, block.result
+        made = self.liveness.values.get(result) if isinstance(result, nodes.Var) else None
+        if fields is None and isinstance(made, nodes.Tuple) and result not in self.liveness.whole:
+            is_outer = all(binding.var is not result for binding in block.bindings)
+            fields = range(len(made.fields)) if is_outer else None  # the outer one goes
         for binding in block.bindings:
             if self.liveness.is_live(binding.var):
                 self._binding(binding, builder)
