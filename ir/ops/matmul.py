@@ -60,8 +60,13 @@ def _multiply_rows(batch: Batch) -> Atom:
     (a, b), (many_a, many_b) = batch.args, batch.batched
     row_a, row_b = batch.shape_of(0), batch.shape_of(1)
     rank_a, rank_b = len(row_a), len(row_b)
-    if many_b and not many_a and rank_a == 2 and rank_b == 1:
-        return batch.emit("nn.matmul", b, batch.emit("transpose", a, axes=(1, 0)))
+    if many_a is not many_b and 1 in (rank_a, rank_b):
+        # The rows are a matrix, and the order of two vectors does not matter.
+        if many_a and rank_b == 1:
+            return batch.emit("nn.matmul", a, b)
+        if many_b and rank_b == 1 and rank_a < 3:
+            a = batch.emit("transpose", a, axes=(1, 0)) if rank_a == 2 else a
+            return batch.emit("nn.matmul", b, a)
     if rank_b == 2 and many_a and not many_b:
         rows = batch.reshaped(a, (batch.count * product(row_a[:-1]), row_a[-1]))
         made = batch.emit("nn.matmul", rows, b)

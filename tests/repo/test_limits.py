@@ -46,6 +46,7 @@ KNOWN = {
     "unroll_loops.UNROLLED_BINDINGS": "bindings of all iterations of a loop",
     "unroll_loops.FOLDED_BINDINGS": "the same where constants are picked",
     "vectorise_loops.MOST_STACKED": "elements of a value of all iterations",
+    "vectorise_loops.MOST_CONSTANT": "iterations whose indices are computed while compiling",
     "weights.LEAST_BYTES": "bytes of a constant that is let go",
     "tail_calls_to_loops.REPEATED_WORK": "instructions that take as long as carrying a value",
     "hoist_invariants.UNGUARDED_WORK": "instructions that are done in vain at most once",

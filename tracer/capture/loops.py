@@ -247,7 +247,7 @@ class _Carry:
 
     def step(self, values: tuple[Any, ...], body: Callable[[], None]) -> tuple[Any, ...]:
         """Returns the next values, after ``body()``."""
-        around, self.trace.unrolled = self.trace.unrolled, []
+        around, self.trace.unrolled = self.trace.unrolled, [("", MOST_SHORT)]
         try:
             with self.bound_to(values):
                 self.begins = values

@@ -1,4 +1,4 @@
-"""Write small slices of arrays that a loop carries, or carried, in place.
+"""Write small slices of arrays that a loop carries, or carried, or that were updated, in place.
 
 Before::
 
@@ -49,10 +49,12 @@ def _updated(function: Function) -> Function:
     carried: set[Atom] = set()
     loops: set[Var] = set()
     for binding in all_bindings(function):
-        if isinstance(binding.value, While | For):
-            carried.update(binding.value.params)
+        value = binding.value
+        if isinstance(value, While | For):
+            carried.update(value.params)
             loops.add(binding.var)
-        elif isinstance(binding.value, TupleGetItem) and binding.value.value in loops:
+        is_field = isinstance(value, TupleGetItem) and value.value in loops
+        if is_field or (isinstance(value, Call) and value.op is get("index_update")):
             carried.add(binding.var)
     if not carried:
         return function
