@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from loopwright.autotune.budget import BudgetClock
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.in_program import InProgram
 from loopwright.autotune.program.program_tuner import ProgramResult, tune_program
@@ -27,11 +29,14 @@ def run(log: TuningLog, budget: str = "240 trials", **options: object) -> Progra
 
 
 def test_the_whole_program_gets_faster(tmp_path: Path) -> None:
-    result = run(TuningLog(tmp_path / "log"), settings=WHOLE_BUDGET)
+    request = TuneRequest("240 trials", settings=WHOLE_BUDGET)
+    # The time of this process: what a task gets does not depend on what else the machine does.
+    clock = BudgetClock(request.limits, now=time.process_time)
+    log = TuningLog(tmp_path / "log")
+    result = tune_program(TASKS, SyntheticMeasurer, log, request, clock)
     assert result.stopped == "budget" and result.trials == 240
     assert result.after < 0.7 * result.before
-    # How often each is tried depends on how long candidates take to build here, under this load.
-    assert all(t.best is not None and t.trials > 0 for t in result.tasks)
+    assert all(t.best is not None and t.trials >= 16 for t in result.tasks)
     large, small, _ = result.tasks
     assert large.trials > small.trials  # it has most of the time
     totals = [total for _, total in result.history]
