@@ -92,8 +92,8 @@ def test_later_calls_of_a_method_read_attributes_without_a_walk(
     layer = Layer(4)
     for _ in range(3):
         layer.compiled(X)
-    call_signature = importlib.import_module("loopwright.face.call_signature")
-    monkeypatch.setattr(call_signature, "quick_key", None)
+    tracer = importlib.import_module("loopwright.tracer")
+    monkeypatch.setattr(tracer, "quick_key", None)
     layer.w, layer.scale = layer.w * 3, 7
     np.testing.assert_allclose(layer.compiled(X), layer.plain(X), rtol=1e-6)
 

@@ -105,7 +105,7 @@ def test_a_static_argument_that_can_change_is_left_to_the_key() -> None:
 
 
 def test_later_calls_walk_over_no_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("loopwright.face.call_signature")
+    module = importlib.import_module("loopwright.tracer")
 
     @lw.compile
     def step(params: Any, x: Any, scale: float = 1.0) -> Any:
