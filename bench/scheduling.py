@@ -41,8 +41,8 @@ from loopwright.autotune.task import Task
 from loopwright.codegen.machine import known_machine
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import Built, build, called_kernels
+from loopwright.inspect.tasks import list_tasks
 from loopwright.tuning.interleaved import whole_calls
-from loopwright.tuning.tasks import list_tasks
 
 __all__ = ["LANDSCAPES", "PROGRAMS", "Recorded", "compare", "landscape", "simulate"]
 

@@ -4,24 +4,12 @@ bridge."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from ..ir.dims import typical
-from ..ir.program.analysis import Place, places, scopes, walk
+from ..ir.program.analysis import places, scopes, walk
 from ..ir.program.nodes import Alloc, Call, For, Instr, Program, While, nested_bodies
-
-
-def reuse_distances(program: Program) -> list[list[int]]:
-    """Returns a distance in bytes for each call of the program and each of its operands, in the
-    order of ``calls``.
-
-    For an operand that is read, it is the memory touched since its last use; for one that is
-    written, until its next use: all memory of the calls in between and of both calls. A program
-    runs again and again, so the last call comes before the first; and so does the body of a loop.
-    Of a branch, both ways count.
-    """
-    return _by_cycles(program, lambda scope: partial(_of_cycle, place_of=places(scope)))
 
 
 def bytes_between_uses(program: Program) -> list[list[int]]:
@@ -31,12 +19,13 @@ def bytes_between_uses(program: Program) -> list[list[int]]:
     cache (Mattson et al., "Evaluation techniques for storage hierarchies", 1970).
 
     An operand of whose parts some were used later than others has the mean distance of its bytes.
-    Cycles are those of ``reuse_distances``.
+    A program runs again and again, so the last call comes before the first; and so does the body of
+    a loop. Of a branch, both ways count.
     """
-    return _by_cycles(program, lambda scope: partial(_stack_distances, spans=_Spans(scope)))
+    return by_cycles(program, lambda scope: partial(_stack_distances, spans=_Spans(scope)))
 
 
-def _by_cycles(
+def by_cycles(
     program: Program,
     distances_in: Callable[[Program], Callable[[Sequence[Call]], dict[int, list[int]]]],
 ) -> list[list[int]]:
@@ -68,38 +57,6 @@ def _loops(body: Iterable[Instr]) -> Iterator[Sequence[Instr]]:
             yield [i for b in bodies for i in b]
         for nested in bodies:
             yield from _loops(nested)
-
-
-def _of_cycle(calls: Sequence[Call], place_of: Mapping[str, Place]) -> dict[int, list[int]]:
-    """Returns the distances of calls that run one after the other, again and again."""
-    touched: list[dict[str, int]] = []
-    for call in calls:
-        spots = [place_of[o.name] for o in call.operands]
-        touched.append({s.root: 0 for s in spots})
-        for spot in spots:
-            size = typical(spot.end - spot.begin)
-            touched[-1][spot.root] = max(touched[-1][spot.root], size)
-    return {
-        id(call): [
-            _distance(touched, n, place_of[o.name].root, 1 if o.access.writes else -1)
-            for o in call.operands
-        ]
-        for n, call in enumerate(calls)
-    }
-
-
-def _distance(touched: Sequence[dict[str, int]], start: int, root: str, step: int) -> int:
-    """Returns the bytes of the calls from ``start`` on, forwards or backwards, up to one with
-    ``root``.
-    """
-    seen = dict(touched[start])
-    for n in range(1, len(touched) + 1):
-        other = touched[(start + step * n) % len(touched)]
-        for name, size in other.items():
-            seen[name] = max(seen.get(name, 0), size)
-        if root in other:
-            break
-    return sum(seen.values())
 
 
 class _Spans:

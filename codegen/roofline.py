@@ -12,9 +12,30 @@ from collections.abc import Mapping
 
 from ..ir.dataclass import dataclass
 from .machine import MachineModel
-from .traffic import LEVELS, Traffic
 
 COMPUTE = "compute"
+
+LEVELS = ("l1", "l2", "l3", "dram")
+"""Sources and destinations of bytes: l1 is the traffic between registers and L1, and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes read from a level and written to it."""
+
+    read: float = 0.0
+    written: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.read + self.written
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.read + other.read, self.written + other.written)
+
+    def times(self, factor: float) -> Traffic:
+        """Returns this traffic times a factor."""
+        return Traffic(self.read * factor, self.written * factor)
 
 
 @dataclass(frozen=True, slots=True)

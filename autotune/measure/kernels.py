@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from ...codegen.kernel import Kernel, compile_kernel, prepare_operands
 from ...codegen.machine import MachineModel, known_machine
-from ...codegen.roofline import Roof, Work
+from ...codegen.roofline import LEVELS, Roof, Traffic, Work
 from ...codegen.target import Target
-from ...codegen.traffic import LEVELS, Traffic
 from ...ir.dims import as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import PrimFunc

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...codegen.kernel import compile_kernel
@@ -28,7 +30,7 @@ from ..log.tuning_log import TuningLog
 from ..measure.kernels import TOOLCHAIN, task_of
 from ..measure.measurer import NativeMeasurer, Workers
 from ..measure.transport import Frame, read_frame, write_frame
-from ..priority import Throttle, processor_seconds, yield_to_others
+from ..priority import seconds_of, yield_to_others
 from ..protocols import Candidate, Measurer
 from ..ranges import evenly_weighted
 from ..record import MeasureRecord, schedule_key
@@ -46,6 +48,63 @@ _FIRST_ROUND = 3.0
 _LONGEST_ROUND = 30.0
 _ROUNDS_IN_VAIN = 3
 """The search ends after so many of the longest rounds that found nothing better."""
+
+
+class Throttle:
+    """Pauses work so that on average it uses ``processors`` processors, 0.5 being half of one.
+
+    Work is not interrupted: its excess is waited for afterwards. Idle time is saved up for at most
+    ``burst`` seconds of work. ``used`` returns the processor time so far.
+
+    >>> now = 0.0
+    >>> def sleep(seconds):
+    ...     global now
+    ...     now += seconds
+    >>> throttle = Throttle(0.5, lambda: 1.0 if now else 0.0, clock=lambda: now, sleep=sleep)
+    >>> now = 0.4
+    >>> throttle.pause()  # 1.0 s of work, of which 0.25 s were saved up: 0.75 s to be earned
+    1.5
+    """
+
+    def __init__(
+        self,
+        processors: float,
+        used: Callable[[], float],
+        *,
+        burst: float = 0.25,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.processors = processors
+        self._used = used
+        self._burst = burst
+        self._clock = clock
+        self._sleep = sleep
+        self._credit = burst
+        self._at = clock()
+        self._done = used()
+
+    def pause(self) -> float:
+        """Sleeps until the average is kept; returns the seconds slept."""
+        self._settle()
+        seconds = max(0.0, -self._credit / self.processors)
+        if seconds > 0:
+            self._sleep(seconds)
+            self._settle()
+        return seconds
+
+    def _settle(self) -> None:
+        now, done = self._clock(), self._used()
+        earned = (now - self._at) * self.processors
+        self._credit = min(self._burst, self._credit + earned) - (done - self._done)
+        self._at, self._done = now, done
+
+
+def processor_seconds(pids: Iterable[int | None] = ()) -> float:
+    """Returns the processor time of this process, its ended children, and live processes."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    others = sum(seconds_of(pid) for pid in pids)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + others
 
 
 class _Paused:

@@ -19,9 +19,9 @@ from ..autotune.search.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
+from ..inspect.tasks import list_tasks
 from ..ir.files import read_named
 from ..text import rate_text, seconds_text
-from ..tuning.tasks import list_tasks
 from .log_files import open_log
 from .usage import UsageError
 from .userfile import WHERE, UserFunction, add_function_arguments, load_function

@@ -14,8 +14,7 @@ from ..autotune.selection.select import Chosen, Origin
 from ..autotune.space.space import ScheduleSpace
 from ..autotune.space.tiling import UNUSED
 from ..codegen.machine import MachineModel
-from ..codegen.roofline import Roof
-from ..codegen.traffic import LEVELS
+from ..codegen.roofline import LEVELS, Roof
 from ..driver.pipeline import Built, Parts
 from ..ir.dataclass import dataclass
 from ..ir.dims import substitute

@@ -9,17 +9,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from ..autotune.ranges import specialised, typical_point
 from ..autotune.space.least_work import least_flops
 from ..codegen.kernel import Kernel
 from ..codegen.machine import MachineModel
-from ..codegen.reuse import reuse_distances
+from ..codegen.reuse import by_cycles
 from ..codegen.roofline import COMPUTE, Roof, Work
 from ..codegen.target import Target
 from ..codegen.timed_program import TimedProgram, Times
-from ..codegen.traffic import traffic_of
 from ..driver.pipeline import Parts
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, substitute, typical
@@ -28,11 +28,12 @@ from ..ir.graph.printer import span_text
 from ..ir.loop.expr import Read, walk
 from ..ir.loop.prim import PrimFunc
 from ..ir.program import analysis
-from ..ir.program.analysis import live_bytes, regions, scopes
+from ..ir.program.analysis import Place, live_bytes, places, regions, scopes
 from ..ir.program.nodes import Call, Invoke, Library, Program
 from ..ir.span import Span
 from ..text import seconds_text, shortened
 from ..tuning.at_sizes import point_of_call
+from .traffic import traffic_of
 
 SPAN_WIDTH = 60
 """Columns of a loop's place and code."""
@@ -236,6 +237,49 @@ def _sums_bytes(prim: PrimFunc) -> bool:
         if stage.combiner == "sum" and reads:
             return all(buffers[r.buffer].dtype.bytes == 1 for r in reads)
     return False
+
+
+def reuse_distances(program: Program) -> list[list[int]]:
+    """Returns a distance in bytes for each call of the program and each of its operands, in the
+    order of ``calls``.
+
+    For an operand that is read, it is the memory touched since its last use; for one that is
+    written, until its next use: all memory of the calls in between and of both calls. Cycles are
+    those of ``bytes_between_uses``.
+    """
+    return by_cycles(program, lambda scope: partial(_of_cycle, place_of=places(scope)))
+
+
+def _of_cycle(calls: Sequence[Call], place_of: Mapping[str, Place]) -> dict[int, list[int]]:
+    """Returns the distances of calls that run one after the other, again and again."""
+    touched: list[dict[str, int]] = []
+    for call in calls:
+        spots = [place_of[o.name] for o in call.operands]
+        touched.append({s.root: 0 for s in spots})
+        for spot in spots:
+            size = typical(spot.end - spot.begin)
+            touched[-1][spot.root] = max(touched[-1][spot.root], size)
+    return {
+        id(call): [
+            _distance(touched, n, place_of[o.name].root, 1 if o.access.writes else -1)
+            for o in call.operands
+        ]
+        for n, call in enumerate(calls)
+    }
+
+
+def _distance(touched: Sequence[dict[str, int]], start: int, root: str, step: int) -> int:
+    """Returns the bytes of the calls from ``start`` on, forwards or backwards, up to one with
+    ``root``.
+    """
+    seen = dict(touched[start])
+    for n in range(1, len(touched) + 1):
+        other = touched[(start + step * n) % len(touched)]
+        for name, size in other.items():
+            seen[name] = max(seen.get(name, 0), size)
+        if root in other:
+            break
+    return sum(seen.values())
 
 
 def bound_text(kernel: Timed, threads: int) -> str:

@@ -14,8 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
-from ..codegen.roofline import COMPUTE, Roof
-from ..codegen.traffic import LEVELS
+from ..codegen.roofline import COMPUTE, LEVELS, Roof
 from ..ir.dataclass import dataclass
 from .explain import Explained, Explanation
 

@@ -9,9 +9,9 @@ import pytest
 from loopwright.background.tuning import UNKNOWN_TRIPS, expected_calls
 from loopwright.codegen import timed_program as timed_module
 from loopwright.codegen.module_text import ModuleText
-from loopwright.codegen.reuse import reuse_distances
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import TimedProgram, timed_program
+from loopwright.inspect.kernel_calls import reuse_distances
 from loopwright.ir.program.analysis import calls
 from loopwright.ir.program.parser import parse_program
 

@@ -14,8 +14,8 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.priority import Throttle
 from loopwright.autotune.program.background import Winner
+from loopwright.autotune.program.background_process import Throttle
 from loopwright.autotune.selection.select import Chosen
 from loopwright.autotune.workload import kernel_symbol, workload_of
 from loopwright.background import tuning as background

@@ -12,11 +12,10 @@ import pytest
 from loopwright.autotune.selection.select import Chosen
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.machine import MachineModel
-from loopwright.codegen.roofline import Roof, Work
+from loopwright.codegen.roofline import LEVELS, Roof, Traffic, Work
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import Times, timed_program
-from loopwright.codegen.traffic import LEVELS, Traffic
 from loopwright.driver.pipeline import Built, Parts
 from loopwright.inspect import profile as profile_module
 from loopwright.inspect.explain import Explained, Explanation, explain, explanation_text

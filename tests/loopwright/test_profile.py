@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from loopwright.cli import main
 from loopwright.codegen.machine import estimated_machine
-from loopwright.codegen.roofline import Roof, Work
+from loopwright.codegen.roofline import LEVELS, Roof, Traffic, Work
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import timed_program
-from loopwright.codegen.traffic import LEVELS, Traffic
 from loopwright.inspect.kernel_calls import KernelCall
 from loopwright.inspect.profile import Profile, trace_of
 from loopwright.ir.span import Span

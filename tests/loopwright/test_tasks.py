@@ -10,7 +10,7 @@ from loopwright.autotune.measure.kernels import tasks_of
 from loopwright.cli import main
 from loopwright.codegen.target import Target
 from loopwright.driver.pipeline import called_kernels, lower_module
-from loopwright.tuning.tasks import list_tasks
+from loopwright.inspect.tasks import list_tasks
 
 RNG = np.random.default_rng(0)
 C1, *C = (RNG.standard_normal((8, c, 3, 3)).astype(np.float32) for c in (3, 8, 8, 8, 8))

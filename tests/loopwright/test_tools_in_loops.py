@@ -17,9 +17,9 @@ from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen.machine import estimated_machine
 from loopwright.codegen.module_text import ModuleText
 from loopwright.driver import kernels, pipeline
+from loopwright.inspect.tasks import list_tasks
 from loopwright.ir.program.nodes import Alloc, Program, nested_bodies, with_nested_bodies
 from loopwright.tuning.reuse import bytes_between, results_in_place
-from loopwright.tuning.tasks import list_tasks
 
 compare_module = importlib.import_module("loopwright.debug.compare")
 RNG = np.random.default_rng(5)

@@ -12,7 +12,7 @@ from ..autotune.workload import workload_of
 from ..driver.pipeline import Built
 from ..ir.dataclass import dataclass
 from ..ir.errors import UnsupportedError
-from .interleaved import kernel_rounds
+from ..tuning.interleaved import kernel_rounds
 
 Array = np.ndarray[Any, Any]
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.codegen.reuse import bytes_between_uses, reuse_distances
+from loopwright.codegen.reuse import bytes_between_uses
+from loopwright.codegen.roofline import Traffic
 from loopwright.codegen.target import CACHE_LINE as LINE
 from loopwright.codegen.target import Target
-from loopwright.codegen.traffic import Traffic, traffic_of
+from loopwright.inspect.kernel_calls import reuse_distances
+from loopwright.inspect.traffic import traffic_of
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop import interpret as interpreter
 from loopwright.ir.loop.nest import Alloc, Nest, statements

@@ -25,44 +25,23 @@ from math import ceil, prod
 
 import numpy as np
 
+from ..codegen.roofline import Traffic
+from ..codegen.target import CACHE_LINE, Target
 from ..ir.dataclass import dataclass
 from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, linear, symbols, typical
 from ..ir.loop.expr import Const, Expr, Index, Op, Read, index_value, walk
 from ..ir.loop.kinds import LoopKind, Scope
 from ..ir.loop.nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import Buffer
-from .target import CACHE_LINE, Target
-
-LEVELS = ("l1", "l2", "l3", "dram")
-"""Sources and destinations of bytes: l1 is the traffic between registers and L1, and so on."""
 
 Ranges = Mapping[str, tuple[int, int]]
 MOST_COUNTED = 1 << 16  # iterations of a condition's loops are enumerated up to this many
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes read from a level and written to it."""
-
-    read: float = 0.0
-    written: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return self.read + self.written
-
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(self.read + other.read, self.written + other.written)
-
-    def times(self, factor: float) -> Traffic:
-        """Returns this traffic times a factor."""
-        return Traffic(self.read * factor, self.written * factor)
-
-
 def traffic_of(
     nest: Nest, target: Target, threads: int = 1, distances: Mapping[str, float] | None = None
 ) -> dict[str, Traffic]:
-    """Returns the traffic of one call of ``nest`` with each of ``LEVELS``.
+    """Returns the traffic of one call of ``nest`` with each of ``roofline.LEVELS``.
 
     ``distances`` are, by operand, the bytes touched since its last use before the call, or until
     its next use after it: a cache of that size still holds it. By default it is far. The nest's own
