@@ -342,15 +342,6 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
     return Kernel(name, code, nest.operands, space, nest, module.parallel, sizes=nest.sizes)
 
 
-def parameter_places(operands: Sequence[Operand]) -> list[int]:
-    """Returns, for each parameter of a kernel, the position of the operand that holds its value
-    when the kernel is called: that of a result, if one begins as it."""
-    begun = {o.begins_as[0]: n for n, o in enumerate(operands) if o.begins_as is not None}
-    rest = [n for n, o in enumerate(operands) if not o.role.writes]
-    given = iter(rest)
-    return [begun[p] if p in begun else next(given) for p in range(len(rest) + len(begun))]
-
-
 def prepare_operands(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]:
     """The arrays to hand to a kernel, in order: ``inputs`` by parameter name, packed where the
     kernel wants it so, and fresh outputs, some of which begin as a copy of an input."""

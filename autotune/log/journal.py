@@ -16,7 +16,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
@@ -25,16 +25,12 @@ from ...ir.dataclass import dataclass
 from ..budget import BudgetClock
 from ..record import MeasureRecord, timestamp
 from ..request import TuneRequest
-from ..settings import TuneSettings
 from ..task import Task
 from .log_file import LogError
 from .note import Note
 from .tuning_log import TuningLog
 
 Quality: TypeAlias = Mapping[str, float | None] | None
-
-FARTHEST = 100
-"""Greatest factor between a setting in a note and today's default."""
 
 
 @dataclass
@@ -106,32 +102,6 @@ class Journal:
         }
         with suppress(LogError):
             self.log.append(Note("end", data))
-
-
-def settings_from_json(data: Any) -> TuneSettings:
-    """Returns the settings of a run; unknown and invalid ones have their defaults."""
-    return _setting(data, TuneSettings())
-
-
-def _setting(value: Any, default: Any) -> Any:
-    """Returns a setting from a note if it has the type of the default and is not far from it.
-
-    >>> _setting(512, 1024), _setting(-3, 1024), _setting([["eta", 0.2]], (("eta", 0.1),))
-    (512, 1024, (('eta', 0.2),))
-    """
-    if is_dataclass(default):
-        given = value if isinstance(value, dict) else {}
-        each = {f.name: _setting(given.get(f.name), f.default) for f in fields(default)}
-        return type(default)(**each)
-    if isinstance(default, tuple):
-        alike = isinstance(value, list) and len(value) == len(default)
-        return tuple(map(_setting, value, default)) if alike else default
-    if isinstance(default, bool | str) or not isinstance(default, int | float):
-        return value if type(value) is type(default) else default
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return default
-    near = default / FARTHEST <= value <= default * FARTHEST or (value == 0 and not default)
-    return type(default)(value) if near else default
 
 
 def _task_data(task: Task) -> dict[str, Any]:

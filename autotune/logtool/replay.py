@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from ...ir.errors import LoopwrightError, LoopwrightValueError
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.workload import parse_workload
 from ..budget import Budget, BudgetClock
-from ..log.journal import library_versions, settings_from_json
+from ..log.journal import library_versions
 from ..log.lookup import best_of
 from ..log.note import Entry, Note
 from ..log.tuning_log import TuningLog
@@ -35,11 +35,16 @@ from ..record import MeasureRecord, target_from
 from ..record_line import RecordError
 from ..request import TuneRequest
 from ..search.strategies import STRATEGIES
+from ..settings import TuneSettings
 from ..space.features import FEATURE_NAMES
 from ..task import Task
 
 Unknown = TypeVar("Unknown", float, None)
 TaskMaker = Callable[[Mapping[str, Any], Target], Task]
+
+
+FARTHEST = 100
+"""Greatest factor between a setting in a note and today's default."""
 
 
 class ReplayError(LoopwrightError):
@@ -235,7 +240,7 @@ def _tune_again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -
         limits,
         strategy,
         int(note.number("seed")),
-        settings_from_json(note.table("settings")),
+        _settings_from_json(note.table("settings")),
         suggestions={
             task.workload.hash: [np.array(row, np.int32) for row in _rows(note, task)]
             for task in tasks
@@ -345,7 +350,7 @@ def _remarks(note: Note, place: int) -> list[str]:
         remarks.append(
             f"{count} records stood before the run, now {place}: the log was pruned or merged"
         )
-    settings = settings_from_json(note.table("settings"))
+    settings = _settings_from_json(note.table("settings"))
     models = [JudgedModel(available_model(settings, 0, n)).name for n in (len(FEATURE_NAMES), None)]
     if note.text("model") not in models:
         remarks.append(f"the cost model was {note.text('model')}, now it is {models[0]}")
@@ -354,3 +359,29 @@ def _remarks(note: Note, place: int) -> list[str]:
         if then != now:
             remarks.append(f"{name} was {then}, now it is {now}")
     return remarks
+
+
+def _settings_from_json(data: Any) -> TuneSettings:
+    """Returns the settings of a run; unknown and invalid ones have their defaults."""
+    return _setting(data, TuneSettings())
+
+
+def _setting(value: Any, default: Any) -> Any:
+    """Returns a setting from a note if it has the type of the default and is not far from it.
+
+    >>> _setting(512, 1024), _setting(-3, 1024), _setting([["eta", 0.2]], (("eta", 0.1),))
+    (512, 1024, (('eta', 0.2),))
+    """
+    if is_dataclass(default):
+        given = value if isinstance(value, dict) else {}
+        each = {f.name: _setting(given.get(f.name), f.default) for f in fields(default)}
+        return type(default)(**each)
+    if isinstance(default, tuple):
+        alike = isinstance(value, list) and len(value) == len(default)
+        return tuple(map(_setting, value, default)) if alike else default
+    if isinstance(default, bool | str) or not isinstance(default, int | float):
+        return value if type(value) is type(default) else default
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return default
+    near = default / FARTHEST <= value <= default * FARTHEST or (value == 0 and not default)
+    return type(default)(value) if near else default

@@ -378,16 +378,3 @@ def at_sizes(program: nodes.Program, values: Mapping[str, IntExpr]) -> nodes.Pro
             for c in program.checks
         ),
     )
-
-
-def at_numbers(program: nodes.Program, values: Mapping[str, int] | None = None) -> nodes.Program:
-    """Returns a program for values of its sizes, typical ones if there are none, and its functions
-    for typical ones: for reports."""
-
-    def fixed(scope: nodes.Program, given: Mapping[str, int]) -> nodes.Program:
-        by_data = [i.size for i in walk(scope.body) if isinstance(i, nodes.SetSize)]
-        sizes = (*scope.sizes, *by_data)
-        return at_sizes(scope, {s.name: given.get(s.name, typical(s.expr)) for s in sizes})
-
-    functions = tuple(fixed(f, {}) for f in program.functions)
-    return replace(fixed(program, values or {}), functions=functions)

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ..codegen.kernel import Kernel, parameter_places
+from ..codegen.kernel import Kernel
 from ..codegen.kernel_interface import is_view
 from ..ir.dims import as_int
 from ..ir.dtype import Array
@@ -37,6 +37,7 @@ from ..ir.graph.nodes import (
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType
 from ..ir.graph.walk import nested_blocks
+from ..ir.loop.nest import Operand
 from ..ir.loop.prim import PrimFunc
 from ..ir.span import Span
 from ..ir.traits import Trait
@@ -291,3 +292,12 @@ def taken_from(kind: Any, arrays: Iterator[Array]) -> Value:
 def _same(wanted: Array, given: Array) -> bool:
     a, b = np.ascontiguousarray(wanted).reshape(-1), given.reshape(-1)
     return a.nbytes == b.nbytes and np.array_equal(a.view(np.uint8), b.view(np.uint8))
+
+
+def parameter_places(operands: Sequence[Operand]) -> list[int]:
+    """Returns, for each parameter of a kernel, the position of the operand that holds its value
+    when the kernel is called: that of a result, if one begins as it."""
+    begun = {o.begins_as[0]: n for n, o in enumerate(operands) if o.begins_as is not None}
+    rest = [n for n, o in enumerate(operands) if not o.role.writes]
+    given = iter(rest)
+    return [begun[p] if p in begun else next(given) for p in range(len(rest) + len(begun))]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,13 @@ from ..ir.graph.nodes import Constant, Module
 from ..ir.graph.weights import map_constants
 from ..ir.program.analysis import (
     accesses,
-    at_numbers,
+    at_sizes,
     live_bytes,
     places,
     recursive_functions,
     walk,
 )
-from ..ir.program.nodes import Alloc, Call, Free, Program
+from ..ir.program.nodes import Alloc, Call, Free, Program, SetSize
 from ..ir.program.planner import lower_bound
 from ..text import bytes_text, table
 
@@ -114,7 +115,7 @@ def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory
     """
     if built.parts is None:
         raise UnsupportedError("this build does not say what it is made of")
-    program = at_numbers(built.parts.program)
+    program = _at_typical_sizes(built.parts.program)
     sizes = ", ".join(f"{s.name} = {typical(s.expr)}" for s in built.parts.program.sizes)
     source = () if built.source is None else (built.source.module, built.source.lowered)
     packed = _memories(c.value for c in program.constants if c.value is not None)
@@ -133,6 +134,14 @@ def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory
         live=tuple(live[i] for i in calls),
         frames=tuple(_frames(program)),
     )
+
+
+def _at_typical_sizes(program: Program) -> Program:
+    def fixed(scope: Program) -> Program:
+        by_data = [i.size for i in walk(scope.body) if isinstance(i, SetSize)]
+        return at_sizes(scope, {s.name: typical(s.expr) for s in (*scope.sizes, *by_data)})
+
+    return replace(fixed(program), functions=tuple(map(fixed, program.functions)))
 
 
 def _constants(module: Module) -> list[Array]:

@@ -25,14 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.machine import MachineModel
-from ..codegen.timed_program import (
-    MOST_EVENTS,
-    MOST_PARTS,
-    Recording,
-    TimedProgram,
-    Times,
-    timed_program,
-)
+from ..codegen.timed_program import TimedProgram, Times, timed_program
 from ..driver.pipeline import Built, Parts
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
@@ -42,6 +35,7 @@ from ..ir.span import Span
 from ..text import seconds_text, shortened, table
 from ..tuning.at_sizes import size_values
 from .kernel_calls import KernelCall, LoopTime, bound_text, kernel_calls, loop_times
+from .recording import MOST_EVENTS, MOST_PARTS, Recording, loop_iterations, recorded_program
 
 PROCESS = 1
 CALLER = 0
@@ -233,15 +227,13 @@ def profile(
     parts = built.parts
     if parts is None:
         raise UnsupportedError("this build does not say what it is made of")
-    made_of = parts.program, parts.kernels, parts.target, parts.threads
-    timed = timed_program(*made_of)
+    timed = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
     times, between = _measure(timed, arrays, seconds)
     values = size_values([region.shape for region in parts.program.inputs], arrays)
     calls = kernel_calls(parts, times, machine, values)
     loops: tuple[LoopTime, ...] = ()
     if timed.loops:
-        iterations = timed_program(*made_of, iterations=True).iterations(arrays)
-        loops = loop_times(timed, times, iterations)
+        loops = loop_times(timed, times, loop_iterations(parts, arrays))
     recorded = _record(parts, arrays) if record else ()
     return Profile(name, calls, between, machine, parts.threads, recorded, loops)
 
@@ -267,7 +259,7 @@ def _measure(timed: TimedProgram, arrays: Sequence[Array], seconds: float) -> tu
 
 
 def _record(parts: Parts, arrays: Sequence[Array]) -> tuple[Recording, ...]:
-    recorder = timed_program(parts.program, parts.kernels, parts.target, parts.threads, parts=True)
+    recorder = recorded_program(parts)
     first = recorder.record(arrays)  # the pages of the arena and of the results are touched
     each = max(1, len(first.kernels) + first.missed)
     count = min(MOST_RECORDED, max(1, MOST_RECORDED_KERNELS // each))

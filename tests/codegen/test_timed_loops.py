@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from loopwright.background.tuning import UNKNOWN_TRIPS, expected_calls
-from loopwright.codegen import timed_program as timed_module
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
-from loopwright.codegen.timed_program import TimedProgram, timed_program
+from loopwright.codegen.timed_program import timed_program
+from loopwright.driver.pipeline import Parts
+from loopwright.inspect import recording as recording_module
 from loopwright.inspect.kernel_calls import reuse_distances
+from loopwright.inspect.recording import loop_iterations, recorded_program
 from loopwright.ir.program.analysis import calls
 from loopwright.ir.program.parser import parse_program
 
@@ -91,12 +93,11 @@ function program @twice(@in %p: int64[], @out %q: int64[]) arena 64 bytes {
 ARGS = [np.array(1), np.array(4)]
 
 
-def made(**options: bool) -> TimedProgram:
-    return timed_program(PROGRAM, KERNELS, Target.host(), 1, **options)
+PARTS = Parts({}, KERNELS, PROGRAM, Target.host(), 1, ())
 
 
 def test_calls_are_counted_and_their_times_summed_up() -> None:
-    timed = made()
+    timed = timed_program(PROGRAM, KERNELS, Target.host(), 1)
     assert timed.executable(ARGS)[0] == 12  # 1 + 4, doubled once, and two more
     kernels = [call.kernel for call in timed.calls]
     assert kernels == ["is_odd", "next", "below_nine", "double", "next", "next"]
@@ -113,13 +114,12 @@ def test_calls_are_counted_and_their_times_summed_up() -> None:
 
 
 def test_iterations_are_counted_without_a_clock() -> None:
-    counting = made(iterations=True)
-    assert counting.iterations(ARGS).tolist() == [4, 1, 0]
-    assert counting.iterations([np.array(-3), np.array(10_000)]).tolist() == [10_000, 0, 0]
+    assert loop_iterations(PARTS, ARGS).tolist() == [4, 1, 0]
+    assert loop_iterations(PARTS, [np.array(-3), np.array(10_000)]).tolist() == [10_000, 0, 0]
 
 
 def test_a_recording_keeps_each_call_and_loop() -> None:
-    recording = made(parts=True).record(ARGS)
+    recording = recorded_program(PARTS).record(ARGS)
     places = recording.kernels[:, 0].tolist()
     assert places == [0, 0, 1, 0, 0, 1, 6, 2, 3, 2, 7, 4, 5, 8]
     begin, end = recording.kernels[:, 1], recording.kernels[:, 2]
@@ -129,8 +129,8 @@ def test_a_recording_keeps_each_call_and_loop() -> None:
 
 
 def test_a_recording_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timed_module, "MOST_EVENTS", 5)
-    recording = made(parts=True).record(ARGS)
+    monkeypatch.setattr(recording_module, "MOST_EVENTS", 5)
+    recording = recorded_program(PARTS).record(ARGS)
     assert len(recording.kernels) == 5 and recording.missed == 14 - 5
 
 

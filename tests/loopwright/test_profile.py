@@ -13,9 +13,9 @@ from loopwright.cli import main
 from loopwright.codegen.machine import estimated_machine
 from loopwright.codegen.roofline import LEVELS, Roof, Traffic, Work
 from loopwright.codegen.target import Target
-from loopwright.codegen.timed_program import timed_program
 from loopwright.inspect.kernel_calls import KernelCall
 from loopwright.inspect.profile import Profile, trace_of
+from loopwright.inspect.recording import recorded_program
 from loopwright.ir.span import Span
 
 W = np.ones((256, 256), np.float32)
@@ -71,12 +71,9 @@ def test_explain_groups_the_calls_of_a_profile(x) -> None:
 def test_parts_of_loops_are_recorded_by_thread() -> None:
     f = lw.compile(lambda x: np.exp(x) @ x, threads=2)
     x = np.ones((512, 512), np.float32)
-    parts = f.lower(x).built.parts
-    timed = timed_program(parts.program, parts.kernels, parts.target, 2, parts=True)
-    plain = timed_program(parts.program, parts.kernels, parts.target, 2)
-    assert len(plain.record([x]).parts) == 0
-    timed.record([x])
-    recording = timed.record([x])
+    recorded = recorded_program(f.lower(x).built.parts)
+    recorded.record([x])
+    recording = recorded.record([x])
     begin, end = recording.kernels[:, 1], recording.kernels[:, 2]
     assert recording.begin <= begin[0] and end[-1] <= recording.end
     assert np.all(begin <= end) and np.all(end[:-1] <= begin[1:])

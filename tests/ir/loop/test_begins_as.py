@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from loopwright.autotune.measure.first_use import Subject, refusals
 from loopwright.autotune.space.space import default_schedule
-from loopwright.codegen.kernel import compile_kernel, parameter_places
+from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.one_kernel import run_kernel
 from loopwright.codegen.target import Target
+from loopwright.debug.frames import parameter_places
 from loopwright.face.module import build, parse
 from loopwright.ir.errors import InternalError, ParseError
 from loopwright.ir.loop.evaluate import evaluate_prim
