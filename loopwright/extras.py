@@ -31,7 +31,7 @@ _ENTRIES = {
     "memory": (".inspect.memory", "memory_of"),
     "profile": (".inspect.profile", "profile"),
     "repro": (".debug.write", "failed"),
-    "rewrite": (".tracer.rewriting.statements", "statement_in"),
+    "rewrite": (".tracer.rewriting.expressions", "statement_in"),
     "save": (".doors.saved", "save"),
     "watch": (".codegen.runtime.written_pages", "watch"),
     "watched": (".codegen.runtime.written_pages", "watched"),

@@ -21,7 +21,7 @@
       scope      what happens to memory in blocks of branches, loops and functions
     numpy/       NumPy's chapters, on both; those that few programs need are loaded late
     control/     branches, loops and recursive functions on traced values
-    rewriting/   the user's if, while and for as lw.cond, lw.while_loop and lw.fori_loop
+    rewriting/   expressions that need the truth of an array, as NumPy has them
     nn/, frontends/                        networks: what NumPy lacks, and models of others
 """
 

@@ -21,7 +21,7 @@ from .core.captured_values import Borrowed, warn_of_draws
 from .core.emitting import lift
 from .core.int_arguments import ValuesNeeded
 from .core.proxy import Proxy
-from .core.pytree import Items, Structure, Yielded, flatten, paths, unflatten
+from .core.pytree import Items, Stacked, Structure, Yielded, flatten, paths, unflatten
 from .core.spans import caret_lines, definition_of
 from .core.symbolic_sizes import Size
 from .core.trace import Trace, TracedAnewError, active, tracing
@@ -172,6 +172,10 @@ def _traced(
             run.span = definition_of(function)
             outcome = ending(trees, outcome)
             run.span = None
+        if run.lists:
+            from .capture.lists import returned  # loaded when it is first needed
+
+            outcome = returned(outcome)
         _check_containers(run, request, trees, leaves, definition_of(function))
         structure, outputs, atoms = _results(run, outcome, definition_of(function))
         paths = [request.paths[p] for p in parameters]
@@ -347,6 +351,9 @@ def _results(
         if isinstance(leaf, Proxy) and leaf.alias is None and _is_written(run, leaf):
             assert leaf.storage.operand is not None
             outputs.append(Argument(leaf.storage.operand))
+        elif isinstance(leaf, Stacked):
+            atoms.append(run.visible(leaf.array.atom))
+            outputs.append(Element(leaf.of_python, rows=True))
         elif type(leaf) is Size:
             atoms.append(lift(leaf.expr).atom)
             outputs.append(None if leaf.strong else Element(python=True))

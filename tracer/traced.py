@@ -38,9 +38,10 @@ class Fixed:
 @dataclass(frozen=True, slots=True)
 class Element:
     """A leaf of a result that is a number: the element of the next array, as a Python number or
-    as one of NumPy's."""
+    as one of NumPy's; or a list of its ``rows``."""
 
     python: bool
+    rows: bool = False
 
     @property
     def text(self) -> str:
@@ -48,7 +49,9 @@ class Element:
         return ".item()" if self.python else "[()]"
 
     def of(self, array: np.ndarray[Any, Any]) -> Any:
-        """Returns the number."""
+        """Returns the number, or the list."""
+        if self.rows:
+            return array.tolist() if self.python else [*array]
         return array.item() if self.python else array[()]
 
 
@@ -204,7 +207,7 @@ class Traced:
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """Returns ``result`` as generated code, for calls that come often."""
-        if self.trims:
+        if self.trims or any(isinstance(k, Element) and k.rows for k in self.outputs):
             return self.result
         constants = [(k.value,) if isinstance(k, Fixed) else None for k in self.outputs]
         numbers = {n: k.text for n, k in enumerate(self.outputs) if isinstance(k, Element)}

@@ -6,7 +6,6 @@ that raises an error of the user's becomes a check, behind which the other side 
 
 from __future__ import annotations
 
-import operator
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +24,7 @@ from ..core.emitting import emit
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
 from ..core.spans import caret_lines, instruction, is_library, span_of
+from .lists import check_room, truth, with_room
 from .variables import (
     NOTHING,
     UNBOUND,
@@ -54,6 +54,7 @@ def is_traced(test: Any) -> bool:
 def branch(test: Any, then: Any, orelse: Any, names: Names, in_place: Names) -> None:
     """``if test: then() else: orelse()``, after which ``names`` are read; those ``in_place`` are
     assigned by ``+=`` and its like alone."""
+    test = truth(test)
     if not is_traced(test):
         (then if test else orelse)()
         return
@@ -146,6 +147,7 @@ def _either(test: Proxy, then: Callable[[], Any], orelse: Callable[[], Any], sid
         try:
             with traced.under(trace, None):
                 value = body()
+            check_room(trace)
         except Exception as error:
             if not _is_raised(error):
                 raise
@@ -157,14 +159,16 @@ def _either(test: Proxy, then: Callable[[], Any], orelse: Callable[[], Any], sid
 
     with traced.ours(trace):
         condition = traced.condition_of(trace, "if", test)
-        while True:
+
+        def attempt() -> Any:
             sides.values = []
+            names = ("the if", "the else")
+            return traced_branch("if", condition, lambda: run(then), lambda: run(orelse), names)
+
+        while True:
             try:
-                names = ("the if", "the else")
                 with trace.passes.over(notes):
-                    return traced_branch(
-                        "if", condition, lambda: run(then), lambda: run(orelse), names
-                    )
+                    return with_room(trace, attempt)
             except LoopwrightTypeError:
                 if len(sides.values) != 2:
                     raise
@@ -193,7 +197,8 @@ def _filled(value: Any, other: Any) -> Any:
 
 @for_users
 def returned(test: Any, then: Any, orelse: Any) -> Any:
-    """Returns what ``then()`` or ``orelse()`` returns, after which nothing else is read."""
+    """Returns what ``then()`` or ``orelse()`` returns."""
+    test = truth(test)
     if not is_traced(test):
         return (then if test else orelse)()
     variables = Variables(then, orelse)
@@ -202,21 +207,20 @@ def returned(test: Any, then: Any, orelse: Any) -> Any:
         with variables.kept():
             return body()
 
+    sides = _Sides()
     try:
-        return _either(test, lambda: run(then), lambda: run(orelse), _Sides())
+        result = _either(test, lambda: run(then), lambda: run(orelse), sides)
     except _RaisesError as error:
         _raise_if(test if error.first else negation(test), error)
         return (orelse if error.first else then)()
-
-
-def chosen(test: Any, then: Any, orelse: Any) -> Any:
-    """``then() if test else orelse()``."""
-    return returned(test, then, orelse)
+    note_alike(traced.running(), ("",), (result,), *((value,) for value in sides.values))
+    return result
 
 
 @for_users
 def negation(value: Any) -> Any:
     """``not value``."""
+    value = truth(value)
     if not is_traced(value):
         return not value
     trace = traced.running()
@@ -228,26 +232,20 @@ def conjunction(first: Any, *rest: Callable[[], Any]) -> Any:
     """``first and rest[0]() and ...``."""
     if not rest:
         return first
-    return chosen(first, lambda: conjunction(rest[0](), *rest[1:]), lambda: first)
+    return returned(first, lambda: conjunction(rest[0](), *rest[1:]), lambda: first)
 
 
 def disjunction(first: Any, *rest: Callable[[], Any]) -> Any:
     """``first or rest[0]() or ...``."""
     if not rest:
         return first
-    return chosen(first, lambda: first, lambda: disjunction(rest[0](), *rest[1:]))
+    return returned(first, lambda: first, lambda: disjunction(rest[0](), *rest[1:]))
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "in_": lambda a, b: a in b,
-    "not_in": lambda a, b: a not in b,
-}
-
-
-def compared(signs: Names, first: Any, *rest: Callable[[], Any]) -> Any:
-    """A chain of comparisons: ``first < rest[0]() < ...``."""
-    second = rest[0]()
-    holds = (_OPERATORS.get(signs[0]) or getattr(operator, signs[0]))(first, second)
-    if len(rest) == 1:
+def compared(first: Any, *rest: Callable[..., Any]) -> Any:
+    """A chain of comparisons: ``first < rest[1]() < ...``, where ``rest[0]`` is a ``<``."""
+    second = rest[1]()
+    holds = rest[0](first, second)
+    if len(rest) == 2:
         return holds
-    return chosen(holds, lambda: compared(signs[1:], second, *rest[1:]), lambda: holds)
+    return returned(holds, lambda: compared(second, *rest[2:]), lambda: holds)

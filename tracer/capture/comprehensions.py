@@ -1,4 +1,4 @@
-"""Conditions of comprehensions: of those in ``sum``, ``any`` and ``all``, values may decide."""
+"""Comprehensions: loops that append to a list, and the items that ``sum`` and its like take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 from ...ir.errors import LoopwrightTypeError
 from ..control.user import for_users
-from .branches import chosen, is_traced
+from ..core.trace import active
+from .branches import branch, is_traced, returned
+from .lists import Listed, is_grown, listed
+from .loops import Steps, for_loop, steps_of
 
 _SKIPPED = object()
 
@@ -28,15 +31,42 @@ def keeps(test: Any) -> Any:
     return test
 
 
-def item(function: Any, test: Callable[[], Any], value: Callable[[], Any]) -> Any:
-    """Returns an item of a comprehension that ``function`` is called with, if ``test()`` holds."""
-    holds = test()
-    if is_traced(holds) and any(function is each for each in _NEUTRAL):
-        return chosen(holds, value, lambda: _NEUTRAL[function])
-    return value() if keeps(holds) else _SKIPPED
+@for_users
+def items(
+    iterable: Any,
+    test: Callable[[Any], Any],
+    value: Callable[[Any], Any],
+    function: Any,
+    is_list: bool,
+) -> Iterable[Any]:
+    """``(value(item) for item in iterable if test(item))``, a list or for a ``function`` to take.
+    Values may choose the items of a list, and those that ``sum``, ``any`` and ``all`` take."""
+    steps = steps_of(iterable) if active() is not None else None
+    is_long = steps is not None and steps.is_long
+    neutral = [item for each, item in _NEUTRAL.items() if each is function]
 
+    def given(item: Any) -> Any:
+        holds = test(item)
+        if neutral and (is_long or is_traced(holds)):
+            return returned(holds, lambda: value(item), lambda: neutral[0])
+        return value(item) if keeps(holds) else _SKIPPED
 
-def items(comprehension: Iterable[Any]) -> Iterable[Any]:
-    """Returns the items that no condition has left out, as a list if they are one."""
-    kept = (value for value in comprehension if value is not _SKIPPED)
-    return [*kept] if isinstance(comprehension, list) else kept
+    def plain() -> Iterable[Any]:
+        return (each for item in iterable if (each := given(item)) is not _SKIPPED)
+
+    is_list = is_list or function is builtins.max or function is builtins.min
+    if steps is not None and is_long and neutral and not is_list:
+        return Steps(steps.count, lambda number: given(steps.item(number)), plain)
+    made = listed([]) if is_list else None
+    if type(made) is not Listed or (neutral and not is_long):
+        return [*plain()] if is_list else plain()
+
+    def add(item: Any) -> None:
+        branch(test(item), lambda: made.append(value(item)), lambda: None, (), ())
+
+    if is_long:
+        for_loop(steps, add, (), (), None, ())
+    else:
+        for item in iterable:
+            add(item)
+    return made if is_grown(made) else [*made]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,10 +19,21 @@ from ..control import traced
 from ..control.user import for_users
 from ..core.emitting import lift
 from ..core.proxy import Proxy
+from ..core.runtime_checks import check
 from ..core.trace import MOST_SHORT, Trace, TracedAnewError, active
 from ..memory.scope import unclear_names
 from ..memory.storage import Kind, Storage
 from .branches import branch_on, conjunction, negation
+from .lists import (
+    Growth,
+    after_loop,
+    is_grown,
+    iteration,
+    most_of,
+    set_most,
+    truth,
+    with_room,
+)
 from .variables import (
     NOTHING,
     UNBOUND,
@@ -34,6 +44,7 @@ from .variables import (
     converted,
     like,
     note_alike,
+    note_listed,
     promoted,
 )
 
@@ -43,12 +54,7 @@ MOST_KNOWN = 200
 
 @for_users
 def for_loop(
-    iterable: Any,
-    body: Any,
-    names: Names,
-    in_place: Names,
-    flag: str | None,
-    assigned: Names,
+    iterable: Any, body: Any, names: Names, in_place: Names, flag: str | None, assigned: Names
 ) -> None:
     """``for item in iterable: body(item)``. ``names`` are carried from one iteration to the next or
     read behind the loop, ``in_place`` those of them that ``+=`` alone assigns; ``flag`` is the
@@ -56,13 +62,15 @@ def for_loop(
     variables = Variables(body)
     trace = active()
     steps = None
-    if trace is not None and _key(body) not in trace.asked:
+    if trace is not None and _key(trace) not in trace.asked:
         steps = steps_of(iterable)
-        if steps is not None and (steps.is_long or _key(body, "native") in trace.asked):
+        if steps is not None and (steps.is_long or _key(trace, "native") in trace.asked):
             _native(trace, steps, body, variables, names, in_place, flag, assigned)
             return
-    with _unrolled(trace, body, steps):
-        for item in _counted(trace, iterable, f"Python has its items, of a {_kind(iterable)}"):
+    with _unrolled(trace, steps):
+        for item in _counted(
+            trace, iterable, f"Python has its items, of a {type(iterable).__name__}"
+        ):
             stopped = variables.get(flag) if flag is not None else False
             if type(stopped) is Proxy:
                 going = negation(stopped)
@@ -74,13 +82,13 @@ def for_loop(
 
 
 @contextmanager
-def _unrolled(trace: Trace | None, body: types.FunctionType, steps: Steps | None) -> Iterator[None]:
+def _unrolled(trace: Trace | None, steps: Steps | None) -> Iterator[None]:
     """A short loop that Python runs. If it and those around it have many iterations together, the
     trace begins anew and they are native."""
     if trace is None or steps is None:
         yield
         return
-    trace.unrolled.append((_key(body, "native"), steps.count))
+    trace.unrolled.append((_key(trace, "native"), steps.count))
     if math.prod(count for _, count in trace.unrolled) > MOST_SHORT:
         trace.wanted |= {key for key, _ in trace.unrolled}
         raise TracedAnewError
@@ -88,10 +96,6 @@ def _unrolled(trace: Trace | None, body: types.FunctionType, steps: Steps | None
         yield
     finally:
         trace.unrolled.pop()
-
-
-def _kind(iterable: Any) -> str:
-    return "traced array" if type(iterable) is Proxy else type(iterable).__name__
 
 
 def _counted(trace: Trace | None, items: Iterable[Any], why: str) -> Iterator[Any]:
@@ -138,15 +142,14 @@ class Steps:
     def __getitem__(self, key: Any) -> Any:
         return self.plain()[key]
 
-    def __contains__(self, value: object) -> bool:
-        return value in self.plain()
-
 
 def steps_of(iterable: Any) -> Steps | None:
     """Returns the steps of a range, or of the rows of a traced array; None for what Python alone
     can run over."""
     if isinstance(iterable, Steps):
         return iterable
+    if is_grown(iterable):
+        return Steps(iterable.length(), iterable.item, lambda: iterable)
     if type(iterable) is range:
         return range_steps(iterable.start, iterable.stop, iterable.step)
     if type(iterable) is Proxy and iterable.type.shape:
@@ -165,9 +168,9 @@ def range_steps(start: Any, stop: Any, step: Any) -> Steps:
     return Steps(_count(start, stop, step), item, lambda: range(start, stop, step))
 
 
-def _key(body: types.FunctionType, how: str = "unrolling") -> str:
-    """Returns what a trace calls a loop that has to be unrolled, or native."""
-    return f"{how} {body.__code__.co_filename}:{body.__code__.co_firstlineno}"
+def _key(trace: Trace, how: str = "unrolling") -> str:
+    """Returns what a trace calls the loop at the user's place, if it is unrolled, or native."""
+    return f"{how} {trace.here()}"
 
 
 def _native(
@@ -185,12 +188,15 @@ def _native(
     carried = carried_names(variables, names, in_place)
     count, first = steps.count, 0
     unbound = [n for n in carried if variables.get(n) is UNBOUND]
+    if unbound and not is_known:  # the loop binds them, if it has an iteration
+        for name in unbound:
+            variables.set(name, NOTHING)
     if is_known and unbound:
         body(steps.item(0))  # the first iteration binds what is unbound before it
         if flag is not None and type(variables.get(flag)) is not Proxy and variables.get(flag):
             return
         count, first = count - 1, 1
-    carry = _Carry(trace, variables, carried)
+    carry = _Carry(trace, variables, carried, count if is_known else None)
 
     def run(number: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
         item = steps.item(number + first if first else number)
@@ -210,12 +216,16 @@ def _native(
         last = carry.settled(loop)
     except Exception as error:
         if not trace.lacks:
-            trace.wanted.add(_key(body))
+            trace.wanted.add(_key(trace))
             _note_failure(trace, steps.count, error)
         raise
+    if unbound and not is_known:
+        text = f"{', '.join(unbound)}: no value without an iteration of the loop that gives one"
+        check(lift(steps.count) < 1, UnboundLocalError, text)
     trace.note_loop(f"native, {steps.count if is_known else 'a traced number of'} iterations")
+    after_loop(trace, carry.growth, count if is_known and flag is None else None)
     happens = is_known and count > 0 and flag is None
-    carry.leave(last, happens, [n for n in assigned if n not in names], _key(body))
+    carry.leave(last, happens, [n for n in assigned if n not in names], _key(trace))
 
 
 class _ReboundError(BaseException):
@@ -230,8 +240,10 @@ class _Carry:
     """The variables that a traced loop carries: those of ``names`` that have a value before it, and
     are not the names of the ``same`` array all the time."""
 
-    def __init__(self, trace: Trace, variables: Variables, names: Names) -> None:
-        self.trace, self.variables = trace, variables
+    def __init__(
+        self, trace: Trace, variables: Variables, names: Names, count: int | None = None
+    ) -> None:
+        self.trace, self.variables, self.count = trace, variables, count
         self.notes = trace.passes.next("carry")
         self.same: dict[str, Proxy] = {}
         for name in names:
@@ -244,15 +256,20 @@ class _Carry:
         self.begins: tuple[Any, ...] = ()  # the values with which the body begins
         self.ends: tuple[Any, ...] = ()  # and those with which it ends
         self.dtypes: list[dict[int, Any]] = []  # what their numbers are promoted to
+        self.growth: Growth = {}  # of lists, in an iteration
+        self.most = most_of(trace)
 
     def step(self, values: tuple[Any, ...], body: Callable[[], None]) -> tuple[Any, ...]:
         """Returns the next values, after ``body()``."""
         around, self.trace.unrolled = self.trace.unrolled, [("", MOST_SHORT)]
         try:
-            with self.bound_to(values):
+            set_most(self.trace, self.most)
+            with self.bound_to(values), iteration(self.trace, self.count) as self.growth:
                 self.begins = values
+                note_listed(self.trace, values, self.initial)
                 if not self.notes.moves:
                     note_alike(self.trace, self.names, values, self.initial)
+                versions = [a.storage.version for a in arrays_of(values)]
                 body()
                 rebound = {n for n, v in self.same.items() if self.variables.get(n) is not v}
                 if rebound:
@@ -260,6 +277,7 @@ class _Carry:
                 self.ends = self.variables.values(self.names)
                 if self.notes.moves and not self._keep_apart():
                     raise unclear_names()
+                self._check_elements(versions)
         finally:
             self.trace.unrolled = around
         return tuple(map(converted, self.ends, self.dtypes))
@@ -291,6 +309,13 @@ class _Carry:
         are_own = all(s in begins or s.scope is self.trace.scope for s in ends)
         return are_own and len({*ends}) == len(ends)
 
+    def _check_elements(self, versions: Sequence[int]) -> None:
+        """Refuses a body that writes to an array which an iteration before has put into a list."""
+        keys = [k for a in arrays_of(self.ends) if (k := self.trace.listed.get(a.storage))]
+        if keys and versions != [a.storage.version for a in arrays_of(self.begins)]:
+            self.trace.wanted.add(keys[0])
+            raise TracedAnewError
+
     def settled(self, loop: Callable[[Any], Any]) -> Any:
         """Returns the last values of a loop, whose numbers begin in the dtypes it settles at."""
         notes = self.notes
@@ -302,7 +327,8 @@ class _Carry:
             ]
             try:
                 with self.trace.passes.over(notes):
-                    return loop(tuple(map(converted, self.initial, self.dtypes)))
+                    begins = tuple(map(converted, self.initial, self.dtypes))
+                    return with_room(self.trace, lambda b=begins: self._traced(loop, b))
             except _ReboundError as error:
                 notes.rebound += error.names
                 self.names += error.names
@@ -321,11 +347,16 @@ class _Carry:
                     raise
                 notes.dtypes |= more
 
+    def _traced(self, loop: Callable[[Any], Any], begins: Any) -> Any:
+        self.most = most_of(self.trace)
+        return loop(begins)
+
     def leave(self, last: Any, happens: bool, temporary: Names, key: str = "") -> None:
         """Gives the variables their ``last`` values, and notes which arrays these may be;
         ``happens``: the body has run. Its ``temporary`` variables have none. ``key`` is
         what the trace calls the loop if it can be unrolled instead."""
         ends = _storages(self.ends)
+        note_listed(self.trace, last, self.ends)
 
         def moved() -> Exception:
             self.trace.wanted |= {key} if key else set()
@@ -364,12 +395,7 @@ def _count(start: Any, stop: Any, step: Any) -> Any:
 
 @for_users
 def while_loop(
-    test: Any,
-    body: Any,
-    names: Names,
-    in_place: Names,
-    flag: str | None,
-    assigned: Names,
+    test: Any, body: Any, names: Names, in_place: Names, flag: str | None, assigned: Names
 ) -> None:
     """``while test(): body()``; see ``for_loop``."""
     variables = Variables(test, body)
@@ -379,7 +405,7 @@ def while_loop(
         stopped = variables.get(flag) if flag is not None else False
         if type(stopped) is not Proxy and stopped:
             return
-        going = test()
+        going = truth(test())
         if type(going) is Proxy or type(stopped) is Proxy:
             break
         if not going:
@@ -394,12 +420,13 @@ def while_loop(
     def runs(values: tuple[Any, ...]) -> Any:
         with carry.bound_to(values):
             if flag is None:
-                return test()
-            return conjunction(negation(variables.get(flag)), test)
+                return truth(test())
+            return conjunction(negation(variables.get(flag)), lambda: truth(test()))
 
     def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return carry.step(values, body)
 
     last = carry.settled(lambda begins: control.while_loop(runs, run, begins))
+    after_loop(carry.trace, carry.growth, None)
     carry.trace.note_loop("native")
     carry.leave(last, False, [n for n in assigned if n not in names])

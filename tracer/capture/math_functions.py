@@ -52,38 +52,21 @@ def _predicate(ufunc: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_FAILURES = {
+    "": "atan tanh asinh cbrt fabs radians atan2 copysign",
+    "n": "sin cos tan asin acos acosh sqrt fmod",
+    "nd": "atanh log log2 log10 log1p",
+    "no": "pow",
+    "o": "sinh cosh exp expm1 exp2 degrees hypot",
+}
+"""Functions that NumPy has by the same names, by how they may fail."""
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    math.sin: _function(np.sin, math.sin, "n"),
-    math.cos: _function(np.cos, math.cos, "n"),
-    math.tan: _function(np.tan, math.tan, "n"),
-    math.asin: _function(np.arcsin, math.asin, "n"),
-    math.acos: _function(np.arccos, math.acos, "n"),
-    math.atan: _function(np.arctan, math.atan, ""),
-    math.sinh: _function(np.sinh, math.sinh, "o"),
-    math.cosh: _function(np.cosh, math.cosh, "o"),
-    math.tanh: _function(np.tanh, math.tanh, ""),
-    math.asinh: _function(np.arcsinh, math.asinh, ""),
-    math.acosh: _function(np.arccosh, math.acosh, "n"),
-    math.atanh: _function(np.arctanh, math.atanh, "nd"),
-    math.exp: _function(np.exp, math.exp, "o"),
-    math.expm1: _function(np.expm1, math.expm1, "o"),
-    math.exp2: _function(np.exp2, math.exp2, "o"),
-    math.log: _function(np.log, math.log, "nd"),
-    math.log2: _function(np.log2, math.log2, "nd"),
-    math.log10: _function(np.log10, math.log10, "nd"),
-    math.log1p: _function(np.log1p, math.log1p, "nd"),
-    math.sqrt: _function(np.sqrt, math.sqrt, "n"),
-    math.cbrt: _function(np.cbrt, math.cbrt, ""),
-    math.fabs: _function(np.fabs, math.fabs, ""),
-    math.degrees: _function(np.degrees, math.degrees, "o"),
-    math.radians: _function(np.radians, math.radians, ""),
-    math.atan2: _function(np.arctan2, math.atan2, ""),
-    math.hypot: _function(np.hypot, math.hypot, "o"),
-    math.copysign: _function(np.copysign, math.copysign, ""),
-    math.fmod: _function(np.fmod, math.fmod, "n"),
-    math.pow: _function(np.power, math.pow, "no"),
-    math.isnan: _predicate(np.isnan, math.isnan),
-    math.isinf: _predicate(np.isinf, math.isinf),
-    math.isfinite: _predicate(np.isfinite, math.isfinite),
+    getattr(math, name): _function(getattr(np, name), getattr(math, name), failures)
+    for failures, names in _FAILURES.items()
+    for name in names.split()
+} | {
+    plain: _predicate(getattr(np, plain.__name__), plain)
+    for plain in (math.isnan, math.isinf, math.isfinite)
 }
 """Ours for functions of the module."""

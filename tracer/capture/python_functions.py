@@ -11,8 +11,10 @@ import numpy as np
 
 from ..core.emitting import lift
 from ..core.proxy import Proxy
+from ..core.runtime_checks import check
 from ..core.symbolic_sizes import Size
-from .branches import chosen, negation
+from .branches import negation, returned
+from .lists import arrayed, is_grown
 from .loops import Steps, range_steps, steps_of
 from .math_functions import FUNCTIONS
 
@@ -54,17 +56,32 @@ def _extreme(name: str) -> Callable[..., Any]:
     plain = getattr(builtins, name)
 
     def extreme(*values: Any, **options: Any) -> Any:
+        items = arrayed(values[0]) if len(values) == 1 and not options else None
+        if type(items) is Proxy and items.ndim == 1 and items.type.shape[0] != 0:
+            if not isinstance(items.type.shape[0], int):
+                check(length(values[0]) < 1, ValueError, f"{name}() arg is an empty sequence")
+            return values[0][_place_of_extreme(items, name)]
         listed = len(values) == 1 and isinstance(values[0], list | tuple)
         each: list[Any] = [*values[0]] if listed else [*values]
         if not options and len(each) > 1 and any(type(v) is Proxy for v in each):
             best, *others = each
             for value in others:
                 better = value > best if name == "max" else value < best
-                best = chosen(better, lambda v=value: v, lambda b=best: b)
+                best = returned(better, lambda v=value: v, lambda b=best: b)
             return best
         return plain(*values, **options)
 
     return extreme
+
+
+def _place_of_extreme(items: Any, name: str) -> Any:
+    """Returns where the first item is that no other one is beyond: NaN is beyond none, and none is
+    beyond a NaN that is the first."""
+    place_of = np.argmax if name == "max" else np.argmin
+    if items.dtype.kind != "f":
+        return place_of(items)
+    is_nan, never = np.isnan(items), -np.inf if name == "max" else np.inf
+    return np.where(is_nan[0], 0, place_of(np.where(is_nan, items.dtype.type(never), items)))[()]
 
 
 def _plain_sum(items: list[Any], start: Any) -> Any:
@@ -74,7 +91,7 @@ def _plain_sum(items: list[Any], start: Any) -> Any:
 
 def _sum(iterable: Any, /, start: Any = 0) -> Any:
     items = iterable if steps_of(iterable) is not None else [*iterable]
-    if isinstance(items, list) and not any(type(v) is Proxy for v in (*items, start)):
+    if type(items) is list and not any(type(v) is Proxy for v in (*items, start)):
         return _plain_sum(items, start)
     for item in items:
         start = start + item
@@ -119,6 +136,20 @@ def _bool(value: Any = False, /) -> Any:
 
 def _rounded(plain: Callable[[Any], Any], ufunc: Any) -> Callable[[Any], Any]:
     return lambda value: _int(ufunc(value)) if type(value) is Proxy else plain(value)
+
+
+def length(value: Any) -> Any:
+    """Returns ``len(value)``."""
+    return value.length() if is_grown(value) else len(value)
+
+
+def on_arrays(function: Any) -> Any:
+    """Returns a function of NumPy's that takes lists whose elements the graph has."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(arrayed, args), **kwargs)
+
+    return call
 
 
 OURS: dict[Any, Any] = {

@@ -15,29 +15,12 @@ from ..core.snapshot import is_installed, package_of
 from ..numpy.patched_functions import created_by
 from . import functions as of_source
 from . import python_functions
-from .branches import branch, chosen, compared, conjunction, disjunction, negation, returned
+from .branches import branch, compared, conjunction, disjunction, negation, returned  # noqa: F401
 from .calls import call_captured
-from .comprehensions import item, items, keeps
-from .loops import for_loop, while_loop
-from .variables import NOTHING
-
-__all__ = [
-    "NOTHING",
-    "branch",
-    "callee",
-    "captured",
-    "chosen",
-    "compared",
-    "conjunction",
-    "disjunction",
-    "for_loop",
-    "item",
-    "items",
-    "keeps",
-    "negation",
-    "returned",
-    "while_loop",
-]
+from .comprehensions import items, keeps  # noqa: F401
+from .lists import item, listed  # noqa: F401
+from .loops import for_loop, while_loop  # noqa: F401
+from .variables import NOTHING  # noqa: F401
 
 
 def captured(function: Any) -> Any:
@@ -53,15 +36,18 @@ def captured(function: Any) -> Any:
 def callee(function: Any) -> Any:
     """Returns what is to be called instead of ``function``: its captured form, if it is the
     user's; ours, for some of Python's and for those of NumPy's that make arrays."""
+    if function is len:
+        return python_functions.length
     if (creator := created_by(function)) is not None:
-        return creator
-    if isinstance(function, types.FunctionType | types.MethodType):
-        if is_installed(package_of(function.__module__)):
-            return function
+        return python_functions.on_arrays(creator)
+    package = package_of(getattr(function, "__module__", None))
+    if isinstance(function, types.FunctionType | types.MethodType) and not is_installed(package):
         return functools.partial(call_captured, captured(function))
     try:
         if function in python_functions.OVER_ITEMS:
             return captured(python_functions.OVER_ITEMS[function])
-        return python_functions.OURS.get(function, function)
+        if function in python_functions.OURS:
+            return python_functions.OURS[function]
     except TypeError:  # it has no hash
         return function
+    return python_functions.on_arrays(function) if package == "numpy" else function

@@ -21,6 +21,8 @@ import ast
 from collections.abc import Sequence
 from typing import TypeVar
 
+from .expressions import LIBRARY as LIBRARY
+from .expressions import Expressions, call, library
 from .leaving import (
     always_returns,
     assign,
@@ -33,9 +35,6 @@ from .leaving import (
     without_returns,
 )
 from .liveness import NESTED, Liveness, Names, assigned, flat, only_augmented, reads
-
-LIBRARY = "capture·"
-"""The variable that holds the run-time library. No user's name has this character in practice."""
 
 RESULT = "result·"
 """Begins the names of variables that hold what a loop returns."""
@@ -77,6 +76,17 @@ def _bound_inside(function: ast.FunctionDef) -> set[str]:
     return {name for declaration in declared for name in declaration.names}
 
 
+def _is_true(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def _growing(function: ast.FunctionDef) -> set[str]:
+    """Returns the names of lists that something is appended to, or taken from the end of."""
+    methods = (n for n in ast.walk(function) if isinstance(n, ast.Attribute))
+    named = (n.value for n in methods if n.attr in ("append", "pop"))
+    return {n.id for n in named if isinstance(n, ast.Name)}
+
+
 class _Rewriter:
     def __init__(self, function: ast.FunctionDef) -> None:
         self.node = function
@@ -89,6 +99,8 @@ class _Rewriter:
         self.variables = {a.arg for a in parameters if a is not None}
         self.variables |= {*assigned(function.body)} - self.shared
         self.inner = _bound_inside(function) & self.variables
+        self.growing = _growing(function)
+        self.lists: list[ast.expr] = []  # that such names are given
         self.live = Liveness(function)
         self.live.always |= self.inner
         self.count = 0
@@ -120,6 +132,8 @@ class _Rewriter:
         return made
 
     def statement(self, node: ast.stmt, after: Names) -> list[ast.stmt]:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            self.mark_lists(node)
         if not self.shared.isdisjoint(assigned([node])):
             return [self.kept(node, after)]
         if isinstance(node, ast.If) and not returns([node]) and not leaves(node):
@@ -133,6 +147,15 @@ class _Rewriter:
         if isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
             return [node]
         return [self.kept(node, after)]
+
+    def mark_lists(self, node: ast.Assign | ast.AnnAssign) -> None:
+        """Takes note of the lists that a statement gives names that grow."""
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        pairs: list[tuple[ast.expr, ast.expr | None]] = [(t, node.value) for t in targets]
+        if isinstance(node.value, ast.Tuple) and isinstance(targets[0], ast.Tuple):
+            pairs = [*zip(targets[0].elts, node.value.elts)]
+        grow = [v for t, v in pairs if isinstance(t, ast.Name) and t.id in self.growing]
+        self.lists += [v for v in grow if isinstance(v, ast.List)]
 
     def kept(self, node: ast.stmt, after: Names) -> ast.stmt:
         """Returns a statement that stays, with what is inside of it rewritten."""
@@ -181,15 +204,15 @@ class _Rewriter:
                 self.live.behind[name] = self.live.before(rest, after)
                 inner = self.block(rest, after, tail=True)
                 made.append(self.define(rest[0], name, inner, self.own(rest)))
-                follows = [at(rest[0], ast.Return(_call(load(name))))]
+                follows = [at(rest[0], ast.Return(call(load(name))))]
         names = self.own([*node.body, *node.orelse, *follows])
         then, orelse = self.name("then"), self.name("otherwise")
         test = self.expression(node.test)
         for name, body in zip((then, orelse), bodies, strict=True):
             whole = [*body] if always_returns(body) else [*body, *follows]
             made.append(self.define(node, name, self.block(whole, after, tail=True), names))
-        call = _call(self.library("returned"), test, load(then), load(orelse))
-        return [*made, at(node, ast.Return(call))]
+        given = call(library("returned"), test, load(then), load(orelse))
+        return [*made, at(node, ast.Return(given))]
 
     def leaving(self, node: ast.stmt) -> list[ast.stmt] | None:
         """Returns a loop whose ``return`` ends it and gives the result behind it, as its ``else``
@@ -198,7 +221,8 @@ class _Rewriter:
             return None
         before: list[ast.stmt] = []
         behind, node.orelse = node.orelse, []
-        if behind and any(leaves(each, (ast.Break,)) for each in node.body):
+        breaks = any(leaves(each, (ast.Break,)) for each in node.body)
+        if behind and breaks:
             broken = self.name("broken")
             self.variables.add(broken)
             before.append(assign(node, broken, False))
@@ -208,6 +232,8 @@ class _Rewriter:
         if returns(node.body):
             first, leave = self.result(node)
             before += first
+            if isinstance(node, ast.While) and _is_true(node.test) and not breaks:
+                return [*before, node, *leave.body]
             behind.insert(0, leave)
         return [*before, node, *behind]
 
@@ -232,7 +258,7 @@ class _Rewriter:
         flag, result = self.name("returned"), self.name(RESULT[:-1])
         self.variables |= {flag, result}
         target = ast.Name(result, ast.Store())
-        nothing = at(node, ast.Assign([target], self.library("NOTHING")))
+        nothing = at(node, ast.Assign([target], library("NOTHING")))
         node.body = without_returns(node.body, flag, result)
         leave = at(node, ast.If(load(flag), [ast.Return(load(result))], []))
         return [assign(node, flag, False), nothing], leave
@@ -264,35 +290,18 @@ class _Rewriter:
         carried = [n for n in names if n in head | behind]
         in_place = only_augmented([*targets, *body], carried)
         inner = self.block(body, head, tail=False)
-        function = self.name("body")
+        function, test = self.name("body"), self.name("test")
         flag: ast.expr = ast.Constant(stop if breaks else None)
+        over, items, kind = load(test), list[str](), "while_loop"
         if isinstance(node, ast.For):
-            item = self.name("item")
-            target = at(node, ast.Assign([node.target], load(item)))
-            made.append(self.define(node, function, [target, *inner], names, item))
-            iterable = self.expression(node.iter)
-            made.append(
-                self.call(
-                    node, "for_loop", iterable, load(function), carried, in_place, flag, names
-                )
-            )
+            over, items, kind = self.expression(node.iter), [self.name("item")], "for_loop"
+            inner = [at(node, ast.Assign([node.target], load(items[0]))), *inner]
         else:
-            test = self.name("test")
             condition = at(node, ast.Return(self.expression(node.test)))
             made.append(self.define(node, test, [condition], self.own([node.test])))
-            made.append(self.define(node, function, inner, names))
-            made.append(
-                self.call(
-                    node,
-                    "while_loop",
-                    load(test),
-                    load(function),
-                    carried,
-                    in_place,
-                    flag,
-                    names,
-                )
-            )
+        made.append(self.define(node, function, inner, names, *items))
+        arguments = (over, load(function), carried, in_place, flag, names)
+        made.append(self.call(node, kind, *arguments))
         if orelse and breaks:
             going = at(node, ast.UnaryOp(ast.Not(), load(stop)))
             made += self.statement(at(node, ast.If(going, orelse, [])), after)
@@ -331,7 +340,7 @@ class _Rewriter:
 
     def expression(self, node: ast.expr) -> ast.expr:
         """Returns an expression whose truths and calls go through the library."""
-        return _Expressions(self).visit(node)
+        return Expressions(self.lists).visit(node)
 
     # -- pieces ----------------------------------------------------------------------------------
 
@@ -352,12 +361,12 @@ class _Rewriter:
         self.count += 1
         return f"{word}·{self.count}"
 
-    def library(self, name: str) -> ast.expr:
-        return ast.Attribute(load(LIBRARY), name, ast.Load())
-
     def call(self, node: ast.stmt, name: str, *arguments: ast.expr | list[str]) -> ast.stmt:
-        values = [_strings(a) if isinstance(a, list) else a for a in arguments]
-        return at(_head(node), ast.Expr(_call(self.library(name), *values)))
+        values = [
+            ast.Tuple([ast.Constant(name) for name in a], ast.Load()) if isinstance(a, list) else a
+            for a in arguments
+        ]
+        return at(_head(node), ast.Expr(call(library(name), *values)))
 
     def define(
         self, node: ast.stmt, name: str, body: list[ast.stmt], names: Sequence[str], *args: str
@@ -376,94 +385,6 @@ class _Rewriter:
         return at(node, function)
 
 
-class _Expressions(ast.NodeTransformer):
-    """Replaces what needs a truth, and what is called."""
-
-    def __init__(self, rewriter: _Rewriter) -> None:
-        self.rewriter = rewriter
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        self.generic_visit(node)
-        if _binds([node.body, node.orelse]):
-            return node
-        then, orelse = _thunk(node.body), _thunk(node.orelse)
-        return at(node, _call(self.rewriter.library("chosen"), node.test, then, orelse))
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        self.generic_visit(node)
-        if _binds(node.values[1:]):
-            return node
-        name = "conjunction" if isinstance(node.op, ast.And) else "disjunction"
-        rest = map(_thunk, node.values[1:])
-        return at(node, _call(self.rewriter.library(name), node.values[0], *rest))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
-        if not isinstance(node.op, ast.Not):
-            return node
-        return at(node, _call(self.rewriter.library("negation"), node.operand))
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
-        if len(node.ops) == 1 or _binds(node.comparators):
-            return node
-        signs = _strings([_SIGNS[type(op)] for op in node.ops])
-        rest = map(_thunk, node.comparators)
-        return at(node, _call(self.rewriter.library("compared"), signs, node.left, *rest))
-
-    def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
-        self.generic_visit(node)
-        node.ifs = [at(n, _call(self.rewriter.library("keeps"), n)) for n in node.ifs]
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.open_condition(node)
-        self.generic_visit(node)
-        head = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        if isinstance(head, ast.Name) and "·" in head.id:
-            return node  # a function that the rewriting made, or one of the library's
-        node.func = at(node.func, _call(self.rewriter.library("callee"), node.func))
-        return node
-
-    def open_condition(self, node: ast.Call) -> None:
-        """Lets the library ask the innermost condition of a comprehension for each item."""
-        match node:
-            case ast.Call(ast.Name(name), [ast.GeneratorExp() | ast.ListComp() as each], []):
-                last = each.generators[-1]
-                if not last.ifs or _binds([*last.ifs, each.elt]):
-                    return
-                test = ast.BoolOp(ast.And(), last.ifs) if len(last.ifs) > 1 else last.ifs[0]
-                thunks = (_thunk(at(each.elt, test)), _thunk(each.elt))
-                item = _call(self.rewriter.library("item"), load(name), *thunks)
-                each.elt, last.ifs = at(each.elt, item), []
-                node.args = [at(each, _call(self.rewriter.library("items"), each))]
-            case _:
-                pass
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
-        self.generic_visit(node)
-        return node
-
-
-_SIGNS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-    ast.Is: "is_",
-    ast.IsNot: "is_not",
-    ast.In: "in_",
-    ast.NotIn: "not_in",
-}
-
-
-def _binds(nodes: Sequence[ast.AST]) -> bool:
-    """True if ``:=`` binds a variable there, which a function of its own would keep to itself."""
-    return any(isinstance(n, ast.NamedExpr) for node in nodes for n in ast.walk(node))
-
-
 def _head(node: ast.stmt) -> ast.AST:
     """Returns a place that is the first line of a statement. Python counts a call of several lines
     to the last of them."""
@@ -471,16 +392,3 @@ def _head(node: ast.stmt) -> ast.AST:
     end = head.end_col_offset if head.end_lineno == node.lineno else node.col_offset + 1
     place = {"lineno": node.lineno, "col_offset": node.col_offset}
     return ast.Pass(**place, end_lineno=node.lineno, end_col_offset=end)
-
-
-def _strings(texts: Sequence[str]) -> ast.expr:
-    return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
-
-
-def _call(function: ast.expr, *arguments: ast.expr) -> ast.expr:
-    return ast.Call(function, [*arguments], [])
-
-
-def _thunk(node: ast.expr) -> ast.expr:
-    parameters = ast.arguments([], [], None, [], [], None, [])
-    return at(node, ast.Lambda(parameters, node))

@@ -89,10 +89,18 @@ def note_alike(trace: Trace, names: Names, results: Sequence[Any], *values: Sequ
     there before. The result of a loop is read where nothing is written any more."""
     is_result = [name.startswith(RESULT) for name in names]
     given = [[v for v, skip in zip(side, is_result) if not skip] for side in values]
+    note_listed(trace, results, values)
     others = frozenset(_from_outside(given))
     if others:
         mine = [v for v, skip in zip(results, is_result) if not skip]
         trace.memory.alike += [(ref(array), others) for array in arrays_of(mine)]
+
+
+def note_listed(trace: Trace, results: Any, values: Any) -> None:
+    """Notes that ``results`` may be arrays among ``values``, if those are elements of a list."""
+    keys = [k for v in arrays_of(values) if (k := trace.listed.get(v.storage)) is not None]
+    if keys:
+        trace.listed |= {array.storage: keys[0] for array in arrays_of(results)}
 
 
 def _is_array(value: Any) -> bool:

@@ -17,6 +17,7 @@ from ..memory.scope import unclear_names
 from ..memory.storage import Kind, Reference, View
 from . import misuse
 from .proxy import Proxy
+from .trace import TracedAnewError
 
 
 def write(target: Proxy, value: Proxy, what: str) -> None:
@@ -69,6 +70,9 @@ def check_writeable(target: Proxy, what: str) -> None:
         raise misuse.captured_write()
     if storage.kind is Kind.SCALAR:
         raise LoopwrightTypeError(f"{what} is a scalar, which cannot be changed")
+    if storage in target.owner.listed:  # and is an element of the list, too
+        target.owner.wanted.add(target.owner.listed[storage])
+        raise TracedAnewError
     for chosen, others in ((ref(), others) for ref, others in memory.alike):
         if chosen is not None and (chosen.storage is storage or storage in others):
             raise unclear_names()

@@ -53,29 +53,28 @@ def _named(text: str, fallback: str = "x") -> str:
     return text if text and len(text) <= 40 else fallback
 
 
-def branch(scalars: Iterable[str], is_scalar: bool = True) -> LoopwrightError:
+def branch(
+    scalars: Iterable[str], is_scalar: bool = True, captures: bool = True
+) -> LoopwrightError:
     """``if x:``, ``while x:``, ``x and y``, ``not x``. ``scalars`` are the scalar arguments."""
     hint = "np.where(condition, a, b) by element; np.logical_and, _or, _not to combine"
     if is_scalar:
-        hint = f"lw.cond, lw.while_loop or lw.fori_loop; {hint}"
+        how = "with source, outside of generators and of a try or with that it leaves"
+        how = how if captures else "with capture=True"
+        hint = f"lw.cond, lw.while_loop or lw.fori_loop; {how} it is captured"
     words = set(re.findall(r"\w+", _text()))
     setting = next((name for name in sorted(words & set(scalars))), None)
-    lines = _control_flow()
-    if not is_scalar and re.search(r"\b(cond|while_loop|fori_loop)\(", lines or ""):
-        lines = None  # they take the truth of one element
+    frame, rewrite = user_frame(), METHODS.get("branch.rewrite")  # of an extra
+    lines = rewrite(frame) if frame is not None and rewrite is not None else None
+    if not is_scalar and "cond(" in (lines or ""):
+        lines = None  # it takes the truth of one element
     if _line().startswith("assert "):
         hint = "an assert on what the compiled function returns"
     elif lines is not None:
         hint = lines + (f"\n# or static_argnames=({setting!r},) for a setting" if setting else "")
     elif setting is not None:
-        hint = f"np.where(condition, a, b), or static_argnames=({setting!r},) for a setting"
+        hint += f", or static_argnames=({setting!r},) for a setting"
     return LoopwrightTypeError("the truth of a traced array is not known while tracing", hint=hint)
-
-
-def _control_flow() -> str | None:
-    """Returns the user's statement with control flow on traced values; None if there is no way."""
-    frame, rewrite = user_frame(), METHODS.get("branch.rewrite")  # of an extra
-    return rewrite(frame) if frame is not None and rewrite is not None else None
 
 
 def number_needed(kind: str, name: str | None) -> LoopwrightError:
@@ -123,12 +122,11 @@ def _argument(text: str) -> str:
 
 def size_needed(name: str | None) -> LoopwrightError:
     """A traced array where Python needs an int: ``range(x)``, ``list[x]``, a size, an axis."""
-    lines = _control_flow()
     hint = "a shape (x.shape[0]) or a Python int"
     if name is not None:
         hint = f"static_argnames=({name!r},), which compiles once for each value"
-    if lines is not None:
-        hint = lines + (f"\n# or {hint}" if name is not None else "")
+    if is_range():
+        hint = f"lw.fori_loop, or {hint}"
     return LoopwrightTypeError(
         "a Python int is needed here, and a traced array's values are not known while tracing",
         hint=hint,

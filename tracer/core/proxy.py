@@ -279,7 +279,7 @@ class Proxy(_Operators):
         need_value(self)
         types = {p.name: p.type for p in self.owner.main.builder.params}
         scalars = [n for n, t in types.items() if isinstance(t, TensorType) and t.rank == 0]
-        _fail(misuse.branch(scalars, not self.shape), self)
+        _fail(misuse.branch(scalars, not self.shape, self.owner.may_capture), self)
 
     def __float__(self) -> float:
         self.owner.want_captured()

@@ -26,7 +26,7 @@ import sys
 import types
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -288,6 +288,13 @@ class Items(Iterator[Any]):
         return Items(items)
 
 
+class Stacked(NamedTuple):
+    """A leaf: a list among results, of the rows of an ``array``, which may be Python's numbers."""
+
+    array: Any
+    of_python: bool
+
+
 class Yielded(Items):
     """The items of an iterator that a function returns, which callers get as a generator."""
 
@@ -303,7 +310,7 @@ _KINDS[Yielded] = _Kind(
 )
 
 
-_LEAVES: set[type] = set()
+_LEAVES: set[type] = {Stacked}
 _NO_KINDS: set[type] = set()
 """Classes that were looked at and are no containers."""
 

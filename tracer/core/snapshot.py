@@ -190,8 +190,11 @@ class Snapshot:
                 )
         elif isinstance(value, types.CellType):
             self._add(value, object_kinds.CELL, parent, key)
-        elif cls.__module__.startswith("loopwright.tracer."):  # a traced array
-            return
+        elif (
+            cls.__module__.startswith("loopwright.tracer.")
+            and dict_of(value).get("structure", cls) is not None
+        ):
+            return  # a traced array, or a list of them
         elif isinstance(value, np.ndarray):
             if (
                 value.nbytes <= LEAST_BYTES

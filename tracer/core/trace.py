@@ -117,6 +117,9 @@ class Trace:
         self.own_calls: Counter[CodeType] = (
             Counter()
         )  # of those, calls of itself that ran in Python
+        self.iterations: list[int | None] = []  # of the loops that are being traced, at most
+        self.lists: list[Any] = []  # of the user's, whose elements the graph has
+        self.listed: dict[Storage, str] = {}  # arrays in such lists, and what keeps them Python's
         self.loops: dict[tuple[str, int], str] = {}  # what became of the user's, by file and line
         self.unrolled: list[tuple[str, int]] = []  # captured loops that run now, their iterations
         self.asked: frozenset[str] = frozenset()  # of what it lacks, by earlier runs
@@ -144,10 +147,11 @@ class Trace:
 
     @property
     def reconsidered(self) -> frozenset[str]:
-        """Returns what another run tries after an error: Python runs the functions that call
-        themselves so often that compiled code should."""
+        """Returns what another run tries after an error: Python has the lists, and runs functions
+        that call themselves so often that compiled code should."""
         places = (what[len(OFTEN) :] for what in self.asked if what.startswith(OFTEN))
-        return frozenset(f"inline {place}" for place in places) - self.asked
+        tries = {f"inline {place}" for place in places} | {each.key for each in self.lists}
+        return frozenset(tries) - self.asked
 
     def want_captured(self) -> None:
         """Asks for another run, in which Python's control flow is captured."""

@@ -300,7 +300,7 @@ def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     def create(*args: Any, **kwargs: Any) -> Any:
         trace = active()
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if trace is None or (_is_library(caller) and caller != __name__):
+        if trace is None or (_is_library(caller) and caller not in _FOR_USERS):
             return otherwise(*args, **kwargs)
         if name == "prod" and len(args) == 1 and not kwargs and has_sizes(args):
             return math.prod(args[0]) * np.int64(1)
@@ -315,6 +315,10 @@ def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         return run(name, _made, (name, otherwise, args, kwargs))
 
     return create
+
+
+_FOR_USERS = (__name__, "loopwright.tracer.capture.python_functions")
+"""Modules of ours that call the functions as the user's code does."""
 
 
 class _Subscripted:

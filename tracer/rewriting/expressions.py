@@ -1,11 +1,22 @@
-"""Expressions that need the truth of a value, rewritten as functions of arrays."""
+"""Expressions that need the truth of an array, rewritten as functions of arrays.
+
+Control flow on one traced value is captured. An array with axes has no truth, and where nothing is
+captured neither has any other: the error shows the user's line with what NumPy has instead.
+
+::
+
+    return (0 < x < 1) * x            return np.logical_and(0 < x, x < 1) * x
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import copy
+import linecache
+from types import FrameType, ModuleType
 
 from ...ir.dataclass import dataclass
+from ..core.spans import span_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,32 +27,36 @@ class Aliases:
     numpy: str = "np"
 
 
-def loads(nodes: Iterable[ast.AST]) -> set[str]:
-    """Returns the names that are read."""
-    walked = (n for node in nodes for n in ast.walk(node))
-    return {n.id for n in walked if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} | {
-        n.target.id
-        for node in nodes
-        for n in ast.walk(node)
-        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
-    }
+def statement_in(frame: FrameType) -> str | None:
+    """Returns the statement that a frame of the user's is at, rewritten with the names that its
+    module gives to Loopwright and NumPy; None if there is no such statement, or no rewrite."""
+    names = frame.f_globals.items()
+    modules = {value.__name__: name for name, value in names if isinstance(value, ModuleType)}
+    aliases = Aliases(modules.get("loopwright", "lw"), modules.get("numpy", "np"))
+    source = "".join(linecache.getlines(frame.f_code.co_filename))
+    return rewritten(source, span_of(frame).line, aliases)
+
+
+def rewritten(source: str, line: int, aliases: Aliases | None = None) -> str | None:
+    """Returns the statement of ``source`` that begins last at or before ``line``."""
+    try:
+        statements = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.stmt)]
+    except (SyntaxError, RecursionError):
+        return None
+    around = [s for s in statements if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    if not around or any(isinstance(n, ast.stmt) for n in ast.iter_child_nodes(around[-1])):
+        return None  # a branch, a loop: that has bodies
+    changed = Expressions(aliases or Aliases()).visit(copy.deepcopy(around[-1]))
+    text = ast.unparse(ast.fix_missing_locations(changed))
+    return text if text != ast.unparse(around[-1]) else None
 
 
 class Expressions(ast.NodeTransformer):
     """Expressions that need the truth of a value, as functions of arrays: ``and``, ``or``, ``not``,
-    chains of comparisons, ``a if c else b``, ``max(a, b)``, ``any(a)``. With ``traced``, only those
-    that contain one of these names; with ``lambdas``, inside of lambdas as well."""
+    chains of comparisons, ``a if c else b``, ``max(a, b)``, ``any(a)``."""
 
-    def __init__(self, aliases: Aliases, traced: set[str] | None, lambdas: bool = False) -> None:
+    def __init__(self, aliases: Aliases) -> None:
         self.aliases = aliases
-        self.traced = traced
-        self.lambdas = lambdas
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        return self.generic_visit(node) if self.lambdas else node
-
-    def _stays(self, node: ast.AST) -> bool:
-        return self.traced is not None and not loads([node]) & self.traced
 
     def _numpy(self, name: str, *args: ast.expr) -> ast.expr:
         function = ast.Attribute(ast.Name(self.aliases.numpy, ast.Load()), name, ast.Load())
@@ -49,8 +64,6 @@ class Expressions(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
-        if self._stays(node):
-            return node
         name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
         first, *others = node.values
         for other in others:
@@ -59,14 +72,12 @@ class Expressions(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        if not isinstance(node.op, ast.Not) or self._stays(node):
+        if not isinstance(node.op, ast.Not):
             return node
         return self._numpy("logical_not", node.operand)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        if self._stays(node):
-            return node
         if len(node.ops) == 1:
             return self._membership(node)
         values = [node.left, *node.comparators]
@@ -92,8 +103,6 @@ class Expressions(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
-        if self.traced is not None and not loads([node.test]) & self.traced:
-            return node
         function = ast.Attribute(ast.Name(self.aliases.loopwright, ast.Load()), "cond", ast.Load())
         return ast.Call(function, [node.test, _thunk(node.body), _thunk(node.orelse)], [])
 
@@ -101,7 +110,7 @@ class Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         plain = not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
-        if not node.args or not plain or self._stays(node):
+        if not node.args or not plain:
             return node
         if len(node.args) == 1:
             return self._numpy(_OF_ROWS[name], *node.args) if name in _OF_ROWS else node

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 WEIGHTS = [1.0, 2.5] * 20
-LAYERS = [{"scale": 0.5 + n} for n in range(20)]
+LAYERS = [{"name": f"layer {n}", "scale": 0.5 + n} for n in range(20)]
 
 
 def loops(x, n):

@@ -30,7 +30,7 @@ def test_branch_on_a_traced_array(message: Message) -> None:
         "    # |         if x.sum() > 0:",
         "      |            ^^^^^^^^^^^",
         "  x.sum() > 0 : bool[]   from test_misuse.py:#",
-        "  try: return lw.cond(x.sum() > 0, lambda: x, lambda: -x)",
+        "  try: lw.cond, lw.while_loop or lw.fori_loop; with capture=True it is captured",
     )
 
 
@@ -46,9 +46,8 @@ def test_branch_on_an_argument(message: Message) -> None:
         "    # |         if training > 0:",
         "      |            ^^^^^^^^^^^^",
         "  training > 0 : bool[]   from test_misuse.py:#",
-        "  try:",
-        "      return lw.cond(training > 0, lambda: x * 2, lambda: x)",
-        "      # or static_argnames=('training',) for a setting",
+        "  try: lw.cond, lw.while_loop or lw.fori_loop; with capture=True it is captured, or "
+        "static_argnames=('training',) for a setting",
     )
 
 
@@ -64,7 +63,7 @@ def test_while_on_a_traced_array(message: Message) -> None:
         "    # |         while np.any(x > 1):",
         "      |         ^^^^^^^^^^^^^^^^^^^^",
         "  np.any(x > 1) : bool[]   from test_misuse.py:#",
-        "  try: x = lw.while_loop(lambda x: np.any(x > 1), lambda x: x / 2, x)",
+        "  try: lw.cond, lw.while_loop or lw.fori_loop; with capture=True it is captured",
     )
 
 
@@ -150,9 +149,7 @@ def test_range(message: Message) -> None:
         "    # |         for _ in range(n):",
         "      |                  ^^^^^^^^",
         "  n : int64[]   argument n of f",
-        "  try:",
-        "      x = lw.fori_loop(0, n, lambda _, x: x + 1, x)",
-        "      # or static_argnames=('n',), which compiles once for each value",
+        "  try: lw.fori_loop, or static_argnames=('n',), which compiles once for each value",
     )
 
 
