@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -124,14 +125,13 @@ def _fma(target: Target, element: str, size: int) -> str:
     chains = range(_fma_chains(target))
     phis, steps, stores = [], [], []
     for c in chains:
-        phis.append(f"  %a{c} = phi {vec} [ %x, %entry ], [ %n{c}, %loop ]")
+        phis.append(f"%a{c} = phi {vec} [ %x, %entry ], [ %n{c}, %loop ]")
         if target.has_fma:
-            steps.append(f"  %n{c} = call {vec} @llvm.fma.{kind}({vec} %a{c}, {vec} %x, {vec} %y)")
+            steps.append(f"%n{c} = call {vec} @llvm.fma.{kind}({vec} %a{c}, {vec} %x, {vec} %y)")
         else:
-            steps.append(f"  %n{c} = {'fmul' if c % 2 else 'fadd'} {vec} %a{c}, %{'xy'[1 - c % 2]}")
-        stores.append(f"  %p{c} = getelementptr {vec}, ptr %data, i64 {c}")
-        stores.append(f"  store volatile {vec} %n{c}, ptr %p{c}, align {size}")
-    newline = "\n"
+            steps.append(f"%n{c} = {'fmul' if c % 2 else 'fadd'} {vec} %a{c}, %{'xy'[1 - c % 2]}")
+        stores.append(f"%p{c} = getelementptr {vec}, ptr %data, i64 {c}")
+        stores.append(f"store volatile {vec} %n{c}, ptr %p{c}, align {size}")
     return f"""
 declare {vec} @llvm.fma.{kind}({vec}, {vec}, {vec})
 define void @fma{8 * size}(ptr %data, i64 %bytes, i64 %repeats) {{
@@ -141,13 +141,12 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
-{newline.join(phis)}
-{newline.join(steps)}
+{_lines([*phis, *steps])}
   %i.next = add i64 %i, 1
   %more = icmp slt i64 %i.next, %repeats
   br i1 %more, label %loop, label %done
 done:
-{newline.join(stores)}
+{_lines(stores)}
   ret void
 }}
 """
@@ -158,58 +157,26 @@ def _read(target: Target, name: str, *, streams: int) -> str:
     vec = f"<{lanes} x float>"
     width = 16 if target.vector_registers >= 32 else 8
     each = width // streams
-    step = each * target.vector_bytes
-    bases = [
-        f"  %start{s} = mul i64 %part, {s}\n  %base{s} = getelementptr i8, ptr %data, i64 %start{s}"
-        for s in range(streams)
-    ]
-    phis, loads = [], []
+    setup = [f"%part = sdiv i64 %bytes, {streams}"]
+    for s in range(streams):
+        setup.append(f"%start{s} = mul i64 %part, {s}")
+        setup.append(f"%base{s} = getelementptr i8, ptr %data, i64 %start{s}")
+    outer, inner, body, ends = [], [], [], []
     for v in range(width):
-        phis.append(f"  %a{v} = phi {vec} [ %s{v}, %outer ], [ %n{v}, %inner ]")
-        loads += [
-            f"  %o{v} = add i64 %at, {v % each * target.vector_bytes}",
-            f"  %p{v} = getelementptr i8, ptr %base{v // each}, i64 %o{v}",
-            f"  %v{v} = load {vec}, ptr %p{v}, align {target.vector_bytes}",
-            f"  %n{v} = fadd {vec} %a{v}, %v{v}",
+        outer.append(f"%s{v} = phi {vec} [ zeroinitializer, %entry ], [ %n{v}, %next ]")
+        inner.append(f"%a{v} = phi {vec} [ %s{v}, %outer ], [ %n{v}, %inner ]")
+        body += [
+            f"%o{v} = add i64 %at, {v % each * target.vector_bytes}",
+            f"%p{v} = getelementptr i8, ptr %base{v // each}, i64 %o{v}",
+            f"%v{v} = load {vec}, ptr %p{v}, align {target.vector_bytes}",
+            f"%n{v} = fadd {vec} %a{v}, %v{v}",
         ]
-    starts = [
-        f"  %s{v} = phi {vec} [ zeroinitializer, %entry ], [ %n{v}, %next ]" for v in range(width)
-    ]
-    ends = [
-        line
-        for v in range(width)
-        for line in (
-            f"  %e{v} = getelementptr {vec}, ptr %data, i64 {v}",
-            f"  store volatile {vec} %n{v}, ptr %e{v}, align {target.vector_bytes}",
-        )
-    ]
-    newline = "\n"
-    return f"""
-define void @{name}(ptr %data, i64 %bytes, i64 %repeats) {{
-entry:
-  %part = sdiv i64 %bytes, {streams}
-{newline.join(bases)}
-  br label %outer
-outer:
-  %r = phi i64 [ 0, %entry ], [ %r.next, %next ]
-{newline.join(starts)}
-  br label %inner
-inner:
-  %at = phi i64 [ 0, %outer ], [ %at.next, %inner ]
-{newline.join(phis)}
-{newline.join(loads)}
-  %at.next = add i64 %at, {step}
-  %more = icmp slt i64 %at.next, %part
-  br i1 %more, label %inner, label %next
-next:
-  %r.next = add i64 %r, 1
-  %again = icmp slt i64 %r.next, %repeats
-  br i1 %again, label %outer, label %done
-done:
-{newline.join(ends)}
-  ret void
-}}
-"""
+        ends += [
+            f"%e{v} = getelementptr {vec}, ptr %data, i64 {v}",
+            f"store volatile {vec} %n{v}, ptr %e{v}, align {target.vector_bytes}",
+        ]
+    step = each * target.vector_bytes
+    return _passes(name, setup, "%part", step, [*inner, *body], outer=outer, ends=ends)
 
 
 def _triad(target: Target, name: str, *, stream: bool) -> str:
@@ -217,46 +184,68 @@ def _triad(target: Target, name: str, *, stream: bool) -> str:
     vec = f"<{lanes} x float>"
     size = target.vector_bytes
     hint = ", !nontemporal !0" if stream else ""
+    setup = [
+        "%third = sdiv i64 %bytes, 3",
+        "%b = getelementptr i8, ptr %data, i64 %third",
+        "%twice = mul i64 %third, 2",
+        "%c = getelementptr i8, ptr %data, i64 %twice",
+    ]
     body = []
     for v in range(_UNROLL):
         body += [
-            f"  %o{v} = add i64 %at, {v * size}",
-            f"  %pa{v} = getelementptr i8, ptr %data, i64 %o{v}",
-            f"  %pb{v} = getelementptr i8, ptr %b, i64 %o{v}",
-            f"  %pc{v} = getelementptr i8, ptr %c, i64 %o{v}",
-            f"  %vb{v} = load {vec}, ptr %pb{v}, align {size}",
-            f"  %vc{v} = load {vec}, ptr %pc{v}, align {size}",
-            f"  %m{v} = fmul {vec} %vc{v}, splat (float 5.000000e-01)",
-            f"  %t{v} = fadd {vec} %m{v}, %vb{v}",
-            f"  store {vec} %t{v}, ptr %pa{v}, align {size}{hint}",
+            f"%o{v} = add i64 %at, {v * size}",
+            f"%pa{v} = getelementptr i8, ptr %data, i64 %o{v}",
+            f"%pb{v} = getelementptr i8, ptr %b, i64 %o{v}",
+            f"%pc{v} = getelementptr i8, ptr %c, i64 %o{v}",
+            f"%vb{v} = load {vec}, ptr %pb{v}, align {size}",
+            f"%vc{v} = load {vec}, ptr %pc{v}, align {size}",
+            f"%m{v} = fmul {vec} %vc{v}, splat (float 5.000000e-01)",
+            f"%t{v} = fadd {vec} %m{v}, %vb{v}",
+            f"store {vec} %t{v}, ptr %pa{v}, align {size}{hint}",
         ]
-    newline = "\n"
+    return _passes(name, setup, "%third", _UNROLL * size, body, ends=["fence seq_cst"])
+
+
+def _passes(
+    name: str,
+    setup: Sequence[str],
+    bytes_: str,
+    step: int,
+    inner: Sequence[str],
+    *,
+    outer: Sequence[str] = (),
+    ends: Sequence[str] = (),
+) -> str:
+    """Returns a kernel that runs over the first ``bytes_`` from ``%at`` = 0 on, ``repeats`` times.
+    ``inner`` is what it does in each step, ``outer`` what begins each pass, ``ends`` the end."""
     return f"""
 define void @{name}(ptr %data, i64 %bytes, i64 %repeats) {{
 entry:
-  %third = sdiv i64 %bytes, 3
-  %b = getelementptr i8, ptr %data, i64 %third
-  %twice = mul i64 %third, 2
-  %c = getelementptr i8, ptr %data, i64 %twice
+{_lines(setup)}
   br label %outer
 outer:
   %r = phi i64 [ 0, %entry ], [ %r.next, %next ]
+{_lines(outer)}
   br label %inner
 inner:
   %at = phi i64 [ 0, %outer ], [ %at.next, %inner ]
-{newline.join(body)}
-  %at.next = add i64 %at, {_UNROLL * size}
-  %more = icmp slt i64 %at.next, %third
+{_lines(inner)}
+  %at.next = add i64 %at, {step}
+  %more = icmp slt i64 %at.next, {bytes_}
   br i1 %more, label %inner, label %next
 next:
   %r.next = add i64 %r, 1
   %again = icmp slt i64 %r.next, %repeats
   br i1 %again, label %outer, label %done
 done:
-  fence seq_cst
+{_lines(ends)}
   ret void
 }}
 """
+
+
+def _lines(instructions: Sequence[str]) -> str:
+    return "\n".join(f"  {line}" for line in instructions)
 
 
 # rounds(data, shared, bytes, repeats, threads, rounds): each round waits until all threads have
