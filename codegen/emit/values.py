@@ -74,6 +74,8 @@ class ValueEmitter:
             memo[id(expr), ""] = value = self.read(expr, env, None, memo)
             return value
         under = guard.name if guard else ""
+        if (known := memo.get((id(expr), under))) is not None:
+            return known
         todo = [expr]  # recursion would exceed its limit on chains of hundreds of operators
         while todo:
             node = todo[-1]

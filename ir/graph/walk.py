@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from operator import is_
 from typing import Any, TypeAlias, TypeGuard
 
 from ..dims import IntExpr, Symbol, size_symbols
@@ -57,6 +58,8 @@ def operands(value: Expr) -> tuple[Atom, ...]:
 
 def nested_blocks(value: Expr) -> tuple[Block, ...]:
     """Returns the blocks inside ``value``, in the order in which they run."""
+    if isinstance(value, Call):  # as nearly all values are
+        return ()
     if isinstance(value, If):
         return value.then, value.orelse
     if isinstance(value, While):
@@ -76,6 +79,8 @@ def with_nested_blocks(
 ) -> Expr:
     """``value`` with other blocks inside (and other ``params`` for them); the same object if none
     changed."""
+    if not blocks:
+        return value
     old = nested_params(value)
     new = old if params is None else tuple(params)
     pairs = [*zip(blocks, nested_blocks(value), strict=True), *zip(new, old, strict=True)]
@@ -95,7 +100,7 @@ def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
     """``value`` with each of its own operands replaced; the same object if none changed."""
     old = operands(value)
     new = tuple(map(change, old))
-    if all(a is b for a, b in zip(new, old)):
+    if all(map(is_, new, old)):
         return value
     if isinstance(value, Call):
         if isinstance(value.op, GlobalVar | Var):

@@ -9,9 +9,10 @@
     result  ::= operator "(" ..., attribute "=" (name | literal | helper "(" name, ... ")") ")"
               | name | number
 
-A number matches an array all of whose elements are that number; for floats the sign of a zero
-counts. In conditions and results ``shape`` and ``dtype`` are those of the value that is replaced,
-and ``result`` is that value. Commutative operators match either way round.
+A number matches an array all of whose elements are that number, which float16 can hold, so that it
+is the same one in every dtype; for floats the sign of a zero counts. In conditions and results
+``shape`` and ``dtype`` are those of the value that is replaced, and ``result`` is that value.
+Commutative operators match either way round.
 """
 
 from __future__ import annotations
@@ -120,12 +121,14 @@ Term: TypeAlias = Name | Number | Apply
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One equation. ``text`` is how it was written."""
+    """One equation. ``text`` is how it was written, ``needs`` are the operators and the numbers
+    among the operands of what it matches."""
 
     text: str
     pattern: Apply
     result: Term
     conditions: tuple[Term, ...]
+    needs: frozenset[Any]
 
 
 def parse_rules(text: str) -> dict[str, list[Rule]]:
@@ -149,8 +152,17 @@ def parse_rules(text: str) -> dict[str, list[Rule]]:
             parts = tree.values if isinstance(tree, ast.BoolOp) else [tree]
             conditions = tuple(map(_term, parts))
         result = _term(ast.parse(right.strip(), mode="eval").body)
-        rules.setdefault(pattern.op, []).append(Rule(line, pattern, result, conditions))
+        needs = frozenset(_needed(arg) for arg in pattern.args if not isinstance(arg, Name))
+        rules.setdefault(pattern.op, []).append(Rule(line, pattern, result, conditions, needs))
     return rules
+
+
+def _needed(operand: Apply | Number) -> Any:
+    if isinstance(operand, Apply):
+        return operand.op
+    if float(np.float16(operand.value)) != operand.value:
+        raise InternalError(f"{operand.value} is not the same number in every dtype")
+    return operand.value
 
 
 def _term(tree: ast.expr) -> Term:
@@ -177,7 +189,11 @@ def apply_rules(
     builder: Builder,
 ) -> Atom | None:
     """Applies the first rule that matches ``call``; None if none does."""
-    for rule in rules.get(operator_name(call), ()):
+    candidates = rules.get(operator_name(call), ())
+    operands = _operators_and_numbers(call, facts) if candidates else set()
+    for rule in candidates:
+        if not rule.needs <= operands:
+            continue
         bound: Bound = {"result": var}
         if isinstance(var.type, TensorType):
             bound |= {"shape": var.type.shape, "dtype": var.type.dtype.name}
@@ -188,6 +204,15 @@ def apply_rules(
         result = _Emitter(rules, helpers, facts, var, bound, builder).emit(rule.result)
         return _with_type(result, var, builder)
     return None
+
+
+def _operators_and_numbers(call: Call, facts: Facts) -> set[Any]:
+    """Returns the operators that make operands of ``call``, and the numbers that operands are."""
+    makers = (facts.call(atom) for atom in call.args)
+    return {
+        *(operator_name(maker) for maker in makers if maker is not None),
+        *(facts.number(atom) for atom in call.args),
+    }
 
 
 def _match_call(pattern: Apply, call: Call, bound: Bound, facts: Facts) -> bool:
