@@ -24,7 +24,10 @@ def cache_folder() -> Path:
 
 
 def allowed_bytes() -> int:
-    """Returns how many bytes of machine code the folder may hold: ``LOOPWRIGHT_CACHE_SIZE``."""
+    """Returns how many bytes of machine code the folder may hold: ``LOOPWRIGHT_CACHE_SIZE``, 0 if
+    the cache is off."""
+    if os.environ.get("LOOPWRIGHT_CACHE", "").lower() in OFF:
+        return 0
     try:
         megabytes = float(os.environ.get("LOOPWRIGHT_CACHE_SIZE") or DEFAULT_MEGABYTES)
     except ValueError:  # a message says so where all settings are read

@@ -1,5 +1,6 @@
 """The store on disk, where processes find what others have made: machine code, verdicts on it,
-figures of the machine and indices of logs, each by a hash of all that it depends on.
+figures of the machine, indices of logs and hashes of the compiler's sources, each by a hash of all
+that it depends on.
 
 ::
 
@@ -49,7 +50,7 @@ SWEEP_SECONDS = 3600.0
 longer than most of them run."""
 TOUCH_SECONDS = 3600.0
 """Seconds between two notes of the use of an entry."""
-ROOMS = {"verdicts": 4 << 20, "machine": 1 << 20, "logs": 256 << 20}
+ROOMS = {"verdicts": 4 << 20, "machine": 1 << 20, "logs": 256 << 20, "versions": 1 << 16}
 """Most bytes of the entries in each folder beside that of machine code: 4 MB are the verdicts on
 some 25,000 kernels."""
 
@@ -57,17 +58,24 @@ some 25,000 kernels."""
 @functools.cache
 def code_version() -> str:
     """Returns a hash of everything but its input that decides what the compiler makes: its own
-    sources, the cost model, and the version of LLVM."""
-    digest = hashlib.sha256(llvm_version().encode())
+    sources, the cost model, and the version of LLVM. Sources of the dates and sizes that a process
+    has seen are not read again: Python, too, takes them for the same."""
     packages = Path(__file__).parents[2]
-    for name in ("autotune", "codegen", "ir"):
-        files = (packages / name).rglob("*")
-        for path in sorted(p for p in files if p.suffix in (".py", ".ll")):
-            digest.update(str(path.relative_to(packages)).encode())
-            digest.update(read_named(path))
-    with contextlib.suppress(OSError):
-        digest.update(read_named(packages / "tuning_logs" / "model.json"))
-    return digest.hexdigest()
+    names = [packages / "tuning_logs" / "model.json"]
+    for part in ("autotune", "codegen", "ir"):
+        for folder, _, files in os.walk(packages / part):
+            names += [Path(folder, name) for name in files if name.endswith((".py", ".ll"))]
+    states = [(str(path), os.stat(path)) for path in sorted(names) if path.exists()]
+    dates = [(path, state.st_size, state.st_mtime_ns) for path, state in states]
+    kept, entry = store("versions"), entry_key("version", llvm_version(), dates)
+    version = kept.get(entry)
+    if version is None:
+        digest = hashlib.sha256(llvm_version().encode())
+        for path, _ in states:
+            digest.update(os.path.relpath(path, packages).encode() + read_named(path))
+        version = digest.hexdigest().encode()
+        kept.put(entry, "version of the compiler", version)
+    return version.decode()
 
 
 def entry_key(*parts: object) -> str:
