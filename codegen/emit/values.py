@@ -74,9 +74,8 @@ class ValueEmitter:
             memo[id(expr), ""] = value = self.read(expr, env, None, memo)
             return value
         under = guard.name if guard else ""
-        if (known := memo.get((id(expr), under))) is not None:
-            return known
-        todo = [expr]  # recursion would exceed its limit on chains of hundreds of operators
+        # Not by recursion, which would exceed its limit on chains of hundreds of operators.
+        todo = [] if (id(expr), under) in memo else [expr]
         while todo:
             node = todo[-1]
             if (id(node), under) not in memo:
@@ -303,8 +302,7 @@ class ValueEmitter:
             guard = None
         plain = self.plain.get(id(node))
         if plain is None:
-            plain = all(isinstance(i, int | Dim) for i in node.indices)
-            self.plain[id(node)] = plain
+            plain = self.plain[id(node)] = all(isinstance(i, int | Dim) for i in node.indices)
         if plain:
             return self.read_place(node.buffer, cast(Plain, node.indices), env, guard)
         return self.gather(node, env, guard, memo)
