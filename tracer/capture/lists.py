@@ -106,12 +106,7 @@ class Listed(list[Any]):
         leaves, structure = flatten(element)
         types: list[Any] = [leaf_type(leaf) for leaf in leaves]
         for number, (mine, other) in enumerate(zip(self.types or types, types)):
-            are_tensors = isinstance(other, LeafType) and type(mine) is LeafType
-            if (
-                not are_tensors
-                or mine.dtype != other.dtype
-                or not all(isinstance(n, int) for n in mine.shape)
-            ):
+            if type(other) is not LeafType or mine.dtype != other.dtype:
                 self.refuse()
             types[number] = joined(mine, other)
         if None in types or structure != (self.structure or structure) or not _is_value(element):
@@ -124,10 +119,8 @@ class Listed(list[Any]):
         return storage
 
     def _room(self, type_: LeafType, capacity: int) -> Atom:
-        if (
-            capacity * math.prod(n for n in type_.shape if isinstance(n, int)) * type_.dtype.bytes
-            > LIST_BYTES
-        ):
+        sizes = (n if isinstance(n, int) else LIST_BYTES for n in type_.shape)
+        if (capacity + 1) * math.prod(sizes) * type_.dtype.bytes > LIST_BYTES:
             self.refuse()
         attrs = {"shape": (capacity, *type_.shape), "fill_value": 0, "dtype": str(type_.dtype)}
         return self.trace.emit("full", (), attrs)
@@ -150,8 +143,8 @@ class Listed(list[Any]):
 
     def _step(self, by: int) -> None:
         self.trace.assign(self.total, lift(self._number() + by).atom)
-        is_known = self.known is not None and self.at is self.trace.scope
-        self.known = self.known + by if is_known and self.known is not None else None
+        if self.known is not None:
+            self.known = self.known + by if self.at is self.trace.scope else None
 
     def _put(self, place: Atom, element: Any) -> None:
         for storage, type_, leaf in zip(self.arrays, self.types, flatten(element)[0]):
@@ -163,16 +156,17 @@ class Listed(list[Any]):
     def _keep(self, array: Any) -> None:
         """Takes note that an array is in the list: nobody may write to it any more, nor have done
         so in the body of a loop, which comes to it again."""
-        if isinstance(array, np.ndarray):
-            self.refuse()
-        if type(array) is not Proxy or array.is_scalar:
-            return
+        if type(array) is not Proxy:
+            return self.refuse() if isinstance(array, np.ndarray) else None
+        if array.is_scalar:
+            return None
         scope = self.trace.scope
         while scope is not None and scope is not array.storage.scope:
             if array.storage in scope.entries:
                 self.refuse()
             scope = scope.parent
         self.trace.listed[array.storage] = self.key
+        return None
 
     def _get(self, index: Any, message: str) -> Any:
         place, leaves = self._place(index, message), list[Proxy]()
@@ -240,9 +234,8 @@ class Listed(list[Any]):
 
     def _grows(self, element: Any = _NO_ELEMENT) -> bool:
         """True if the graph has the elements, which is so where it changes them."""
-        if self.walked is not None and not self.walked.ended:
-            self.refuse()
-        if self.structure is not None and not self.capacity:
+        is_made = self.structure is not None and not self.capacity
+        if is_made or (self.walked is not None and not self.walked.ended):
             self.refuse()
         if self.structure is None:
             if self.trace.scope is self.home or active() is not self.trace:
@@ -280,6 +273,16 @@ class Listed(list[Any]):
         element = self._get(-1, "pop from empty list")
         self._step(-1)
         return element
+
+    def reverse(self) -> None:
+        if not self._grows():
+            return super().reverse()
+        if type(self.length()) is Proxy or not self.length():
+            self.refuse()
+        for storage, column in zip(self.arrays, self._columns()):
+            self.trace.assign(storage, lift(np.flip(column, 0)).atom)
+        self.capacity = self.length()
+        return None
 
     def __getitem__(self, index: Any, /) -> Any:
         if self.structure is None:
@@ -349,7 +352,7 @@ def _plain(name: str, changes: bool) -> Callable[..., Any]:
     return method
 
 
-_CHANGES = "__delitem__ __iadd__ __imul__ clear extend insert remove reverse sort"
+_CHANGES = "__delitem__ __iadd__ __imul__ clear extend insert remove sort"
 _READS = "__contains__ __eq__ __ge__ __gt__ __le__ __lt__ __mul__ __ne__ __repr__ __reversed__"
 for _name in f"{_CHANGES} {_READS} __rmul__ copy count index".split():
     setattr(Listed, _name, _plain(_name, _name in _CHANGES.split()))

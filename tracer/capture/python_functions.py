@@ -116,18 +116,14 @@ def _all(iterable: Any, /) -> Any:
     return holds
 
 
-def _int(*values: Any) -> Any:
-    if len(values) == 1 and type(values[0]) is Proxy and not values[0].shape:
-        number = lift(np.trunc(values[0]) if values[0].dtype.kind == "f" else values[0])
-        return Proxy(lift(number.astype(np.int64)).atom, number.owner, int)
-    return int(*values)
+def _number(kind: Any, dtype: Any) -> Callable[..., Any]:
+    def number(*values: Any) -> Any:
+        if len(values) != 1 or type(values[0]) is not Proxy or values[0].shape:
+            return kind(*values)
+        converted = lift(values[0].astype(dtype))
+        return Proxy(converted.atom, converted.owner, kind)
 
-
-def _float(*values: Any) -> Any:
-    if len(values) == 1 and type(values[0]) is Proxy and not values[0].shape:
-        number = lift(values[0].astype(np.float64))
-        return Proxy(number.atom, number.owner, float)
-    return float(*values)
+    return number
 
 
 def _bool(value: Any = False, /) -> Any:
@@ -135,7 +131,7 @@ def _bool(value: Any = False, /) -> Any:
 
 
 def _rounded(plain: Callable[[Any], Any], ufunc: Any) -> Callable[[Any], Any]:
-    return lambda value: _int(ufunc(value)) if type(value) is Proxy else plain(value)
+    return lambda value: OURS[int](ufunc(value)) if type(value) is Proxy else plain(value)
 
 
 def length(value: Any) -> Any:
@@ -159,8 +155,8 @@ OURS: dict[Any, Any] = {
     reversed: _reversed,
     max: _extreme("max"),
     min: _extreme("min"),
-    int: _int,
-    float: _float,
+    int: _number(int, np.int64),
+    float: _number(float, np.float64),
     bool: _bool,
     math.floor: _rounded(math.floor, np.floor),
     math.ceil: _rounded(math.ceil, np.ceil),

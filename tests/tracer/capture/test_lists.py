@@ -101,6 +101,15 @@ def path_of_arrays(x):
     return np.stack(path), path[-1]
 
 
+def trajectory(x):
+    state = x[:3]
+    path = []
+    for i in range(len(x)):
+        state = state * 0.5 + x[i]
+        path.append(state)
+    return np.stack(path)
+
+
 def written_in_place(x):
     state = x[:3].copy()
     path = []
@@ -209,6 +218,53 @@ def inner_lists(x):
     return total
 
 
+def row_changed_later(x):
+    rows = []
+    for i in range(20):
+        row = [x[i], x[i]]
+        rows.append(row)
+        row[0] = 7.0
+    rows[3][1] = 5.0
+    return np.array(rows)
+
+
+def array_without_axes(x):
+    total = np.zeros(())
+    out = []
+    for i in range(20):
+        total += x[i]
+        out.append(total)
+    return np.array(out)
+
+
+def array_of_numpy(x):
+    row = np.zeros(3)
+    rows = []
+    for _ in range(20):
+        rows.append(row)
+    row[0] = 5.0
+    return np.array(rows)
+
+
+def joined(x):
+    low, high = [], []
+    for v in x:
+        if v > 0.5:
+            high.append(v)
+        else:
+            low.append(v)
+    both = low[:-1] + high[::-1]
+    return both, len(both), both[3], max(both), low[1:]
+
+
+def compared(x):
+    one, other = [], []
+    for _ in x:
+        one.append(1)
+        other.append(1)
+    return one == other, one is other, str(one)
+
+
 def reversed_path(x):
     path = [0]
     for i in range(1, 30):
@@ -219,9 +275,18 @@ def reversed_path(x):
 
 PROGRAMS = (
     *(appended, appended_twice, in_one_branch, until_break, tuples, walked, two_names),
-    *(path_of_arrays, written_in_place, written_later, row_written, replaced, of_lists, mixed),
+    *(
+        path_of_arrays,
+        trajectory,
+        written_in_place,
+        written_later,
+        row_written,
+        replaced,
+        of_lists,
+        mixed,
+    ),
     *(ints_and_floats, comprehensions, chosen, lists_of_numbers, grown_while_walked, inner_lists),
-    reversed_path,
+    *(reversed_path, row_changed_later, array_without_axes, array_of_numpy, joined, compared),
 )
 
 
@@ -251,7 +316,7 @@ def test_a_stack_without_a_known_bound() -> None:
 
 
 LONG = np.random.default_rng(1).random(400)
-NATIVE = (appended, in_one_branch, until_break, tuples, walked, stack, two_names)
+NATIVE = (appended, in_one_branch, until_break, tuples, walked, stack, two_names, trajectory)
 
 
 @pytest.mark.parametrize("program", NATIVE, ids=lambda p: p.__name__)
@@ -283,6 +348,28 @@ def test_an_index_out_of_range_and_an_empty_stack_are_errors() -> None:
             f(X, k)
     with pytest.raises(IndexError, match="pop from empty list"):
         lw.compile(popped)(X)
+
+
+def test_an_index_that_is_no_integer_is_refused() -> None:
+    def taken(x):
+        out = []
+        for v in x:
+            out.append(v)
+        return out[x[0] * 3]
+
+    with pytest.raises(TypeError):
+        lw.compile(taken)(X)
+
+
+def test_an_array_that_values_choose_is_not_written_behind_its_back() -> None:
+    def chosen_by_a_value(x):
+        a, b = x[:3].copy(), x[3:6].copy()
+        w = a if x[0] > 0.5 else b
+        a[0] = 7.0
+        return w
+
+    with pytest.raises(lw.UnsupportedError, match="values decide which other names"):
+        lw.compile(chosen_by_a_value)(X)
 
 
 def test_a_list_that_grows_without_end_is_an_error() -> None:
