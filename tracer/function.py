@@ -90,7 +90,9 @@ def trace(
 
             run = new_run(run.asked)
             repeat = functools.partial(_traced, function, signature, request, run, ending)
-            raise refusal(outside, change, repeat, name)
+            refused = refusal(outside, change, repeat, name)
+            refused.span = refused.span or definition_of(function)
+            raise refused
         if change.is_random:
             functions = [r.value for r in outside.records.values() if r.kind is FUNCTION]
             warn_of_draws(name, functions, change.path)

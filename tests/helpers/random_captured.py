@@ -2,27 +2,17 @@
 
 ::
 
-    python tests/helpers/random_captured.py 0:1000     says how many are right, refused, and wrong
+    python tests/helpers/random_captured.py 0:1000     counts what came out, on all ISA levels
+    python tests/helpers/random_captured.py 17         shows one program
 """
 
 from __future__ import annotations
 
-import copy
-import linecache
 import random
-import sys
-from collections import Counter
 from typing import Any
 
-import loopwright as lw
 import numpy as np
-
-BUDGET = 20_000
-"""Lines that Python may run of a program; longer ones count as slow."""
-
-
-class Slow(Exception):
-    """A program runs for too long in Python."""
+from python_against_compiled import report
 
 
 class Writer:
@@ -168,63 +158,12 @@ class Writer:
         return f"{letter}{self.count}"
 
 
-def source_of(seed: int) -> str:
-    """Returns the program of a seed."""
-    return Writer(seed).source()
-
-
-def outcome(seed: int) -> str:
-    """Returns "right", "refused", "slow" or "beyond" (the numbers are too large to compare) for the
-    program of a seed; AssertionError with the source if it is wrong."""
-    source = source_of(seed)
-    file = f"<captured {seed}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    space: dict[str, Any] = {"np": np}
-    exec(compile(source, file, "exec"), space)
+def program(seed: int) -> tuple[str, list[Any]]:
+    """Returns the program of a seed, and its arguments."""
     rng = np.random.default_rng(seed)
     args = [rng.normal(size=6), np.int64(rng.integers(0, 25)), np.float64(rng.normal())]
-    theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
-    try:
-        with np.errstate(all="ignore"):
-            expected = [*map(float, in_python(space["f"], theirs)), *theirs[0]]
-    except Slow:
-        return "slow"
-    except (OverflowError, UnboundLocalError):
-        return "beyond"
-    if not all(abs(value) < 1e15 for value in expected):  # nan is none of those
-        return "beyond"
-    try:
-        result = lw.compile(space["f"], dynamic=False)(*ours)
-    except lw.LoopwrightError:
-        return "refused"
-    given = [*map(float, result), *ours[0]]
-    assert np.allclose(given, expected, rtol=1e-6, atol=1e-9), f"seed {seed}:\n{source}"
-    return "right"
-
-
-def in_python(function: Any, args: list[Any]) -> Any:
-    """Runs the program in Python, within its budget of lines."""
-    left = BUDGET
-
-    def count(_frame: Any, event: str, _argument: Any) -> Any:
-        nonlocal left
-        left -= event == "line"
-        if left < 0:
-            raise Slow
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        return function(*args)
-    finally:
-        sys.settrace(before)
-
-
-def main() -> None:
-    low, high = map(int, sys.argv[1].split(":"))
-    print(dict(Counter(map(outcome, range(low, high)))))
+    return Writer(seed).source(), args
 
 
 if __name__ == "__main__":
-    main()
+    report(program)

@@ -2,23 +2,19 @@
 
 ::
 
-    python tests/helpers/random_user_code.py 0:1000     says how many are right, refused, and wrong
+    python tests/helpers/random_user_code.py 0:1000     counts what came out, on all ISA levels
 
 Python's result is the oracle, and so are the arrays that it leaves behind and the errors it raises.
 """
 
 from __future__ import annotations
 
-import copy
-import linecache
 import re
-import sys
-from collections import Counter
 from typing import Any
 
-import loopwright as lw
 import numpy as np
-from random_captured import Slow, Writer, in_python
+from python_against_compiled import report
+from random_captured import Writer
 
 FLOATS, INTS = (np.float64, np.float32), (np.int64, np.int32)
 
@@ -161,23 +157,8 @@ class _Wide(Writer):
         return [re.sub(r"(return .*, x\.sum\(\))$", r"\1, 0, 0, 0", line) for line in lines]
 
 
-def source_of(seed: int) -> str:
-    """Returns the program of a seed."""
-    return _Wide(seed).source()
-
-
-def _values(results: Any, args: list[Any]) -> list[float]:
-    return [*map(float, results), *map(float, args[0]), *map(float, args[1])]
-
-
-def outcome(seed: int) -> str:
-    """Returns "right", "raises" (the error that Python raises), "refused", "slow" or "beyond" for
-    the program of a seed; AssertionError with the source if it is wrong."""
-    source = source_of(seed)
-    file = f"<user's code {seed}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    space: dict[str, Any] = {"np": np}
-    exec(compile(source, file, "exec"), space)
+def program(seed: int) -> tuple[str, list[Any]]:
+    """Returns the program of a seed, and its arguments."""
     rng = np.random.default_rng(seed)
     args = [
         rng.normal(size=6).astype(FLOATS[seed % 3 == 0]),
@@ -185,41 +166,8 @@ def outcome(seed: int) -> str:
         np.int64(rng.integers(0, 25)),
         np.float64(rng.normal()),
     ]
-    theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
-    error: type[BaseException] | None = None
-    expected: list[float] = []
-    try:
-        with np.errstate(all="ignore"):
-            expected = _values(in_python(space["f"], theirs), theirs)
-    except (Slow, RecursionError):
-        return "slow"
-    except (OverflowError, UnboundLocalError, TypeError):
-        return "beyond"
-    except (ValueError, IndexError, ZeroDivisionError, AssertionError) as raised:
-        error = type(raised)
-    if not all(abs(value) < 1e15 for value in expected):  # nan is none of those
-        return "beyond"
-    try:
-        with np.errstate(all="ignore"):
-            result = lw.compile(space["f"], dynamic=False)(*ours)
-    except lw.LoopwrightError as refused:
-        same = error is not None and isinstance(refused, error) and "try:" not in str(refused)
-        return "raises" if same else "refused"
-    except Exception as raised:  # while it is traced
-        assert error is not None and isinstance(raised, error), f"seed {seed}: {raised!r}\n{source}"
-        return "raises"
-    assert error is None, f"seed {seed}: no {error}\n{source}"
-    exact = args[0].dtype == np.float64
-    rtol, atol = (1e-6, 1e-9) if exact else (1e-3, 1e-3)
-    given = _values(result, ours)
-    assert np.allclose(given, expected, rtol=rtol, atol=atol), f"seed {seed}:\n{source}"
-    return "right"
-
-
-def main() -> None:
-    low, high = map(int, sys.argv[1].split(":"))
-    print(dict(Counter(map(outcome, range(low, high)))))
+    return _Wide(seed).source(), args
 
 
 if __name__ == "__main__":
-    main()
+    report(program)

@@ -242,6 +242,13 @@ def disjunction(first: Any, *rest: Callable[[], Any]) -> Any:
     return returned(first, lambda: first, lambda: disjunction(rest[0](), *rest[1:]))
 
 
+def is_in(value: Any, items: Any) -> Any:
+    """``value in items``."""
+    if not isinstance(items, list | tuple | set) or Proxy not in map(type, (value, *items)):
+        return value in items
+    return disjunction(False, *(lambda e=e: e is value or e == value for e in items))
+
+
 def compared(first: Any, *rest: Callable[..., Any]) -> Any:
     """A chain of comparisons: ``first < rest[1]() < ...``, where ``rest[0]`` is a ``<``."""
     second = rest[1]()

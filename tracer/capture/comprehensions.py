@@ -52,7 +52,9 @@ def items(
         return value(item) if keeps(holds) else _SKIPPED
 
     def plain() -> Iterable[Any]:
-        return (each for item in iterable if (each := given(item)) is not _SKIPPED)
+        for each in map(given, iterable):
+            if each is not _SKIPPED:
+                yield each
 
     is_list = is_list or function is builtins.max or function is builtins.min
     if steps is not None and is_long and neutral and not is_list:

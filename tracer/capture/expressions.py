@@ -27,7 +27,7 @@ class Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         if _binds([node.body, node.orelse]):
             return node
-        then, orelse = _lambda(node.body), _lambda(node.orelse)
+        then, orelse = as_lambda(node.body), as_lambda(node.orelse)
         return at(node, call(library("returned"), node.test, then, orelse))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
@@ -35,7 +35,7 @@ class Expressions(ast.NodeTransformer):
         if _binds(node.values[1:]):
             return node
         name = "conjunction" if isinstance(node.op, ast.And) else "disjunction"
-        rest = map(_lambda, node.values[1:])
+        rest = map(as_lambda, node.values[1:])
         return at(node, call(library(name), node.values[0], *rest))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
@@ -46,12 +46,14 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
-        if len(node.ops) == 1 or _binds(node.comparators):
+        if len(node.ops) == 1:
+            return at(node, _comparison(node.ops[0], node.left, node.comparators[0]))
+        if _binds(node.comparators):
             return node
         rest: list[ast.expr] = []
         for sign, value in zip(node.ops, node.comparators):
-            compared = ast.Compare(load("one·"), [sign], [load("other·")])
-            rest += [_lambda(at(node, compared), "one·", "other·"), _lambda(value)]
+            compared = _comparison(sign, load("one·"), load("other·"))
+            rest += [as_lambda(at(node, compared), "one·", "other·"), as_lambda(value)]
         return at(node, call(library("compared"), node.left, *rest))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -88,12 +90,12 @@ class Expressions(ast.NodeTransformer):
         values = [ast.Constant(True), *map(self.visit, last.ifs)]
         last.ifs = []
         self.generic_visit(node)
-        holds = call(library("conjunction"), values[0], *map(_lambda, values[1:]))
+        holds = call(library("conjunction"), values[0], *map(as_lambda, values[1:]))
 
         def of_item(given: ast.expr) -> ast.expr:
             loop = ast.comprehension(last.target, ast.Tuple([load("item·")], ast.Load()), [], 0)
             each = ast.Subscript(ast.ListComp(given, [loop]), ast.Constant(0), ast.Load())
-            return _lambda(at(node.elt, each), "item·")
+            return as_lambda(at(node.elt, each), "item·")
 
         functions = of_item(holds), of_item(node.elt), function
         is_whole = len(node.generators) == 1
@@ -112,6 +114,13 @@ class Expressions(ast.NodeTransformer):
         return at(node, call(library("item"), node.value, node.slice))
 
 
+def _comparison(sign: ast.cmpop, one: ast.expr, other: ast.expr) -> ast.expr:
+    if not isinstance(sign, ast.In | ast.NotIn):
+        return ast.Compare(one, [sign], [other])
+    holds = call(library("is_in"), one, other)
+    return holds if isinstance(sign, ast.In) else call(library("negation"), holds)
+
+
 def _binds(nodes: Sequence[ast.AST]) -> bool:
     """True if ``:=`` binds a variable there, which a function of its own would keep to itself."""
     return any(isinstance(n, ast.NamedExpr) for node in nodes for n in ast.walk(node))
@@ -122,6 +131,7 @@ def call(function: ast.expr, *arguments: ast.expr) -> ast.expr:
     return ast.Call(function, [*arguments], [])
 
 
-def _lambda(node: ast.expr, *names: str) -> ast.expr:
+def as_lambda(node: ast.expr, *names: str) -> ast.expr:
+    """Returns a function of these names that gives an expression."""
     parameters = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
     return at(node, ast.Lambda(parameters, node))

@@ -16,7 +16,8 @@ from weakref import WeakKeyDictionary
 from . import syntax
 
 _functions: WeakKeyDictionary[types.FunctionType, types.FunctionType] = WeakKeyDictionary()
-_made: WeakKeyDictionary[types.CodeType, types.CodeType | None] = WeakKeyDictionary()
+_made: WeakKeyDictionary[types.CodeType, dict[str, types.CodeType | None]] = WeakKeyDictionary()
+"""By the file, too: the same text at the same line of two files is equal code."""
 
 
 def captured(function: Any, library: Any) -> Any:
@@ -30,9 +31,10 @@ def captured(function: Any, library: Any) -> Any:
     code = function.__code__
     if syntax.LIBRARY in code.co_freevars:
         return function
-    if code not in _made:
-        _made[code] = _rewritten(function)
-    made = _made[code]
+    by_file = _made.setdefault(code, {})
+    if code.co_filename not in by_file:
+        by_file[code.co_filename] = _rewritten(function)
+    made = by_file[code.co_filename]
     if made is None:
         return function
     if function not in _functions:  # one object, so that what calls itself is known again

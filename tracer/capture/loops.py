@@ -7,6 +7,7 @@ together with those around them.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,17 +69,44 @@ def for_loop(
             _native(trace, steps, body, variables, names, in_place, flag, assigned)
             return
     with _unrolled(trace, steps):
-        for item in _counted(
-            trace, iterable, f"Python has its items, of a {type(iterable).__name__}"
-        ):
+        why = f"Python has its items, of a {type(iterable).__name__}"
+        items, within = _Items(_counted(trace, iterable, why)), _within(iterable)
+
+        def step() -> None:
+            assert within is not None  # what looks for side effects sees it in this function
+            items.take(body)
+
+        while items.last:
+            items.last = []
             stopped = variables.get(flag) if flag is not None else False
             if type(stopped) is Proxy:
                 going = negation(stopped)
-                branch_on(going, lambda i=item: body(i), _nothing, variables, names, in_place)
-            elif stopped:
-                break
-            else:
-                body(item)
+                branch_on(going, step, _nothing, variables, names, in_place)
+            elif not stopped:
+                step()
+
+
+def _within(iterable: Any) -> list[Any]:
+    """Returns what an iterator uses, but for the iterators: a generator may change it."""
+    reached = [iterable]
+    for each in reached:
+        if hasattr(type(each), "__next__"):
+            held = gc.get_referents(each)
+            reached += [v for v in held if not any(v is other for other in reached)]
+    return [each for each in reached if not hasattr(type(each), "__next__")]
+
+
+class _Items:
+    """Items that Python has, out of sight of those who look for side effects."""
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self.items, self.last = items, [None]
+
+    def take(self, body: Any) -> None:
+        """Runs a body on the next item. A branch that is traced twice has the same one."""
+        self.last = self.last or [*itertools.islice(self.items, 1)]
+        for item in self.last:
+            body(item)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.emitting import lift
+from ..core.emitting import dtype_argument, lift
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
 from ..core.symbolic_sizes import Size
@@ -98,18 +98,18 @@ def _sum(iterable: Any, /, start: Any = 0) -> Any:
     return start
 
 
-def _any(iterable: Any, /) -> Any:
+def _any(items·: Any, /) -> Any:
     holds = False
-    for item in iterable:
+    for item in items·:
         if item:
             holds = True
             break
     return holds
 
 
-def _all(iterable: Any, /) -> Any:
+def _all(items·: Any, /) -> Any:
     holds = True
-    for item in iterable:
+    for item in items·:
         if not item:
             holds = False
             break
@@ -128,6 +128,14 @@ def _number(kind: Any, dtype: Any) -> Callable[..., Any]:
 
 def _bool(value: Any = False, /) -> Any:
     return negation(negation(value))
+
+
+def number_of(dtype: Any, *values: Any) -> Any:
+    """``np.float32(value)`` and its like."""
+    if len(values) != 1 or type(values[0]) is not Proxy:
+        return dtype(*values)
+    number = lift(values[0], dtype_argument(dtype))
+    return Proxy(number.atom, number.owner) if not number.shape else number.copy()
 
 
 def _rounded(plain: Callable[[Any], Any], ufunc: Any) -> Callable[[Any], Any]:

@@ -11,11 +11,21 @@ import sys
 import types
 from typing import Any
 
+import numpy as np
+
 from ..core.snapshot import is_installed, package_of
 from ..numpy.patched_functions import created_by
 from . import functions as of_source
 from . import python_functions
-from .branches import branch, compared, conjunction, disjunction, negation, returned  # noqa: F401
+from .branches import (  # noqa: F401
+    branch,
+    compared,
+    conjunction,
+    disjunction,
+    is_in,
+    negation,
+    returned,
+)
 from .calls import call_captured
 from .comprehensions import items, keeps  # noqa: F401
 from .lists import item, listed  # noqa: F401
@@ -40,6 +50,8 @@ def callee(function: Any) -> Any:
         return python_functions.length
     if (creator := created_by(function)) is not None:
         return python_functions.on_arrays(creator)
+    if isinstance(function, type) and issubclass(function, np.number | np.bool_):
+        return functools.partial(python_functions.number_of, function)
     package = package_of(getattr(function, "__module__", None))
     if isinstance(function, types.FunctionType | types.MethodType) and not is_installed(package):
         return functools.partial(call_captured, captured(function))

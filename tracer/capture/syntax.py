@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from .expressions import LIBRARY as LIBRARY
-from .expressions import Expressions, call, library
+from .expressions import Expressions, as_lambda, call, library
 from .leaving import (
     always_returns,
     assign,
@@ -38,6 +38,9 @@ from .liveness import NESTED, Liveness, Names, assigned, flat, only_augmented, r
 
 RESULT = "result·"
 """Begins the names of variables that hold what a loop returns."""
+
+REST = "rest·"
+"""Begins the names of functions that run what follows an ``if`` in which a branch returns."""
 
 _S = TypeVar("_S", bound=ast.AST)
 
@@ -67,6 +70,12 @@ def _asserted(node: ast.Assert) -> ast.stmt:
     message = [node.msg] if node.msg is not None else []
     error = ast.Call(load("AssertionError"), message, [])
     return at(node, ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error, None)], []))
+
+
+def _asked_inside(node: ast.While) -> ast.While:
+    """Returns ``while True`` that first asks if it ends, for a test that binds variables."""
+    leave = ast.If(ast.UnaryOp(ast.Not(), node.test), [*node.orelse, ast.Break()], [])
+    return at(node, ast.While(ast.Constant(True), [at(node, leave), *node.body], []))
 
 
 def _bound_inside(function: ast.FunctionDef) -> set[str]:
@@ -122,6 +131,8 @@ class _Rewriter:
             rest = statements[number + 1 :]
             if isinstance(statement, ast.Assert):
                 statement = _asserted(statement)
+            if self.asks_and_binds(statement) and not any(map(leaves, statement.orelse)):
+                statement = _asked_inside(statement)
             if (changed := self.leaving(statement) or self.in_with(statement)) is not None:
                 return made + self.block([*changed, *rest], after, tail)
             is_private = self.shared.isdisjoint(assigned([statement]))
@@ -139,7 +150,7 @@ class _Rewriter:
         if isinstance(node, ast.If) and not returns([node]) and not leaves(node):
             return self.branch(node, after)
         if isinstance(node, ast.For | ast.While) and not returns([node]) and not holds(node):
-            return self.loop(node, after)
+            return [self.kept(node, after)] if self.asks_and_binds(node) else self.loop(node, after)
         if isinstance(node, ast.FunctionDef):
             if can_be_rewritten(node):
                 rewrite(node)
@@ -156,6 +167,10 @@ class _Rewriter:
             pairs = [*zip(targets[0].elts, node.value.elts)]
         grow = [v for t, v in pairs if isinstance(t, ast.Name) and t.id in self.growing]
         self.lists += [v for v in grow if isinstance(v, ast.List)]
+
+    def asks_and_binds(self, node: ast.stmt) -> TypeGuard[ast.While]:
+        """True for a ``while`` whose test may bind variables."""
+        return isinstance(node, ast.While) and bool(self.changed([node.test]))
 
     def kept(self, node: ast.stmt, after: Names) -> ast.stmt:
         """Returns a statement that stays, with what is inside of it rewritten."""
@@ -200,7 +215,7 @@ class _Rewriter:
             if any(map(always_returns, bodies)):
                 follows = [*rest]
             else:  # both branches go on with it
-                name = self.name("rest")
+                name = self.name(REST[:-1])
                 self.live.behind[name] = self.live.before(rest, after)
                 inner = self.block(rest, after, tail=True)
                 made.append(self.define(rest[0], name, inner, self.own(rest)))
@@ -295,7 +310,11 @@ class _Rewriter:
         over, items, kind = load(test), list[str](), "while_loop"
         if isinstance(node, ast.For):
             over, items, kind = self.expression(node.iter), [self.name("item")], "for_loop"
-            inner = [at(node, ast.Assign([node.target], load(items[0]))), *inner]
+            target = at(node, ast.Assign([node.target], load(items[0])))
+            # A body that may not run takes its item from an iterator that others see.
+            is_ours = any("·" in name for name in reads([node.iter]))
+            made_of = [at(node, ast.Expr(as_lambda(node.iter)))] if breaks and not is_ours else []
+            inner = [*made_of, target, *inner]
         else:
             condition = at(node, ast.Return(self.expression(node.test)))
             made.append(self.define(node, test, [condition], self.own([node.test])))

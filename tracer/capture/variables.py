@@ -17,7 +17,7 @@ from ..core.proxy import Proxy
 from ..core.pytree import flatten, unflatten
 from ..core.trace import Trace
 from ..memory.storage import Storage
-from .syntax import RESULT
+from .syntax import REST, RESULT
 
 Names = Sequence[str]
 
@@ -35,12 +35,14 @@ NOTHING = _Unbound()
 
 
 class Variables:
-    """The cells of some functions, by name."""
+    """The cells of some functions, and of those they call for what follows an ``if``, by name."""
 
     def __init__(self, *functions: types.FunctionType) -> None:
         self.cells: dict[str, types.CellType] = {}
         for function in functions:
-            self.cells.update(zip(function.__code__.co_freevars, function.__closure__ or ()))
+            cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+            follows = (c.cell_contents for name, c in cells.items() if name.startswith(REST))
+            self.cells |= Variables(*follows).cells | cells
 
     def get(self, name: str) -> Any:
         cell = self.cells.get(name)

@@ -63,17 +63,18 @@ def same(one: Any, other: Any) -> bool:
     """
     if one is other:
         return True
-    if type(one) is not type(other):
+    kind = type(one)  # a traced number has another __class__
+    if kind is not type(other):
         return False
-    if type(one) is tuple:
+    if kind is tuple:
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, types.MethodType):
+    if kind is types.MethodType:
         return one.__self__ is other.__self__ and one.__func__ is other.__func__
-    if isinstance(one, np.generic):
+    if issubclass(kind, np.generic):
         return one.dtype == other.dtype and one.tobytes() == other.tobytes()
-    if isinstance(one, float | complex):
+    if issubclass(kind, float | complex):
         return repr(one) == repr(other)  # nan, and the sign of zero
-    return isinstance(one, PLAIN_TYPES) and one == other
+    return issubclass(kind, PLAIN_TYPES) and one == other
 
 
 def dict_of(value: Any) -> Any:

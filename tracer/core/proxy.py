@@ -259,14 +259,16 @@ class Proxy(_Operators):
         if active() is self.owner:
             self.owner.receives |= misuse.is_received()
             self.owner.converts = True
-        need_value(self)
-        self._note_store()
-        _fail(misuse.array_needed(), self)
+        if not self.shape:
+            self.owner.want_captured()
+        self._refuse_value(misuse.array_needed())
 
-    def _note_store(self) -> None:
-        """Records that one of NumPy's arrays was to be written."""
+    def _refuse_value(self, error: LoopwrightError) -> NoReturn:
+        """Raises an error, unless another run has the value; records a write to NumPy's array."""
+        need_value(self)
         if active() is self.owner and misuse.is_stored():
             self.owner.writes_numpys = True
+        _fail(error, self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return METHODS["__array_namespace__"](self)
@@ -283,15 +285,11 @@ class Proxy(_Operators):
 
     def __float__(self) -> float:
         self.owner.want_captured()
-        need_value(self)
-        self._note_store()
-        _fail(misuse.number_needed("float", self._name()), self)
+        self._refuse_value(misuse.number_needed("float", self._name()))
 
     def __int__(self) -> int:
         self.owner.want_captured()
-        need_value(self)
-        self._note_store()
-        _fail(misuse.number_needed("int", self._name()), self)
+        self._refuse_value(misuse.number_needed("int", self._name()))
 
     def __complex__(self) -> complex:
         _fail(misuse.number_needed("complex", self._name()), self)
@@ -304,9 +302,7 @@ class Proxy(_Operators):
             self.owner.receives |= misuse.is_received()
             if misuse.is_range():
                 self.owner.want_captured()
-        need_value(self)
-        self._note_store()
-        _fail(misuse.size_needed(self._name()), self)
+        self._refuse_value(misuse.size_needed(self._name()))
 
     def item(self, *_args: int) -> NoReturn:
         need_value(self)

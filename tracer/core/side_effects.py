@@ -84,7 +84,7 @@ def _place(outside: Snapshot, change: Change, repeat: Callable[[], object]) -> S
     try:
         repeat()
     except Exception:
-        return None
+        lines.clear()  # it ends elsewhere than it did
     finally:
         sys.settrace(tracer)
     return places[0] if places else lines[-1] if lines else None

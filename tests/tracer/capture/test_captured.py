@@ -9,9 +9,6 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from random_captured import outcome
-from random_side_effects import outcome as outcome_of_effects
-from random_user_code import outcome as outcome_of_user_code
 
 F64 = np.float64
 
@@ -298,16 +295,6 @@ def test_programs(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(14))
-def test_random_programs(seed: int) -> None:
-    assert outcome(seed) in ("right", "refused", "slow", "beyond")
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_programs_with_side_effects(seed: int) -> None:
-    assert outcome_of_effects(seed) in ("right", "refused", "raises", "beyond")
-
-
 def counts_in_a_closure(x, n):
     count = 0
 
@@ -457,8 +444,3 @@ def test_an_endless_loop_in_a_branch_that_is_not_taken_is_none_while_tracing() -
         return x
 
     assert lw.compile(f)(np.ones(2)).tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("seed", range(16))
-def test_random_code_of_users(seed: int) -> None:
-    assert outcome_of_user_code(seed) in ("right", "raises", "refused", "slow", "beyond")
