@@ -170,10 +170,11 @@ def run(seed: int, source: str, args: Sequence[Any]) -> Outcome:
 
 def _raised(seed: int, file: str, wanted: Exception | None, raised: Exception) -> Outcome:
     """Returns what an error of the compiled program is: Python's, a refusal, or a mistake."""
-    if isinstance(raised, NameError) and wanted is None:  # one path alone binds it
+    ours = isinstance(raised, lw.LoopwrightError)
+    if isinstance(raised, NameError) and not ours and wanted is None:  # one path alone binds it
         line = [f.lineno for f in traceback.extract_tb(raised.__traceback__) if f.filename == file]
         return Outcome(seed, "refused", f"a variable has no value [line {line[-1]}]")
-    if not isinstance(raised, lw.LoopwrightError):
+    if not ours:
         same = wanted is not None and isinstance(raised, type(wanted))
         return Outcome(seed, "raises") if same else Outcome(seed, "different", repr(raised))
     if type(raised).__name__ == "InternalError":

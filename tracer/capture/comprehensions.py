@@ -67,7 +67,7 @@ def items(
         branch(test(item), lambda: made.append(value(item)), lambda: None, (), ())
 
     if is_long:
-        for_loop(steps, add, (), (), None, ())
+        for_loop(steps, add, (), (), None, (), ())
     else:
         for item in iterable:
             add(item)

@@ -17,7 +17,7 @@ from . import syntax
 
 _functions: WeakKeyDictionary[types.FunctionType, types.FunctionType] = WeakKeyDictionary()
 _made: WeakKeyDictionary[types.CodeType, dict[str, types.CodeType | None]] = WeakKeyDictionary()
-"""By the file, too: the same text at the same line of two files is equal code."""
+"""Rewritten code by the code and its file: equal text at one line of two files is equal code."""
 
 
 def captured(function: Any, library: Any) -> Any:

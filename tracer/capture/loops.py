@@ -55,18 +55,25 @@ MOST_KNOWN = 200
 
 @for_users
 def for_loop(
-    iterable: Any, body: Any, names: Names, in_place: Names, flag: str | None, assigned: Names
+    iterable: Any,
+    body: Any,
+    names: Names,
+    in_place: Names,
+    flag: str | None,
+    assigned: Names,
+    given: Names,
 ) -> None:
     """``for item in iterable: body(item)``. ``names`` are carried from one iteration to the next or
     read behind the loop, ``in_place`` those of them that ``+=`` alone assigns; ``flag`` is the
-    variable that says that the loop has ended early; ``assigned`` are all that the body assigns."""
+    variable that says that the loop has ended early; ``assigned`` are all that the body assigns,
+    ``given`` those that each iteration binds for what is behind the loop."""
     variables = Variables(body)
     trace = active()
     steps = None
     if trace is not None and _key(trace) not in trace.asked:
         steps = steps_of(iterable)
         if steps is not None and (steps.is_long or _key(trace, "native") in trace.asked):
-            _native(trace, steps, body, variables, names, in_place, flag, assigned)
+            _native(trace, steps, body, variables, names, in_place, flag, assigned, given)
             return
     with _unrolled(trace, steps):
         why = f"Python has its items, of a {type(iterable).__name__}"
@@ -210,13 +217,15 @@ def _native(
     in_place: Names,
     flag: str | None,
     assigned: Names,
+    given: Names,
 ) -> None:
     """Traces a loop over steps."""
     is_known = type(steps.count) is int
     carried = carried_names(variables, names, in_place)
     count, first = steps.count, 0
     unbound = [n for n in carried if variables.get(n) is UNBOUND]
-    if unbound and not is_known:  # the loop binds them, if it has an iteration
+    if not is_known:  # the loop binds them, if it has an iteration
+        unbound = [n for n in unbound if n in given]
         for name in unbound:
             variables.set(name, NOTHING)
     if is_known and unbound:

@@ -18,6 +18,7 @@ What a ``try`` holds stays as it is. Nothing here knows arrays.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Sequence
 from typing import TypeGuard, TypeVar
 
@@ -63,6 +64,12 @@ def can_be_rewritten(function: ast.FunctionDef) -> bool:
 def rewrite(function: ast.FunctionDef) -> None:
     """Rewrites the body of a function, and of the functions inside of it."""
     _Rewriter(function).function()
+
+
+def _bound_first(nodes: Sequence[ast.AST]) -> list[str]:
+    """Returns the names that a loop's target and body bind before anything may leave it."""
+    alone = itertools.takewhile(lambda node: not leaves(node), nodes)
+    return assigned([n for n in alone if isinstance(n, ast.expr | ast.Assign | ast.AugAssign)])
 
 
 def _asserted(node: ast.Assert) -> ast.stmt:
@@ -304,6 +311,8 @@ class _Rewriter:
         names = self.own([*targets, *body])
         carried = [n for n in names if n in head | behind]
         in_place = only_augmented([*targets, *body], carried)
+        first = _bound_first([*targets, *node.body])
+        given = [n for n in carried if n in first and n in behind]
         inner = self.block(body, head, tail=False)
         function, test = self.name("body"), self.name("test")
         flag: ast.expr = ast.Constant(stop if breaks else None)
@@ -320,6 +329,8 @@ class _Rewriter:
             made.append(self.define(node, test, [condition], self.own([node.test])))
         made.append(self.define(node, function, inner, names, *items))
         arguments = (over, load(function), carried, in_place, flag, names)
+        if targets:
+            arguments = (*arguments, given)
         made.append(self.call(node, kind, *arguments))
         if orelse and breaks:
             going = at(node, ast.UnaryOp(ast.Not(), load(stop)))

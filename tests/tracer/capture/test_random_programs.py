@@ -96,6 +96,48 @@ def test_found_programs(function: Any, n: int, first: float) -> None:
     np.testing.assert_allclose(lw.compile(function)(x, n), expected, rtol=1e-12)
 
 
+def binds_inside(x, n):
+    for i in range(n):
+        with np.errstate(all="ignore"):
+            each = x[i % 6]
+            x[0] += each * 0.5
+        if i == 0:
+            first = 5.0
+        else:
+            first = first + x[i % 6]
+        x[1] += first
+    return x
+
+
+def binds_in_some(x, n):
+    for i in range(n):
+        if x[i % 6] > 100:
+            found = i
+    return found
+
+
+def binds_behind_a_break(x, n):
+    for i in range(n):
+        if x[0] < 1e9:
+            break
+        found = i
+    return found
+
+
+@pytest.mark.parametrize("function", [binds_in_some, binds_behind_a_break])
+@pytest.mark.parametrize("n", [0, 3, 20])
+def test_a_variable_that_no_iteration_binds_has_no_value(function: Any, n: int) -> None:
+    for run_it in (function, lw.compile(function)):
+        with pytest.raises(UnboundLocalError):
+            run_it(np.arange(6.0), np.int64(n))
+
+
+@pytest.mark.parametrize("n", [0, 3, 20])
+def test_a_variable_of_each_iteration(n: int) -> None:
+    expected = binds_inside(np.arange(6.0), n)
+    np.testing.assert_allclose(lw.compile(binds_inside)(np.arange(6.0), np.int64(n)), expected)
+
+
 def pieces(counts):
     for i in range(9):
         counts[0] += 1
