@@ -110,7 +110,8 @@ def test_sums_in_vectors(sizes, left, right, constant, tile, target):
     check_within_limits(prim, schedule(prim, *tile, "registers"), target)
 
 
-@settings(max_examples=25)
+# Without tile registers LLVM spills them, and takes a second for each example.
+@settings(max_examples=25 if HOST.has_tiles else 10)
 @given(
     sizes=st.tuples(st.integers(1, 70), st.integers(1, 150), st.integers(1, 70)),
     left=BYTES,
