@@ -10,13 +10,15 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, as_int, size_symbols, typical
 from ..ir.errors import InternalError
 from ..ir.program import nodes
-from ..ir.program.analysis import Place, regions, swap_groups
+from ..ir.program.analysis import Place, accesses, places, regions, swap_groups, walk
 from .inlining import LIBRARY_NANOSECONDS, Inlined
 from .runtime.call_text import RAISED
 from .runtime.status import POLL_NANOSECONDS
 from .size_text import SizeWriter
 
 CACHE_LINE = 64
+
+REGISTER_BYTES = 8
 
 CALL_NANOSECONDS = 10
 """Expected of a kernel that nothing is known of."""
@@ -52,6 +54,20 @@ class Meter(Protocol):
     def after(self, writer: MemoryWriter, instr: nodes.Instr) -> None: ...
 
 
+def unwritten_scalars(program: nodes.Program) -> frozenset[str]:
+    """The inputs and constants that fit into a register, and that no instruction writes."""
+    where = places(program)
+    given = (*program.inputs, *(c.region for c in program.constants))
+    fitting = {r.name for r in given if r.nbytes == r.dtype.bytes <= REGISTER_BYTES}
+    written = {
+        where[name].root
+        for instr in walk(program.body)
+        for name, access in accesses(instr)
+        if access.writes
+    }
+    return frozenset(fitting - written)
+
+
 class MemoryWriter:
     """Writes addresses of buffers, and what ends a call early."""
 
@@ -72,6 +88,7 @@ class MemoryWriter:
         self.inlined = inlined
         self.costs = costs
         self.places: dict[str, Place] = {}
+        self.kept = frozenset[str]() if straight else unwritten_scalars(program)
         self.allocs: dict[str, nodes.Alloc] = {}
         self.swapped = swap_groups(program)
         self.lines: list[str] = []
@@ -184,6 +201,12 @@ class MemoryWriter:
         self.lines.append(f"  {value} = icmp ne i8 {value}.byte, 0")
         return value
 
+    def value(self, opcode: str, *operands: str) -> str:
+        """A new value."""
+        name = f"%{self.fresh('value')}"
+        self.lines.append(f"  {name} = {opcode} {', '.join(operands)}")
+        return name
+
     def jump(self, label: str) -> None:
         self.lines.append(f"  br label %{label}")
 
@@ -211,13 +234,27 @@ class MemoryWriter:
             return self.shifted(self.given[root], root, begin)
         slot = self.slots.get(root)
         if slot is not None:
-            return self.shifted(self.argument(root, slot), root, begin)
+            address = self.argument(root, slot)
+            if root in self.kept:
+                address = self.kept_scalar(self.regions[root], address)
+            return self.shifted(address, root, begin)
         alloc = self.allocs[root]
         if alloc.in_registers:
             return self.shifted(self.registers(alloc.region), root, begin)
         if alloc.offset is None:
             raise InternalError(f"program @{self.program.name}: %{root} is not planned")
         return self.shifted("%arena", "", alloc.offset + begin)
+
+    def kept_scalar(self, region: nodes.Region, address: str) -> str:
+        """The memory in registers of a scalar that nothing writes, so that no write elsewhere is
+        thought to change it."""
+        if (region.name, -1) not in self.values:
+            memory, type = self.registers(region), f"i{8 * region.dtype.bytes}"
+            self.addresses += [
+                f"  {memory}.kept = load {type}, ptr {address}",
+                f"  store {type} {memory}.kept, ptr {memory}",
+            ]
+        return self.registers(region)
 
     def argument(self, root: str, slot: int) -> str:
         """The address in one slot of ``args``."""

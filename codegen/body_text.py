@@ -9,6 +9,7 @@ nanoseconds that their iterations are expected to take, and ask for signals when
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from ..ir.dims import Dim, substitute
@@ -25,6 +26,8 @@ MOST_FRAME_BYTES = 1024
 """Bytes of scratch memory up to which inlined code has it in the frame of the entry: a recursive
 function has it at every depth."""
 
+
+_SUMS = {"add": "add i64", "subtract": "sub i64", "multiply": "mul i64"}
 
 # It touches nothing that the code around it sees, but the clock.
 POLL_TEXT = (
@@ -137,14 +140,19 @@ class BodyWriter(MemoryWriter):
     def library(self, library: nodes.Library) -> None:
         """The call of a library function, and a way out if it raises."""
         name, site = self.fresh("library"), f'ptr @"{self.sites[id(library)]}"'
-        block = self.row(name, "ptr", [self.pointer(o.name) for o in library.operands])
+        pointers = [self.pointer(o.name) for o in library.operands]
+        if library.function == RAISE_FAILED:
+            # What the library reads is a copy: loops keep the number itself in a register.
+            shown = self.alloca(f"{name}.shown", "i64", 8)
+            lines = unless_zero(name, pointers[0])
+            self.lines += [*lines, f"  store i64 %{name}.found, ptr {shown}, align 8"]
+            pointers[0] = shown
+        block = self.row(name, "ptr", pointers)
         call = f"@lw_library({site}, ptr {block})"
         axes = [size for o in library.operands for size in self.regions[o.name].shape]
         if any(isinstance(size, Dim) for size in axes):
             shapes = self.row(f"{name}.axis", "i64", [self.size(size) for size in axes])
             call = f"@lw_library_sized({site}, ptr {block}, ptr {shapes})"
-        if library.function == RAISE_FAILED:
-            self.lines += unless_zero(name, self.pointer(library.operands[0].name))
         self.lines += [
             f"  %{name} = call i32 {call}",
             f"  %{name}.fine = icmp eq i32 %{name}, 0",
@@ -291,11 +299,63 @@ class BodyWriter(MemoryWriter):
         index = loop.index
         self.places[index.name] = Place(index.name, 0, index.nbytes)
         self.allocs[index.name] = nodes.Alloc(index, in_registers=True)
-        counter = self.alloca(f"{name}.counter", "i64", 8)
         end = str(loop.extent)
         if isinstance(loop.extent, str):
             end = f"%{name}.extent"
             self.lines.append(f"  {end} = load i64, ptr {self.pointer(loop.extent)}, align 8")
+        if not loop.places or self.meter is not None:
+            self.iterations(name, loop, end)
+            return
+        self.lines.append(
+            f"  br i1 {self.inside(loop, end)}, label %{name}.inside, label %{name}.checked"
+        )
+        for copy, places in ("inside", loop.places), ("checked", ()):
+            self.lines.append(f"{name}.{copy}:")
+            self.iterations(self.fresh(f"{name}.{copy}"), loop, end, places)
+            self.jump(f"{name}.done")
+        self.lines.append(f"{name}.done:")
+
+    def inside(self, loop: nodes.For, end: str) -> str:
+        """Whether all places of a loop are in range, of type i1. What moves does so no farther, and
+        no more often, than its axis is long: nothing from the first to the last overflows."""
+        last, tests = self.value("sub i64", end, "1"), list[str]()
+        for place in loop.places:
+            tests.append(self.is_inside(place, loop, "0"))
+            if loop.index.name in place.scalars:
+                length = self.size(place.length)
+                first, second = (self.sum(place.place, loop, index) for index in "01")
+                step = self.value("add i64", self.value("sub i64", second, first), length)
+                tests += [
+                    self.value("icmp ule i64", step, self.value("shl i64", length, "1")),
+                    self.value("icmp ule i64", end, length),
+                    self.is_inside(place, loop, last),
+                ]
+        return functools.reduce(lambda one, other: self.value("and i1", one, other), tests)
+
+    def is_inside(self, place: nodes.InRange, loop: nodes.For, index: str) -> str:
+        """Whether one place is in range for an index of the loop, of type i1."""
+        value = self.sum(place.place, loop, index)
+        return self.value("icmp ult i64", value, self.size(place.length))
+
+    def sum(self, value: nodes.Sum, loop: nodes.For, index: str) -> str:
+        """The value of a sum of scalars."""
+        match value:
+            case (name, one, other):
+                pair = self.sum(one, loop, index), self.sum(other, loop, index)
+                return self.value(_SUMS[name], *pair)
+            case loop.index.name:
+                return index
+            case str():
+                return self.value(f"load i64, ptr {self.pointer(value)}, align 8")
+            case _:
+                return str(value)
+
+    def iterations(
+        self, name: str, loop: nodes.For, end: str, places: Sequence[nodes.InRange] = ()
+    ) -> None:
+        """All iterations of a loop whose ``places`` are in range."""
+        index = loop.index
+        counter = self.alloca(f"{name}.counter", "i64", 8)
         self.lines.append(f"  store i64 0, ptr {counter}, align 8")
         after = f"{name}.end"
         if not self.is_short(loop):
@@ -309,6 +369,9 @@ class BodyWriter(MemoryWriter):
             f"{name}.body:",
             f"  store i64 %{name}.n, ptr {self.pointer(index.name)}, align 8",
         ]
+        for place in places:
+            test = self.is_inside(place, loop, f"%{name}.n")
+            self.lines.append(f"  call void @llvm.assume(i1 {test})")
         self.body(loop.body)
         self.lines += [
             f"  %{name}.next = add nuw nsw i64 %{name}.n, 1",

@@ -31,7 +31,7 @@ from ..ir.program.analysis import (
     instructions,
     recursive_functions,
 )
-from ..ir.program.nodes import Access, Instr, Invoke, Program, Region, SetSize
+from ..ir.program.nodes import Access, For, Instr, Invoke, Program, Region, SetSize
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_memory import CLOCK, FRAMES_END, STACK_END, Interface
 from .body_text import POLL_TEXT, BodyWriter
@@ -142,7 +142,9 @@ class EntryWriter(BodyWriter):
             declarations.append("declare i32 @lw_library_sized(ptr, ptr, ptr)")
         if self.polls or any(f.polls for f in functions):
             declarations.append(POLL_TEXT)
-        if any(call.ranges for call in calls(self.program)):
+        if any(call.ranges for call in calls(self.program)) or any(
+            isinstance(i, For) and i.places for i in instructions(self.program)
+        ):
             declarations.append("declare void @llvm.assume(i1)")
         if self.functions:
             declarations.append("declare ptr @lw_stack_end()")

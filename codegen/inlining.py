@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from ..ir.dataclass import dataclass
-from ..ir.program.analysis import calls, each_scope, has_control_flow, map_calls
+from ..ir.program.analysis import (
+    calls,
+    each_scope,
+    has_control_flow,
+    map_calls,
+    places,
+    scopes,
+    walk,
+)
 from ..ir.program.nodes import Call, Program
 from .module_text import KernelText, SizedKernel
 
@@ -99,13 +107,14 @@ class Inlined:
     @staticmethod
     def of(program: Program, kernels: Mapping[str, KernelText]) -> Inlined:
         """Returns the texts of the kernels that a program calls inline."""
-        inlined = Inlined()
-        for name in sorted({call.kernel for call in calls(program) if call.inline}):
-            inlined.add(name, kernels[name])
+        inlined, apart = Inlined(), operands_apart(program)
+        for name in sorted(apart):
+            inlined.add(name, kernels[name], apart[name])
         return inlined
 
-    def add(self, name: str, kernel: KernelText) -> None:
-        """Adds a kernel. Functions that several kernels have are there once."""
+    def add(self, name: str, kernel: KernelText, apart: Iterable[int] = ()) -> None:
+        """Adds a kernel, with the numbers of operands that share no memory with what it writes.
+        Functions that several kernels have are there once."""
         symbol = f"@{kernel.name}"
         parts: dict[str, str] = {}
         for part in _parts(kernel.code.text):
@@ -118,6 +127,8 @@ class Inlined:
         body = (
             parts[symbol].removeprefix(head).replace(" nounwind {", " alwaysinline nounwind {", 1)
         )
+        for number in apart:
+            body = body.replace(f"ptr %a{number}", f"ptr noalias %a{number}", 1)
         parts[symbol] = f"define internal void {symbol}({body}"
         if any(self.definitions.get(n, text) != text for n, text in parts.items()):
             suffix = f".{len(self.symbols)}"
@@ -137,6 +148,24 @@ class Inlined:
         if any(" !0" in part for part in parts):
             parts.append("!0 = !{i32 1}")
         return "".join(f"{part}\n" for part in parts)
+
+
+def operands_apart(program: Program) -> dict[str, set[int]]:
+    """The operands of each inlined kernel that share no memory with another one, unless both are
+    read, in any call: LLVM is told so, and keeps in registers what a loop only reads."""
+    apart: dict[str, set[int]] = {}
+    for scope in scopes(program):
+        where = places(scope)
+        same = {u.source: u.target for u in scope.updates}
+        if scope.name != program.name:  # what callers hand over may be the same memory
+            same = dict.fromkeys((r.name for r in (*scope.inputs, *scope.outputs)), "")
+        for call in (i for i in walk(scope.body) if isinstance(i, Call) and i.inline):
+            roots = [where[o.name].root for o in call.operands]
+            memory = [same.get(root, root) for root in roots]
+            written = {m for m, o in zip(memory, call.operands, strict=True) if o.access.writes}
+            alone = {n for n, m in enumerate(memory) if m not in written or memory.count(m) == 1}
+            apart[call.kernel] = apart.get(call.kernel, alone) & alone
+    return apart
 
 
 _DEFINED = re.compile(r"(?:define [^@]*)?(@[\w.$-]+)(?=\(| = )")

@@ -20,6 +20,7 @@ from .library_calls import library_calls, linked_sites
 from .llvm.link import LoadedObject, load_object
 from .module_text import KernelText
 from .objects import code_hash, loaded_code, object_code
+from .places_in_range import note_places
 from .runtime import status
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable
@@ -62,6 +63,7 @@ def compile_program(
     the program must have its value. It runs on ``threads`` threads, or as many as its caller has.
     """
     program = bound_scalars(inline_small_kernels(program, kernels), kernels)
+    program = note_places(program, kernels)
     called = called_symbols(program, kernels)
     text = program_entry(program, kernels)
     code = object_code(text, target)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from math import copysign
+from typing import NamedTuple
 
 from ...ir.dims import Dim, IntExpr, symbols
 from ...ir.dtype import INT64
+from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, const, op, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, At, If, Loop, Sort, Stmt, Store, statements
@@ -131,7 +133,15 @@ def index_parts(index: IndexLike) -> tuple[Expr | None, IntExpr]:
     return (one, first - second) if other is None else (index, 0)
 
 
-def limited(index: Expr) -> tuple[Expr, int] | None:
+class Limited(NamedTuple):
+    """An index that is limited to ``size``; ``more`` is added to a negative one before."""
+
+    free: Expr
+    size: int
+    more: int
+
+
+def limited(index: Expr) -> Limited | None:
     """Returns ``x`` and ``n`` if an index is ``minimum(maximum(y, 0), n - 1)``, where ``y`` is
     ``x``, or counts a negative ``x`` from the end."""
     if not (isinstance(index, Op) and index.name == "minimum"):
@@ -142,12 +152,32 @@ def limited(index: Expr) -> tuple[Expr, int] | None:
     counted, zero = low.args
     if not (isinstance(zero, Const) and zero.value == 0):
         return None
-    if isinstance(counted, Op) and counted.name == "where":
-        below, _, free = counted.args
-        if below is not op("less", free, const(0, free.dtype)):
-            return None
-        counted = free
-    return counted, int(last.value) + 1
+    free, size = from_end(counted), int(last.value) + 1
+    return Limited(counted, size, 0) if free is None else Limited(free, size, size)
+
+
+def from_end(index: Expr) -> Expr | None:
+    """Returns ``x`` if an index is ``where(x < 0, x + n, x)``."""
+    if not (isinstance(index, Op) and index.name == "where"):
+        return None
+    below, _, free = index.args
+    return free if below is op("less", free, const(0, free.dtype)) else None
+
+
+def failure(expr: Expr) -> tuple[int, Expr] | None:
+    """Returns the code of a check and the number that failed if an expression is what the check
+    leaves (``ir/library/checks.py``)."""
+    if not (isinstance(expr, Op) and expr.name == "subtract"):
+        return None
+    code, number = expr.args
+    if not (isinstance(code, Const) and code.dtype == INT64 and code.value > LARGEST):
+        return None
+    at_most, low = const(LARGEST, INT64), const(-LARGEST, INT64)
+    if isinstance(number, Op) and number.name == "minimum" and number.args[1] is at_most:
+        number = number.args[0]
+        if isinstance(number, Op) and number.name == "maximum" and number.args[1] is low:
+            return int(code.value), number.args[0]
+    return None
 
 
 def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | None:

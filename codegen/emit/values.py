@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
+from ...ir.dtype import BOOL, INT64
 from ...ir.errors import ScheduleError
+from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
-from .access import index_parts, is_zero, limited, mentions
+from .access import failure, index_parts, is_zero, limited, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
 from .registers import Registers
@@ -96,6 +98,8 @@ class ValueEmitter:
         if expr.name == "where":
             constant = self.static.mask(expr.args[0], env) is not None
             return () if constant or self._needs_guard(expr) else expr.args
+        if env.lanes is None and (failed := failure(expr)) is not None:
+            return failed[1:]
         deciding = self.static.deciding(expr, env)
         return expr.args if deciding is None else (deciding,)
 
@@ -130,7 +134,14 @@ class ValueEmitter:
         deciding = self.static.deciding(expr, env)
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
+        failed = failure(expr)
+        if failed is not None and env.lanes is None:
+            number = self.value(failed[1], env, guard, memo)
+            return self.scalars.rare("failed", number, failed[0], LARGEST)
         args = [self.value(a, env, guard, memo) for a in expr.args]
+        if expr.name == "where" and env.lanes is None and failure(expr.args[1]) is not None:
+            fine = self.scalars.apply("logical_not", args[:1], [BOOL], BOOL)
+            return self.w.select(fine, args[2], args[1], is_likely=True)
         return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
 
     def _choice_of(
@@ -266,7 +277,7 @@ class ValueEmitter:
         for i, size in zip(node.indices, buffer.shape, strict=True):
             if not isinstance(i, int | Dim):
                 limits, least = limited(i), bounds(size, {})
-                if limits is None or least is None or not 0 < limits[1] <= least[0]:
+                if limits is None or least is None or not 0 < limits.size <= least[0]:
                     return False
                 if not all(self._inside(inner) for inner in self._reads_below(i)):
                     return False
@@ -516,14 +527,18 @@ class ValueEmitter:
     ) -> Value:
         """The value of an index from data. One that is limited to the range of its axis is nearly
         always in that range: a load must not wait for the limits."""
-        within = self.value(index, env, guard, memo)
         inside = limited(index)
-        if inside is None or within.lanes > 1 or guard is not None:
-            return within
-        free, size = inside
-        place = self.value(free, env, guard, memo)
-        fits = self.w.op("icmp ult", place, self.w.int(size), type="i1")
-        return self.w.select(fits, place, within, is_likely=True)
+        if (
+            inside is None
+            or inside.free.dtype != INT64
+            or env.lanes is not None
+            or guard is not None
+        ):
+            return self.value(index, env, guard, memo)
+        place = self.value(inside.free, env, guard, memo)
+        fits = self.w.op("icmp ult", place, self.w.int(inside.size), type="i1")
+        limit = self.scalars.rare("limited", place, inside.more, inside.size - 1)
+        return self.w.select(fits, place, limit, is_likely=True)
 
     def _sum(self, values: list[Value]) -> Value:
         total = values[0]

@@ -70,7 +70,7 @@ Nodes are values: two programs are equal if their texts are. Names are unique wi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from math import prod
@@ -189,6 +189,39 @@ class ScalarRange:
 
     def __str__(self) -> str:
         return f"%{self.name} in [{self.low}, {self.high}]"
+
+
+Sum: TypeAlias = "str | int | tuple[str, Sum, Sum]"
+"""An int64: a scalar by name, a number, or the ``add``, ``subtract`` or ``multiply`` of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class InRange:
+    """A place that may lie from 0 to ``length``, exclusive."""
+
+    place: Sum
+    length: IntExpr
+
+    @property
+    def scalars(self) -> frozenset[str]:
+        """The names in it."""
+        return frozenset(_scalars_in(self.place))
+
+    def __str__(self) -> str:
+        return f"{_sum_text(self.place)} < {self.length}"
+
+
+def _scalars_in(value: Sum) -> Iterator[str]:
+    if isinstance(value, tuple):
+        yield from (*_scalars_in(value[1]), *_scalars_in(value[2]))
+    elif isinstance(value, str):
+        yield value
+
+
+def _sum_text(value: Sum) -> str:
+    if isinstance(value, tuple):
+        return f"{value[0]}({_sum_text(value[1])}, {_sum_text(value[2])})"
+    return f"%{value}" if isinstance(value, str) else f"{value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,16 +343,21 @@ class While:
 @dataclass(frozen=True, slots=True)
 class For:
     """``body`` with ``index``, an int64 scalar that the loop declares and writes, from 0 up to
-    ``extent``: a number, or the name of an int64 scalar that is read before the loop."""
+    ``extent``: a number, or the name of an int64 scalar that is read before the loop.
+
+    Where the first and the last iteration find all ``places`` in range, the others do, too: places
+    move by the same step from one to the next."""
 
     index: Region
     extent: int | str
     body: tuple[Instr, ...]
     span: Span | None = field(default=None, compare=False)
+    places: tuple[InRange, ...] = ()
 
     def __str__(self) -> str:
         extent = self.extent if isinstance(self.extent, int) else f"%{self.extent}"
-        return f"for {self.index} < {extent} {{\n{_indented(self.body)}}}"
+        places = f" places {', '.join(map(str, self.places))}" if self.places else ""
+        return f"for {self.index} < {extent}{places} {{\n{_indented(self.body)}}}"
 
 
 Instr: TypeAlias = (

@@ -310,7 +310,26 @@ class _Parser:
                 index = self.region()
                 self.expect("<")
                 extent = self.name() if self.peek().startswith("%") else self.number()
-                return nodes.For(index, extent, self.block())
+                places: list[nodes.InRange] = []
+                while self.take("," if places else "places"):
+                    place = self.sum()
+                    self.expect("<")
+                    places.append(nodes.InRange(place, self.int_expr(",", "{")))
+                return nodes.For(index, extent, self.block(), places=tuple(places))
+
+    def sum(self) -> nodes.Sum:
+        """A sum of scalars and numbers."""
+        if self.peek().startswith("%"):
+            return self.name()
+        if not re.fullmatch("[a-z]+", self.peek()):
+            return self.signed()
+        operator = self.word("[a-z]+", "a name")
+        self.expect("(")
+        one = self.sum()
+        self.expect(",")
+        other = self.sum()
+        self.expect(")")
+        return operator, one, other
 
     def copy(self) -> nodes.Copy:
         self.expect("@in")

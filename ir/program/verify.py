@@ -325,6 +325,7 @@ class _Verifier:
             if (instr.index.shape, instr.index.dtype) != ((), INT64):
                 raise self.wrong(f"the index %{name} is {instr.index.type_text}, not an int64[]")
             self.declare(instr.index, analysis.Place(name, 0, instr.index.nbytes))
+            self.check_places(instr)
             self.written[name] = ((0, instr.index.nbytes),)
             self.read_only.add(name)
         self.loop = self.blocks + 1
@@ -359,6 +360,15 @@ class _Verifier:
                 raise self.wrong(f"%{stated.name} is not a scalar operand")
             if not region.dtype.is_integer or stated.low > stated.high:
                 raise self.wrong(f"{stated} is not the range of an integer")
+
+    def check_places(self, loop: nodes.For) -> None:
+        """Checks that places are made of the index and of scalars that the loop leaves alone."""
+        inside = (a for i in analysis.walk(loop.body) for a in analysis.accesses(i))
+        written = {self.places[n].root for n, a in inside if a.writes and n in self.places}
+        for name in {n for place in loop.places for n in place.scalars} - {loop.index.name}:
+            self.check_scalar(name, INT64, "part of a place")
+            if self.find(name).root in written:
+                raise self.wrong(f"%{name} is a part of a place, and the loop writes it")
 
     def check_copy(self, instr: nodes.Copy) -> None:
         source, target = self.find(instr.source), self.find(instr.target)

@@ -4,11 +4,13 @@ import re
 
 import loopwright as lw
 import numpy as np
-from loopwright.codegen.inlining import Inlined
+import pytest
+from loopwright.codegen.inlining import Inlined, operands_apart
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.llvm.engine import disassemble
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.program.parser import parse_program
 from loopwright.ir.schedule.steps import Schedule
 
 HOST = Target.host()
@@ -69,6 +71,34 @@ def test_other_functions_of_the_same_name_are_renamed():
     inlined.add("g", other)
     assert inlined.symbols == {"f": "@k", "g": "@k.1"}
     assert "define internal void @k.1(" in inlined.text
+
+
+_LOOP = """
+program @f(@in %x: float64[9], @in %z: float64[9], @out %y: float64[9]) {
+  copy @in %x, @out %y
+  for %i: int64[] < 9 {
+    call inline @k(@in %x, @in %z, @in %y, @inout %y, @in %i)
+    MORE
+  }
+  UPDATE
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "update", "apart"),
+    [
+        ("", "", {"k": {0, 1, 4}}),
+        # An argument that gets new values where it lies is the memory of the result.
+        ("", "update %x with %y in place", {"k": {1, 4}}),
+        # It counts what all calls have in common; what is only read may be there twice.
+        ("call inline @k(@in %x, @in %y, @in %z, @inout %y, @in %i)", "", {"k": {0, 4}}),
+        ("call inline @k(@in %z, @in %z, @in %y, @inout %y, @in %i)", "", {"k": {0, 1, 4}}),
+    ],
+)
+def test_operands_that_share_no_memory_are_told_apart(more, update, apart):
+    program = parse_program(_LOOP.replace("MORE", more).replace("UPDATE", update))
+    assert operands_apart(program) == apart
 
 
 @lw.function
