@@ -148,14 +148,17 @@ class _Walk:
                 self.set(operand.name, None)
 
     def value(self, expr: Expr, bound: Mapping[str, str]) -> nodes.Sum | None:
-        """What an integer of a kernel is, in terms of scalars around it, if it is a sum."""
+        """What an integer of a kernel is, in terms of scalars around it, if it is a short sum."""
+        return self.sum(expr, bound) if len(walk(expr)) <= 2 * MOST_PARTS else None
+
+    def sum(self, expr: Expr, bound: Mapping[str, str]) -> nodes.Sum | None:
         match expr:
             case Const() if expr.dtype == INT64:
                 return int(expr.value)
             case Read() if not expr.indices:
                 return self.values.get(bound.get(expr.buffer, ""))
             case Op() if expr.name in _SUMS and expr.dtype == INT64:
-                one, other = (self.value(a, bound) for a in expr.args)
+                one, other = (self.sum(a, bound) for a in expr.args)
                 if one is None or other is None or _parts(one) + _parts(other) > MOST_PARTS:
                     return None
                 return expr.name, one, other

@@ -349,7 +349,9 @@ class _Values:
     def range(self, expr: Expr) -> Range:
         """The range of an integer or bool expression; of others any."""
         if expr not in self.memo:
-            self.memo[expr] = self._range(expr)
+            for node in operands_of(expr):  # operands first: chains are longer than the stack
+                if node not in self.memo:
+                    self.memo[node] = self._range(node)
         return self.memo[expr]
 
     def _range(self, expr: Expr) -> Range:
