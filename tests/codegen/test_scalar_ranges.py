@@ -92,3 +92,15 @@ def test_a_result_that_lies_over_an_operand_is_not_what_was_there_before() -> No
 
     x = np.zeros(6)
     assert lw.compile(f)(x, np.int64(5)) == (-1, 5) and x.tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_chains_of_choices_are_longer_than_the_stack() -> None:
+    def f(n):
+        def step(_, s):
+            for k in range(1200):
+                s = np.where(s > k, s - 1, s + k % 3)
+            return s
+
+        return lw.fori_loop(0, 2, step, n)
+
+    assert lw.compile(f)(np.int64(5)) == f(5)

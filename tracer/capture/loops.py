@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from .. import control
 from ..control import traced
@@ -198,7 +200,8 @@ def range_steps(start: Any, stop: Any, step: Any) -> Steps:
     """Returns the steps of ``range(start, stop, step)``, with traced bounds maybe."""
 
     def item(number: Any) -> Any:
-        return start + number * step if step != 1 or not _is_zero(start) else number
+        is_plain = type(step) is int and step == 1 and _is_zero(start)
+        return number if is_plain else start + number * step
 
     return Steps(_count(start, stop, step), item, lambda: range(start, stop, step))
 
@@ -423,8 +426,11 @@ def _count(start: Any, stop: Any, step: Any) -> Any:
     """Returns the number of iterations of a range, at least 0."""
     if all(type(v) is int for v in (start, stop, step)):
         return len(range(start, stop, step))
+    if type(step) is Proxy and step.type.dtype.is_integer and step.ndim == 0:
+        check(step == 0, ValueError, "range() arg 3 must not be zero")
+        return -(-np.where(step > 0, stop - start, start - stop) // np.abs(step))
     if type(step) is not int or not step:
-        raise LoopwrightError("the step of a range is a Python int other than 0")
+        raise LoopwrightError("the step of a range is an int other than 0")
     distance = stop - start if step > 0 else start - stop
     size = abs(step)
     return distance if size == 1 else (distance + (size - 1)) // size
