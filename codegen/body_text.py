@@ -27,7 +27,7 @@ MOST_FRAME_BYTES = 1024
 function has it at every depth."""
 
 
-_SUMS = {"add": "add i64", "subtract": "sub i64", "multiply": "mul i64"}
+_SUMS = {"+": "add i64", "-": "sub i64", "*": "mul i64"}
 
 # It touches nothing that the code around it sees, but the clock.
 POLL_TEXT = (
@@ -143,10 +143,10 @@ class BodyWriter(MemoryWriter):
         pointers = [self.pointer(o.name) for o in library.operands]
         if library.function == RAISE_FAILED:
             # What the library reads is a copy: loops keep the number itself in a register.
-            shown = self.alloca(f"{name}.shown", "i64", 8)
+            copy = self.alloca(f"{name}.copy", "i64", 8)
             lines = unless_zero(name, pointers[0])
-            self.lines += [*lines, f"  store i64 %{name}.found, ptr {shown}, align 8"]
-            pointers[0] = shown
+            self.lines += [*lines, f"  store i64 %{name}.found, ptr {copy}, align 8"]
+            pointers[0] = copy
         block = self.row(name, "ptr", pointers)
         call = f"@lw_library({site}, ptr {block})"
         axes = [size for o in library.operands for size in self.regions[o.name].shape]
@@ -316,8 +316,8 @@ class BodyWriter(MemoryWriter):
         self.lines.append(f"{name}.done:")
 
     def inside(self, loop: nodes.For, end: str) -> str:
-        """Whether all places of a loop are in range, of type i1. What moves does so no farther, and
-        no more often, than its axis is long: nothing from the first to the last overflows."""
+        """Returns whether all places of a loop are in range, of type i1. What moves does so no
+        farther, and no more often, than its axis is long: nothing on its way overflows."""
         last, tests = self.value("sub i64", end, "1"), list[str]()
         for place in loop.places:
             tests.append(self.is_inside(place, loop, "0"))
@@ -333,16 +333,16 @@ class BodyWriter(MemoryWriter):
         return functools.reduce(lambda one, other: self.value("and i1", one, other), tests)
 
     def is_inside(self, place: nodes.InRange, loop: nodes.For, index: str) -> str:
-        """Whether one place is in range for an index of the loop, of type i1."""
+        """Returns whether one place is in range for an index of the loop, of type i1."""
         value = self.sum(place.place, loop, index)
         return self.value("icmp ult i64", value, self.size(place.length))
 
     def sum(self, value: nodes.Sum, loop: nodes.For, index: str) -> str:
         """The value of a sum of scalars."""
         match value:
-            case (name, one, other):
+            case (sign, one, other):
                 pair = self.sum(one, loop, index), self.sum(other, loop, index)
-                return self.value(_SUMS[name], *pair)
+                return self.value(_SUMS[sign], *pair)
             case loop.index.name:
                 return index
             case str():

@@ -17,14 +17,15 @@ from ..ir.dims import Dim, IntExpr, Symbol, symbol, symbols
 from ..ir.dtype import INT64
 from ..ir.loop.expr import Const, Expr, Op, Read, walk
 from ..ir.loop.nest import At, Nest, Store, expressions, statements
+from ..ir.loop.scalar import SCALAR_OPS
 from ..ir.program import analysis, nodes
-from .emit.access import from_end, limited
+from .emit.out_of_range import from_end, limited
 from .module_text import KernelText, NestKernel
 
 LONGEST_AXIS = 1 << 31
 """Elements of an axis whose places are followed: its square (steps times iterations) fits int64."""
 
-MOST_PARTS = 16
+MOST_TERMS = 16
 """Scalars and numbers in a place that is followed."""
 
 MOST_CALLS = 16
@@ -42,7 +43,7 @@ def note_places(program: nodes.Program, kernels: Mapping[str, KernelText]) -> no
 
     After::
 
-        for %i: int64[] < %n places first + i < 100 {
+        for %i: int64[] < %n places (%first + %i) < 100 {
           call inline @take(@in %x, @in %first, @in %i, @out %y)
         }
     """
@@ -148,8 +149,8 @@ class _Walk:
                 self.set(operand.name, None)
 
     def value(self, expr: Expr, bound: Mapping[str, str]) -> nodes.Sum | None:
-        """What an integer of a kernel is, in terms of scalars around it, if it is a short sum."""
-        return self.sum(expr, bound) if len(walk(expr)) <= 2 * MOST_PARTS else None
+        """Returns an integer of a kernel in terms of scalars around it, if it is a short sum."""
+        return self.sum(expr, bound) if len(walk(expr)) <= 2 * MOST_TERMS else None
 
     def sum(self, expr: Expr, bound: Mapping[str, str]) -> nodes.Sum | None:
         match expr:
@@ -157,11 +158,11 @@ class _Walk:
                 return int(expr.value)
             case Read() if not expr.indices:
                 return self.values.get(bound.get(expr.buffer, ""))
-            case Op() if expr.name in _SUMS and expr.dtype == INT64:
+            case Op() if SCALAR_OPS[expr.name].symbol in _SUMS and expr.dtype == INT64:
                 one, other = (self.sum(a, bound) for a in expr.args)
-                if one is None or other is None or _parts(one) + _parts(other) > MOST_PARTS:
+                if one is None or other is None or _parts(one) + _parts(other) > MOST_TERMS:
                     return None
-                return expr.name, one, other
+                return SCALAR_OPS[expr.name].symbol, one, other
             case _:
                 return None
 
@@ -177,14 +178,14 @@ def _normal(value: nodes.Sum) -> IntExpr:
             return value
         case str():
             return symbol(value)
-        case (name, one, other):
-            return _SUMS[name](_normal(one), _normal(other))
+        case (sign, one, other):
+            return _SUMS[sign](_normal(one), _normal(other))
 
 
 _SUMS: dict[str, Callable[[IntExpr, IntExpr], IntExpr]] = {
-    "add": lambda one, other: one + other,
-    "subtract": lambda one, other: one - other,
-    "multiply": lambda one, other: one * other,
+    "+": lambda one, other: one + other,
+    "-": lambda one, other: one - other,
+    "*": lambda one, other: one * other,
 }
 
 

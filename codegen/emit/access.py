@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from math import copysign
-from typing import NamedTuple
 
 from ...ir.dims import Dim, IntExpr, symbols
 from ...ir.dtype import INT64
-from ...ir.library.checks import LARGEST
-from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, const, op, walk
+from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, op, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, At, If, Loop, Sort, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
@@ -131,53 +129,6 @@ def index_parts(index: IndexLike) -> tuple[Expr | None, IntExpr]:
         both = one if other is None else other if one is None else op("add", one, other)
         return both, first + second
     return (one, first - second) if other is None else (index, 0)
-
-
-class Limited(NamedTuple):
-    """An index that is limited to ``size``; ``more`` is added to a negative one before."""
-
-    free: Expr
-    size: int
-    more: int
-
-
-def limited(index: Expr) -> Limited | None:
-    """Returns ``x`` and ``n`` if an index is ``minimum(maximum(y, 0), n - 1)``, where ``y`` is
-    ``x``, or counts a negative ``x`` from the end."""
-    if not (isinstance(index, Op) and index.name == "minimum"):
-        return None
-    low, last = index.args
-    if not (isinstance(low, Op) and low.name == "maximum" and isinstance(last, Const)):
-        return None
-    counted, zero = low.args
-    if not (isinstance(zero, Const) and zero.value == 0):
-        return None
-    free, size = from_end(counted), int(last.value) + 1
-    return Limited(counted, size, 0) if free is None else Limited(free, size, size)
-
-
-def from_end(index: Expr) -> Expr | None:
-    """Returns ``x`` if an index is ``where(x < 0, x + n, x)``."""
-    if not (isinstance(index, Op) and index.name == "where"):
-        return None
-    below, _, free = index.args
-    return free if below is op("less", free, const(0, free.dtype)) else None
-
-
-def failure(expr: Expr) -> tuple[int, Expr] | None:
-    """Returns the code of a check and the number that failed if an expression is what the check
-    leaves (``ir/library/checks.py``)."""
-    if not (isinstance(expr, Op) and expr.name == "subtract"):
-        return None
-    code, number = expr.args
-    if not (isinstance(code, Const) and code.dtype == INT64 and code.value > LARGEST):
-        return None
-    at_most, low = const(LARGEST, INT64), const(-LARGEST, INT64)
-    if isinstance(number, Op) and number.name == "minimum" and number.args[1] is at_most:
-        number = number.args[0]
-        if isinstance(number, Op) and number.name == "maximum" and number.args[1] is low:
-            return int(code.value), number.args[0]
-    return None
 
 
 def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | None:

@@ -143,33 +143,6 @@ def literal(value: bool | int | float, dtype: DType) -> Value:
     return Value(str(int(value)), type)
 
 
-_RARE = {
-    name: f"""define internal i64 @lw_{name}(i64 %x, i64 %y, i64 %z, i64 %first, i64 %last)
-noinline cold nounwind willreturn speculatable memory(none) {{
-  {lines}
-}}"""
-    for name, lines in {
-        "limited": """%below = icmp slt i64 %x, 0
-  %end = add i64 %y, %first
-  %counted = select i1 %below, i64 %end, i64 %z
-  %low = call i64 @llvm.smax.i64(i64 %counted, i64 0)
-  %limited = call i64 @llvm.smin.i64(i64 %low, i64 %last)
-  ret i64 %limited""",
-        "failed": """%negative = sub i64 0, %last
-  %below = icmp slt i64 %x, %negative
-  %low = select i1 %below, i64 %negative, i64 %y
-  %above = icmp sgt i64 %z, %last
-  %told = select i1 %above, i64 %last, i64 %low
-  %failed = sub i64 %first, %told
-  ret i64 %failed""",
-    }.items()
-}
-"""What is done with an index, or a number that a check shows, that is out of range. ``limited``: an
-index, to which ``first`` is added if it is negative, between 0 and ``last``. ``failed``: what a
-check with the code ``first`` leaves for a number, told between ``-last`` and ``last``. LLVM moves a
-call behind the jump that leads to it only if it has three operands or more, besides constants."""
-
-
 class ScalarEmitter:
     """Writes scalar operators into a function; ``functions`` collects the helpers they call."""
 
@@ -227,14 +200,6 @@ class ScalarEmitter:
         self.functions[made.symbol] = made.text
         self.w.calls.update(made.declarations)
         return self.w.call(made.symbol, *args, type=args[0].type, lanes=lanes)
-
-    def rare(self, name: str, number: Value, first: int, last: int) -> Value:
-        """Writes the call of a function of ``_RARE``, for a ``select`` that rarely takes it."""
-        symbol = f"lw_{name}"
-        self.functions[symbol] = _RARE[name]
-        self.w.calls |= {f"declare i64 @llvm.{op}.i64(i64, i64)" for op in ("smin", "smax")}
-        limits = self.w.int(first), self.w.int(last)
-        return self.w.call(symbol, number, number, number, *limits, type="i64", lanes=1)
 
     def const(self, value: float, like: Value) -> Value:
         return self.w.splat(Value(float_literal(value, like.type), like.type), like.lanes)

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
-from ...ir.dtype import BOOL, INT64
 from ...ir.errors import ScheduleError
-from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
-from .access import failure, index_parts, is_zero, limited, mentions
+from .access import index_parts, is_zero, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
+from .out_of_range import failed_check, limited, limited_place
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .static_conditions import StaticConditions
@@ -98,8 +97,6 @@ class ValueEmitter:
         if expr.name == "where":
             constant = self.static.mask(expr.args[0], env) is not None
             return () if constant or self._needs_guard(expr) else expr.args
-        if env.lanes is None and (failed := failure(expr)) is not None:
-            return failed[1:]
         deciding = self.static.deciding(expr, env)
         return expr.args if deciding is None else (deciding,)
 
@@ -134,15 +131,9 @@ class ValueEmitter:
         deciding = self.static.deciding(expr, env)
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
-        failed = failure(expr)
-        if failed is not None and env.lanes is None:
-            number = self.value(failed[1], env, guard, memo)
-            return self.scalars.rare("failed", number, failed[0], LARGEST)
         args = [self.value(a, env, guard, memo) for a in expr.args]
-        if expr.name == "where" and env.lanes is None and failure(expr.args[1]) is not None:
-            fine = self.scalars.apply("logical_not", args[:1], [BOOL], BOOL)
-            return self.w.select(fine, args[2], args[1], is_likely=True)
-        return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
+        rare = failed_check(self.scalars, expr, args, lambda e: self.value(e, env, guard, memo))
+        return rare or self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
 
     def _choice_of(
         self,
@@ -527,18 +518,12 @@ class ValueEmitter:
     ) -> Value:
         """The value of an index from data. One that is limited to the range of its axis is nearly
         always in that range: a load must not wait for the limits."""
-        inside = limited(index)
-        if (
-            inside is None
-            or inside.free.dtype != INT64
-            or env.lanes is not None
-            or guard is not None
-        ):
-            return self.value(index, env, guard, memo)
-        place = self.value(inside.free, env, guard, memo)
-        fits = self.w.op("icmp ult", place, self.w.int(inside.size), type="i1")
-        limit = self.scalars.rare("limited", place, inside.more, inside.size - 1)
-        return self.w.select(fits, place, limit, is_likely=True)
+        limits = limited(index)
+        if limits is not None and guard is None:
+            place = self.value(limits.free, env, guard, memo)
+            if place.lanes == 1 and place.type == "i64":
+                return limited_place(self.scalars, place, limits)
+        return self.value(index, env, guard, memo)
 
     def _sum(self, values: list[Value]) -> Value:
         total = values[0]

@@ -192,7 +192,7 @@ class ScalarRange:
 
 
 Sum: TypeAlias = "str | int | tuple[str, Sum, Sum]"
-"""An int64: a scalar by name, a number, or the ``add``, ``subtract`` or ``multiply`` of two."""
+"""An int64: a scalar by name, a number, or ``+``, ``-`` or ``*`` of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _scalars_in(value: Sum) -> Iterator[str]:
 
 def _sum_text(value: Sum) -> str:
     if isinstance(value, tuple):
-        return f"{value[0]}({_sum_text(value[1])}, {_sum_text(value[2])})"
+        return f"({_sum_text(value[1])} {value[0]} {_sum_text(value[2])})"
     return f"%{value}" if isinstance(value, str) else f"{value}"
 
 

@@ -319,17 +319,12 @@ class _Parser:
 
     def sum(self) -> nodes.Sum:
         """A sum of scalars and numbers."""
-        if self.peek().startswith("%"):
-            return self.name()
-        if not re.fullmatch("[a-z]+", self.peek()):
-            return self.signed()
-        operator = self.word("[a-z]+", "a name")
-        self.expect("(")
-        one = self.sum()
-        self.expect(",")
+        if not self.take("("):
+            return self.name() if self.peek().startswith("%") else self.signed()
+        one, sign = self.sum(), self.word(r"[-+*]", "+, - or *")
         other = self.sum()
         self.expect(")")
-        return operator, one, other
+        return sign, one, other
 
     def copy(self) -> nodes.Copy:
         self.expect("@in")

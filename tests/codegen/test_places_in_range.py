@@ -60,8 +60,8 @@ SQUARE = np.arange(25.0).reshape(5, 5)
 
 def test_what_moves_from_a_scalar_is_noted():
     assert _places(forwards, X, 3, 10) == [
-        "subtract(add(%first, %i), 1) < 50",
-        "add(%first, %i) < 50",
+        "((%first + %i) - 1) < 50",
+        "(%first + %i) < 50",
     ]
 
 
@@ -78,7 +78,7 @@ def test_what_the_loop_computes_from_a_carried_scalar_is_not_noted():
 
 
 def test_steps_that_a_scalar_says_are_noted():
-    assert _places(walked, X, 3, 10, 2) == ["add(%first, multiply(%i, %step)) < 50"]
+    assert _places(walked, X, 3, 10, 2) == ["(%first + (%i * %step)) < 50"]
 
 
 @pytest.mark.parametrize(
