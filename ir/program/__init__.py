@@ -12,7 +12,3 @@ values have become buffers and before the whole becomes native code.
 - ``pipeline``   the passes in their order: ``lifetimes``, ``copies``, ``order``, ``in_place``,
   ``reads_first``, ``coalesce``, ``updates``, ``registers``, ``planner``
 """
-
-from .parser import parse_program
-
-__all__ = ["parse_program"]

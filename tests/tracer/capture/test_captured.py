@@ -312,8 +312,6 @@ def test_programs(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-<<<<<<< HEAD
-=======
 def test_the_step_of_a_range_may_be_traced() -> None:
     steps = lw.compile(every)
     for a, b, c in [(0, 50, 3), (50, 0, -3), (0, 50, -3), (50, 0, 3), (5, 6, 100), (40, 3, -1)]:
@@ -325,17 +323,6 @@ def test_the_step_of_a_range_may_be_traced() -> None:
     assert [sieve(np.ones(n, bool)) for n in (30, 100, 300)] == [10, 25, 62]
 
 
-@pytest.mark.parametrize("seed", range(14))
-def test_random_programs(seed: int) -> None:
-    assert outcome(seed) in ("right", "refused", "slow", "beyond")
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_programs_with_side_effects(seed: int) -> None:
-    assert outcome_of_effects(seed) in ("right", "refused", "raises", "beyond")
-
-
->>>>>>> 2f7a9b0c (The step of a range may be traced; ranges of scalars are found along chains longer than the stack)
 def counts_in_a_closure(x, n):
     count = 0
 
