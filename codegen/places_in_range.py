@@ -16,10 +16,10 @@ from dataclasses import replace
 from ..ir.dims import Dim, IntExpr, Symbol, symbol, symbols
 from ..ir.dtype import INT64
 from ..ir.loop.expr import Const, Expr, Op, Read, walk
+from ..ir.loop.limited_index import from_end, limited
 from ..ir.loop.nest import At, Nest, Store, expressions, statements
 from ..ir.loop.scalar import SCALAR_OPS
 from ..ir.program import analysis, nodes
-from .emit.out_of_range import from_end, limited
 from .module_text import KernelText, NestKernel
 
 LONGEST_AXIS = 1 << 31

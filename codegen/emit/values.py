@@ -8,13 +8,14 @@ from typing import TypeAlias, cast
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
+from ...ir.loop.limited_index import limited
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
 from .access import index_parts, is_zero, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
-from .out_of_range import failed_check, limited, limited_place
+from .out_of_range import failed_check, limited_place
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .static_conditions import StaticConditions
@@ -518,11 +519,10 @@ class ValueEmitter:
     ) -> Value:
         """The value of an index from data. One that is limited to the range of its axis is nearly
         always in that range: a load must not wait for the limits."""
-        limits = limited(index)
-        if limits is not None and guard is None:
-            place = self.value(limits.free, env, guard, memo)
-            if place.lanes == 1 and place.type == "i64":
-                return limited_place(self.scalars, place, limits)
+        limits = None if guard else limited(index)
+        place = limits and self.value(limits.free, env, guard, memo)
+        if limits and place and place.lanes == 1 and place.type == "i64":
+            return limited_place(self.scalars, place, limits)
         return self.value(index, env, guard, memo)
 
     def _sum(self, values: list[Value]) -> Value:

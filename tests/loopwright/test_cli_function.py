@@ -31,7 +31,7 @@ def bare(x, *, scale):
     return x * scale
 
 def member(x):
-    return x in (1, 2)
+    return (1, 2).index(x)
 
 def bad():
     return 1 / 0
