@@ -202,4 +202,5 @@ def _free(index: Expr) -> Expr:
     inside = limited(index)
     if inside is not None:
         return inside.free
-    return from_end(index) or index
+    ends = from_end(index)
+    return index if ends is None else ends[0]

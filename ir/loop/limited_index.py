@@ -26,13 +26,21 @@ def limited(index: Expr) -> Limited | None:
     counted, zero = low.args
     if not (isinstance(zero, Const) and zero.value == 0):
         return None
-    free, size = from_end(counted), int(last.value) + 1
-    return Limited(counted, size, 0) if free is None else Limited(free, size, size)
+    ends = from_end(counted)
+    if ends is None:
+        is_choice = isinstance(counted, Op) and counted.name == "where"
+        return None if is_choice else Limited(counted, int(last.value) + 1, 0)
+    return Limited(ends[0], int(last.value) + 1, ends[1])
 
 
-def from_end(index: Expr) -> Expr | None:
-    """Returns ``x`` if an index is ``where(x < 0, x + n, x)``."""
+def from_end(index: Expr) -> tuple[Expr, int] | None:
+    """Returns ``x`` and ``n`` if an index is ``where(x < 0, x + n, x)``."""
     if not (isinstance(index, Op) and index.name == "where"):
         return None
-    below, _, free = index.args
-    return free if below is op("less", free, const(0, free.dtype)) else None
+    below, counted, free = index.args
+    if below is not op("less", free, const(0, free.dtype)):
+        return None
+    if not (isinstance(counted, Op) and counted.name == "add" and free in counted.args):
+        return None
+    others = [a for a in counted.args if a is not free]
+    return (free, int(others[0].value)) if others and isinstance(others[0], Const) else None
