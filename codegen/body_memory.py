@@ -10,15 +10,13 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, as_int, size_symbols, typical
 from ..ir.errors import InternalError
 from ..ir.program import nodes
-from ..ir.program.analysis import Place, accesses, places, regions, swap_groups, walk
+from ..ir.program.analysis import Place, places, regions, swap_groups, written
 from .inlining import LIBRARY_NANOSECONDS, Inlined
 from .runtime.call_text import RAISED
 from .runtime.status import POLL_NANOSECONDS
 from .size_text import SizeWriter
 
 CACHE_LINE = 64
-
-REGISTER_BYTES = 8
 
 CALL_NANOSECONDS = 10
 """Expected of a kernel that nothing is known of."""
@@ -58,14 +56,15 @@ def unwritten_scalars(program: nodes.Program) -> frozenset[str]:
     """The inputs and constants that fit into a register, and that no instruction writes."""
     where = places(program)
     given = (*program.inputs, *(c.region for c in program.constants))
-    fitting = {r.name for r in given if r.nbytes == r.dtype.bytes <= REGISTER_BYTES}
-    written = {
-        where[name].root
-        for instr in walk(program.body)
-        for name, access in accesses(instr)
-        if access.writes
-    }
-    return frozenset(fitting - written)
+    fitting = {region.name for region in given if register_type(region) is not None}
+    return frozenset(fitting - {where[name].root for name in written(program.body)})
+
+
+def register_type(region: nodes.Region) -> str | None:
+    """The type of a scalar that fits into a register; None for any other region."""
+    if region.nbytes != region.dtype.bytes or region.dtype.bytes > 8:
+        return None
+    return region.dtype.llvm_memory if region.dtype.is_float else f"i{8 * region.dtype.bytes}"
 
 
 class MemoryWriter:
@@ -249,7 +248,7 @@ class MemoryWriter:
         """The memory in registers of a scalar that nothing writes, so that no write elsewhere is
         thought to change it."""
         if (region.name, -1) not in self.values:
-            memory, type = self.registers(region), f"i{8 * region.dtype.bytes}"
+            memory, type = self.registers(region), register_type(region)
             self.addresses += [
                 f"  {memory}.kept = load {type}, ptr {address}",
                 f"  store {type} {memory}.kept, ptr {memory}",

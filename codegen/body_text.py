@@ -286,15 +286,7 @@ class BodyWriter(MemoryWriter):
         self.lines.append(f"{name}.end:")
 
     def for_loop(self, loop: nodes.For) -> None:
-        """The body for each index, which is counted beside the region that the body may read.
-
-        A loop that may take long runs some iterations, polls, and goes on::
-
-            chunk:  if n >= extent: goto end
-                    stop = min(n + run, extent); poll((stop - n) * cost)
-            head:   if n >= stop: goto chunk
-                    body; n += 1; goto head
-        """
+        """A loop; one with places is there twice, for places that are in range and with checks."""
         name = self.fresh("for")
         index = loop.index
         self.places[index.name] = Place(index.name, 0, index.nbytes)
@@ -353,7 +345,16 @@ class BodyWriter(MemoryWriter):
     def iterations(
         self, name: str, loop: nodes.For, end: str, places: Sequence[nodes.InRange] = ()
     ) -> None:
-        """All iterations of a loop whose ``places`` are in range."""
+        """The body for each index, which is counted beside the region that the body may read;
+        ``places`` are in range.
+
+        A loop that may take long runs some iterations, polls, and goes on::
+
+            chunk:  if n >= extent: goto end
+                    stop = min(n + run, extent); poll((stop - n) * cost)
+            head:   if n >= stop: goto chunk
+                    body; n += 1; goto head
+        """
         index = loop.index
         counter = self.alloca(f"{name}.counter", "i64", 8)
         self.lines.append(f"  store i64 0, ptr {counter}, align 8")

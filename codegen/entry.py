@@ -31,9 +31,9 @@ from ..ir.program.analysis import (
     instructions,
     recursive_functions,
 )
-from ..ir.program.nodes import Access, For, Instr, Invoke, Program, Region, SetSize
+from ..ir.program.nodes import Access, For, Instr, Invoke, Program, SetSize
 from ..ir.program.verify import ARENA_ALIGNMENT
-from .body_memory import CLOCK, FRAMES_END, STACK_END, Interface
+from .body_memory import CLOCK, FRAMES_END, STACK_END, Interface, register_type
 from .body_text import POLL_TEXT, BodyWriter
 from .inlining import Inlined
 from .library_calls import site_symbols
@@ -287,7 +287,7 @@ def _interface(function: Program) -> Interface:
     types: list[str | None] = []
     results: list[str] = []
     for region, access in function.params:
-        type = _value_type(region)
+        type = register_type(region)
         if access is Access.INOUT or (access is Access.OUT and len(results) == RETURNED):
             type = None
         types.append(type)
@@ -296,10 +296,3 @@ def _interface(function: Program) -> Interface:
     arena = ceildiv(function.scratch, ARENA_ALIGNMENT) * ARENA_ALIGNMENT
     sizes = tuple(size.name for size in function.sizes)
     return Interface(f'"lw.function.{function.name}"', arena, tuple(types), result_type, sizes)
-
-
-def _value_type(region: Region) -> str | None:
-    """The type of a scalar that fits into a register."""
-    if region.nbytes != region.dtype.bytes or region.dtype.bytes > 8:
-        return None
-    return region.dtype.llvm_memory if region.dtype.is_float else f"i{8 * region.dtype.bytes}"

@@ -10,7 +10,7 @@ compiler", 2007).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ..ir.dims import Dim, IntExpr, Symbol, symbol, symbols
@@ -88,7 +88,7 @@ class _Walk:
 
     def __init__(self, loop: nodes.For, nests: Mapping[str, Nest], scalars: set[str]) -> None:
         self.loop, self.nests, self.scalars = loop, nests, scalars
-        written = set(_written(loop.body))
+        written = set(analysis.written(loop.body))
         self.values: dict[str, nodes.Sum] = {name: name for name in scalars - written}
         self.values[loop.index.name] = loop.index.name
 
@@ -106,7 +106,7 @@ class _Walk:
                 case nodes.Copy(source, target):
                     self.set(target, self.values.get(source))
                 case _:
-                    for name in _written((instr,)):
+                    for name in analysis.written((instr,)):
                         self.set(name, None)
 
     def is_useful(self, place: IntExpr, length: IntExpr) -> bool:
@@ -187,14 +187,6 @@ _SUMS: dict[str, Callable[[IntExpr, IntExpr], IntExpr]] = {
     "-": lambda one, other: one - other,
     "*": lambda one, other: one * other,
 }
-
-
-def _written(body: Iterable[nodes.Instr]) -> Iterator[str]:
-    """The names that some instructions write, at any depth."""
-    for instr in analysis.walk(body):
-        for name, access in analysis.accesses(instr):
-            if access.writes:
-                yield name
 
 
 def _free(index: Expr) -> Expr:

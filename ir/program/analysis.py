@@ -172,6 +172,14 @@ def accesses(instr: nodes.Instr) -> Iterator[tuple[str, nodes.Access]]:
             pass
 
 
+def written(body: Iterable[nodes.Instr]) -> Iterator[str]:
+    """The names that some instructions write, at any depth."""
+    for instr in walk(body):
+        for name, access in accesses(instr):
+            if access.writes:
+                yield name
+
+
 def spans(program: nodes.Program) -> dict[str, tuple[int, int]]:
     """The indices of the first and the last instruction that touch each root, both inclusive, in
     the order of ``walk``."""

@@ -363,8 +363,8 @@ class _Verifier:
 
     def check_places(self, loop: nodes.For) -> None:
         """Checks that places are made of the index and of scalars that the loop leaves alone."""
-        inside = (a for i in analysis.walk(loop.body) for a in analysis.accesses(i))
-        written = {self.places[n].root for n, a in inside if a.writes and n in self.places}
+        names = analysis.written(loop.body)
+        written = {self.places[name].root for name in names if name in self.places}
         for name in {n for place in loop.places for n in place.scalars} - {loop.index.name}:
             self.check_scalar(name, INT64, "part of a place")
             if self.find(name).root in written:
