@@ -47,10 +47,12 @@ class LookupResult:
 
 
 def pooled_of(
-    logs: Sequence[LogView], workload_hash: str, key: TargetKey
+    logs: Sequence[LogView], workload_hash: str, key: TargetKey, losers: bool = False
 ) -> dict[str, tuple[float, MeasureRecord]]:
-    """Returns ``pooled_costs`` of a workload on a target."""
-    return _pooled(*_entries(logs, workload_hash), key)
+    """Returns ``pooled_costs`` of a workload on a target, with ``losers`` of all schedules that
+    ran there, whatever programs decided."""
+    records, decisions = _entries(logs, workload_hash)
+    return _pooled(records, () if losers else decisions, key)
 
 
 def best_of(

@@ -58,35 +58,49 @@ def cases_from_logs(
     prim: PrimFunc, workload_hash: str, logs: Sequence[LogView], key: TargetKey
 ) -> FromLogs | None:
     """Returns the schedules learnt from the records of a kernel's points on a target, None if there
-    are none."""
-    values = sorted({v for log in logs for v in log.points(workload_hash) if in_range(prim, v)})
-    points: list[Point] = []
-    times: list[dict[Schedule, float]] = []
-    sketches: dict[Schedule, str] = {}
-    layouts: dict[Schedule, Hashable] = {}
-    for value in values:
-        point = {s.name: v for s, v in zip(prim.sizes, value, strict=True)}
-        pooled = pooled_of(logs, hash_at(workload_hash, value), key)
-        seconds: dict[Schedule, float] = {}
-        for cost, record in pooled.values():
+    are none.
+
+    Programs decide for each size by itself. Where what they kept packs constants in different ways,
+    no schedule is left for all points; then those that lost somewhere can be chosen as well.
+    """
+    for losers in (False, True):
+        seconds = _seconds(prim, workload_hash, logs, key, losers)
+        layouts = {s: _layout(prim, s) for times in seconds.values() for s in times}
+        usable = {
+            value: {s: t for s, (t, _) in times.items() if layouts[s] is not None}
+            for value, times in seconds.items()
+        }
+        values = [value for value, times in usable.items() if times]
+        times = [usable[value] for value in values]
+        learnt = learnt_cases(_fastest(times), (), layouts) if times else None
+        if learnt is None:
+            continue
+        chosen = learnt[0]
+        sketches = {s: name for at in seconds.values() for s, (_, name) in at.items()}
+        points = [{s.name: v for s, v in zip(prim.sizes, at, strict=True)} for at in values]
+        return FromLogs(
+            _cases(prim, points, times, chosen),
+            ", ".join(dict.fromkeys(sketches[s] for s in chosen)),
+            {at: t[s] for at, t, s in zip(values, times, chosen, strict=True)},
+        )
+    return None
+
+
+def _seconds(
+    prim: PrimFunc, workload_hash: str, logs: Sequence[LogView], key: TargetKey, losers: bool
+) -> dict[tuple[int, ...], dict[Schedule, tuple[float, str]]]:
+    """Returns seconds and sketch of the schedules measured at each point, the least point first."""
+    at_points: dict[tuple[int, ...], dict[Schedule, tuple[float, str]]] = {}
+    for value in sorted(
+        {v for log in logs for v in log.points(workload_hash) if in_range(prim, v)}
+    ):
+        seconds = at_points.setdefault(value, {})
+        for cost, record in pooled_of(logs, hash_at(workload_hash, value), key, losers).values():
             schedule = _for_range(prim, record)
-            if schedule is None:
-                continue
-            if schedule not in layouts:
-                layouts[schedule] = _layout(prim, schedule)
-            if layouts[schedule] is not None:
-                seconds[schedule] = min(cost, seconds.get(schedule, math.inf))
-                sketches.setdefault(schedule, record.sketch)
-        if seconds:
-            points.append(point)
-            times.append(seconds)
-    learnt = learnt_cases(_fastest(times), (), layouts) if times else None
-    if learnt is None:
-        return None
-    chosen = learnt[0]
-    taken = {tuple(p.values()): t[s] for p, t, s in zip(points, times, chosen, strict=True)}
-    names = ", ".join(dict.fromkeys(sketches[schedule] for schedule in chosen))
-    return FromLogs(_cases(prim, points, times, chosen), names, taken)
+            if schedule is not None:
+                best, sketch = seconds.get(schedule, (math.inf, record.sketch))
+                seconds[schedule] = min(cost, best), sketch
+    return at_points
 
 
 def _for_range(prim: PrimFunc, record: MeasureRecord) -> Schedule | None:

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from loopwright.autotune.log.decision import Decision, Option
 from loopwright.autotune.log.log_index import LogIndex
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool.logged import logged_kernel, logged_prim
@@ -23,7 +24,7 @@ from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.loop.work import prim_bytes
 from loopwright.ir.schedule.cases import Cases, on_one_thread
-from loopwright.ir.schedule.steps import Schedule, cut, split, vectorize
+from loopwright.ir.schedule.steps import Schedule, cut, pack, split, vectorize
 
 TARGET = Target("x86-64-v3", "some CPU", 2, 32768, 1 << 20, 1 << 25)
 KEY = target_key(TARGET, 1)
@@ -182,6 +183,24 @@ def test_cases_are_learnt_from_the_records_of_each_point() -> None:
     # Under another range the same records tell of near shapes only.
     other = choose_schedule(dense("n0 in 0..5000"), TARGET, 1, [log])
     assert other.origin != Origin.EXACT
+
+
+def test_sizes_whose_programs_kept_other_layouts_share_one() -> None:
+    prim, log = dense(), TuningLog()
+    layouts = {tile: Schedule.of(pack("x1", "j", tile), vectorize("j")) for tile in (24, 48)}
+    seconds = {1: {24: 2e-7, 48: 1e-7}, 16: {24: 4e-7, 48: 5e-7}}
+    for n, times in seconds.items():
+        there = workload_at(prim, {"n0": n})
+        options = []
+        for tile, cost in times.items():
+            steps = tuple(layouts[tile].to_json())
+            log.append(MeasureRecord(there, KEY, steps, f"tile/{tile}", (cost,)))
+            options.append(Option(f"tile/{tile}", (cost,), steps))
+        taken = min(range(2), key=lambda place: options[place].cost)
+        log.append(Decision("schedule", there, KEY, tuple(options), taken, "main"))
+    learnt = cases_from_logs(prim, workload_of(prim).hash, [log], KEY)
+    assert learnt is not None and learnt.schedule == layouts[48]
+    assert learnt.seconds == {(1,): 1e-7, (16,): 5e-7} and learnt.sketch == "tile/48"
 
 
 def test_a_batch_of_one_is_shared_among_threads_as_well() -> None:
