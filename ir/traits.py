@@ -69,6 +69,9 @@ class Trait(Flag):
     SETS_SIZE = auto()
     """It gives a symbolic size its value, from there to the end of the block."""
 
+    UNSET = auto()
+    """The result is memory of its own, whose elements may be anything until they are written."""
+
     BYTES = auto()
     """The result is the operand's memory, read as elements of another dtype."""
 

@@ -136,7 +136,7 @@ def copy_block(
     bindings: list[Binding] = []
     for binding in block.bindings:
         value = map_operands(binding.value, atom)
-        if _sets_size(value):
+        if has_trait(value, Trait.SETS_SIZE):
             (old,) = size_symbols(value.attrs["size"]).values()
             sizes = {**(sizes or {}), old.name: replace(old, name=_unused(old.name)).expr}
         if sizes and isinstance(value, Call):
@@ -155,10 +155,11 @@ def copy_block(
     return Block(tuple(bindings), atom(block.result))
 
 
-def _sets_size(value: Expr) -> TypeGuard[Call]:
+def has_trait(value: Expr, trait: Trait) -> TypeGuard[Call]:
+    """True for the call of an operator for which ``trait`` holds."""
     if not isinstance(value, Call) or not isinstance(value.op, Operator):
         return False
-    return Trait.SETS_SIZE in value.op.traits
+    return trait in value.op.traits
 
 
 _numbers = count(1)
@@ -243,7 +244,7 @@ def setters(scope: Function | Block) -> dict[str, Var]:
 
 def set_by(value: Expr) -> Iterable[str]:
     """Returns the names of the sizes that a binding's value sets: one or none."""
-    return size_symbols(value.attrs["size"]) if _sets_size(value) else ()
+    return size_symbols(value.attrs["size"]) if has_trait(value, Trait.SETS_SIZE) else ()
 
 
 def may_fail(value: Expr) -> TypeGuard[Call]:

@@ -1,4 +1,4 @@
-"""Operators without operands: full, iota, arange."""
+"""Operators without operands: full, empty, iota, arange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, index, op
 from ..loop.tensor import index_add, index_expr, index_mul
 from ..traits import Trait
-from .declare import Element, attr, primitive
+from .declare import Body, Element, attr, primitive
 from .sampling import sample
 
 _DTYPE = attr("name of the result's dtype", "float32")
@@ -69,6 +69,26 @@ def _full(
     if isinstance(fill_value, Dim):
         return lambda *_i: cast(index(fill_value), out.dtype)
     return lambda *_i: const(fill_value, out.dtype)
+
+
+@primitive(
+    "empty",
+    Pattern.OPAQUE,
+    traits=Trait.UNSET,
+    rule=lambda shape, dtype: TensorType(sizes_of(shape), dtype_attr(dtype)),
+    reference=np.zeros,
+    samples=lambda _rng: [sample(shape=(0,)), sample(shape=(3, 0), dtype="int64")],
+)
+def _empty(_out: TensorType, *, _shape: Any = _SHAPE, _dtype: Any = _DTYPE) -> Body:
+    """A tensor whose elements may be anything: memory to write to.
+
+    The result has ``shape`` and ``dtype``. Every call has memory of its own, and stays where it is.
+
+        fn () -> Tensor[(2, 3), float32] {
+          empty(shape=[2, 3])
+        }
+    """
+    return Body(lambda _name: ())
 
 
 def _iota_rule(shape: Any, axis: Any, dtype: Any) -> TensorType:

@@ -122,15 +122,17 @@ class Listed(list[Any]):
         sizes = (n if isinstance(n, int) else LIST_BYTES for n in type_.shape)
         if (capacity + 1) * math.prod(sizes) * type_.dtype.bytes > LIST_BYTES:
             self.refuse()
-        attrs = {"shape": (capacity, *type_.shape), "fill_value": 0, "dtype": str(type_.dtype)}
-        return self.trace.emit("full", (), attrs)
+        attrs = {"shape": (capacity, *type_.shape), "dtype": str(type_.dtype)}
+        return self.trace.emit("empty", (), attrs)
 
     def reserve(self, capacity: int) -> None:
         """Makes room for so many elements, at home."""
         for storage, type_ in zip(self.arrays, self.types):
-            whole = Region(tuple(Run(0, 1, n) for n in shape_of(storage.atom)))
-            wider = self._room(type_, capacity)
-            self.trace.assign(storage, write_region(self.trace, wider, storage.atom, whole))
+            shape = shape_of(storage.atom)
+            attrs = {"begin": (0,) * len(shape), "strides": (1,) * len(shape), "sizes": shape}
+            # The kernel of strided_set would write all of the room.
+            args = self._room(type_, capacity), storage.atom
+            self.trace.assign(storage, self.trace.emit("index_update", args, attrs))
         self.capacity = capacity
 
     @property
@@ -169,26 +171,30 @@ class Listed(list[Any]):
         return None
 
     def _get(self, index: Any, message: str) -> Any:
-        place, leaves = self._place(index, message), list[Proxy]()
+        (place, outside), leaves = self._place(index, message), list[Proxy]()
         for storage, type_ in zip(self.arrays, self.types):
             region = Region((place, *(Run(0, 1, n) for n in type_.shape)))
             atom = read_region(self.trace, self.trace.visible(storage.atom), region)
+            if not type_.array:  # room that was never written, as a count, is a loop without end
+                zero = traced.atom_of(self.trace, type_.dtype.numpy.type(0), type_)
+                atom = self.trace.emit("where", (outside, zero, atom), {})
             leaves.append(traced.new_proxy(self.trace, atom, type_))
             if type_.array:  # Python would have the array that is in the list
                 self.trace.listed[leaves[-1].storage] = self.key
         assert self.structure is not None
         return unflatten(self.structure, leaves)
 
-    def _place(self, index: Any, message: str) -> Atom:
-        """Returns where an index that Python takes points to, checked."""
+    def _place(self, index: Any, message: str) -> tuple[Atom, Atom]:
+        """Returns where an index that Python takes points to, checked, and if that is outside."""
         size, place = self.length(), lift(index)
         if place.ndim or not (place.type.dtype.is_integer or place.type.dtype.is_bool):
             raise TypeError(f"list indices must be integers or slices, not {place.dtype}")
         if type(index) is not Proxy and type(size) is not Proxy and not -size <= index < size:
             raise IndexError(message)
         place = np.where(place < 0, place.astype(np.int64) + size, place.astype(np.int64))
-        check((place < 0) | (place >= size), IndexError, message)
-        return lift(place).atom
+        outside = (place < 0) | (place >= size)
+        check(outside, IndexError, message)
+        return lift(place).atom, lift(outside).atom
 
     def _columns(self) -> list[Proxy]:
         """Returns the leaves of all elements as arrays."""
@@ -303,7 +309,7 @@ class Listed(list[Any]):
 
     def __setitem__(self, index: Any, value: Any, /) -> None:
         if self._grows(value) and not isinstance(index, slice):
-            return self._put(self._place(index, "list assignment index out of range"), value)
+            return self._put(self._place(index, "list assignment index out of range")[0], value)
         if self.structure is not None or type(index) is Proxy:
             self.refuse()
         return super().__setitem__(index, value)

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from ...pass_context import optional
+from ...traits import Trait
 from .. import nodes
 from ..builder import Builder
 from ..operator import Pattern, get
@@ -35,6 +36,7 @@ from ..printer import value_text
 from ..structural import atom_key
 from ..types import TensorType
 from ..walk import (
+    has_trait,
     map_functions,
     nested_blocks,
     operands,
@@ -100,7 +102,7 @@ class _Table:
         self.scopes.pop()
 
     def step(self, var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
-        if nested_blocks(value):
+        if nested_blocks(value) or has_trait(value, Trait.UNSET):
             return None
         if isinstance(value, nodes.Var | nodes.Constant | nodes.GlobalVar):
             return value

@@ -120,7 +120,7 @@ class _Folder:
         constant = all(isinstance(a, nodes.Constant) or a in self.made for a in call.args)
         if isinstance(op, nodes.Var) or not constant or any(map(_is_symbolic, call.attrs.values())):
             return None
-        if Trait.LIBRARY in op.traits:  # it may raise, which is for the call to do
+        if op.traits & (Trait.LIBRARY | Trait.UNSET):  # a library may raise, which its call has to
             return None
         made = [self.made[a] for a in call.args if isinstance(a, nodes.Var)]
         filled = self._filled(op, call, kind, builder) if made else None
@@ -159,6 +159,8 @@ class _Folder:
         if any(_is_symbolic(value) for each in inner for value in each.attrs.values()):
             return None
         ops = [each.op for each in inner]
+        if any(isinstance(op, Operator) and Trait.UNSET in op.traits for op in ops):
+            return None
         cost = sum(_cost(op) for op in ops if isinstance(op, Operator))
         if var in self.copied and size > GROWTH_LIMIT and cost < self.costly:
             return None

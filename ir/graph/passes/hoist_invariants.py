@@ -78,7 +78,8 @@ def _hoisted(
         moved = _invariant(loop.condition, inside, limits.costly)
         instead.update(_move(moved, builder))
     moved = _invariant(loop.body, inside, limits.costly)
-    harmless = not any(_may_raise(b.value) for b in moved[0])
+    # What may raise must not be called for a loop that does not run.
+    harmless = not any(walk.has_trait(b.value, Trait.LIBRARY) for b in moved[0])
     unguarded = _runs(loop) or (harmless and sum(map(work, moved[0])) <= UNGUARDED_WORK)
     instead.update(_move(moved, builder) if unguarded else _guard(loop, moved, builder))
     if not instead:
@@ -134,16 +135,7 @@ def _can_move(value: nodes.Expr) -> bool:
     return isinstance(value, nodes.Tuple | nodes.TupleGetItem) or (
         isinstance(value, nodes.Call)
         and isinstance(value.op, Operator)
-        and Trait.SETS_SIZE not in value.op.traits
-    )
-
-
-def _may_raise(value: nodes.Expr) -> bool:
-    """True for calls of libraries, which a loop that does not run must not make."""
-    return (
-        isinstance(value, nodes.Call)
-        and isinstance(value.op, Operator)
-        and Trait.LIBRARY in value.op.traits
+        and not value.op.traits & (Trait.SETS_SIZE | Trait.UNSET)
     )
 
 

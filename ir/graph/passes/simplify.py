@@ -34,8 +34,7 @@ from ...pass_context import optional
 from ...traits import Trait
 from .. import nodes
 from ..builder import Builder
-from ..operator import Operator
-from ..walk import map_functions, nested_blocks, operands, rewrite_function
+from ..walk import has_trait, map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
 
@@ -215,18 +214,10 @@ def _unseen_zero_signs(function: nodes.Function) -> set[nodes.Var]:
         for binding in block.bindings:
             value = binding.value
             variables = {a for a in operands(value) if isinstance(a, nodes.Var)}
-            blind = _has_trait(value, Trait.IGNORES_ZERO_SIGN)
+            blind = has_trait(value, Trait.IGNORES_ZERO_SIGN)
             (used if blind else seen).update(variables)
             blocks += nested_blocks(value)
     return used - seen
-
-
-def _has_trait(value: nodes.Expr, trait: Trait) -> bool:
-    return (
-        isinstance(value, nodes.Call)
-        and isinstance(value.op, Operator)
-        and trait in value.op.traits
-    )
 
 
 def _is_never_negative_zero(call: nodes.Call, facts: Facts) -> bool:
@@ -237,7 +228,7 @@ def _is_never_negative_zero(call: nodes.Call, facts: Facts) -> bool:
         return any(_not_negative_zero(facts, a) for a in call.args)
     if name == "cast":
         return not dtype(call.args[0]).is_float
-    return _has_trait(call, Trait.NEVER_NEGATIVE_ZERO)
+    return has_trait(call, Trait.NEVER_NEGATIVE_ZERO)
 
 
 def _not_negative_zero(facts: Facts, atom: nodes.Atom) -> bool:

@@ -16,7 +16,8 @@ from operators import Evaluated, array_type, assert_agree, operator_prim, sample
 
 OPERATORS = all_operators()
 # Operators without operands, and those whose attributes must name the symbols.
-WITHOUT_SYMBOLS = {"full", "iota", "arange", "broadcast_to", "stage.map", "stage.reduce"}
+WITHOUT_SYMBOLS = {"full", "empty", "iota", "arange", "broadcast_to"}
+WITHOUT_SYMBOLS |= {"stage.map", "stage.reduce"}
 # Their bodies are unrolled for a constant number of elements.
 WITHOUT_SYMBOLS |= {"search_few", "random", "set_size", "sort_columns"}
 

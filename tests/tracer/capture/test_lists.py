@@ -381,3 +381,51 @@ def test_a_list_that_grows_without_end_is_an_error() -> None:
 
     with pytest.raises(MemoryError, match="in a loop of unknown length"):
         lw.compile(endless)(X)
+
+
+@pytest.mark.parametrize("k", [40, -40])
+def test_what_a_list_has_no_element_for_counts_nothing(k: int) -> None:
+    def repeated(n, k):
+        out = [3]
+        i = 0
+        while i < n:
+            out.append(1 << 62)
+            i += 1
+        while len(out) > n - 4:
+            out.pop()
+        count = 0
+        for j in range(out[k]):
+            count += j
+        return count
+
+    f = lw.compile(repeated)
+    assert f(5, 0) == repeated(5, 0)
+    with pytest.raises(IndexError, match="list index out of range"):
+        f(20, k)  # the room there has elements of before, or none
+
+
+def rooms(x):
+    """Two lists of one type, and one that each iteration begins anew."""
+    values, counts, ends = [], [], []
+    for v in x:
+        if v > 0.3:
+            values.append(v)
+            counts.append(2 * v)
+        todo = [v]
+        while len(todo) > 0:
+            t = todo.pop()
+            if t > 0.1:
+                todo.append(t / 2)
+                todo.append(t / 3)
+        ends.append(t)
+    return np.array(values), np.array(counts), np.array(ends)
+
+
+def test_each_list_has_room_of_its_own_which_nobody_fills() -> None:
+    f = lw.compile(rooms)
+    _same(f(LONG), rooms(LONG))
+    program = f.lower(LONG).as_text("program")
+    assert "@full" not in program
+    copied = [line for line in program.splitlines() if line.strip().startswith("copy")]
+    assert not any("[" in line for line in copied if "float64" in line)
+    assert program.count("@empty") >= 4
