@@ -1,7 +1,8 @@
 """Programs that read the clock between their kernels, to see where the time of a call goes.
 
 The places that are timed are kernel calls, except for those that are part of the code around them,
-and the outermost loops and invocations of the program. What runs often is summed up.
+and the outermost loops and invocations of the program; ``nested`` times the loops inside of loops
+as well, whose readings take time in those around them. What runs often is summed up.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Loop: TypeAlias = While | For | Invoke | Library
 @dataclass(frozen=True)
 class Times:
     """Counts of each place in one call of the program, int64[places], and the seconds of all of
-    them together, float64[places]: kernel calls, then outermost loops and invocations."""
+    them together, float64[places]: kernel calls, then loops and invocations."""
 
     counts: Array
     seconds: Array
@@ -40,7 +41,7 @@ class Times:
 @dataclass(frozen=True)
 class TimedProgram:
     """``calls`` are the timed kernel calls of the program as its text has them, ``loops`` its
-    outermost loops and invocations; see ``run``."""
+    loops and invocations; see ``run``."""
 
     calls: tuple[Call, ...]
     loops: tuple[Loop, ...]
@@ -62,14 +63,16 @@ def timed_program(
     kernels: Mapping[str, KernelText],
     target: Target,
     threads: int | None = None,
+    nested: bool = False,
 ) -> TimedProgram:
     """Returns the program of ``compile_program`` with the clock read before and after each kernel.
 
     The times have one array, so only one thread may run it at a time.
     """
-    calls, loops = timed_calls(program), outermost_loops(program.body)
+    calls, loops = timed_calls(program), timed_loops(program.body, nested)
     times = {"times": np.zeros((max(1, len(calls) + len(loops)), 2), np.int64)}
-    linked = metered_program(program, kernels, target, threads, Clock(program), times, _NOTE)
+    clock = Clock((*calls, *loops))
+    linked = metered_program(program, kernels, target, threads, clock, times, _NOTE)
     return TimedProgram(calls, loops, linked, linked.constants[-1])
 
 
@@ -78,26 +81,26 @@ def timed_calls(program: Program) -> tuple[Call, ...]:
     return tuple(i for i in instructions(program) if isinstance(i, Call) and not i.inline)
 
 
-def outermost_loops(body: Sequence[Instr]) -> tuple[Loop, ...]:
-    """Returns the loops and invocations that stand in no other one."""
-    return tuple(_outermost(body))
+def timed_loops(body: Sequence[Instr], nested: bool = False) -> tuple[Loop, ...]:
+    """Returns the loops and invocations that stand in no other one, with ``nested`` each followed
+    by the loops in it."""
+    return tuple(_loops(body, nested))
 
 
-def _outermost(body: Sequence[Instr]) -> Iterator[Loop]:
+def _loops(body: Sequence[Instr], nested: bool, inner: bool = False) -> Iterator[Loop]:
     for instr in body:
-        if isinstance(instr, If):
-            for nested in nested_bodies(instr):
-                yield from _outermost(nested)
-        elif isinstance(instr, While | For | Invoke | Library):
+        if isinstance(instr, While | For) or (isinstance(instr, Invoke | Library) and not inner):
             yield instr
+        if isinstance(instr, If) or (nested and isinstance(instr, While | For)):
+            for inside in nested_bodies(instr):
+                yield from _loops(inside, nested, inner or not isinstance(instr, If))
 
 
 class Clock:
-    """Reads the clock around instructions, and hands it to the function ``@note`` with the number
-    of the place."""
+    """Reads the clock around instructions, the ``places``, and hands it to the function ``@note``
+    with the number of the place."""
 
-    def __init__(self, program: Program) -> None:
-        places = (*timed_calls(program), *outermost_loops(program.body))
+    def __init__(self, places: Sequence[Instr]) -> None:
         self.places = {id(instr): n for n, instr in enumerate(places)}
         self.begins: dict[int, str] = {}
 

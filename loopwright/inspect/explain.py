@@ -49,7 +49,7 @@ class Explained(Timed):
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """All kernels in the order of their first call, and the seconds ``between`` them in a call;
-    ``loops`` are the outermost ones of the program, which are around both. ``captured`` says of the
+    ``loops`` are those of the program, which are around both. ``captured`` says of the
     user's loops which are native, and why long ones were unrolled.
 
     ``str`` is a table of the kernels, their schedules, and remarks.

@@ -103,10 +103,10 @@ class KernelCall(Timed):
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """An outermost loop of the program, or an invocation of a ``function``: how often it was
-    entered in a call, its iterations, and the seconds of all together. ``in_kernels`` are those of
-    the kernel calls inside, nan where functions call them. ``place`` is its number among the timed
-    places of the program."""
+    """A loop of the program, inside of ``depth`` others, or an invocation of a ``function``: how
+    often it was entered in a call, its iterations, and the seconds of all together. ``in_kernels``
+    are those of the kernel calls inside, nan where functions call them. ``place`` is the number of
+    an outermost one among the timed places of the program, -1 of others."""
 
     place: int
     span: Span | None
@@ -115,6 +115,7 @@ class LoopTime:
     iterations: int
     seconds: float
     in_kernels: float
+    depth: int = 0
 
     @property
     def name(self) -> str:
@@ -127,28 +128,45 @@ class LoopTime:
         count = self.entered if self.function else self.iterations
         unit = "call" if self.function else "iteration"
         each = seconds_text(self.seconds / max(1, count))
-        text = f"{self.name}: {count:,} {unit}{'' if count == 1 else 's'}"
+        text = f"{'  ' * self.depth}{self.name}: {count:,} {unit}{'' if count == 1 else 's'}"
         text += f", {seconds_text(self.seconds)}, {each} each"
         share = self.in_kernels / self.seconds if self.seconds else math.nan
         return text if math.isnan(share) else f"{text}, {min(1, share):.0%} in kernels"
 
 
-def loop_times(timed: TimedProgram, times: Times, iterations: Array) -> tuple[LoopTime, ...]:
-    """Returns the outermost loops of a program that were entered."""
-    first = len(timed.calls)
-    places = {id(call): n for n, call in enumerate(timed.calls)}
+def loop_times(
+    timed: TimedProgram, times: Times, nested: TimedProgram, within: Times, iterations: Array
+) -> tuple[LoopTime, ...]:
+    """Returns the loops of a program that were entered, each followed by those in it.
+
+    ``within`` are the times of the program that is ``nested``. An inner loop has the share of the
+    loop around all that it has there, since its own clock makes all of them longer.
+    """
+    places = {id(i): n for n, i in enumerate((*timed.calls, *timed.loops))}
+    first, factor = len(timed.calls), 1.0
+    inside = [{id(i) for i in analysis.walk((loop,))} - {id(loop)} for loop in nested.loops]
     loops: list[LoopTime] = []
-    for n, loop in enumerate(timed.loops):
-        inside = [*analysis.walk((loop,))]
-        in_kernels = sum(times.seconds[places[id(i)]] for i in inside if id(i) in places)
-        invokes = any(isinstance(i, Invoke | Library) for i in inside)
-        entered = int(times.counts[first + n])
-        if entered:
-            function = loop.function if isinstance(loop, Invoke | Library) else ""
-            seconds = float(times.seconds[first + n])
-            count = int(iterations[n])
-            inner = math.nan if invokes else float(in_kernels)
-            loops.append(LoopTime(first + n, loop.span, function, entered, count, seconds, inner))
+    for n, loop in enumerate(nested.loops):
+        entered, seconds = int(within.counts[first + n]), float(within.seconds[first + n])
+        place = places.get(id(loop), -1)
+        if not entered:
+            continue
+        if place >= 0:
+            factor = float(times.seconds[place]) / seconds
+        in_kernels = sum(float(times.seconds[places[i]]) for i in inside[n] if i in places)
+        invokes = any(isinstance(i, Invoke | Library) for i in analysis.walk((loop,)))
+        loops.append(
+            LoopTime(
+                place,
+                loop.span,
+                loop.function if isinstance(loop, Invoke | Library) else "",
+                entered,
+                int(iterations[n]),
+                seconds * factor,
+                math.nan if invokes else in_kernels,
+                sum(id(loop) in other for other in inside),
+            )
+        )
     return tuple(loops)
 
 

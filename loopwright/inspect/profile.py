@@ -171,8 +171,8 @@ class Profile:
     """The kernel calls of one call in program order, and the seconds ``between`` them.
 
     A call inside of a loop is there once, with the number and the seconds of all its ``calls``;
-    ``loops`` are the outermost ones. ``str`` is a table of the calls, the longest first; ``save``
-    writes a trace of the ``recorded`` calls.
+    ``loops`` have each outermost one and those in it. ``str`` is a table of the calls, the longest
+    first; ``save`` writes a trace of the ``recorded`` calls.
     """
 
     name: str
@@ -227,13 +227,16 @@ def profile(
     parts = built.parts
     if parts is None:
         raise UnsupportedError("this build does not say what it is made of")
-    timed = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
+    made_of = parts.program, parts.kernels, parts.target, parts.threads
+    timed = timed_program(*made_of)
     times, between = _measure(timed, arrays, seconds)
     values = size_values([region.shape for region in parts.program.inputs], arrays)
     calls = kernel_calls(parts, times, machine, values)
     loops: tuple[LoopTime, ...] = ()
     if timed.loops:
-        loops = loop_times(timed, times, loop_iterations(parts, arrays))
+        nested = timed_program(*made_of, nested=True)
+        within, _ = _measure(nested, arrays, seconds)
+        loops = loop_times(timed, times, nested, within, loop_iterations(parts, arrays))
     recorded = _record(parts, arrays) if record else ()
     return Profile(name, calls, between, machine, parts.threads, recorded, loops)
 

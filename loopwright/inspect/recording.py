@@ -25,7 +25,7 @@ from ..codegen.objects import object_code
 from ..codegen.runtime import pool
 from ..codegen.runtime.executable import Executable
 from ..codegen.target import Target
-from ..codegen.timed_program import Clock, metered_program, outermost_loops
+from ..codegen.timed_program import Clock, metered_program, timed_calls, timed_loops
 from ..driver.pipeline import Parts
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
@@ -89,7 +89,7 @@ def recorded_program(parts: Parts) -> RecordedProgram:
         parts.kernels,
         parts.target,
         parts.threads,
-        Clock(parts.program),
+        Clock((*timed_calls(parts.program), *timed_loops(parts.program.body))),
         {"events": _rows(MOST_EVENTS)},
         _ROWS + _NOTE,
         {"lw_parallel_for": recorder.address},
@@ -98,8 +98,9 @@ def recorded_program(parts: Parts) -> RecordedProgram:
 
 
 def loop_iterations(parts: Parts, arrays: Sequence[Array]) -> Array:
-    """Runs a build's program once and returns the iterations of each outermost loop, int64[loops].
-    Nothing is timed: counters would make short loops seem longer."""
+    """Runs a build's program once and returns the iterations of each loop and of those in it, as
+    ``timed_loops`` has them, int64[loops]. Nothing is timed: counters would make short loops seem
+    longer."""
     counter = _Counter(parts.program)
     counts = {"counts": np.zeros(max(1, len(counter.loops)), np.int64)}
     made_of = parts.program, parts.kernels, parts.target, parts.threads
@@ -109,10 +110,10 @@ def loop_iterations(parts: Parts, arrays: Sequence[Array]) -> Array:
 
 
 class _Counter:
-    """Counts the iterations of the outermost loops."""
+    """Counts the iterations of loops."""
 
     def __init__(self, program: Program) -> None:
-        self.loops = outermost_loops(program.body)
+        self.loops = timed_loops(program.body, nested=True)
         bodies = ((n, nested_bodies(loop)) for n, loop in enumerate(self.loops))
         self._loop_of = {id(inside[-1]): n for n, inside in bodies if inside}
 

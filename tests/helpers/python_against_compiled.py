@@ -47,6 +47,10 @@ TOLERANCES = {np.dtype(np.float32): (1e-3, 1e-3)}
 EXACT = (1e-6, 1e-9)
 """Relative and absolute tolerance of a result, by the dtype of the first argument."""
 
+ROUNDINGS = 8
+"""Roundings of its largest number, in the first argument's dtype, that a result may differ by: what
+is left where large numbers cancel depends on their order."""
+
 
 class Slow(Exception):
     """A program runs for too long in Python."""
@@ -164,6 +168,8 @@ def run(seed: int, source: str, args: Sequence[Any]) -> Outcome:
     found = [*_flat((result, ours, _left_behind(spaces[1])))]
     dtypes = (getattr(a, "dtype", None) for a in args)
     rtol, atol = next((TOLERANCES[d] for d in dtypes if d in TOLERANCES), EXACT)
+    largest = max((abs(v) for v in expected if isinstance(v, float)), default=0.0)
+    atol += ROUNDINGS * largest * float(np.finfo(np.float32 if rtol > EXACT[0] else float).eps)
     difference = _differ(found, expected, rtol, atol)
     return Outcome(seed, "different", difference) if difference else Outcome(seed, "right")
 

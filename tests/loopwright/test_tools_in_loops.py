@@ -78,6 +78,24 @@ def test_a_profile_has_loops_and_iterations(tmp_path: Path) -> None:
     assert kernel.calls == 12 and "12 iterations" in str(explained)
 
 
+def test_a_profile_has_the_loops_inside_of_loops() -> None:
+    def triangle(a: Any) -> Any:
+        total = 0.0
+        for i in range(a.shape[0]):
+            for j in range(i):
+                total = total * 0.5 + a[i, j]
+        return total
+
+    measured = lw.compile(triangle, threads=1).profile(np.ones((50, 50)), seconds=0.01)
+    outer, inner = measured.loops[:2]
+    assert [outer.iterations, inner.iterations] == [50, 50 * 49 // 2]
+    assert (outer.depth, inner.depth, outer.entered, inner.entered) == (0, 1, 1, 50)
+    assert 0 < inner.seconds <= outer.seconds and inner.place == -1
+    lines = str(measured).splitlines()
+    assert lines[1].startswith("loop at") and "  for i in " in lines[1]
+    assert lines[2].startswith("  loop at") and ": 1,225 iterations" in lines[2]
+
+
 def test_memory_of_a_loop() -> None:
     memory = lw.compile(recurrent, threads=1).memory(X)
     assert memory.arena < 20 * X.nbytes and all(b.begin <= b.end for b in memory.buffers)

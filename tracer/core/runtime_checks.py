@@ -34,8 +34,6 @@ from .trace import Trace, active
 def raise_failed(trace: Trace) -> None:
     """Emits what raises the error of a check that failed, behind the last check of ``main``."""
     failure = trace.memory.failure.atom
-    if isinstance(failure, Constant):  # all are in code that does not run
-        return
     bindings = trace.builder.bindings
     after = next(n for n, b in enumerate(bindings, 1) if b.var is failure)
     rest, bindings[after:] = bindings[after:], []
