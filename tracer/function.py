@@ -241,7 +241,8 @@ def _trims(run: Trace, atoms: list[Atom]) -> tuple[Trim, ...]:
 def _check_data_sizes(run: Trace, required: Sequence[Requirement]) -> None:
     """Refuses requirements of sizes that are known only when the function runs."""
     for needed in required:
-        if any(name in run.data_sizes for name in needed.names):
+        if names := [name for name in needed.names if name in run.data_sizes]:
+            run.needs.compare([run.data_sizes[name] for name in names])
             raise LoopwrightTypeError(
                 f"{needed.message or 'sizes'}: that {needed} is not known before the function "
                 "runs, as data decides these sizes",

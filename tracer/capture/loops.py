@@ -255,7 +255,7 @@ def _native(
     try:
         last = carry.settled(loop)
     except Exception as error:
-        if not trace.lacks:
+        if not trace.lacks and not trace.needs:
             trace.wanted.add(_key(trace))
             _note_failure(trace, steps.count, error)
         raise

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import linecache
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -24,9 +24,10 @@ from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, size_symbols
 from ...ir.dtype import INT64, DType
 from ...ir.errors import LoopwrightOverflowError
-from ...ir.graph.nodes import Atom, Binding, Call, Var
+from ...ir.graph.nodes import Atom, Var
 from ...ir.graph.types import TensorType
 from ...ir.span import Span
+from ..memory.value_numbers import Definition
 from .spans import caret_lines, user_frame
 
 
@@ -47,7 +48,8 @@ class ValuesNeeded(Exception):
 class Needs:
     """The leaves of the arguments, and the symbolic sizes, whose values one trace needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, definitions: Mapping[Atom, Definition]) -> None:
+        self.definitions = definitions
         self.candidates: dict[Var, int] = {}
         self.leaves: set[int] = set()
         self.sizes: set[str] = set()
@@ -62,44 +64,47 @@ class Needs:
         if isinstance(type_, TensorType) and not type_.shape and type_.dtype.numpy.kind in "biu":
             self.candidates[var] = leaf
 
-    def note(self, atom: Atom, bindings: Iterable[Binding]) -> None:
+    def note(self, atom: Atom) -> None:
         """Records that the value of ``atom`` is needed, unless it is what a ``while`` loop waits
         for: that has to run, not to be unrolled."""
         line = _line()
-        sources = _sources(atom, bindings, self.candidates)
+        sources = self._sources(atom)
         if sources is not None and not line.startswith("while "):
             self.leaves |= sources[0]
             self.sizes |= sources[1]
             self.in_loop |= bool(sources[0]) and line.startswith("for ") and "range(" in line
+
+    def compare(self, atoms: Iterable[Atom]) -> None:
+        """Records that it has to be known how these sizes compare, ``x[1:n] + x[:n - 1]``, if
+        leaves alone decide them."""
+        sources = [self._sources(atom) for atom in atoms]
+        if None not in sources:
+            self.leaves.update(*(leaves[0] for leaves in sources if leaves))
 
     def error(self, cause: Exception) -> ValuesNeeded:
         """Returns what to raise in the place of ``cause``."""
         leaves = tuple(sorted(self.leaves))
         return ValuesNeeded(cause, leaves, self.in_loop, frozenset(self.sizes))
 
-
-def _sources(
-    atom: Atom, bindings: Iterable[Binding], candidates: dict[Var, int]
-) -> tuple[set[int], set[str]] | None:
-    """Returns the leaves and the sizes that ``atom`` is computed from; None if it is computed from
-    anything else."""
-    values = {binding.var: binding.value for binding in bindings}
-    leaves: set[int] = set()
-    sizes: set[str] = set()
-    work, seen = [atom], {atom}
-    while work:
-        each = work.pop()
-        value = values.get(each) if isinstance(each, Var) else None
-        if isinstance(each, Var) and each in candidates:
-            leaves.add(candidates[each])
-        elif isinstance(value, Call):
-            new = [a for a in value.args if a not in seen]
-            seen.update(new)
-            sizes |= {*size_symbols(*(a for a in value.attrs.values() if isinstance(a, Dim)))}
-            work += new
-        elif isinstance(each, Var):
-            return None
-    return leaves, sizes
+    def _sources(self, atom: Atom) -> tuple[set[int], set[str]] | None:
+        """Returns the leaves and the sizes that ``atom`` is computed from; None if it is computed
+        from anything else."""
+        leaves: set[int] = set()
+        sizes: set[str] = set()
+        work, seen = [atom], {atom}
+        while work:
+            each = work.pop()
+            if isinstance(each, Var) and each in self.candidates:
+                leaves.add(self.candidates[each])
+            elif each in self.definitions:
+                _, args, attrs = self.definitions[each]
+                new = [a for a in args if a not in seen]
+                seen.update(new)
+                sizes |= {*size_symbols(*(a for a in attrs.values() if isinstance(a, Dim)))}
+                work += new
+            elif isinstance(each, Var):
+                return None
+        return leaves, sizes
 
 
 def _line() -> str:

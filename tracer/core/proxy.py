@@ -24,10 +24,9 @@ from ...ir.errors import (
     LoopwrightValueError,
     UnsupportedError,
 )
-from ...ir.graph.nodes import Atom, Binding
+from ...ir.graph.nodes import Atom
 from ...ir.graph.types import TensorType
 from ...ir.ops.declare import by_parameter
-from ..memory.scope import Scope
 from ..memory.storage import Kind, Storage, Strides, View, dense, elementwise_strides
 from . import misuse
 from .dispatch import BY_ELEMENT, IN_C_ORDER, METHODS, UFUNCS, VIEWS, implementation_of
@@ -571,12 +570,7 @@ def need_value(number: Proxy) -> None:
     """Records that Python needs the value of ``number``, which may be one that each call knows."""
     trace = number.owner
     if active() is trace and not number.shape:
-        scope: Scope | None = trace.scope
-        bindings: list[Binding] = []
-        while scope is not None:
-            bindings += scope.builder.bindings
-            scope = scope.parent
-        trace.needs.note(number.atom, bindings)
+        trace.needs.note(number.atom)
 
 
 def _fail(error: LoopwrightError, *operands: Any, numpys: bool = False) -> NoReturn:

@@ -95,7 +95,7 @@ class Trace:
         self.updates: dict[Atom, Update] = {}  # the values that writes of regions gave
         self.values = ValueNumbers()
         self.numbers = Numbers()
-        self.needs = Needs()
+        self.needs = Needs(self.values.definitions)
         self.sizes: dict[str, int] = {}  # the arguments' symbolic sizes: values that decide guards
         self.indexed_sizes = False  # Python or NumPy needed the value of one
         self.check_index = check_index

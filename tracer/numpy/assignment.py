@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...ir.dims import IntExpr
+from ...ir.dims import IntExpr, size_symbols
 from ...ir.dtype import BOOL
 from ...ir.errors import (
     LoopwrightOverflowError,
@@ -59,7 +59,7 @@ def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any)
     _check_cast(name, value, out, casting)
     shapes = [value.shape] if where is True else [value.shape, lift(where).shape]
     shape = broadcast_shapes(*shapes)
-    if not _broadcasts(shape, out.shape):
+    if not _broadcasts(out, shape, out.shape):
         raise LoopwrightValueError(
             f"non-broadcastable output operand with shape {_text(out.shape)} doesn't match the "
             f"broadcast shape {_text(broadcast_shapes(shape, out.shape))}",
@@ -95,10 +95,14 @@ def _store_result(name: str, value: Any, out: Any) -> Proxy:
     return out
 
 
-def _broadcasts(shape: Sequence[IntExpr], to: Sequence[IntExpr]) -> bool:
+def _broadcasts(x: Proxy, shape: Sequence[IntExpr], to: Sequence[IntExpr]) -> bool:
     if len(shape) > len(to):
         return False
-    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(to)))
+    if all(a in (1, b) for a, b in zip(reversed(shape), reversed(to))):
+        return True
+    decided = x.owner.data_sizes
+    x.owner.needs.compare([decided[n] for n in size_symbols(*shape, *to) if n in decided])
+    return False
 
 
 def _text(shape: Sequence[IntExpr]) -> str:
@@ -111,7 +115,7 @@ def _fitted(value: Any, target: Proxy) -> Proxy:
     shape = given.shape
     while len(shape) > target.ndim and shape[0] == 1:
         shape = shape[1:]
-    if not _broadcasts(shape, target.shape):
+    if not _broadcasts(target, shape, target.shape):
         raise LoopwrightValueError(
             f"could not broadcast input array from shape {_text(given.shape)} "
             f"into shape {_text(target.shape)}"
@@ -193,7 +197,7 @@ def write_at(x: Proxy, region: Region, front: int, value: Any, reduction: str = 
     shape = given.shape
     while len(shape) > len(wanted) and shape[0] == 1:
         shape = shape[1:]
-    if not _broadcasts(shape, wanted):
+    if not _broadcasts(x, shape, wanted):
         raise LoopwrightValueError(
             f"shape mismatch: value array of shape {_text(given.shape)} could not be broadcast to "
             f"indexing result of shape {_text(wanted)}"
@@ -313,7 +317,7 @@ def _with_chosen(x: Proxy, mask: Proxy, value: Any, before: int) -> Proxy:
     rest = x.shape[mask.ndim :]
     wanted = (*rest[:before], places.shape[0], *rest[before:])
     given = lift(value, x.type.dtype)
-    if not _broadcasts(given.shape, wanted):
+    if not _broadcasts(x, given.shape, wanted):
         raise UnsupportedError(
             f"x[mask] = values: how many of {given.type.short} are taken depends on the mask",
             hint="values[mask], or np.where(mask, values of the shape of x, x)",

@@ -174,6 +174,26 @@ def test_sizes_that_may_differ_are_refused() -> None:
         lw.compile(lambda x, v: x[:, 0][x[:, 0] > 0] + v[:8][v[:8] > 1])(X, V)
 
 
+def _shifted(n: int, x: Any) -> Any:
+    return x[1 : n - 1] + x[0 : n - 2]
+
+
+def _written(n: int, x: Any) -> Any:
+    for _ in range(n):
+        x[1 : n - 1] = x[0 : n - 2] + x[2:n]
+    return x
+
+
+@pytest.mark.parametrize("function", [_shifted, _written])
+def test_ints_are_known_where_it_depends_on_them_whether_shapes_fit(function: Any) -> None:
+    x, compiled = np.arange(100.0), lw.compile(function)
+    for n in (2, 3, 61, 100):
+        assert_same(compiled(n, x.copy()), function(n, x.copy()))
+    for n in (1, 102):  # shapes that do not fit in NumPy either
+        with pytest.raises((ValueError, LoopwrightError), match="broadcast"):
+            compiled(n, x.copy())
+
+
 def test_a_size_that_data_decides_has_no_value_while_tracing() -> None:
     with pytest.raises(LoopwrightError, match="Python needs an int here"):
         lw.compile(lambda x: sum(x[x > 0][i] for i in range(x[x > 0].shape[0])))(X)
