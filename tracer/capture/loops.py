@@ -46,6 +46,7 @@ from .variables import (
     carried_names,
     converted,
     like,
+    memory_of,
     note_alike,
     note_listed,
     promoted,
@@ -406,7 +407,8 @@ class _Carry:
             for storage in _storages(self.initial):
                 storage.moved = moved
         else:
-            kept = () if happens and not {*ends} & {*_storages(self.begins)} else self.initial
+            is_new = happens and not memory_of(self.ends) & memory_of(self.begins)
+            kept = () if is_new else self.initial
             twice = last if len({*ends}) < len(ends) else ()  # one array with two names
             note_alike(self.trace, self.names, last, kept, self.ends, twice)
         self.variables.assign(self.names, last)

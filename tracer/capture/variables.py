@@ -80,10 +80,20 @@ def arrays_of(values: Any) -> list[Proxy]:
     return [v for v in flatten(values)[0] if type(v) is Proxy and not v.is_scalar]
 
 
+def memory_of(values: Any) -> set[Storage]:
+    """Returns the memory of arrays, and of those that they may be."""
+    arrays = arrays_of(values)
+    storages = {array.storage for array in arrays}
+    for chosen, others in reversed(arrays[0].owner.memory.alike if arrays else []):
+        array = chosen()  # what it may be was noted before it was
+        if array is not None and array.storage in storages:
+            storages |= others
+    return storages
+
+
 def _from_outside(values: Any) -> set[Storage]:
     """Returns the memory of arrays that were not made in a scope that has ended."""
-    storages = {array.storage for array in arrays_of(values)}
-    return {s for s in storages if s.scope is None or not s.scope.ended}
+    return {s for s in memory_of(values) if s.scope is None or not s.scope.ended}
 
 
 def note_alike(trace: Trace, names: Names, results: Sequence[Any], *values: Sequence[Any]) -> None:

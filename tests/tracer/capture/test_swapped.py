@@ -146,3 +146,19 @@ def test_swapped(function: Callable[..., Any], steps: int) -> None:
 def test_loops_that_swap_are_native(function: Callable[..., Any]) -> None:
     text = lw.compile(function).lower(X, np.int64(7)).as_text("graph")
     assert "for (" in text or "while (" in text
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_loops_inside_of_loops_name_anew_may_be_the_array_of_before(late: bool) -> None:
+    def turns(x: Any, a: Any) -> Any:
+        z = x[1:5]
+        for _ in range(20):
+            for _ in range(6):
+                x = x[::-1]
+        if late and a > 100:
+            return z.sum()
+        x[1:] -= 1
+        return z.sum() + (a if a > 3 else 0)
+
+    with pytest.raises(lw.UnsupportedError, match="values decide which other names"):
+        lw.compile(turns)(np.arange(6.0), 1.0)
