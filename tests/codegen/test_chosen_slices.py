@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import loopwright as lw
 import numpy as np
+import pytest
 
 
 def products(a, i):
@@ -20,6 +21,25 @@ def test_a_product_reads_slices_in_place() -> None:
     program = compiled.lower(a, 5).as_text("program")
     assert "@dynamic_slice" not in program
     assert "@strided_slice" not in program
+
+
+def triangular(a, b):
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
+    return b
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (7, 0), (33, 5), (40, 17)])
+def test_rows_below_are_read_in_place(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((shape[0], shape[0])), rng.random(shape)
+    compiled = lw.compile(triangular)
+    np.testing.assert_allclose(compiled(a, b.copy()), triangular(a, b.copy()), rtol=1e-12)
+    both, same = a.copy(), a.copy()  # one array is read, and its rows are written
+    np.testing.assert_allclose(compiled(both, both), triangular(same, same), rtol=1e-12)
+    if shape[0] > 32:
+        assert "@dynamic_slice(" not in compiled.lower(a, b).as_text("program")
 
 
 def test_a_slice_that_begins_anywhere_is_read_by_vectors() -> None:

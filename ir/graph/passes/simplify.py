@@ -137,6 +137,8 @@ RULES = parse_rules(
     transpose(x, axes=p) = x                         if in_order(x, p)
     transpose(x, axes=p) = reshape(x, newshape=shape)     if moves_only_ones(x, p)
     transpose(transpose(x, axes=p), axes=q) = transpose(x, axes=one_after_the_other(x, p, q))
+    nn.matmul(transpose(x), v) = nn.matmul(v, x)     if are_matrix_and_vector(x, v)
+    nn.matmul(v, transpose(x)) = nn.matmul(x, v)     if are_matrix_and_vector(x, v)
     reshape(x) = x                                   if has_shape(x, shape)
     reshape(reshape(x)) = reshape(x, newshape=shape)
     reshape(expand_dims(x)) = reshape(x, newshape=shape)
@@ -327,6 +329,10 @@ def _in_order(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> boo
     return list(_axes(x, axes)) == sorted(_axes(x, axes))
 
 
+def _are_matrix_and_vector(_facts: Facts, x: nodes.Atom, v: nodes.Atom) -> bool:
+    return (nodes.tensor_type(x).rank, nodes.tensor_type(v).rank) == (2, 1)
+
+
 def _moves_only_ones(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
     long = [a for a in _axes(x, axes) if nodes.tensor_type(x).shape[a] != 1]
     return long == sorted(long)
@@ -354,6 +360,7 @@ HELPERS: dict[str, Helper] = {
     "complement": _complement,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,
+    "are_matrix_and_vector": _are_matrix_and_vector,
     "one_after_the_other": _one_after_the_other,
     "one_element_each": _one_element_each,
     "power_of_two": _power_of_two,

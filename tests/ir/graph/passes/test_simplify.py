@@ -195,6 +195,13 @@ def test_integer_times_zero_is_zero_of_the_same_shape() -> None:
     assert_same_value(evaluate(result, np.arange(3, dtype="int32")), np.zeros(3, "int32"))
 
 
+def test_a_matrix_and_a_vector_change_places_for_a_transpose() -> None:
+    text = "fn (%x: Tensor[(4, 3), float32], %v: Tensor[(4), float32], %w: Tensor[(3), float32]) {{ %0 = transpose(%x, axes=[1, 0]); nn.matmul({}) }}"  # noqa: E501
+    after = text.replace("%0 = transpose(%x, axes=[1, 0]); ", "")
+    check_pass(simplify, before=text.format("%0, %v"), after=after.format("%v, %x"))
+    check_pass(simplify, before=text.format("%w, %0"), after=after.format("%x, %w"))
+
+
 def test_wide_integers_do_not_fit_floats() -> None:
     text = 'fn (%x: Tensor[(4), int64]) { cast(cast(%x, dtype="float64"), dtype="int64") }'
     program = parse(text)
