@@ -267,12 +267,12 @@ def read_region(
     if region.is_static:
         return trace.emit("strided_slice", (atom,), region.slice_attrs if attrs is None else attrs)
     fixed = [
-        r if isinstance(r, Run) and isinstance(r.begin, int) else Run(0, 1, n)
+        r if isinstance(r, Run) and isinstance(r.begin, int | Dim) else Run(0, 1, n)
         for r, n in zip(region.items, shape_of(atom), strict=True)
     ]
     if not (front := Region(tuple(fixed))).covers(shape_of(atom)):
         atom = trace.emit("strided_slice", (atom,), front.slice_attrs)
-    moving = [(n, run) for n, run in region.runs if not isinstance(run.begin, int)]
+    moving = [(n, run) for n, run in region.runs if not isinstance(run.begin, int | Dim)]
     if moving:
         attrs = {
             "axes": tuple(n for n, _ in moving),
@@ -316,7 +316,8 @@ def write_region(
             attrs["begin"] = tuple(r.begin if isinstance(r.begin, int) else 0 for r in runs)
             attrs["strides"] = tuple(r.step for r in runs)
             attrs["sizes"] = tuple(r.size for r in runs)
-        starts: Any = [run.begin for _, run in moving]
+        begins = [run.begin for _, run in moving]
+        starts: Any = [_number(trace, b) if isinstance(b, Dim) else b for b in begins]
         operands = (base, value, *(index for _, index in region.indices), *starts)
         updated = trace.emit("index_update", operands, attrs)
     trace.updates[updated] = Update(base, value, region, reduction)

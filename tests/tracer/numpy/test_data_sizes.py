@@ -284,3 +284,36 @@ def test_a_slice_with_traced_bounds_shows_later_writes_and_is_assigned() -> None
     found, expected = np.arange(6.0), np.arange(6.0)
     assert lw.compile(program)(3, found) == program(3, expected)
     np.testing.assert_array_equal(found, expected)
+
+
+def _last_read(y: Any) -> Any:
+    return y[-3:], y[-3:-1], y[-6::2].sum(), y[-30:]
+
+
+def _last_set(y: Any) -> Any:
+    y[-3:] = 7
+    return y
+
+
+def _last_changed(y: Any) -> Any:
+    y[-3:] *= 2
+    y[-30:-1] += 1
+    return y
+
+
+def _view_of_last(y: Any) -> Any:
+    z = y[-3:]
+    z[:2] += 1
+    z[::2] = 4
+    return y, z
+
+
+@pytest.mark.parametrize("function", [_last_read, _last_set, _last_changed, _view_of_last])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
+def test_slices_that_begin_at_the_end_of_what_data_chose(function: Any, count: int) -> None:
+    x = np.where(np.arange(12) < count, np.arange(12.0) + 1, -1.0)
+    chosen = lw.compile(lambda x: function(x[x > 0]))(x)
+    for one, other in zip(
+        *(v if isinstance(v, tuple) else (v,) for v in (chosen, function(x[x > 0])))
+    ):
+        np.testing.assert_allclose(one, other)
