@@ -78,6 +78,9 @@ def trace(
             if not missing and not run.needs:
                 if any(any_traced([c.after]) for c in outside.changes()):
                     outside.restore()  # no traced value stays in the user's objects
+                if isinstance(error, NameError):
+                    for variable in (v for v in run.unbound if f"'{v}'" in str(error)):
+                        error.add_note(_UNBOUND.format(variable))
                 raise
             if (consumed := outside.restore()) is not None:
                 raise _runs_twice(name, consumed) from error
@@ -97,6 +100,9 @@ def trace(
             functions = [r.value for r in outside.records.values() if r.kind is FUNCTION]
             warn_of_draws(name, functions, change.path)
     return traced
+
+
+_UNBOUND = "values decide whether {} is bound here: give it a value before the branch or loop"
 
 
 def as_called(function: Callable[..., Any]) -> Callable[..., Any]:

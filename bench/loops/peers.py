@@ -1,4 +1,5 @@
-"""What runs a program: ours, numba, JAX, C, NumPy and Python, one each per process."""
+"""What runs a program, one each per process: ours with explicit and with plain loops, numba, JAX,
+C, NumPy and Python."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["ORACLE", "OURS", "PEERS", "Job", "Peer", "ready_to_import"]
+__all__ = ["ORACLE", "OURS", "PEERS", "PLAIN", "Job", "Peer", "ready_to_import"]
 
 Call = Callable[[], Any]
 
@@ -60,6 +61,14 @@ def _ours(job: Job) -> Call:
     import loopwright as lw
 
     compiled = lw.compile(job.program.function)
+    return lambda: compiled(*job.arguments)
+
+
+def _plain(job: Job) -> Call:
+    """The plain loops, compiled by us as they are."""
+    import loopwright as lw
+
+    compiled = lw.compile(job.program.plain)
     return lambda: compiled(*job.arguments)
 
 
@@ -137,6 +146,7 @@ def _c(job: Job) -> Call:
 
 PEERS: dict[str, Peer] = {
     "ours": Peer(_ours, "", {"LOOPWRIGHT_LOG": os.devnull}),
+    "plain": Peer(_plain, "", {"LOOPWRIGHT_LOG": os.devnull}),
     "numba": Peer(
         _numba,
         environment={"NUMBA_NUM_THREADS": "1"},
@@ -150,6 +160,9 @@ PEERS: dict[str, Peer] = {
 """By name; ``NUMBA_PYTHON`` is the interpreter of an environment with numba, if that is another."""
 
 OURS = "ours"
+
+PLAIN = "plain"
+"""Ours on plain Python's loops; ``OURS`` are those with explicit functions."""
 
 ORACLE = "python"
 """The peer whose results are right."""

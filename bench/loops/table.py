@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .peers import OURS, PEERS
+from .peers import OURS, PEERS, PLAIN
 
 __all__ = ["Row", "summary", "table"]
 
@@ -15,6 +15,7 @@ RIVALS = ("numba", "jax")
 SCALAR = ("collatz", "gcd", "bisection")
 SMALL = 256  # elements of arrays at which NumPy spends its time on calls
 LEAST_WINS, LEAST_MEAN = 34, 1.5
+LEAST_OF_EXPLICIT, LEAST_PLAIN_WINS = 0.95, 38
 MOST_OF_C, MOST_OF_NUMBA, LEAST_OF_NUMPY = 2.0, 1.3, 20.0
 
 
@@ -72,6 +73,7 @@ def summary(rows: Sequence[Row]) -> tuple[str, bool]:
             f"as fast as the best of numba and JAX on {wins} of {len(leads)} (bar {LEAST_WINS}), "
             f"geometric mean {mean:.2f}x (bar {LEAST_MEAN:g}); {_verdict(good)}"
         )
+    met &= _of_plain(rows, lines)
     small = [r for r in rows if 0 < r.arrays <= SMALL]
     bars = [
         ("C at -O2", "c", 1 / MOST_OF_C, [r for r in rows if r.program in SCALAR]),
@@ -96,6 +98,30 @@ def summary(rows: Sequence[Row]) -> tuple[str, bool]:
             if not why.startswith("NotImplementedError")
         ]
     return "\n".join(lines), met
+
+
+def _of_plain(rows: Sequence[Row], lines: list[str]) -> bool:
+    """Adds the bars of plain Python's loops to ``lines``: beside the explicit ones, and numba."""
+    plain = {r.program: r.seconds[PLAIN] for r in rows if PLAIN in r.seconds}
+    explicit = {r.program: s for r in rows if (s := r.ratio(PLAIN)) and r.program in plain}
+    if not plain:
+        return True
+    slow = [f"{name} {1 / s:.2f}" for name, s in explicit.items() if 1 / s < LEAST_OF_EXPLICIT]
+    lines.append(
+        f"plain Python: as fast as the explicit loops (5 %) on {len(explicit) - len(slow)} of "
+        f"{len(explicit)}; {_verdict(not slow)}{': ' + ', '.join(slow) if slow else ''}"
+    )
+    leads = [
+        r.seconds["numba"] / plain[r.program] for r in rows if {PLAIN, "numba"} <= {*r.seconds}
+    ]
+    good = sum(lead >= 1 for lead in leads) >= min(LEAST_PLAIN_WINS, len(leads))
+    if leads:
+        lines.append(
+            f"plain Python: as fast as numba on {sum(lead >= 1 for lead in leads)} of {len(leads)} "
+            f"(bar {LEAST_PLAIN_WINS}), geometric mean "
+            f"{math.exp(statistics.fmean(map(math.log, leads))):.2f}x; {_verdict(good)}"
+        )
+    return good and not slow
 
 
 def _verdict(good: bool) -> str:

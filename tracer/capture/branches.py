@@ -94,6 +94,7 @@ def branch_on(
     for name, first, result, *values in zip(kept, before, results, *sides.values):
         if not all(value is first for value in values):
             variables.set(name, result)
+    traced.running().unbound |= unbound
     for name in unbound:
         variables.set(name, UNBOUND)
 

@@ -119,6 +119,7 @@ class Trace:
         )  # of those, calls of itself that ran in Python
         self.iterations: list[int | None] = []  # of the loops that are being traced, at most
         self.lists: list[Any] = []  # of the user's, whose elements the graph has
+        self.unbound: set[str] = set()  # variables that one side of a branch alone has bound
         self.listed: dict[Storage, str] = {}  # arrays in such lists, and what keeps them Python's
         self.loops: dict[tuple[str, int], str] = {}  # what became of the user's, by file and line
         self.unrolled: list[tuple[str, int]] = []  # captured loops that run now, their iterations

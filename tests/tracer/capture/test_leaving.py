@@ -429,3 +429,21 @@ def test_the_else_of_a_loop_and_numbers_of_two_types(function: Callable[..., Any
     compiled = lw.compile(function)
     for value in map(np.float64, (-1, 0, 3, 10.5, 41, 75, 1000)):
         _same(function, compiled, X, value)
+
+
+def test_a_variable_that_values_may_leave_unbound_is_named_with_a_way_out() -> None:
+    def first_above(x):
+        for i in range(len(x)):
+            if x[i] > 2:
+                found = True
+                break
+        else:
+            found = False
+        return found
+
+    assert first_above(np.arange(5.0))
+    with pytest.raises(UnboundLocalError) as raised:
+        lw.compile(first_above)(np.arange(40.0))
+    assert raised.value.__notes__ == [
+        "values decide whether found is bound here: give it a value before the branch or loop"
+    ]
