@@ -47,6 +47,9 @@ class GraphLimits:
     """The same if half of the L2 holds the weights."""
     hoisted_bytes: int = 64 << 20
     """Bytes of what is computed for all iterations of a loop before it."""
+    sliced_share: float = 0.3
+    """Mean share of weights that vectors meet one by one, from which on the product of all vectors
+    with all weights takes less time."""
 
     # Decompositions.
     softmax_piece: int = 1 << 11

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
 from graphs import check_pass, parse
 from loopwright.ir.graph.choices import Choices
 from loopwright.ir.graph.limits import GraphLimits
@@ -102,3 +108,54 @@ def test_many_rows_stay_unless_it_was_measured() -> None:
     (site,) = few.sites.values()
     module = parse(loop())
     assert hoist_products(module, Choices({site.key: INSIDE})) is module
+
+
+def upper(x: Any, y: Any) -> Any:
+    out = np.zeros((x.shape[1], y.shape[1]))
+    for i in range(x.shape[1]):
+        out[i, i:] = out[i:, i] = x[:, i] @ y[:, i:]
+    return out
+
+
+def lower(x: Any, y: Any) -> Any:
+    out, w = np.zeros((x.shape[1], y.shape[1])), np.exp(y.T)
+    for i in range(x.shape[1] - 1):
+        out[i + 1, : i + 1] = w[: i + 1] @ x[:, i + 1]
+    return out
+
+
+def band(x: Any, y: Any) -> Any:
+    out = np.zeros((x.shape[1], y.shape[1]))
+    for i in range(x.shape[1] - 2):
+        out[i, i : i + 3] = x[:, i] @ y[:, i : i + 3]
+    return out
+
+
+@pytest.mark.parametrize("shape", [(0, 40), (5, 0), (7, 1), (33, 41), (6, 100)])
+@pytest.mark.parametrize("function", [upper, lower, band])
+def test_slices_of_weights(function: Callable[..., Any], shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random(shape), rng.random(shape)
+    if shape[0] > 6:
+        x[2, 0], y[3, -1] = np.inf, np.nan  # what is multiplied in vain is not seen
+    compiled = lw.compile(function)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(compiled(x, y), function(x, y), rtol=1e-12)
+        np.testing.assert_allclose(compiled(x, x), function(x, x), rtol=1e-12)
+    if shape[0] and shape[1] > 1:
+        before, inside = compiled.lower(x, y).as_text("program").split("for %", 1)
+        assert "matmul" in (inside if function is band else before)
+
+
+def test_products_of_vectors_and_of_other_slices_stay() -> None:
+    def dots(x: Any, v: Any) -> Any:
+        out = np.zeros((x.shape[0], 3))
+        for i in range(x.shape[0]):
+            out[i] = x[i] @ v, x[i, :i] @ v[:i], x[i] @ x[:, i]
+        return out
+
+    for size in (0, 1, 70):
+        x = np.random.default_rng(0).random((size, size))
+        np.testing.assert_allclose(
+            lw.compile(dots)(x, x[:, :1].ravel()), dots(x, x[:, :1].ravel()), rtol=1e-12
+        )
