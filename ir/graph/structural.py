@@ -16,7 +16,7 @@ from .operator import Operator
 from .printer import as_text, value_text
 from .walk import map_operands, nested_blocks, nested_params, operands, with_nested_blocks
 
-_COMPARED_BYTES = 4096
+_COMPARED_BYTES = 1 << 15
 """Constants up to this size are compared by content; bigger ones by being the same array."""
 
 
