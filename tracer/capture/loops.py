@@ -444,23 +444,11 @@ def while_loop(
 ) -> None:
     """``while test(): body()``; see ``for_loop``."""
     variables = Variables(test, body)
-    outer = active()
-    begun = outer.emitted if outer is not None else 0
-    for count in itertools.count():
-        stopped = variables.get(flag) if flag is not None else False
-        if type(stopped) is not Proxy and stopped:
-            return
-        going = truth(test())
-        if type(going) is Proxy or type(stopped) is Proxy:
-            break
-        if not going:
-            if outer is not None and count > MOST_SHORT and outer.emitted > begun:
-                outer.note_loop(f"unrolled, {count} iterations: Python knows its condition")
-            return
-        if count >= MOST_KNOWN and outer is not None and outer.emitted > begun:
-            break  # it may be endless in a branch that is never taken
-        body()
-    carry = _Carry(traced.running(), variables, carried_names(variables, names, in_place))
+    carried = carried_names(variables, names, in_place)
+    left = _in_python(test, body, variables, carried, flag)
+    if not left:
+        return
+    carry = _Carry(traced.running(), variables, carried)
 
     def runs(values: tuple[Any, ...]) -> Any:
         with carry.bound_to(values):
@@ -471,7 +459,42 @@ def while_loop(
     def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return carry.step(values, body)
 
-    last = carry.settled(lambda begins: control.while_loop(runs, run, begins))
+    try:
+        last = carry.settled(lambda begins: control.while_loop(runs, run, begins))
+    except Exception:
+        if left == "known" and not carry.trace.lacks and not carry.trace.needs:
+            carry.trace.wanted.add(_key(carry.trace))
+        raise
     after_loop(carry.trace, carry.growth, None)
     carry.trace.note_loop("native")
     carry.leave(last, False, [n for n in assigned if n not in names])
+
+
+def _in_python(test: Any, body: Any, variables: Variables, carried: Names, flag: str | None) -> str:
+    """Runs iterations of a ``while`` whose condition Python knows. Returns "" if these are all,
+    else whether the condition of the rest is "known" or "traced"."""
+    trace = active()
+    begun = trace.emitted if trace is not None else 0
+    may_unroll = trace is None or _key(trace) in trace.asked
+    is_native = trace is not None and not may_unroll and _key(trace, "native") in trace.asked
+    for count in itertools.count():
+        stopped = variables.get(flag) if flag is not None else False
+        if type(stopped) is not Proxy and stopped:
+            return ""
+        going = truth(test())
+        if type(going) is Proxy or type(stopped) is Proxy:
+            return "traced"
+        emits = trace if trace is not None and trace.emitted > begun else None
+        if not going:
+            if emits and count > MOST_SHORT:
+                emits.note_loop(f"unrolled, {count} iterations: Python knows its condition")
+            return ""
+        if emits and count >= MOST_KNOWN:
+            return "known"  # it may be endless in a branch that is never taken
+        if emits and count >= MOST_SHORT and not may_unroll:
+            emits.wanted.add(_key(emits, "native"))
+            raise TracedAnewError
+        if is_native and all(variables.get(name) is not UNBOUND for name in carried):
+            return "known"  # else the first iteration binds them
+        body()
+    return ""

@@ -76,3 +76,42 @@ def test_explanations_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     explained = lw.compile(loops).explain(np.ones(5), 3, seconds=0.01)
     assert any("native, 40 iterations" in line for line in explained.captured)
     assert "native, 40 iterations" in str(explained)
+
+
+def test_a_long_while_on_what_python_knows_is_native() -> None:
+    def sieve(flags):
+        p = 2
+        while p * p < len(flags):
+            if flags[p]:
+                for multiple in range(p * p, len(flags), p):
+                    flags[multiple] = False
+            p += 1
+        last = p
+        return np.sum(flags[2:]), last
+
+    for size in (0, 3, 60, 1000, 20_000):
+        flags = np.ones(size, bool)
+        compiled = lw.compile(sieve)
+        assert compiled(flags.copy()) == sieve(flags.copy())
+        native = any("native" in text for text in compiled.trace(flags).loops)
+        assert native or size <= 60
+
+
+def test_a_while_that_needs_its_numbers_is_unrolled() -> None:
+    weights = [np.full((3, 3), 1 / (k + 3)) for k in range(20)]
+
+    def network(x):
+        layer = 0
+        if x.sum() > 0:
+            x = -x
+        while layer < len(weights):
+            y = np.tanh(x @ weights[layer])
+            x = x + y
+            layer += 1
+        return x, y, layer
+
+    x = np.linspace(-1, 2, 3)
+    compiled = lw.compile(network)
+    for one, other in zip(compiled(x), network(x)):
+        np.testing.assert_allclose(one, other)
+    assert any("unrolled, 20 iterations" in text for text in compiled.trace(x).loops)
