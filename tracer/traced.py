@@ -83,6 +83,15 @@ class Trim:
     shape: tuple[IntExpr, ...]
     counts: tuple[tuple[str, int], ...]
 
+    @property
+    def text(self) -> str:
+        """Returns the code that trims the array whose name is in front, where that is simple."""
+        if len(self.shape) != 1:
+            return ""
+        size = linear(self.shape[0])
+        counts = (n for name, n in self.counts if size == ({name: 1}, 0))
+        return next((f"[: arrays[{n}]]" for n in counts), "")
+
     def trimmed(self, arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         """The elements that are there, in the same memory."""
         values = {name: int(arrays[count]) for name, count in self.counts}
@@ -160,7 +169,10 @@ class Traced:
         if self.structure == ONE and isinstance(self.outputs[0], Argument):
             operand = self.outputs[0].operand
             return lambda _arrays, leaves: leaves[operand]
-        return self.result
+        if self.returns_arguments:
+            return self.result
+        write = self.result_writer()
+        return lambda arrays, _leaves: write(arrays)
 
     @property
     def depends_on_memory(self) -> bool:
@@ -207,10 +219,14 @@ class Traced:
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """Returns ``result`` as generated code, for calls that come often."""
-        if self.trims or any(isinstance(k, Element) and k.rows for k in self.outputs):
+        trims = [(trim.output, trim.text) for trim in self.trims]
+        rows = any(isinstance(k, Element) and k.rows for k in self.outputs)
+        if rows or not all(text for _, text in trims):
             return self.result
         constants = [(k.value,) if isinstance(k, Fixed) else None for k in self.outputs]
         numbers = {n: k.text for n, k in enumerate(self.outputs) if isinstance(k, Element)}
+        leaves = [n for n, k in enumerate(self.outputs) if not isinstance(k, Fixed)]
+        numbers |= {leaves[output]: text for output, text in trims}
         return writer(self.structure, constants, numbers)
 
 

@@ -89,10 +89,14 @@ class CallSignature:
         return tracer.quick_key(args, kwargs, self._static_places, self._valued_places)
 
     def reader(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], call: Callable[..., Any]
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        call: Callable[..., Any],
+        leaf: Callable[[Any], Any],
     ) -> Callable[..., Any] | None:
         """Returns ``call`` on the leaves of arguments like these; see ``pytree.reader``."""
-        return tracer.reader(args, kwargs, self._static_places, call, self._valued_places)
+        return tracer.reader(args, kwargs, self._static_places, call, self._valued_places, leaf)
 
     def arrays(
         self, traced: tracer.Traced, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..ir.errors import LoopwrightOverflowError
 from ..tracer import Request, check, placements, to_array, write_back
 from .ready import Specialisation
 
@@ -28,6 +29,10 @@ _PLAIN = (np.ndarray, np.generic, int, float, complex)
 """Types whose memory NumPy manages, and types of values that cannot be changed."""
 
 
+def _same(number: Any) -> Any:
+    return number
+
+
 def _nothing(*leaves: Any) -> None:
     """Stands for code that cannot be called directly."""
 
@@ -43,6 +48,7 @@ class ByMemory:
         self._request = request
         traced = made.traced
         self._fits = traced.fits
+        self.leaf: Callable[[Any], Any] = _same if traced.fits else np.asarray
         written = [w.operand for w in traced.written]
         self._written = tuple(written)
         self._copies = [(w.operand, piece) for w in traced.written for piece in w.pieces]
@@ -55,12 +61,21 @@ class ByMemory:
     def quickly(self) -> tuple[Quick, Callable[[list[Any]], Any] | None]:
         """Returns the call on leaves and the function that makes the user's result of its results
         (a list). The call returns None, having done nothing, for arguments that need the slower
-        check."""
+        check. ``leaf`` makes of a number what the call takes."""
         if self._fits:
-            return _nothing, None
-        if self._update is not None and self._finish is not None:
-            return self._update, self._finish
+            return lambda *leaves: self._fitting(leaves), None
+        if self._finish is not None and (self._update is not None or not self._arrays):
+            return self._update or self._run, self._finish
         return lambda *leaves: self._quickly(leaves), None
+
+    def _fitting(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """``_quickly``, unless a Python int, which is no array yet, does not fit its dtype."""
+        try:
+            for fits in self._fits:
+                fits.check(leaves)
+        except LoopwrightOverflowError:
+            return None  # the slower check raises it
+        return self._quickly([np.asarray(v) for v in leaves])
 
     def _quickly(self, leaves: Sequence[Any]) -> list[Any] | None:
         if self._update is not None:
@@ -78,10 +93,8 @@ class ByMemory:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Returns the function's result on ``leaves``, some of which it changes."""
-        for fits in self._fits:  # of Python ints, which ``direct`` does not see
-            fits.check(leaves)
         if all(isinstance(v, _PLAIN) for v in leaves):
-            results = self._quickly([np.asarray(v) for v in leaves])
+            results = self._fitting(leaves)
             if results is not None:
                 return results[0]
         made = placed(self._specialised, self._request, leaves)

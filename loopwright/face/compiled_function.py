@@ -135,18 +135,18 @@ class CompiledFunction(Inspected, Copied):
         containers; the result is written into them, and they are returned. They must be writeable
         and share no memory with other arguments, unless they are the same arrays.
         """
-        if not kwargs:
-            last = self._last
-            results = last.direct(*args)
-            if results is not None:
-                self._hits += 1
-                return results[0] if last.finish is None else last.finish(results)
-        elif "threads" in kwargs and not self._takes_threads:
-            count = kwargs.pop("threads")
-            return (self if count is None else self.with_threads(count))(*args, **kwargs)
-        elif "out" in kwargs and not self._takes_out:
-            return (self._others.get("out") or self._with_out())(*args, **kwargs)
         try:
+            if not kwargs:
+                last = self._last
+                results = last.direct(*args)
+                if results is not None:
+                    self._hits += 1
+                    return results[0] if last.finish is None else last.finish(results)
+            elif "threads" in kwargs and not self._takes_threads:
+                count = kwargs.pop("threads")
+                return (self if count is None else self.with_threads(count))(*args, **kwargs)
+            elif "out" in kwargs and not self._takes_out:
+                return (self._others.get("out") or self._with_out())(*args, **kwargs)
             return self._call(args, kwargs)
         except Exception as error:
             reported = for_user(error)

@@ -22,6 +22,8 @@ class Run(Protocol):
 
     def __call__(self, leaves: Sequence[Any], /) -> Any: ...
 
+    leaf: Callable[[Any], Any]
+
     def quickly(self) -> tuple[Callable[..., Any], Callable[[list[Any]], Any] | None]: ...
 
 
@@ -73,7 +75,8 @@ class Ready:
         else:
             call = arrays = made.built.direct or _nothing
             finish = None if made.traced.returns_one_array else made.traced.result_writer()
-        direct = signature.reader(args, kwargs, call) or _nothing
+        leaf = np.asarray if run is None else run.leaf
+        direct = signature.reader(args, kwargs, call, leaf) or _nothing
         if guard is not None:
             direct = guard.before(direct, bool(kwargs))
         return Ready(direct, arrays, made.built.call, finish, run, guard)

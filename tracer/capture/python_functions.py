@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.emitting import dtype_argument, lift
+from ...ir.dtype import FLOAT64
+from ..core.emitting import dtype_argument, emit, lift
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
 from ..core.symbolic_sizes import Size
@@ -126,6 +127,18 @@ def _number(kind: Any, dtype: Any) -> Callable[..., Any]:
     return number
 
 
+def _complex(*values: Any, **options: Any) -> Any:
+    numbers = [lift(v) for v in values] if any(type(v) is Proxy for v in values) else []
+    kinds = [n.type.dtype.is_complex for n in numbers]
+    if options or not numbers or any(n.shape for n in numbers) or (len(kinds) > 1 and any(kinds)):
+        return complex(*values, **options)
+    if any(kinds):
+        made = numbers[0].astype(np.complex128)
+    else:
+        made = emit("complex", *(lift(n, FLOAT64) for n in (*numbers, lift(0.0))[:2]))
+    return Proxy(lift(made).atom, numbers[0].owner, complex)
+
+
 def _bool(value: Any = False, /) -> Any:
     return negation(negation(value))
 
@@ -165,6 +178,7 @@ OURS: dict[Any, Any] = {
     min: _extreme("min"),
     int: _number(int, np.int64),
     float: _number(float, np.float64),
+    complex: _complex,
     bool: _bool,
     math.floor: _rounded(math.floor, np.floor),
     math.ceil: _rounded(math.ceil, np.ceil),

@@ -291,6 +291,7 @@ class Proxy(_Operators):
         self._refuse_value(misuse.number_needed("int", self._name()))
 
     def __complex__(self) -> complex:
+        self.owner.want_captured()
         _fail(misuse.number_needed("complex", self._name()), self)
 
     def __hash__(self) -> int:

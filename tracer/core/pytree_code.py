@@ -24,7 +24,7 @@ class _Code:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.values: dict[str, Any] = {"asarray": np.asarray}
+        self.values: dict[str, Any] = {}
         self.variables = 0
 
     def value(self, value: Any) -> str:
@@ -57,15 +57,18 @@ def reader(
     static: frozenset[int | str],
     call: Callable[..., Any],
     valued: frozenset[int | str] = frozenset(),
+    leaf: Callable[[Any], Any] = np.asarray,
 ) -> Callable[..., Any] | None:
     """``call`` on the leaves of arguments like these; the function answers None for all others.
 
     ``static`` holds the positions and names of static arguments, ``valued`` those of arguments
-    whose ints are static. None where a leaf is of a type that only ``bind`` can judge.
+    whose ints are static, and ``leaf`` makes of a number what ``call`` takes. None where a leaf is
+    of a type that only ``bind`` can judge.
     """
     if not kwargs and not static and all(type(a) is np.ndarray for a in args):
         return call
     code = _Code()
+    code.values["leaf"] = leaf
     leaves: list[str] = []
     names = code.variables_for(len(args), "args")
     places: list[tuple[int | str, Any]] = [*enumerate(args)]
@@ -100,7 +103,7 @@ def _read(code: _Code, name: str, tree: Any, leaves: list[str], valued: bool) ->
         return True
     if cls in (float, int) or (isinstance(tree, np.number | np.bool) and tree.dtype.type is cls):
         code.require(f"type({name}) is {code.value(cls)}")
-        leaves.append(f"asarray({name})")
+        leaves.append(f"leaf({name})")
         return True
     inside = children_of(tree)
     if inside is None:
@@ -152,12 +155,12 @@ def writer(
     """Returns a function of arrays that puts them into ``structure``.
 
     A leaf with an entry in ``constants`` is not one of the arrays but always that value; those in
-    ``numbers`` become numbers, by the text there.
+    ``numbers`` become numbers, or parts of the arrays, by the text there.
     """
     code = _Code()
     leaves = [code.variable() if k is None else code.value(k[0]) for k in constants]
     arrays = [leaf for leaf, k in zip(leaves, constants, strict=True) if k is None]
-    code.lines.append(f"[{', '.join(arrays)}] = arrays")
+    code.lines.append(f"[{', '.join([*arrays, '*_'])}] = arrays")
     leaves = [f"{leaf}{numbers.get(n, '')}" for n, leaf in enumerate(leaves)]
     result = _write(code, structure, iter(leaves))
     return code.function(

@@ -472,3 +472,23 @@ def test_an_endless_loop_in_a_branch_that_is_not_taken_is_none_while_tracing() -
         return x
 
     assert lw.compile(f)(np.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("x", [0.5, -0.0, np.inf, np.nan])
+def test_complex_numbers_are_made_of_their_parts(x: float) -> None:
+    def made(x, n):
+        z = complex(x, -0.0)
+        for k in range(n):
+            z = z * complex(n, x) + complex(k)
+        return complex(x, n), complex(x), complex(1, x), complex(complex(x, 2.0)), z
+
+    found, expected = lw.compile(made)(x, 3), made(x, 3)
+    for one, other in zip(found, expected):
+        np.testing.assert_array_equal([one.real, one.imag], [other.real, other.imag])
+        signs = [np.signbit(part) for z in (one, other) for part in (z.real, z.imag)]
+        assert signs[:2] == signs[2:] or np.isnan(other)
+
+
+def test_a_part_that_is_complex_is_refused() -> None:
+    with pytest.raises(TypeError, match="complex"):
+        lw.compile(lambda x: complex(complex(x, 1.0), x))(1.0)

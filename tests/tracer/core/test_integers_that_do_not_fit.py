@@ -167,6 +167,29 @@ def test_a_number_that_leaves_int64_is_an_error() -> None:
         f(np.ones(2, np.float32), 3_000_000)
 
 
+def test_calls_with_ints_take_the_direct_path_and_its_errors_name_the_line() -> None:
+    def squares(n, x):
+        out = []
+        for i in range(n):
+            out.append(i * i)
+        return np.array(out), out[x], n + 1
+
+    f = lw.compile(squares)
+    for n in (5, 7, np.int64(6), 6):
+        for _ in range(3):
+            found, last, more = f(n, -1)
+            assert found.tolist() == [i * i for i in range(n)]
+            assert last == (n - 1) ** 2 and more == n + 1
+    assert f._last.direct(5, 2) is not None
+    assert f._last.direct(np.arange(3), 2) is None
+    for wrong, error in ((2**63 - 1, OverflowError), (2**70, OverflowError), (1, IndexError)):
+        with pytest.raises(error) as caught:
+            f(wrong, 1)
+        assert "squares" in str(caught.value)
+        assert not any("calls_by_memory" in str(entry.path) for entry in caught.traceback)
+        assert f(4, 1)[1] == 1
+
+
 if __name__ == "__main__":
     wrong = differences(int(sys.argv[1]), seed=int(sys.argv[2]))
     wrong += scalar_differences(int(sys.argv[1]), seed=int(sys.argv[2]))
