@@ -1,44 +1,62 @@
 """Indices from data, and the checks of them: what is out of range waits behind a jump.
 
 An index is limited to its axis, and a check computes what it leaves if it fails. Both are nearly
-never needed, so that a ``select`` that is marked as likely takes the other value. LLVM makes a jump
-of it, and moves a call behind the jump, if that has three operands or more besides constants;
-anything cheaper it would compute in advance.
+never needed, and so are calls in branches of their own. A ``select`` would not do, however likely:
+LLVM moves a maximum into it, and then computes both sides in advance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
-from ...ir.dtype import BOOL, INT64
+from ...ir.dtype import INT64
 from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Op, const
 from ...ir.loop.limited_index import Limited
+from .access import is_zero
 from .scalars import ScalarEmitter
 from .writer import Value
 
 
 def limited_place(scalars: ScalarEmitter, place: Value, limits: Limited) -> Value:
     """Writes the index that an int64 means."""
-    fits = scalars.w.op("icmp ult", place, scalars.w.int(limits.size), type="i1")
-    limit = _rare(scalars, "limited", place, limits.more, limits.size - 1)
-    return scalars.w.select(fits, place, limit, is_likely=True)
+    key = "limited", place.name, limits.more, limits.size
+    found = scalars.w.noted(key)
+    if found is None:
+        beyond = scalars.w.op("icmp uge", place, scalars.w.int(limits.size), type="i1")
+        found = _rarely(scalars, "limited", beyond, place, place, limits.more, limits.size - 1)
+        scalars.w.note(key, found.depth, found)
+    return found
 
 
-def failed_check(
-    scalars: ScalarEmitter, expr: Op, args: list[Value], value: Callable[[Expr], Value]
-) -> Value | None:
-    """Writes what a check leaves if it fails, or the choice of that, given ``args``, the values of
-    its operands; None if an expression is neither, or a vector."""
-    if any(a.lanes > 1 for a in args):
+class Check(NamedTuple):
+    """The larger one of ``before`` and, where ``fails`` holds, of what a check leaves: its ``code``
+    for a ``number``. Where it does not hold, of 0."""
+
+    before: Expr
+    fails: Expr
+    number: Expr
+    code: int
+
+
+def check_of(expr: Expr) -> Check | None:
+    """Returns the check that an expression is, None for others."""
+    if not isinstance(expr, Op) or expr.name not in ("where", "maximum"):
         return None
-    failed = _failure(expr)
-    if failed is not None:
-        return _rare(scalars, "failed", value(failed[1]), failed[0], LARGEST)
-    if expr.name != "where" or _failure(expr.args[1]) is None:
+    before, choice = (const(0, INT64), expr) if expr.name == "where" else expr.args
+    if not (isinstance(choice, Op) and choice.name == "where" and is_zero(choice.args[2])):
         return None
-    fine = scalars.apply("logical_not", args[:1], [BOOL], BOOL)
-    return scalars.w.select(fine, args[2], args[1], is_likely=True)
+    failure = _failure(choice.args[1])
+    return None if failure is None else Check(before, choice.args[0], failure[1], failure[0])
+
+
+def checked(scalars: ScalarEmitter, check: Check, values: list[Value]) -> Value | None:
+    """Writes what a check leaves, given the values of its expressions; None if that is a vector."""
+    before, fails, number = values
+    if any(v.lanes > 1 for v in values):
+        return None
+    usual = scalars.apply("maximum", [before, scalars.w.int(0)], [INT64, INT64], INT64)
+    return _rarely(scalars, "failed", fails, usual, number, check.code, LARGEST)
 
 
 def _failure(expr: Expr) -> tuple[int, Expr] | None:
@@ -57,34 +75,35 @@ def _failure(expr: Expr) -> tuple[int, Expr] | None:
     return None
 
 
-def _rare(scalars: ScalarEmitter, name: str, number: Value, first: int, last: int) -> Value:
+def _rarely(
+    scalars: ScalarEmitter, name: str, rare: Value, usual: Value, number: Value, *limits: int
+) -> Value:
     scalars.functions[f"lw_{name}"] = _RARE[name]
     scalars.w.calls |= {f"declare i64 @llvm.{each}.i64(i64, i64)" for each in ("smin", "smax")}
-    limits = scalars.w.int(first), scalars.w.int(last)
-    return scalars.w.call(f"lw_{name}", number, number, number, *limits, type="i64", lanes=1)
+    numbers = number, *map(scalars.w.int, limits), usual
+    return scalars.w.rarely(rare, usual, f"lw_{name}", *numbers)
 
 
 _RARE = {
-    name: f"""define internal i64 @lw_{name}(i64 %x, i64 %y, i64 %z, i64 %first, i64 %last)
+    name: f"""define internal i64 @lw_{name}(i64 %x, i64 %first, i64 %last, i64 %before)
 noinline cold nounwind willreturn speculatable memory(none) {{
   {lines}
 }}"""
     for name, lines in {
         "limited": """%below = icmp slt i64 %x, 0
-  %end = add i64 %y, %first
-  %counted = select i1 %below, i64 %end, i64 %z
+  %end = add i64 %x, %first
+  %counted = select i1 %below, i64 %end, i64 %x
   %low = call i64 @llvm.smax.i64(i64 %counted, i64 0)
   %limited = call i64 @llvm.smin.i64(i64 %low, i64 %last)
   ret i64 %limited""",
         "failed": """%negative = sub i64 0, %last
-  %below = icmp slt i64 %x, %negative
-  %low = select i1 %below, i64 %negative, i64 %y
-  %above = icmp sgt i64 %z, %last
-  %told = select i1 %above, i64 %last, i64 %low
-  %failed = sub i64 %first, %told
+  %low = call i64 @llvm.smax.i64(i64 %x, i64 %negative)
+  %told = call i64 @llvm.smin.i64(i64 %low, i64 %last)
+  %left = sub i64 %first, %told
+  %failed = call i64 @llvm.smax.i64(i64 %left, i64 %before)
   ret i64 %failed""",
     }.items()
 }
-"""Functions of one number, given three times. ``limited``: it lies between 0 and ``last``, after
-``first`` is added if it is negative. ``failed``: what the check with the code ``first`` leaves for
-it, told between ``-last`` and ``last``."""
+"""``limited``: a number lies between 0 and ``last``, after ``first`` is added if it is negative.
+``failed``: what the check with the code ``first`` leaves for a number, told between ``-last`` and
+``last``, if that is not less than what was left ``before``."""

@@ -15,7 +15,7 @@ from ..target import Target
 from .access import index_parts, is_zero, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
-from .out_of_range import failed_check, limited_place
+from .out_of_range import check_of, checked, limited_place
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .static_conditions import StaticConditions
@@ -95,10 +95,13 @@ class ValueEmitter:
         """The operands that are computed wherever ``expr`` is."""
         if not isinstance(expr, Op):
             return ()
-        if expr.name == "where":
-            constant = self.static.mask(expr.args[0], env) is not None
-            return () if constant or self._needs_guard(expr) else expr.args
+        if expr.name == "where" and (
+            self.static.mask(expr.args[0], env) is not None or self._needs_guard(expr)
+        ):
+            return ()
         deciding = self.static.deciding(expr, env)
+        if deciding is None and (check := check_of(expr)) is not None:
+            return check[:3]
         return expr.args if deciding is None else (deciding,)
 
     def _compute(
@@ -132,9 +135,12 @@ class ValueEmitter:
         deciding = self.static.deciding(expr, env)
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
+        if (check := check_of(expr)) is not None:
+            values = [self.value(e, env, guard, memo) for e in check[:3]]
+            if (found := checked(self.scalars, check, values)) is not None:
+                return found
         args = [self.value(a, env, guard, memo) for a in expr.args]
-        rare = failed_check(self.scalars, expr, args, lambda e: self.value(e, env, guard, memo))
-        return rare or self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
+        return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
 
     def _choice_of(
         self,

@@ -60,7 +60,8 @@ class _Level:
 
 _SCALES = (1, 2, 4, 8)
 """Factors of an index register in an address."""
-_LIKELY = '!prof !{!"branch_weights", i32 1000000, i32 1}'
+
+_UNLIKELY = '!prof !{!"branch_weights", i32 1, i32 1000000}'
 
 
 @cache
@@ -146,14 +147,10 @@ class FunctionWriter:
         to = Value("", type, value.lanes).full_type
         return self.pure(f"{opcode} {value} to {to}", type, value.lanes, value.depth)
 
-    def select(
-        self, condition: Value, then: Value, orelse: Value, *, is_likely: bool = False
-    ) -> Value:
-        """``then`` or ``orelse``; an ``is_likely`` condition becomes a jump, which is predicted,
-        so that what uses ``then`` waits for neither of the others."""
-        end = f", {_LIKELY}" if is_likely else ""
+    def select(self, condition: Value, then: Value, orelse: Value) -> Value:
+        """``then`` or ``orelse``."""
         depth = max(condition.depth, then.depth, orelse.depth)
-        text = f"select {condition}, {then}, {orelse}{end}"
+        text = f"select {condition}, {then}, {orelse}"
         return self.pure(text, then.type, then.lanes, depth)
 
     def call(self, symbol: str, *args: Value, type: str, lanes: int, flags: str = "") -> Value:
@@ -305,7 +302,6 @@ class FunctionWriter:
         parent = self.levels[-1]
         self._count += 1
         head, leave = f"loop{self._count}", f"done{self._count}"
-        before = parent.label
         for level in self.levels:
             level.holds_loops = True
         self.levels.append(_Level(head, self.guard_depth))
@@ -314,7 +310,7 @@ class FunctionWriter:
         self.levels[-1].counter = index.name
         phis = {k: Value(self.fresh("c"), v.type, v.lanes, depth) for k, v in carried.items()}
         ends = body(index, phis)
-        level = self.levels.pop()
+        level, before = self.levels.pop(), parent.label
         first = start.name if start else "0"
         lines = [
             f"  br label %{head}",
@@ -391,6 +387,26 @@ class FunctionWriter:
             )
         parent.label = join
         return joined
+
+    def rarely(self, condition: Value, usual: Value, symbol: str, *args: Value) -> Value:
+        """``usual``, or where ``condition`` holds the result of a call that is made only then."""
+        depth = max(v.depth for v in (condition, usual, *args))
+        level = self.levels[depth]
+        self._count += 1
+        rare, join = f"rare{self._count}", f"usual{self._count}"
+        made, result = self.fresh(), Value(self.fresh("c"), usual.type, usual.lanes, depth)
+        call = f"call {usual.full_type} @{symbol}({', '.join(map(str, args))})"
+        level.code += [
+            f"  br i1 {condition.name}, label %{rare}, label %{join}, {_UNLIKELY}",
+            f"{rare}:",
+            f"  {made} = {call}",
+            f"  br label %{join}",
+            f"{join}:",
+            f"  {result.name} = phi {usual.full_type} [{usual.name}, %{level.label}], "
+            f"[{made}, %{rare}]",
+        ]
+        level.label = join
+        return result
 
     def branch(
         self, condition: Value, then: Callable[[], None], orelse: Callable[[], None] | None

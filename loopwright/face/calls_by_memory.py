@@ -29,10 +29,6 @@ _PLAIN = (np.ndarray, np.generic, int, float, complex)
 """Types whose memory NumPy manages, and types of values that cannot be changed."""
 
 
-def _same(number: Any) -> Any:
-    return number
-
-
 def _nothing(*leaves: Any) -> None:
     """Stands for code that cannot be called directly."""
 
@@ -48,7 +44,7 @@ class ByMemory:
         self._request = request
         traced = made.traced
         self._fits = traced.fits
-        self.leaf: Callable[[Any], Any] = _same if traced.fits else np.asarray
+        self.leaf: Callable[[Any], Any] = (lambda v: v) if traced.fits else np.asarray
         written = [w.operand for w in traced.written]
         self._written = tuple(written)
         self._copies = [(w.operand, piece) for w in traced.written for piece in w.pieces]

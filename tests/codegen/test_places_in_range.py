@@ -126,3 +126,43 @@ def test_what_is_out_of_range_is_an_error(function, x, start):
         compiled(x.copy(), *start)
     # Nothing runs, and nothing fails, in a loop without iterations.
     np.testing.assert_array_equal(compiled(x.copy(), *start[:-1], 0), function(x, *start[:-1], 0))
+
+
+def chased(x, y, at, count):
+    total = 0
+    while count > 0:
+        at = x[at]
+        total += y[x[at] + 1] * x[y[at]]
+        count -= 1
+    return total
+
+
+NEXT = np.roll(np.arange(20), 3)
+LONGER = np.append(NEXT[::-1], 0)
+
+
+def test_a_check_computes_what_it_leaves_behind_a_branch():
+    f = lw.compile(chased)
+    assert f(NEXT, LONGER, -3, 18) == chased(NEXT, LONGER, -3, 18)
+    lines = f.lower(NEXT, NEXT, 0, 5).as_text("llvm").splitlines()
+    calls = [n for n, line in enumerate(lines) if " call i64 @lw_failed(" in line]
+    assert calls and all(lines[n - 1].startswith("rare") for n in calls)
+
+
+@pytest.mark.parametrize(
+    ("at", "wrong", "message"),
+    [
+        (25, {}, "index 25 is out of bounds for axis 0 with size 20"),
+        (-21, {}, "index -21 is out of bounds for axis 0 with size 20"),
+        (4, {"x": 20}, "index 21 is out of bounds for axis 0 with size 21"),
+        (4, {"y": 77}, "index 77 is out of bounds for axis 0 with size 20"),
+        (4, {"x": -40, "y": 77}, "index -39 is out of bounds for axis 0 with size 21"),
+    ],
+)
+def test_of_several_checks_that_fail_the_first_one_is_told(at, wrong, message):
+    x, y = NEXT.copy(), LONGER.copy()
+    x[x[4]], y[x[4]] = wrong.get("x", x[x[4]]), wrong.get("y", y[x[4]])
+    with pytest.raises(LoopwrightIndexError, match=message):
+        lw.compile(chased)(x, y, at, 1)
+    with pytest.raises(IndexError):
+        chased(x, y, at, 1)
