@@ -49,6 +49,15 @@ def _by_constant(w: FunctionWriter, name: str, a: Value, divisor: int, dtype: DT
     if not signed:
         quotient = _unsigned_quotient(w, a, divisor, dtype.bits, dtype.bits)
         return quotient if name == "floor_divide" else _rest(w, a, integer(divisor), quotient)
+    if a.lanes == 1 and name != "floor_divide":
+        rest = w.op("srem", a, integer(divisor))
+        if name == "truncate_mod":
+            return rest
+        below = w.op("icmp slt", rest, integer(0), type="i1")
+        rest = w.select(below, w.op("add", rest, integer(divisor)), rest)
+        # The mask leaves it as it is. LLVM reads off that it is not negative, and short: then what
+        # is computed from it is divided as a number without sign.
+        return w.op("and", rest, integer((1 << (divisor - 1).bit_length()) - 1))
     # ~x = -1 - x has the floor -1 - floor(x / d): negative numbers are divided as ~x.
     sign = w.op("ashr", a, integer(dtype.bits - 1))
     flipped = w.op("xor", a, sign)

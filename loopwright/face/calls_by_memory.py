@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.errors import LoopwrightOverflowError
 from ..tracer import Request, check, placements, to_array, write_back
 from .ready import Specialisation
 
@@ -43,7 +42,7 @@ class ByMemory:
         self._specialised = specialised
         self._request = request
         traced = made.traced
-        self._fits = traced.fits
+        self._fits = [(each.number, each.low, each.high) for each in traced.fits]
         self.leaf: Callable[[Any], Any] = (lambda v: v) if traced.fits else np.asarray
         written = [w.operand for w in traced.written]
         self._written = tuple(written)
@@ -66,11 +65,9 @@ class ByMemory:
 
     def _fitting(self, leaves: Sequence[Any]) -> list[Any] | None:
         """``_quickly``, unless a Python int, which is no array yet, does not fit its dtype."""
-        try:
-            for fits in self._fits:
-                fits.check(leaves)
-        except LoopwrightOverflowError:
-            return None  # the slower check raises it
+        for number, low, high in self._fits:
+            if not low <= number(leaves) <= high:
+                return None  # the slower check raises the error
         return self._quickly([np.asarray(v) for v in leaves])
 
     def _quickly(self, leaves: Sequence[Any]) -> list[Any] | None:

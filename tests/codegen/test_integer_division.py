@@ -97,3 +97,23 @@ def test_scalars_equal_numpy(dtype: str, sign: str, rng: np.random.Generator) ->
     with np.errstate(all="ignore"):
         expected = DIVISIONS["floor_divide" if sign == "//" else "floor_mod"](a, b)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("divisor", [1, 3, 7, 64, 65, 100, 127])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_remainders_of_scalars_by_constants(
+    dtype: str, divisor: int, rng: np.random.Generator
+) -> None:
+    info = np.iinfo(dtype)
+    edges = [info.min, info.min + 1, 0, 1, divisor - 1, divisor, info.max - 1, info.max]
+    edges += [-1, -divisor, 1 - divisor] if info.min else []
+    a = np.array([*edges, *rng.integers(info.min, info.max, 50, dtype)], dtype)
+    text = f"prim @f(a: {dtype}[{a.size}]) -> y: {dtype}[{a.size}] {{"
+    again = f"((a[i] % {divisor}:{dtype}) * a[i]) % {divisor}:{dtype}"
+    prim = parse_prim(f"{text} y[i] = {again} }}")
+    (found,) = run_kernel(compile_kernel(prim, Schedule(), HOST), {"a": a}, HOST, 1)
+    number = np.array(divisor, dtype)
+    np.testing.assert_array_equal(found, (a % number * a) % number)
+    last = edges[-1]
+    chosen = lw.compile(lambda a: np.fmod(a[len(edges) - 1], number))(a)
+    assert chosen == np.fmod(np.array(last, dtype), number)

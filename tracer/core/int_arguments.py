@@ -150,8 +150,6 @@ class Fits:
     def check(self, operands: Sequence[Any]) -> None:
         """Raises LoopwrightOverflowError if it does not hold in a call with these operands."""
         value = self.number(operands)
-        if type(value) is int and self.low <= value <= self.high:  # nearly always
-            return
         if isinstance(value, int | np.integer) and not self.low <= int(value) <= self.high:
             source = caret_lines(self.span) if self.span is not None else ()
             kind = "Python int" if isinstance(value, int) else f"NumPy {value.dtype}"
