@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from .core.pytree import Structure, flatten, unflatten
 from .core.pytree_code import writer
 from .core.spans import caret_lines, span_of, user_frame
 from .memory.regions import Piece
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +159,7 @@ class Traced:
         return any(isinstance(k, Argument) for k in self.outputs)
 
     def result_of_writes(self) -> Callable[[list[np.ndarray[Any, Any]], Sequence[Any]], Any]:
-        """``result`` for calls that come often: of a function that returns nothing, or an argument
-        that it has written, in no time."""
-        if not self.outputs and self.structure == _NOTHING:
-            return lambda _arrays, _leaves: None
+        """``result`` for calls that come often."""
         if self.structure == ONE and isinstance(self.outputs[0], Argument):
             operand = self.outputs[0].operand
             return lambda _arrays, leaves: leaves[operand]
@@ -231,7 +225,6 @@ class Traced:
 
 
 ONE = flatten(0)[1]
-_NOTHING = flatten(None)[1]
 
 
 def located(error: LoopwrightError) -> LoopwrightError:

@@ -7,8 +7,6 @@ LLVM moves a maximum into it, and then computes both sides in advance.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...ir.dtype import INT64
 from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Op, const
@@ -29,50 +27,37 @@ def limited_place(scalars: ScalarEmitter, place: Value, limits: Limited) -> Valu
     return found
 
 
-class Check(NamedTuple):
-    """The larger one of ``before`` and, where ``fails`` holds, of what a check leaves: its ``code``
-    for a ``number``. Where it does not hold, of 0."""
-
-    before: Expr
-    fails: Expr
-    number: Expr
-    code: int
-
-
-def check_of(expr: Expr) -> Check | None:
-    """Returns the check that an expression is, None for others."""
-    if not isinstance(expr, Op) or expr.name not in ("where", "maximum"):
-        return None
-    before, choice = (const(0, INT64), expr) if expr.name == "where" else expr.args
+def check_of(expr: Expr) -> tuple[Expr, Expr, Expr, int] | None:
+    """Returns what was left before, what fails, a number and a code, if an expression is the larger
+    one of the first and what a check leaves: 0, or the code for the number where it fails
+    (``ir/library/checks.py``)."""
+    before, choice = const(0, INT64), expr
+    if isinstance(expr, Op) and expr.name == "maximum":
+        before, choice = expr.args
     if not (isinstance(choice, Op) and choice.name == "where" and is_zero(choice.args[2])):
         return None
-    failure = _failure(choice.args[1])
-    return None if failure is None else Check(before, choice.args[0], failure[1], failure[0])
+    fails, left = choice.args[:2]
+    if not (isinstance(left, Op) and left.name == "subtract" and left.dtype == INT64):
+        return None
+    code, number = left.args
+    for name, limit in (("minimum", LARGEST), ("maximum", -LARGEST)):
+        if not (isinstance(number, Op) and number.name == name):
+            return None
+        if number.args[1] is not const(limit, INT64):
+            return None
+        number = number.args[0]
+    if not (isinstance(code, Const) and code.value > LARGEST):
+        return None
+    return before, fails, number, int(code.value)
 
 
-def checked(scalars: ScalarEmitter, check: Check, values: list[Value]) -> Value | None:
+def checked(scalars: ScalarEmitter, code: int, values: list[Value]) -> Value | None:
     """Writes what a check leaves, given the values of its expressions; None if that is a vector."""
     before, fails, number = values
     if any(v.lanes > 1 for v in values):
         return None
     usual = scalars.apply("maximum", [before, scalars.w.int(0)], [INT64, INT64], INT64)
-    return _rarely(scalars, "failed", fails, usual, number, check.code, LARGEST)
-
-
-def _failure(expr: Expr) -> tuple[int, Expr] | None:
-    """Returns the code of a check and the number that failed if an expression is what the check
-    leaves (``ir/library/checks.py``)."""
-    if not (isinstance(expr, Op) and expr.name == "subtract" and expr.dtype == INT64):
-        return None
-    code, number = expr.args
-    if not (isinstance(code, Const) and code.value > LARGEST):
-        return None
-    most, least = const(LARGEST, INT64), const(-LARGEST, INT64)
-    if isinstance(number, Op) and number.name == "minimum" and number.args[1] is most:
-        number = number.args[0]
-        if isinstance(number, Op) and number.name == "maximum" and number.args[1] is least:
-            return int(code.value), number.args[0]
-    return None
+    return _rarely(scalars, "failed", fails, usual, number, code, LARGEST)
 
 
 def _rarely(

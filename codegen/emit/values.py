@@ -137,7 +137,7 @@ class ValueEmitter:
             return self.value(deciding, env, guard, memo)
         if (check := check_of(expr)) is not None:
             values = [self.value(e, env, guard, memo) for e in check[:3]]
-            if (found := checked(self.scalars, check, values)) is not None:
+            if (found := checked(self.scalars, check[3], values)) is not None:
                 return found
         args = [self.value(a, env, guard, memo) for a in expr.args]
         return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)

@@ -24,6 +24,7 @@ class Expressions(ast.NodeTransformer):
         self.lists = lists
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        node.test = tested(node.test)
         self.generic_visit(node)
         if _binds([node.body, node.orelse]):
             return node
@@ -39,10 +40,10 @@ class Expressions(ast.NodeTransformer):
         return at(node, call(library(name), node.values[0], *rest))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
+            self.generic_visit(node)
             return node
-        return at(node, call(library("negation"), node.operand))
+        return at(node, call(library("negation"), self.visit(tested(node.operand))))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
@@ -112,6 +113,16 @@ class Expressions(ast.NodeTransformer):
         if is_constant or not isinstance(node.ctx, ast.Load):
             return node
         return at(node, call(library("item"), node.value, node.slice))
+
+
+def tested(node: ast.expr) -> ast.expr:
+    """Returns an expression of which only the truth is asked, with that of each variable in it:
+    ``stack and more`` is not the ``stack``, which may be a list of the graph's."""
+    if isinstance(node, ast.BoolOp):
+        node.values = [tested(value) for value in node.values]
+    elif isinstance(node, ast.Name):
+        return at(node, call(library("truth"), node))
+    return node
 
 
 def _comparison(sign: ast.cmpop, one: ast.expr, other: ast.expr) -> ast.expr:

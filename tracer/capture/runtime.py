@@ -28,7 +28,7 @@ from .branches import (  # noqa: F401
 )
 from .calls import call_captured
 from .comprehensions import items, keeps  # noqa: F401
-from .lists import item, listed  # noqa: F401
+from .lists import item, listed, truth  # noqa: F401
 from .loops import for_loop, while_loop  # noqa: F401
 from .variables import NOTHING  # noqa: F401
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import TypeGuard, TypeVar
 
 from .expressions import LIBRARY as LIBRARY
-from .expressions import Expressions, as_lambda, call, library
+from .expressions import Expressions, as_lambda, call, library, tested
 from .leaving import (
     always_returns,
     assign,
@@ -206,7 +206,7 @@ class _Rewriter:
         kept = [n for n in names if n in after]
         in_place = only_augmented([*node.body, *node.orelse], kept)
         then, orelse = self.name("then"), self.name("otherwise")
-        test = self.expression(node.test)
+        test = self.expression(tested(node.test))
         return [
             self.define(node, then, self.block(node.body, after, tail=False), names),
             self.define(node, orelse, self.block(node.orelse, after, tail=False), names),
@@ -229,7 +229,7 @@ class _Rewriter:
                 follows = [at(rest[0], ast.Return(call(load(name))))]
         names = self.own([*node.body, *node.orelse, *follows])
         then, orelse = self.name("then"), self.name("otherwise")
-        test = self.expression(node.test)
+        test = self.expression(tested(node.test))
         for name, body in zip((then, orelse), bodies, strict=True):
             whole = [*body] if always_returns(body) else [*body, *follows]
             made.append(self.define(node, name, self.block(whole, after, tail=True), names))
@@ -325,7 +325,7 @@ class _Rewriter:
             made_of = [at(node, ast.Expr(as_lambda(node.iter)))] if breaks and not is_ours else []
             inner = [*made_of, target, *inner]
         else:
-            condition = at(node, ast.Return(self.expression(node.test)))
+            condition = at(node, ast.Return(self.expression(tested(node.test))))
             made.append(self.define(node, test, [condition], self.own([node.test])))
         made.append(self.define(node, function, inner, names, *items))
         arguments = (over, load(function), carried, in_place, flag, names)

@@ -429,3 +429,40 @@ def test_each_list_has_room_of_its_own_which_nobody_fills() -> None:
     copied = [line for line in program.splitlines() if line.strip().startswith("copy")]
     assert not any("[" in line for line in copied if "float64" in line)
     assert program.count("@empty") >= 4
+
+
+def next_greater(x):
+    found = np.full(len(x), -1)
+    todo = []
+    for i in range(len(x)):
+        while todo and x[todo[-1]] < x[i]:
+            found[todo.pop()] = i
+        todo.append(i)
+    return found, len(todo)
+
+
+def both_and_none(x):
+    low, high = [], []
+    k = 0
+    for v in x:
+        if v > 0.5:
+            high.append(v)
+        else:
+            low.append(v)
+        if low and high and v > 0.7:
+            k += len(high)
+        if not (low or high):
+            k += 1000
+        k += 1 if (high and not low) or v > 0.9 else 2
+    while high and (not low or high[-1] > low[-1]):
+        high.pop()
+        k += 1
+    return k, len(low), len(high)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.4, 0.0])
+@pytest.mark.parametrize("program", [next_greater, both_and_none], ids=lambda p: p.__name__)
+def test_the_truth_of_lists_beside_other_conditions(program: Any, scale: float) -> None:
+    _same(lw.compile(program)(scale * LONG), program(scale * LONG))
+    said = lw.compile(program).trace(LONG).loops
+    assert said and all("native" in line for line in said)
