@@ -7,6 +7,8 @@ LLVM moves a maximum into it, and then computes both sides in advance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.dtype import INT64
 from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Op, const
@@ -27,7 +29,7 @@ def limited_place(scalars: ScalarEmitter, place: Value, limits: Limited) -> Valu
     return found
 
 
-def check_of(expr: Expr) -> tuple[Expr, Expr, Expr, int] | None:
+def _check(expr: Expr) -> tuple[Expr, Expr, Expr, int] | None:
     """Returns what was left before, what fails, a number and a code, if an expression is the larger
     one of the first and what a check leaves: 0, or the code for the number where it fails
     (``ir/library/checks.py``)."""
@@ -51,13 +53,22 @@ def check_of(expr: Expr) -> tuple[Expr, Expr, Expr, int] | None:
     return before, fails, number, int(code.value)
 
 
-def checked(scalars: ScalarEmitter, code: int, values: list[Value]) -> Value | None:
-    """Writes what a check leaves, given the values of its expressions; None if that is a vector."""
-    before, fails, number = values
+def needed_operands(expr: Op) -> tuple[Expr, ...]:
+    """Returns the expressions that are computed wherever ``expr`` is."""
+    check = _check(expr)
+    return expr.args if check is None else check[:3]
+
+
+def checked(scalars: ScalarEmitter, expr: Op, value: Callable[[Expr], Value]) -> Value | None:
+    """Writes what a check leaves; None for other expressions, and for vectors."""
+    check = _check(expr)
+    if check is None:
+        return None
+    before, fails, number = values = [value(each) for each in check[:3]]
     if any(v.lanes > 1 for v in values):
         return None
     usual = scalars.apply("maximum", [before, scalars.w.int(0)], [INT64, INT64], INT64)
-    return _rarely(scalars, "failed", fails, usual, number, code, LARGEST)
+    return _rarely(scalars, "failed", fails, usual, number, check[3], LARGEST)
 
 
 def _rarely(

@@ -15,7 +15,7 @@ from ..target import Target
 from .access import index_parts, is_zero, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
-from .out_of_range import check_of, checked, limited_place
+from .out_of_range import checked, limited_place, needed_operands
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .static_conditions import StaticConditions
@@ -96,13 +96,11 @@ class ValueEmitter:
         if not isinstance(expr, Op):
             return ()
         if expr.name == "where" and (
-            self.static.mask(expr.args[0], env) is not None or self._needs_guard(expr)
+            self.static.mask(expr.args[0], env) or self._needs_guard(expr)
         ):
             return ()
         deciding = self.static.deciding(expr, env)
-        if deciding is None and (check := check_of(expr)) is not None:
-            return check[:3]
-        return expr.args if deciding is None else (deciding,)
+        return needed_operands(expr) if deciding is None else (deciding,)
 
     def _compute(
         self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -135,10 +133,9 @@ class ValueEmitter:
         deciding = self.static.deciding(expr, env)
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
-        if (check := check_of(expr)) is not None:
-            values = [self.value(e, env, guard, memo) for e in check[:3]]
-            if (found := checked(self.scalars, check[3], values)) is not None:
-                return found
+        found = checked(self.scalars, expr, lambda e: self.value(e, env, guard, memo))
+        if found is not None:
+            return found
         args = [self.value(a, env, guard, memo) for a in expr.args]
         return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
 
