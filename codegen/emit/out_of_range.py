@@ -21,12 +21,12 @@ from .writer import Value
 def limited_place(scalars: ScalarEmitter, place: Value, limits: Limited) -> Value:
     """Writes the index that an int64 means."""
     key = "limited", place.name, limits.more, limits.size
-    found = scalars.w.noted(key)
-    if found is None:
+    index = scalars.w.noted(key)
+    if index is None:
         beyond = scalars.w.op("icmp uge", place, scalars.w.int(limits.size), type="i1")
-        found = _rarely(scalars, "limited", beyond, place, place, limits.more, limits.size - 1)
-        scalars.w.note(key, found.depth, found)
-    return found
+        index = _rarely(scalars, "limited", beyond, place, place, limits.more, limits.size - 1)
+        scalars.w.note(key, index.depth, index)
+    return index
 
 
 def _check(expr: Expr) -> tuple[Expr, Expr, Expr, int] | None:

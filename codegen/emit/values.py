@@ -95,10 +95,9 @@ class ValueEmitter:
         """The operands that are computed wherever ``expr`` is."""
         if not isinstance(expr, Op):
             return ()
-        if expr.name == "where" and (
-            self.static.mask(expr.args[0], env) or self._needs_guard(expr)
-        ):
-            return ()
+        if expr.name == "where":
+            constant = self.static.mask(expr.args[0], env)
+            return () if constant or self._needs_guard(expr) else needed_operands(expr)
         deciding = self.static.deciding(expr, env)
         return needed_operands(expr) if deciding is None else (deciding,)
 
@@ -126,16 +125,14 @@ class ValueEmitter:
                 self.conditions[test.name] = expr.args[0]
             if self._is_zero_outside(expr.args[1]) and is_zero(expr.args[2]):
                 return self.value(expr.args[1], env, self._both(guard, test), memo)
-            inverse = self.scalars.apply(
-                "logical_not", [test], [expr.args[0].dtype], expr.args[0].dtype
-            )
+            dtype = expr.args[0].dtype
+            inverse = self.scalars.apply("logical_not", [test], [dtype], dtype)
             return self._choice_of(expr, test, inverse, env, guard, memo)
         deciding = self.static.deciding(expr, env)
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
-        found = checked(self.scalars, expr, lambda e: self.value(e, env, guard, memo))
-        if found is not None:
-            return found
+        if left := checked(self.scalars, expr, lambda e: self.value(e, env, guard, memo)):
+            return left
         args = [self.value(a, env, guard, memo) for a in expr.args]
         return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
 

@@ -64,7 +64,7 @@ class ByMemory:
         return lambda *leaves: self._quickly(leaves), None
 
     def _fitting(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """``_quickly``, unless a Python int, which is no array yet, does not fit its dtype."""
+        """Makes the call of ``_quickly``; None if a Python int does not fit its dtype."""
         for number, low, high in self._fits:
             if not low <= number(leaves) <= high:
                 return None  # the slower check raises the error
