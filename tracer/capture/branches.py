@@ -215,6 +215,11 @@ def returned(test: Any, then: Any, orelse: Any) -> Any:
         _raise_if(test if error.first else negation(test), error)
         return (orelse if error.first else then)()
     note_alike(traced.running(), ("",), (result,), *((value,) for value in sides.values))
+    if len(sides.values) == 2 and type(result) is Proxy:
+        one, other = sides.values
+        for name, part, side in (("logical_and", one, other), ("logical_or", other, one)):
+            if side is test and type(part) is Proxy:  # "and" and "or" give a side
+                result.owner.values.definitions[result.atom] = name, (test.atom, part.atom), {}
     return result
 
 

@@ -248,7 +248,7 @@ def _native(
             return control.fori_loop(0, count, run, begins)
         at = carry.names.index(flag)
         return control.while_loop(
-            lambda now: conjunction(now[0] < count, lambda: negation(now[1][at])),
+            lambda now: np.logical_and(now[0] < count, negation(now[1][at])),
             lambda now: (now[0] + 1, run(*now)),
             (0, begins),
         )[1]

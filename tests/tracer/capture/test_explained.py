@@ -115,3 +115,33 @@ def test_a_while_that_needs_its_numbers_is_unrolled() -> None:
     for one, other in zip(compiled(x), network(x)):
         np.testing.assert_allclose(one, other)
     assert any("unrolled, 20 iterations" in text for text in compiled.trace(x).loops)
+
+
+def test_what_and_says_of_an_index_is_known_behind_it() -> None:
+    def place(values, v):
+        j = len(values)
+        while j > 0 and values[j - 1] > v:
+            j -= 1
+        for k in range(j):
+            if not (k < 1 or values[k - 1] <= values[k]):
+                return -1
+        return j
+
+    values = np.array([1.0, 2.0, 2.5, 4.0])
+    compiled = lw.compile(place)
+    for v in (0.0, 1.0, 2.2, 3.0, 9.0):
+        assert compiled(values, v) == place(values, v)
+    shuffled = values[[1, 0, 3, 2]]
+    assert compiled(shuffled, 9.0) == place(shuffled, 9.0) == -1
+
+
+def test_an_index_that_and_limits_is_not_checked_again() -> None:
+    def first(values, v):
+        k = 0
+        while k < len(values) and values[k] < v:
+            k += 1
+        return k
+
+    values = np.array([1.0, 2.0, 2.5, 4.0])
+    assert [lw.compile(first)(values, v) for v in (0.0, 2.2, 9.0)] == [0, 2, 4]
+    assert "greater_equal" not in str(lw.compile(first).trace(values, 1.0).module)
