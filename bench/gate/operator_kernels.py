@@ -33,8 +33,11 @@ from loopwright.ir.traits import Trait
 
 __all__ = ["KINDS", "MAX_WORK", "draw_kernels", "draw_kind", "work_of"]
 
-KINDS = tuple(name for name, op in all_operators().items() if Trait.LIBRARY not in op.traits)
-"""The operators that become kernels: all of them but those that a library computes."""
+KINDS = tuple(
+    name for name, op in all_operators().items() if not op.traits & (Trait.LIBRARY | Trait.UNSET)
+)
+"""The operators that become kernels: all of them but those that a library computes, and what
+computes nothing."""
 
 MAX_WORK = 120_000  # scalar evaluations of a kernel
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 20, 31, 32, 33, 48, 65, 100, 130)

@@ -160,7 +160,7 @@ def writer(
     code = _Code()
     leaves = [code.variable() if k is None else code.value(k[0]) for k in constants]
     arrays = [leaf for leaf, k in zip(leaves, constants, strict=True) if k is None]
-    code.lines.append(f"[{', '.join([*arrays, '*_'])}] = arrays")
+    code.lines.append(f"[{', '.join(arrays)}] = arrays[:{len(arrays)}]")
     leaves = [f"{leaf}{numbers.get(n, '')}" for n, leaf in enumerate(leaves)]
     result = _write(code, structure, iter(leaves))
     return code.function(

@@ -202,7 +202,7 @@ def _pattern(binding: Binding, op: Operator, graph: Graph) -> Pattern:
 def _is_view(op: Operator) -> bool:
     """True for an index map of one operand, or an operator of none (iota, full)."""
     if not op.params:
-        return True
+        return Trait.UNSET not in op.traits
     one = len(op.params) == 1 and not op.params[0].startswith("*")
     return one and op.pattern in (Pattern.INJECTIVE, Pattern.BROADCAST)
 
