@@ -65,7 +65,7 @@ def cases_from_logs(
     """
     for losers in (False, True):
         seconds = _seconds(prim, workload_hash, logs, key, losers)
-        layouts = {s: _layout(prim, s) for times in seconds.values() for s in times}
+        layouts = {s: _layout(prim, s) for s in {s for times in seconds.values() for s in times}}
         usable = {
             value: {s: t for s, (t, _) in times.items() if layouts[s] is not None}
             for value, times in seconds.items()

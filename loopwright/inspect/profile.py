@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.machine import MachineModel
-from ..codegen.timed_program import TimedProgram, Times, timed_program
+from ..codegen.timed_program import TimedProgram, Times, timed_loops, timed_program
 from ..driver.pipeline import Built, Parts
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
@@ -234,8 +234,9 @@ def profile(
     calls = kernel_calls(parts, times, machine, values)
     loops: tuple[LoopTime, ...] = ()
     if timed.loops:
-        nested = timed_program(*made_of, nested=True)
-        within, _ = _measure(nested, arrays, seconds)
+        has_inner = len(timed_loops(parts.program.body, nested=True)) > len(timed.loops)
+        nested = timed_program(*made_of, nested=True) if has_inner else timed
+        within = _measure(nested, arrays, seconds)[0] if has_inner else times
         loops = loop_times(timed, times, nested, within, loop_iterations(parts, arrays))
     recorded = _record(parts, arrays) if record else ()
     return Profile(name, calls, between, machine, parts.threads, recorded, loops)

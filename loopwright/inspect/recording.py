@@ -98,9 +98,8 @@ def recorded_program(parts: Parts) -> RecordedProgram:
 
 
 def loop_iterations(parts: Parts, arrays: Sequence[Array]) -> Array:
-    """Runs a build's program once and returns the iterations of each loop and of those in it, as
-    ``timed_loops`` has them, int64[loops]. Nothing is timed: counters would make short loops seem
-    longer."""
+    """Runs a build's program once and returns the iterations of its ``timed_loops``, also of those
+    in others, int64[loops]. Nothing is timed: counters would make short loops seem longer."""
     counter = _Counter(parts.program)
     counts = {"counts": np.zeros(max(1, len(counter.loops)), np.int64)}
     made_of = parts.program, parts.kernels, parts.target, parts.threads
