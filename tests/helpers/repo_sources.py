@@ -40,9 +40,9 @@ def read_rooms() -> tuple[int, list[Room]]:
     rows = [(r.split("|"), n > 0) for n, t in enumerate((core, extras)) for r in t.splitlines()]
     cells = [([c.strip() for c in row], extra) for row, extra in rows if len(row) == 4]
     cells = [(c, extra) for c, extra in cells if not c[0].startswith("#")]
-    most = re.search(r"^core \| (\d+)$", core, re.M)
+    most = re.search(r"^core \| (.*)$", core, re.M)
     assert most
-    return int(most[1]), [
+    return sum(map(int, re.findall(r"\d+", most[1]))), [
         Room(tuple(c[0].split()), int(c[1]), tuple(c[2].split()), c[3], extra) for c, extra in cells
     ]
 
