@@ -148,9 +148,11 @@ class MemoryWriter:
         left, clock = self.time()
         self.lines += [
             f"  %{name}.before = load i64, ptr {left}, align 8",
-            f"  %{name}.left = sub i64 %{name}.before, {cost}",
+            f"  %{name}.pair = call {{i64, i1}} @llvm.usub.with.overflow.i64("
+            f"i64 %{name}.before, i64 {cost})",
+            f"  %{name}.left = extractvalue {{i64, i1}} %{name}.pair, 0",
             f"  store i64 %{name}.left, ptr {left}, align 8",
-            f"  %{name}.over = icmp slt i64 %{name}.left, 0",
+            f"  %{name}.over = extractvalue {{i64, i1}} %{name}.pair, 1",
             f"  br i1 %{name}.over, label %{name}.ask, label %{name}.go, "
             '!prof !{!"branch_weights", i32 1, i32 100000}',
             f"{name}.ask:",

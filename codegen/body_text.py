@@ -32,7 +32,8 @@ _SUMS = {"+": "add i64", "-": "sub i64", "*": "mul i64"}
 # It touches nothing that the code around it sees, but the clock.
 POLL_TEXT = (
     "declare i64 @lw_poll(ptr captures(none)) nounwind "
-    "memory(argmem: readwrite, inaccessiblemem: readwrite)"
+    "memory(argmem: readwrite, inaccessiblemem: readwrite)\n"
+    "declare {i64, i1} @llvm.usub.with.overflow.i64(i64, i64)"
 )
 
 

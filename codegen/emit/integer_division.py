@@ -110,7 +110,7 @@ def _of_scalars(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) 
     zero, one, signed = _integer(w, 0, a), _integer(w, 1, a), dtype.is_signed
     shifted, traps = (w.op("add", b, one), 2) if signed else (b, 1)
     special = w.op("icmp ult", shifted, _integer(w, traps, a), type="i1")
-    safe = w.select(special, one, b)
+    safe = w.select(special, one, b, unlikely=True)
     remainder = w.op("srem" if signed else "urem", a, safe)
     if name == "truncate_mod" or (name == "floor_mod" and not signed):
         return remainder

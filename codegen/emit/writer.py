@@ -147,10 +147,12 @@ class FunctionWriter:
         to = Value("", type, value.lanes).full_type
         return self.pure(f"{opcode} {value} to {to}", type, value.lanes, value.depth)
 
-    def select(self, condition: Value, then: Value, orelse: Value) -> Value:
-        """``then`` or ``orelse``."""
+    def select(
+        self, condition: Value, then: Value, orelse: Value, *, unlikely: bool = False
+    ) -> Value:
+        """``then`` or ``orelse``; behind a jump that skips ``then`` if that is ``unlikely``."""
         depth = max(condition.depth, then.depth, orelse.depth)
-        text = f"select {condition}, {then}, {orelse}"
+        text = f"select {condition}, {then}, {orelse}{f', {_UNLIKELY}' if unlikely else ''}"
         return self.pure(text, then.type, then.lanes, depth)
 
     def call(self, symbol: str, *args: Value, type: str, lanes: int, flags: str = "") -> Value:

@@ -74,6 +74,13 @@ def test_vectors_are_multiplied(dtype: str, name: str) -> None:
         assert "splat" in text.partition("udiv")[2].splitlines()[0]
 
 
+def test_divisors_that_trap_wait_behind_a_jump() -> None:
+    w = FunctionWriter("f", "")
+    divide_integers(w, "floor_mod", Value("%a", "i64"), Value("%b", "i64"), dtype_of("int64"))
+    (guard,) = [line for line in w.text().splitlines() if "select" in line and "i64 1," in line]
+    assert '!"branch_weights", i32 1, i32 1000000' in guard
+
+
 def test_zero_gives_zero() -> None:
     for dtype in DTYPES:
         a = np.arange(100).astype(dtype)
