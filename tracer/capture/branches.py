@@ -21,6 +21,7 @@ from ..control import traced
 from ..control.traced_branches import branch as traced_branch
 from ..control.user import for_users
 from ..core.emitting import emit
+from ..core.integer_ranges import as_dim, note_choice
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
 from ..core.spans import caret_lines, instruction, is_library, span_of
@@ -91,6 +92,7 @@ def branch_on(
             kept = [n for n in kept if n not in lacking]
             before = variables.values(kept)
     note_alike(traced.running(), kept, results, *sides.values)
+    _note_choices(test, results, *sides.values)
     for name, first, result, *values in zip(kept, before, results, *sides.values):
         if not all(value is first for value in values):
             variables.set(name, result)
@@ -215,12 +217,22 @@ def returned(test: Any, then: Any, orelse: Any) -> Any:
         _raise_if(test if error.first else negation(test), error)
         return (orelse if error.first else then)()
     note_alike(traced.running(), ("",), (result,), *((value,) for value in sides.values))
+    _note_choices(test, (result,), *((value,) for value in sides.values))
     if len(sides.values) == 2 and type(result) is Proxy:
         one, other = sides.values
         for name, part, side in (("logical_and", one, other), ("logical_or", other, one)):
             if side is test and type(part) is Proxy:  # "and" and "or" give a side
                 result.owner.values.definitions[result.atom] = name, (test.atom, part.atom), {}
     return result
+
+
+def _note_choices(test: Proxy, results: Any, *sides: Any) -> None:
+    """Notes the ends of integers that are those of two sides."""
+    for result, *ends in zip(results, *sides):
+        atoms = [e.atom if type(e) is Proxy else e for e in ends if type(e) in (int, Proxy)]
+        if type(result) is Proxy and result.type == traced.COUNT and len(atoms) == 2:
+            one, other = (as_dim(result.owner, atom) for atom in atoms)
+            note_choice(result.owner, result.atom, test.atom, one, other)
 
 
 @for_users

@@ -113,8 +113,7 @@ def _range(trace: Emitter, value: Any) -> tuple[IntExpr, IntExpr] | None:
         one, other = (as_dim(trace, arg) for arg in args[1:])
         if value.type.dtype.bits < 64:
             return int_min(one, other), int_max(one, other)
-        (a, b), (c, d) = (_held(trace, args[0], h, e) for h, e in ((True, one), (False, other)))
-        return int_min(a, c), int_max(b, d)
+        return _chosen(trace, args[0], one, other)
     source: Any = value
     while name and Trait.PICKS in OPERATORS[name].traits:
         source = args[0]
@@ -184,6 +183,20 @@ def _held(trace: Emitter, condition: Any, holds: bool, value: IntExpr) -> tuple[
     return low, high
 
 
+def _chosen(
+    trace: Emitter, condition: Any, one: IntExpr, other: IntExpr
+) -> tuple[IntExpr, IntExpr]:
+    """The ends of what is ``one`` where a condition holds, and ``other`` where it does not."""
+    (a, b), (c, d) = _held(trace, condition, True, one), _held(trace, condition, False, other)
+    return int_min(a, c), int_max(b, d)
+
+
+def note_choice(trace: Emitter, value: Any, condition: Any, one: IntExpr, other: IntExpr) -> None:
+    """Notes the ends of a branch's integer that is ``one`` where a condition holds."""
+    name = str(_named(trace, value))
+    trace.values.ranges[name] = _chosen(trace, condition, one, other)
+
+
 def is_certain(trace: Emitter, left: IntExpr, relation: str, right: IntExpr) -> bool:
     """True if a relation of expressions of ``as_dim`` is proved where the trace is; if not, it is
     noted that it is open."""
@@ -235,7 +248,8 @@ def invariants(
     dropped is what an iteration does not keep (Flanagan and Leino, "Houdini", 2001).
     """
     given = trace.values.facts
-    ends = dict.fromkeys((r, begin) for _, begin, _ in carries for r in (">=", "<="))
+    begins = {bound for _, b, _ in carries for bound in (b, *trace.values.ranges.get(str(b), ()))}
+    ends = dict.fromkeys((r, bound) for bound in begins for r in (">=", "<="))
     ends |= dict.fromkeys((r, bound) for _, r, bound in opened if isinstance(bound, int))
     guesses = [
         (number, relation, bound)

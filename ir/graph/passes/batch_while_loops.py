@@ -62,7 +62,7 @@ from .. import nodes
 from ..builder import Builder
 from ..choices import Choices
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..loops import int64, next_values, writes_row
+from ..loops import int64, next_values
 from ..operator import Operator, Pattern, get
 from ..types import TensorType
 from ..vmap import Rows
@@ -149,10 +149,11 @@ def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
         update = made.get(end) if isinstance(end, nodes.Var) else None
         if not isinstance(end, nodes.Var) or not isinstance(update, nodes.Call):
             return None
-        if not writes_row(update, param, loop.index, count) or (uses[param], uses[end]) != (1, 1):
+        if (uses[param], uses[end]) != (1, 1) or not _writes_its_own(
+            update, param, loop.index, count
+        ):
             return None
-        kind = nodes.tensor_type(param)
-        if kind.rank != 1 or update.args[1].type != TensorType((), kind.dtype):
+        if any(place in made or place in loop.params for place in update.args[2:]):
             return None
         updates.append(update)
     builder = Builder(span=loop.span)
@@ -165,14 +166,31 @@ def _in_blocks(loop: nodes.For, count: int, lanes: int) -> nodes.For | None:
     others = [b for b in loop.body.bindings if b.value not in updates]
     if not rows.bindings(others):
         return None
-    window = {"starts": (0,), "begin": (0,), "strides": (1,), "sizes": (lanes,)}
-    ends = [
-        builder.emit(get("index_update"), (p, rows.spread(u.args[1]), start), window, span=u.span)
-        for p, u in zip(params, updates, strict=True)
-    ]
+    ends: list[nodes.Atom] = []
+    for param, update in zip(params, updates, strict=True):
+        axes, (_, value, *places) = list(update.attrs["axes"]), update.args
+        number = places.index(loop.index)
+        window = {"starts": (axes.pop(number),), "begin": (0,), "strides": (1,), "sizes": (lanes,)}
+        args = param, rows.spread(value), *places[:number], *places[number + 1 :], start
+        attrs = {"axes": tuple(axes), **window}
+        ends.append(builder.emit(get("index_update"), args, attrs, span=update.span))
     body = builder.block(builder.make_tuple(ends))
     blocks = int64(ceil(count / lanes))
     return nodes.For(index, blocks, tuple(params), loop.initial, body, loop.span)
+
+
+def _writes_its_own(call: nodes.Call, array: nodes.Var, index: nodes.Var, count: int) -> bool:
+    """True if ``call`` replaces one element of ``array``, another one for each index."""
+    if call.op is not get("index_update") or call.args[0] is not array or call.attrs["sizes"]:
+        return False
+    shape, axes, places = nodes.tensor_type(array).shape, call.attrs["axes"], call.args[2:]
+    return (
+        len(axes) == len(shape) == len(places)
+        and call.attrs["reduction"] == "none"
+        and places.count(index) == 1
+        and shape[axes[places.index(index)]] == count
+        and all(not nodes.tensor_type(atom).rank for atom in call.args[1:])
+    )
 
 
 class _Lanes(Rows):
@@ -188,7 +206,11 @@ class _Lanes(Rows):
         self.index, self.start, self.extent = index, start, extent
 
     def call(self, var: nodes.Var, call: nodes.Call) -> bool:
-        if not isinstance(var.type, TensorType) or var.type.rank or not _is_cheap(call):
+        if not isinstance(var.type, TensorType) or not isinstance(call.op, Operator):
+            return False
+        if call.op.pattern <= Pattern.INJECTIVE and self.stacked.keys().isdisjoint(call.args):
+            return super().call(var, call)  # once for all lanes
+        if var.type.rank or not _is_cheap(call):
             return False
         if not self._takes_element(call):
             return super().call(var, call)

@@ -145,3 +145,36 @@ def test_an_index_that_and_limits_is_not_checked_again() -> None:
     values = np.array([1.0, 2.0, 2.5, 4.0])
     assert [lw.compile(first)(values, v) for v in (0.0, 2.2, 9.0)] == [0, 2, 4]
     assert "greater_equal" not in str(lw.compile(first).trace(values, 1.0).module)
+
+
+def test_the_middle_of_an_interval_is_not_checked() -> None:
+    def place(values, key):
+        low, high = 0, len(values)
+        while low < high:
+            middle = (low + high) // 2
+            if values[middle] < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    values = np.arange(100) * 3
+    compiled = lw.compile(place)
+    for key in (-1, 0, 1, 100, 297, 298):
+        assert compiled(values, key) == np.searchsorted(values, key)
+    assert "greater_equal" not in str(compiled.trace(values, 1).module)
+
+
+def test_an_index_of_which_branches_tell_too_little_is_checked() -> None:
+    def last(values, key):
+        low = 0
+        while values[low] < key:
+            low = low + 1 if values[low] < 50 else low + 2
+        return low
+
+    values = np.arange(100)
+    compiled = lw.compile(last)
+    for key in (0, 7, 80):
+        assert compiled(values, key) == last(values, key)
+    with pytest.raises(IndexError, match="index 100 is out of bounds"):
+        compiled(values, 1000)

@@ -107,6 +107,44 @@ def test_other_loops_stay(text: str) -> None:
     unchanged(text)
 
 
+def grid(update: str, row: str = "add(%s, 1i64)") -> str:
+    """A loop over the columns of one row of a matrix, with a loop of scalars inside."""
+    return f"""fn (%x: Tensor[(70), float32], %m: Tensor[(3, 2), float32], %s: int64) {{
+      %0 = full(shape=[3, 70], fill_value=0, dtype="float32");
+      %row = {row};
+      %1 = for (%i < 70i64; %rows = %0) {{
+        %2 = strided_slice(%m, begin=[1, 1], end=[2, 2], strides=[1, 1]);
+        %step = reshape(%2, newshape=[]);
+        %n = floor_mod(%i, 4i64);
+        %3 = while (%c = take(%x, %i, axis=0)) {{
+          less(%c, 100f)
+        }} do {{
+          (add(add(%c, 8f), abs(%step)),)
+        }};
+        %u = {update};
+        (%u,)
+      }};
+      %1.0
+    }}"""
+
+
+@pytest.mark.parametrize("at", ["%row, %i, axes=[0, 1]", "%i, %row, axes=[1, 0]"])
+@pytest.mark.parametrize("row", [-5, -3, -1, 0, 1, 2, 3])
+def test_elements_of_a_row(at: str, row: int) -> None:
+    before = lower_to_primitives(verify(parse(grid(f"index_update(%rows, %3.0, {at})"))))
+    after = verify(batch_while_loops(before))
+    assert extents(after) == [3]
+    args = (*random_args(before)[:2], np.int64(row - 1))
+    assert_same_value(evaluate(after, *args), evaluate(before, *args), rtol=0)
+
+
+@pytest.mark.parametrize(
+    "at", ["%i, %row, axes=[0, 1]", "%i, %i, axes=[0, 1]", "%n, %i, axes=[0, 1]", "%row, axes=[0]"]
+)
+def test_elements_elsewhere_are_written_one_by_one(at: str) -> None:
+    unchanged(grid(f"index_update(%rows, %3.0, {at})"))
+
+
 def test_short_vectors_do_not_pay() -> None:
     module = parse(program())
     assert batch_while_loops(module, None, GraphLimits(lanes=4)) is module
