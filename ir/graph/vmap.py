@@ -1,30 +1,45 @@
-"""Vectorising map: what a body computes for one row, computed for many rows at once.
+"""Vectorising map of operators: what one computes for one row, computed for many rows at once.
 
 A value is *stacked* if it has a leading axis of one row each, and *whole* if all rows share it. An
-operator's declaration says what it is on stacks of its operands (``batch=``); views, elementwise
-operators and reductions need not say it. ``Rows`` takes a block from one row to all of them.
+operator's declaration may say what it is on stacks of its operands (``batch=``). Views, elementwise
+operators, and all that stay what they are with an axis added need not say it; any other tensor
+expression becomes a stage with that axis. Blocks are the work of ``vmap_blocks.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dataclass import dataclass
+from ..dims import IntExpr, symbol
+from ..dtype import INT64
+from ..errors import LoopwrightError
+from ..loop.expr import Expr, IndexLike, read
+from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait
 from . import nodes
 from .builder import Builder
-from .loops import next_values
+from .loops import filled, int64
 from .nodes import Atom, Call, tensor_type
 from .operator import OPERATORS, Pattern, get
-from .types import TensorType
+from .types import TensorType, TupleType, Type
+
+
+def stacked_type(type: Type, count: Any) -> Type:
+    """Returns the type of ``count`` rows of a type."""
+    if isinstance(type, TupleType):
+        return TupleType(tuple(stacked_type(field, count) for field in type.fields))
+    assert isinstance(type, TensorType)
+    return TensorType((count, *type.shape), type.dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Operands of one call. ``batched`` says which have a leading axis of ``count`` rows, and
-    ``shape`` is that of the result of one row."""
+    ``shape`` is that of the result of one row. With ``complete``, forms are wanted that passes
+    over loops leave alone."""
 
     call: Call
     args: Sequence[Atom]
@@ -32,6 +47,7 @@ class Batch:
     count: Any
     shape: tuple[Any, ...]
     builder: Builder
+    complete: bool = False
 
     @property
     def attrs(self) -> Mapping[str, Any]:
@@ -59,6 +75,12 @@ class Batch:
         shape = tuple(shape)
         same = tensor_type(atom).shape == shape
         return atom if same else self.emit("reshape", atom, newshape=shape)
+
+    def stacked(self, n: int) -> Atom:
+        """Returns an operand as a stack: one that all rows share is repeated."""
+        if self.batched[n]:
+            return self.args[n]
+        return self.emit("broadcast_to", self.args[n], shape=(self.count, *self.shape_of(n)))
 
     def aligned(self, n: int, rank: int) -> Atom:
         """Returns an operand whose rows broadcast as if it had ``rank`` axes besides the first."""
@@ -88,90 +110,170 @@ def batched_call(batch: Batch) -> Atom | None:
     return batch.builder.emit(op, args, attrs, span=batch.call.span)
 
 
-class Rows:
-    """The values of a block for ``count`` rows, emitted into ``builder``: by variable those that
-    are ``stacked``, and those that are ``whole``. Other atoms stand for themselves."""
+# -- forms that need no rule ----------------------------------------------------------------------
 
-    def __init__(
-        self, count: int, builder: Builder, stacked: dict[Atom, Atom], whole: dict[Atom, Atom]
-    ) -> None:
-        self.count, self.builder = count, builder
-        self.stacked, self.whole = stacked, whole
-        self.loops: dict[Atom, nodes.Var] = {}
 
-    def of(self, atom: Atom) -> Atom:
-        """Returns what stands for an atom of one row."""
-        return self.stacked.get(atom) or self.whole.get(atom, atom)
+def derived_call(batch: Batch, type: Type) -> Atom | None:
+    """Emits ``batch.call``, whose result for one row is of ``type``, by a form that follows from
+    its declaration; None if none does."""
+    op, attrs, args = batch.call.operator, batch.attrs, batch.args
+    if op.compute is not None and isinstance(type, TensorType) and Trait.BYTES not in op.traits:
+        return _same(batch, type) or _stage(batch, type)
+    if op.decompose is None:
+        return None
+    first_alone = batch.batched[0] and not any(batch.batched[1:])
+    if op.pattern <= Pattern.INJECTIVE and "axis" not in attrs:
+        args, moved = [batch.aligned(n, len(batch.shape)) for n in range(len(args))], attrs
+    elif "axis" in attrs and first_alone and not op.params[0].startswith("*"):
+        moved = _moved(batch)
+    else:
+        return None
+    try:
+        result = op.infer(tuple(a.type for a in args), op.complete_attrs(moved))
+    except LoopwrightError:  # such as that of argmax along all axes but one
+        return None
+    if result != stacked_type(type, batch.count):
+        return None
+    return batch.builder.emit(op, args, moved, span=batch.call.span)
 
-    def spread(self, atom: Atom) -> Atom:
-        """Returns an array with a scalar of each row."""
-        if atom in self.stacked:
-            return self.stacked[atom]
-        shape = {"shape": (self.count,)}
-        return self.builder.emit(get("broadcast_to"), (self.of(atom),), shape)
 
-    def bindings(self, bindings: Iterable[nodes.Binding]) -> bool:
-        """Emits ``bindings`` for all rows, but for their tuples; False if one has no form for
-        them."""
-        return all(self.binding(b.var, b.value) for b in bindings)
+def _moved(batch: Batch) -> dict[str, Any]:
+    """Returns the attributes, with axes of one row of the first operand as axes of all."""
 
-    def binding(self, var: nodes.Var, value: nodes.Expr) -> bool:
-        if isinstance(value, Call):
-            return self.call(var, value)
-        if isinstance(value, nodes.While):
-            return self.loop(var, value)
-        if isinstance(value, nodes.TupleGetItem) and value.value in self.loops:
-            self.stacked[var] = self.builder.get_item(self.loops[value.value], value.index)
-            return True
-        return isinstance(value, nodes.Tuple)
+    def moved(axes: Any) -> Any:
+        after = batch.axes(axes)
+        return after[0] if isinstance(axes, int) else after
 
-    def call(self, var: nodes.Var, call: Call) -> bool:
-        """Emits an operator for all rows; False if it has no form for that."""
-        if not isinstance(var.type, TensorType):
-            return False
-        args, batched = [self.of(a) for a in call.args], [a in self.stacked for a in call.args]
-        if not any(batched):
-            self.whole[var] = self.builder.emit(call.operator, args, call.attrs, span=call.span)
-            return True
-        batch = Batch(call, args, batched, self.count, var.type.shape, self.builder)
-        result = batched_call(batch)
-        if result is not None:
-            self.stacked[var] = result
-        return result is not None
+    names = ("axis", "axes", "axis1", "axis2")
+    return {k: moved(v) if k in names else v for k, v in batch.attrs.items()}
 
-    def inside(self, stacked: Mapping[Atom, Atom]) -> Rows:
-        """Returns the rows of a block inside of this one, in which more is stacked."""
-        inside = copy(self)
-        inside.builder, inside.loops = Builder(), dict(self.loops)
-        inside.stacked, inside.whole = {**self.stacked, **stacked}, dict(self.whole)
-        return inside
 
-    def loop(self, var: nodes.Var, loop: nodes.While) -> bool:
-        """Emits a loop that carries scalars: it goes on as long as any row does, and a row that has
-        finished stays as it is."""
-        following = next_values(loop.body)
-        types = [p.type for p in loop.params]
-        if following is None or not all(isinstance(t, TensorType) and not t.rank for t in types):
-            return False
-        initial = [self.spread(a) for a in loop.initial]
-        params = [
-            nodes.Var(p.name, a.type, p.span) for p, a in zip(loop.params, initial, strict=True)
+_ROW = symbol("row")
+
+
+def _row(batch: Batch, type: TensorType) -> Map | Reduction | None:
+    """Returns the tensor expression of the row ``_ROW``; None if it keeps a state."""
+    leading = [(_ROW,) if many else () for many in batch.batched]
+    shapes = [batch.shape_of(n) for n in range(len(batch.args))]
+    meaning = _expression(batch, type, batch.attrs, shapes, leading, 0)
+    return None if isinstance(meaning, Statements) else meaning
+
+
+def _expression(
+    batch: Batch,
+    type: TensorType,
+    attrs: Mapping[str, Any],
+    shapes: Sequence[tuple[Any, ...]],
+    leading: Sequence[tuple[IntExpr, ...]],
+    repeated: int,
+) -> Map | Reduction | Statements:
+    """Returns the operator's tensor expression on operands of ``shapes``, which read the batch's
+    with ``leading`` indices in front. Their last axes are those of one row if ``repeated``."""
+
+    def operand(n: int) -> Tensor:
+        dtype = tensor_type(batch.args[n]).dtype
+        dropped = repeated if not batch.batched[n] else 0
+
+        def element(*i: IndexLike) -> Expr:
+            return read(f"x{n}", (*leading[n], *i[dropped:]), dtype)
+
+        return Tensor(shapes[n], dtype, element)
+
+    op = batch.call.operator
+    assert op.compute is not None
+    return op.compute([operand(n) for n in range(len(shapes))], attrs, type)
+
+
+def _same(batch: Batch, type: TensorType) -> Atom | None:
+    """Emits the operator itself, with axes moved or not, if its tensor expression for all rows
+    is that for one row with an axis added."""
+    op, row, wanted = batch.call.operator, _row(batch, type), stacked_type(type, batch.count)
+    if row is None or not isinstance(wanted, TensorType):
+        return None
+    numbers = range(len(batch.args))
+    dtypes = [tensor_type(a).dtype for a in batch.args]
+    none = [() for _ in numbers]
+    for repeated in range(1 if all(batch.batched) else 2):
+        shapes = [
+            (batch.count, *batch.shape_of(n)) if many or repeated else batch.shape_of(n)
+            for n, many in enumerate(batch.batched)
         ]
-        carried: dict[Atom, Atom] = dict(zip(loop.params, params, strict=True))
-        condition, body = self.inside(carried), self.inside(carried)
-        goes_on, test = loop.condition.result, loop.condition.bindings
-        if not condition.bindings(test) or not body.bindings(test):
+        types = tuple(TensorType(s, dtype) for s, dtype in zip(shapes, dtypes, strict=True))
+        for attrs in (batch.attrs, _moved(batch)):
+            try:
+                fits = op.infer(types, attrs) == wanted
+            except LoopwrightError:  # it may be for operands of one rank alone
+                continue
+            if fits and _agree(
+                row, _expression(batch, wanted, attrs, shapes, none, repeated), type.rank
+            ):
+                args = [batch.stacked(n) for n in numbers] if repeated else batch.args
+                return batch.builder.emit(op, args, attrs, span=batch.call.span)
+    return None
+
+
+def _agree(row: Map | Reduction, every: Map | Reduction | Statements, rank: int) -> bool:
+    """True if an element of ``every`` in the row ``_ROW`` is that of ``row``."""
+    at = [symbol(f"i{n}") for n in range(rank)]
+    if isinstance(row, Reduction):
+        if not isinstance(every, Reduction):
             return False
-        if goes_on not in condition.stacked or not body.bindings(loop.body.bindings):
-            return False
-        any_row = condition.builder.emit(get("any"), (condition.of(goes_on),))
-        active = body.of(goes_on)
-        ends: list[Atom] = []
-        for old, end in zip(params, following, strict=True):
-            new = body.of(end)
-            same = new is old
-            ends.append(old if same else body.builder.emit(get("where"), (active, new, old)))
-        done = body.builder.block(body.builder.make_tuple(ends))
-        until = condition.builder.block(any_row)
-        self.loops[var] = self.builder.while_loop(params, initial, until, done, span=loop.span)
-        return True
+        at += [symbol(f"k{n}") for n in range(len(row.over))]
+        same = (row.over, row.combiner) == (every.over, every.combiner)
+        return same and every.element(_ROW, *at) is row.element(*at)
+    return isinstance(every, Map) and every.element(_ROW, *at) is row.element(*at)
+
+
+def _stage(batch: Batch, type: TensorType) -> Atom | None:
+    """Emits the operator's tensor expression with an axis added, as a stage of its own; None if it
+    has symbolic sizes or complex numbers, or keeps a state."""
+    types = [type, *(tensor_type(a) for a in batch.args)]
+    constant = all(isinstance(size, int) for t in types for size in t.shape)
+    row = _row(batch, type)
+    if row is None or not constant or any(t.dtype.is_complex for t in types):
+        return None
+    extents = row.over if isinstance(row, Reduction) else ()
+    combiner = row.combiner if isinstance(row, Reduction) else None
+    axes = (Axis("row", batch.count), *(Axis(f"i{n}", s) for n, s in enumerate(type.shape)))
+    over = tuple(Axis(f"k{n}", size) for n, size in enumerate(extents))
+    element = row.element(*(symbol(a.name) for a in (*axes[1:], *over)))
+    out = Buffer("out", (batch.count, *type.shape), type.dtype)
+    params = tuple(Buffer(f"x{n}", t.shape, t.dtype) for n, t in enumerate(types[1:]))
+    from ..loop.workload import workload_text  # loaded when it is first needed
+
+    body = PrimFunc("rows", params, ("out",), (Stage(out, axes, element, over, combiner),))
+    name = "stage.map" if combiner is None else "stage.reduce"
+    return batch.emit(name, *batch.args, body=workload_text(body))
+
+
+def call_by_row(batch: Batch, type: Type) -> list[Atom]:
+    """Emits ``batch.call`` for one row after the other; returns the stacks of the fields of its
+    result, which for one row is of ``type``."""
+    kinds = type.fields if isinstance(type, TupleType) else (type,)
+    stacks = [stacked_type(kind, batch.count) for kind in kinds]
+    initial = [filled(stack, 0, batch.builder) for stack in stacks]
+    if batch.count == 0:
+        return initial
+    index = nodes.Var("row", TensorType((), INT64))
+    params = [nodes.Var(f"rows{n}", stack) for n, stack in enumerate(stacks)]
+    inside = Builder(span=batch.call.span, limits=batch.builder.limits)
+    args = [
+        inside.emit(get("take"), (arg, index), {"axis": 0}) if many else arg
+        for arg, many in zip(batch.args, batch.batched, strict=True)
+    ]
+    result = inside.emit(batch.call.operator, args, batch.attrs)
+    fields: list[Atom] = [result]
+    if isinstance(type, TupleType):
+        fields = [inside.get_item(result, n) for n in range(len(kinds))]
+    ends = [
+        inside.emit(get("index_update"), (param, field, index), {"axes": (0,)})
+        for param, field in zip(params, fields, strict=True)
+    ]
+    body = inside.block(inside.make_tuple(ends))
+    count: Atom = (
+        int64(batch.count)
+        if isinstance(batch.count, int)
+        else batch.emit("full", shape=(), fill_value=batch.count, dtype="int64")
+    )
+    loop = batch.builder.for_loop(index, count, params, initial, body, span=batch.call.span)
+    return [batch.builder.get_item(loop, n) for n in range(len(kinds))]

@@ -55,6 +55,7 @@ def _complex_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: str
 @primitive(
     "bitcast",
     Pattern.OPAQUE,
+    batch="leading",
     traits=Trait.BYTES | Trait.MOVES,
     dtypes="biufc",
     rule=_bitcast_rule,

@@ -254,6 +254,7 @@ def _attrs(rank: int) -> dict[str, Any]:
 @composite(
     "nn.conv2d",
     Pattern.CONTRACTION,
+    batch="images",
     traits=Trait.MULTILINEAR,
     algorithms=conv2d_algorithms,
     dtypes="iuf",
@@ -330,6 +331,7 @@ layout of ``x`` and O channels. Errors as of ``nn.conv2d``.
     @composite(
         f"nn.conv{rank}d",
         Pattern.CONTRACTION,
+        batch="images",
         traits=Trait.MULTILINEAR,
         dtypes="iuf",
         rule=_rule,
@@ -381,6 +383,7 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
     @primitive(
         f"conv{rank}d_valid",
         Pattern.CONTRACTION,
+        batch="images",
         traits=Trait.MULTILINEAR,
         dtypes="iuf",
         rule=rule,

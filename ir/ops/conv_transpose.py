@@ -273,6 +273,7 @@ LoopwrightValueError for a bad attribute.
     @composite(
         f"nn.conv{rank}d_transpose",
         Pattern.CONTRACTION,
+        batch="images",
         rule=_rule,
         reference=in_float64(_reference),
         samples=samples,

@@ -57,7 +57,7 @@ from .sampling import elementwise_samples
 Element: TypeAlias = Callable[..., Expr]
 Rule: TypeAlias = Callable[..., Type]
 Reference: TypeAlias = Callable[..., Any]
-BatchRule: TypeAlias = Callable[[Any], Any]
+BatchRule: TypeAlias = Callable[[Any], Any] | str
 Samples: TypeAlias = "Callable[[np.random.Generator], Sequence[Sample]]"  # loads numpy.random
 
 
@@ -95,6 +95,19 @@ def attr(doc: str, default: Any = REQUIRED, kind: str = "Any") -> Any:
     """Declares an attribute, as the default of a keyword-only parameter, whose annotation is its
     kind, or in the ``attrs`` that several composites share."""
     return Attr("", doc, default, kind)
+
+
+def named_rule(name: str) -> Callable[[Any], Any]:
+    """Returns the rule of ``batching.py`` of that name, for batches that are complete."""
+
+    def rule(batch: Any) -> Any:
+        if not batch.complete:
+            return None
+        from . import batching  # loaded when it is first needed
+
+        return getattr(batching, name)(batch)
+
+    return rule
 
 
 def by_parameter(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +173,7 @@ def primitive(
                 compute=compute,
                 dtypes=dtypes,
                 cost=cost,
-                batch=batch,
+                batch=named_rule(batch) if isinstance(batch, str) else batch,
                 maps=maps,
                 terms=terms,
                 traits=with_implied(traits),
@@ -180,6 +193,7 @@ def composite(
     dtypes: str = "f",
     traits: Trait = Trait.NONE,
     algorithms: Callable[..., Sequence[Algorithm]] | None = None,
+    batch: BatchRule | None = None,
     doc: str = "",
     attrs: Mapping[str, Attr] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Operator]:
@@ -227,6 +241,7 @@ def composite(
                 decompose=decompose,
                 dtypes=dtypes,
                 algorithms=algorithms,
+                batch=named_rule(batch) if isinstance(batch, str) else batch,
                 traits=with_implied(traits),
             )
         )

@@ -59,6 +59,7 @@ def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
 @primitive(
     "nn.gather_nd",
     Pattern.INJECTIVE,
+    batch="gathered",
     traits=Trait.PICKS,
     rule=_gather_rule,
     reference=_gather_reference,

@@ -19,7 +19,7 @@ from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.reindex import delinearise
 from ..loop.tensor import Tensor, index_add, index_expr, index_less, index_mul, index_sub
 from ..traits import Trait
-from .declare import Element, PerAxis, attr, primitive
+from .declare import Element, PerAxis, attr, named_rule, primitive
 from .sampling import floats, ints, sample, specials, truths
 
 if TYPE_CHECKING:
@@ -212,13 +212,11 @@ def _take_reference(x: Any, indices: Any, axis: Any, mode: Any) -> Any:
 
 def _take_rows(batch: Batch) -> Atom | None:
     axis, mode = batch.attrs["axis"], batch.attrs["mode"]
-    if axis is None or batch.batched[0] == batch.batched[1]:
-        return None
+    if axis is None or batch.batched[0] == batch.batched[1] or (batch.batched[1] and batch.rank(1)):
+        return named_rule("taken")(batch)
     after = batch.axes(axis)[0]
     if batch.batched[0]:
         return batch.emit("take", *batch.args, axis=after, mode=mode)
-    if batch.rank(1):
-        return None
     rows = batch.emit("take", *batch.args, axis=after - 1, mode=mode)
     order = (after - 1, *(n for n in range(batch.rank(0)) if n != after - 1))
     return batch.emit("transpose", rows, axes=order) if after > 1 else rows

@@ -237,6 +237,7 @@ def _contract_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "contract",
     Pattern.CONTRACTION,
+    batch="contracted",
     traits=Trait.MULTILINEAR,
     rule=_contract_rule,
     reference=in_float64(lambda x, y, equation: np.einsum(equation, x, y)),

@@ -99,6 +99,7 @@ def _pad_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "nn.pad",
     Pattern.INJECTIVE,
+    batch="per_axis",
     traits=Trait.MOVES,
     rule=_pad_rule,
     reference=_pad_reference,

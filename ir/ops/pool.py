@@ -293,6 +293,7 @@ def _declare_pool(kind: str, kinds: str, text: str, reference: Any, body: Any, r
     composite(
         name,
         Pattern.CONTRACTION,
+        batch="images",
         dtypes=kinds,
         rule=_pool_rule,
         reference=reference,
@@ -351,6 +352,7 @@ dtype.
     @composite(
         name,
         Pattern.REDUCTION,
+        batch="images",
         dtypes=kinds,
         rule=_global_rule,
         reference=in_float64(lambda x, layout: numpy(x, axis=axes(layout), keepdims=True)),

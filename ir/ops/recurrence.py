@@ -262,6 +262,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "recurrence",
     Pattern.OPAQUE,
+    batch="recurrent",
     rule=_rule,
     reference=_reference,
     samples=_samples,

@@ -136,6 +136,7 @@ def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "scan",
     Pattern.OPAQUE,
+    batch="folded",
     rule=_scan_rule,
     reference=lambda x, combiner, exclusive, reverse: _reference(combiner)(
         x, 1, exclusive, reverse

@@ -118,6 +118,7 @@ def _elements_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "nn.scatter_elements",
     Pattern.OPAQUE,
+    batch="along_axis",
     traits=Trait.MOVES,
     rule=_elements_rule,
     reference=_elements_reference,
@@ -181,6 +182,7 @@ def _rows_rule(
 @primitive(
     "scatter_rows",
     Pattern.OPAQUE,
+    batch="scattered_rows",
     traits=Trait.MOVES,
     rule=_rows_rule,
     reference=_nd_reference,
@@ -249,6 +251,7 @@ def _nd_rule(x: TensorType, indices: TensorType, updates: TensorType, reduction:
 @composite(
     "nn.scatter_nd",
     Pattern.OPAQUE,
+    batch="scattered_rows",
     traits=Trait.MOVES,
     rule=_nd_rule,
     reference=_nd_reference,

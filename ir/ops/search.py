@@ -96,6 +96,7 @@ def _row_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "search_few",
     Pattern.INJECTIVE,
+    batch="searched",
     rule=_rule,
     reference=_reference,
     samples=_few_samples,
@@ -142,6 +143,7 @@ def _rows_rule(x: TensorType, values: TensorType, **_: Any) -> TensorType:
 @primitive(
     "search_rows",
     Pattern.OPAQUE,
+    batch="folded",
     rule=_rows_rule,
     reference=_reference,
     samples=_row_samples,
@@ -279,6 +281,7 @@ class _Search:
 @composite(
     "nn.searchsorted",
     Pattern.OPAQUE,
+    batch="searched",
     rule=_rule,
     reference=_reference,
     samples=lambda rng: [

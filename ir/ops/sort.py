@@ -225,6 +225,7 @@ class _Sort:
 @primitive(
     "sort_rows",
     Pattern.OPAQUE,
+    batch="folded",
     rule=lambda x, **_: rows_rule(x, x.dtype),
     reference=_sorted,
     samples=_row_samples,
@@ -280,6 +281,7 @@ def _sort_columns(
 @primitive(
     "argsort_rows",
     Pattern.OPAQUE,
+    batch="folded",
     rule=lambda x, **_: rows_rule(x, INT64),
     reference=lambda x, descending: order_of(x, descending).astype(np.int64),
     samples=_row_samples,

@@ -38,6 +38,7 @@ def _top_rule(x: TensorType, k: Any, **_: Any) -> TensorType:
 @primitive(
     "top_rows",
     Pattern.OPAQUE,
+    batch="folded",
     rule=_top_rule,
     reference=lambda x, k, largest: order_of(x, largest)[..., :k].astype(np.int64),
     samples=lambda rng: [

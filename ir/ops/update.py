@@ -88,6 +88,7 @@ def _strided_set_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "strided_set",
     Pattern.INJECTIVE,
+    batch="per_axis",
     traits=Trait.MOVES,
     rule=_strided_set_rule,
     reference=_strided_set_reference,
@@ -299,6 +300,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "index_update",
     Pattern.OPAQUE,
+    batch="updated",
     traits=Trait.MOVES,
     rule=_rule,
     reference=_reference,

@@ -65,7 +65,7 @@ from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..loops import int64, next_values
 from ..operator import Operator, Pattern, get
 from ..types import TensorType
-from ..vmap import Rows
+from ..vmap_blocks import Rows
 from ..walk import map_functions, use_counts
 from .eliminate_dead_code import rewrite_without_dead_code
 

@@ -51,7 +51,7 @@ from ..loops import next_values, with_carries
 from ..nodes import Atom, tensor_type
 from ..operator import OPERATORS, Operator, Pattern, get
 from ..types import TensorType, TupleType
-from ..vmap import Rows
+from ..vmap_blocks import Rows
 from ..walk import all_bindings, copy_block, map_functions, map_operands, nested_blocks, operands
 from .eliminate_dead_code import replace_by_fields
 
