@@ -13,17 +13,14 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..dims import IntExpr, symbol
-from ..dtype import INT64
 from ..errors import LoopwrightError
 from ..loop.expr import Expr, IndexLike, read
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait
-from . import nodes
 from .builder import Builder
-from .loops import filled, int64
 from .nodes import Atom, Call, tensor_type
-from .operator import OPERATORS, Pattern, get
+from .operator import OPERATORS, Pattern
 from .types import TensorType, TupleType, Type
 
 
@@ -244,36 +241,3 @@ def _stage(batch: Batch, type: TensorType) -> Atom | None:
     body = PrimFunc("rows", params, ("out",), (Stage(out, axes, element, over, combiner),))
     name = "stage.map" if combiner is None else "stage.reduce"
     return batch.emit(name, *batch.args, body=workload_text(body))
-
-
-def call_by_row(batch: Batch, type: Type) -> list[Atom]:
-    """Emits ``batch.call`` for one row after the other; returns the stacks of the fields of its
-    result, which for one row is of ``type``."""
-    kinds = type.fields if isinstance(type, TupleType) else (type,)
-    stacks = [stacked_type(kind, batch.count) for kind in kinds]
-    initial = [filled(stack, 0, batch.builder) for stack in stacks]
-    if batch.count == 0:
-        return initial
-    index = nodes.Var("row", TensorType((), INT64))
-    params = [nodes.Var(f"rows{n}", stack) for n, stack in enumerate(stacks)]
-    inside = Builder(span=batch.call.span, limits=batch.builder.limits)
-    args = [
-        inside.emit(get("take"), (arg, index), {"axis": 0}) if many else arg
-        for arg, many in zip(batch.args, batch.batched, strict=True)
-    ]
-    result = inside.emit(batch.call.operator, args, batch.attrs)
-    fields: list[Atom] = [result]
-    if isinstance(type, TupleType):
-        fields = [inside.get_item(result, n) for n in range(len(kinds))]
-    ends = [
-        inside.emit(get("index_update"), (param, field, index), {"axes": (0,)})
-        for param, field in zip(params, fields, strict=True)
-    ]
-    body = inside.block(inside.make_tuple(ends))
-    count: Atom = (
-        int64(batch.count)
-        if isinstance(batch.count, int)
-        else batch.emit("full", shape=(), fill_value=batch.count, dtype="int64")
-    )
-    loop = batch.builder.for_loop(index, count, params, initial, body, span=batch.call.span)
-    return [batch.builder.get_item(loop, n) for n in range(len(kinds))]

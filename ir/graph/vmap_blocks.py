@@ -8,20 +8,24 @@ operator without a form is computed row by row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from ..dtype import INT64
 from ..errors import UnsupportedError
+from ..loop.prim import PrimFunc
 from ..traits import Trait
 from . import nodes
 from .builder import Builder
-from .loops import int64
+from .loops import filled, int64
 from .nodes import Atom, Call, tensor_type
 from .operator import Operator, get
 from .types import TensorType, TupleType, Type
-from .vmap import Batch, batched_call, call_by_row, derived_call, stacked_type
-from .walk import all_bindings
+from .vmap import Batch, batched_call, derived_call, stacked_type
+from .walk import all_bindings, all_uses, copy_block, has_trait, nested_blocks
 
 Leaf: TypeAlias = tuple[bool, Atom]
 """True for a stack, and the atom that stands for a tensor of one row."""
@@ -61,8 +65,8 @@ class Rows:
     def binding(self, var: nodes.Var, value: nodes.Expr) -> bool:
         if isinstance(value, Call):
             return self.call(var, value)
-        if isinstance(value, nodes.While):
-            return self.while_loop(var, value)
+        if isinstance(value, nodes.While | nodes.For):
+            return self.loop(var, value)
         if isinstance(value, nodes.Tuple):
             self.fields[var] = value.fields
         elif isinstance(value, nodes.TupleGetItem) and (
@@ -73,8 +77,6 @@ class Rows:
             return False
         elif isinstance(value, nodes.If):
             self.branch(var, value)
-        elif isinstance(value, nodes.For):
-            self.for_loop(var, value)
         elif isinstance(value, nodes.Function):
             self.functions[var] = value
         else:
@@ -82,11 +84,12 @@ class Rows:
             self.alias(var, value)
         return True
 
-    def inside(self, stacked: Mapping[Atom, Atom], whole: Mapping[Atom, Atom]) -> Rows:
-        """Returns the rows of a block inside of this one, for which more is stacked and whole."""
+    def inside(self, params: Mapping[nodes.Var, Atom], stacked: Collection[nodes.Var]) -> Rows:
+        """Returns the rows of a block inside of this one, with what stands for its ``params``."""
         inside = copy(self)
         inside.builder = Builder(limits=self.builder.limits)
-        inside.stacked, inside.whole = {**self.stacked, **stacked}, {**self.whole, **whole}
+        inside.stacked = {**self.stacked, **{p: a for p, a in params.items() if p in stacked}}
+        inside.whole = {**self.whole, **{p: a for p, a in params.items() if p not in stacked}}
         inside.fields, inside.functions = dict(self.fields), dict(self.functions)
         return inside
 
@@ -144,15 +147,23 @@ class Rows:
         for field in self.fields_of(atom):
             yield from self.leaves(field)
 
+    def differs(self, atom: Atom) -> bool:
+        """True if an atom is not the same for all rows."""
+        return not self.stacked.keys().isdisjoint(self.leaves(atom))
+
+    def shared(self, atom: Atom) -> Atom:
+        """Returns what stands for an atom that is the same for all rows."""
+        return _packed(atom.type, map(self.of, self.leaves(atom)), self.builder)
+
     # -- calls ------------------------------------------------------------------------------------
 
     def call(self, var: nodes.Var, call: Call) -> bool:
         """Emits a call for all rows; False if it has no form for that."""
         if not isinstance(call.op, Operator):
             return self.complete and self.call_function(var, call, call.op)
-        args, batched = [self.of(a) for a in call.args], [a in self.stacked for a in call.args]
         if not self.complete and not isinstance(var.type, TensorType):
             return False
+        args, batched = [self.of(a) for a in call.args], [a in self.stacked for a in call.args]
         if not any(batched):
             self.whole[var] = self.builder.emit(call.op, args, call.attrs, span=call.span)
             return True
@@ -167,68 +178,126 @@ class Rows:
                     span=call.span,
                 )
             result = derived_call(batch, var.type)
-            if result is None and call.op.decompose is not None:
-                return self.decomposed(var, call)
         if result is not None:
             self.bind(var, ((True, leaf) for leaf in _unpacked(result, self.builder)))
+        elif self.complete and call.op.decompose is not None:
+            self.decomposed(var, call)
         elif self.complete:
-            self.bind(var, ((True, leaf) for leaf in call_by_row(batch, var.type)))
+            self.by_row(var, call)
         return result is not None or self.complete
 
-    def decomposed(self, var: nodes.Var, call: Call) -> bool:
+    def by_row(self, var: nodes.Var, value: nodes.Expr) -> None:
+        """Emits a loop over the rows that computes a value for one after the other."""
+        index = nodes.Var("row", TensorType((), INT64))
+        inside = Builder(limits=self.builder.limits)
+        uses, instead = all_uses(value), dict[nodes.Var, Atom]()
+
+        def of_row(leaf: Atom) -> Atom:
+            many, atom = leaf in self.stacked, self.of(leaf)
+            return inside.emit(get("take"), (atom, index), {"axis": 0}) if many else atom
+
+        for atom in [*self.fields, *self.stacked, *self.whole]:
+            if isinstance(atom, nodes.Var) and atom in uses and atom not in instead:
+                instead[atom] = _packed(atom.type, map(of_row, self.leaves(atom)), inside)
+        row = copy_block(nodes.Block((nodes.Binding(var, value),), var), instead)
+        inside.bindings += row.bindings
+        ends = [*_unpacked(row.result, inside)]
+        kinds = [stacked_type(end.type, self.count) for end in ends]
+        stacks: list[Atom] = [filled(kind, 0, self.builder) for kind in kinds]
+        if self.count != 0:
+            params = [nodes.Var(f"rows{n}", kind) for n, kind in enumerate(kinds)]
+            ends = [
+                inside.emit(get("index_update"), (param, end, index), {"axes": (0,)})
+                for param, end in zip(params, ends, strict=True)
+            ]
+            body, count = inside.block(inside.make_tuple(ends)), self.count
+            attrs = {"shape": (), "fill_value": count, "dtype": "int64"}
+            constant = isinstance(count, int)
+            extent = int64(count) if constant else self.builder.emit(get("full"), (), attrs)
+            loop = self.builder.for_loop(index, extent, params, stacks, body)
+            stacks = [*_unpacked(loop, self.builder)]
+        self.bind(var, ((True, stack) for stack in stacks))
+
+    def decomposed(self, var: nodes.Var, call: Call) -> None:
         """Emits the operators that an operator consists of."""
         builder = Builder(span=call.span, limits=self.builder.limits)
-        args: list[Atom] = []
-        for n, arg in enumerate(call.args):
-            args.append(nodes.Var(f"x{n}", arg.type) if arg in self.stacked else self.of(arg))
-            if arg in self.stacked:
-                self.stacked[args[-1]] = self.stacked[arg]
+        args = [
+            nodes.Var(f"x{n}", arg.type) if arg in self.stacked else self.of(arg)
+            for n, arg in enumerate(call.args)
+        ]
+        self.stacked |= {
+            a: self.stacked[arg] for a, arg in zip(args, call.args) if arg in self.stacked
+        }
         assert call.operator.decompose is not None
         result = call.operator.decompose(builder, args, call.attrs)
-        made = self.bindings(builder.bindings)
+        self.bindings(builder.bindings)
         self.alias(var, result)
-        return made
 
     def call_function(
         self, var: nodes.Var, call: Call, callee: nodes.GlobalVar | nodes.Var
     ) -> bool:
         """Emits the body of a function for all rows, or a call of it if they share its operands."""
-        leaves = [leaf for arg in call.args for leaf in self.leaves(arg)]
         function: Any = self.functions.get(callee) or self.module.functions.get(callee.name)
-        if callee not in self.functions and self.stacked.keys().isdisjoint(leaves):
-            args = [_packed(a.type, map(self.of, self.leaves(a)), self.builder) for a in call.args]
+        if callee not in self.functions and not any(map(self.differs, call.args)):
+            args = [self.shared(arg) for arg in call.args]
             self.whole[var] = self.builder.emit(callee, args, call.attrs, span=call.span)
-            return True
-        if not isinstance(function, nodes.Function) or function in self.calling:
+        elif isinstance(function, PrimFunc):
+            self.by_row(var, call)
+        elif function in self.calling:
             raise UnsupportedError(
                 f"vmap: {callee.name} calls itself with operands that differ from row to row",
                 hint="a loop, such as lw.while_loop",
                 span=call.span,
             )
-        self.calling = (*self.calling, function)
-        for param, arg in zip(function.params, call.args, strict=True):
-            self.alias(param, arg)
-        made = self.bindings(function.body.bindings)
-        self.calling = self.calling[:-1]
-        self.alias(var, function.body.result)
-        return made
+        else:
+            for param, arg in zip(function.params, call.args, strict=True):
+                self.alias(param, arg)
+            outer, self.calling = self.calling, (*self.calling, function)
+            self.bindings(function.body.bindings)
+            self.calling = outer
+            self.alias(var, function.body.result)
+        return True
 
     # -- branches and loops -----------------------------------------------------------------------
 
+    def emit(self, name: str, *args: Atom, **attrs: Any) -> nodes.Var:
+        return self.builder.emit(get(name), args, attrs)
+
+    def where(self, condition: Atom, then: Atom, orelse: Atom) -> Atom:
+        rank = tensor_type(then).rank
+        if rank > 1:
+            shape = (self.count, *[1] * (rank - 1))
+            condition = self.emit("reshape", condition, newshape=shape)
+        return self.emit("where", condition, then, orelse)
+
+    def both(self, here: Atom) -> Atom:
+        """Returns which of the rows ``here`` take part."""
+        return here if self.active is None else self.emit("logical_and", here, self.active)
+
     def branch(self, var: nodes.Var, value: nodes.If) -> None:
         """Emits a branch; where rows go both ways, both are computed and each row takes its own."""
-        blocks = value.then, value.orelse
-        if value.condition in self.stacked:
-            condition = self.stacked[value.condition]
-            for block, here in zip(blocks, (condition, self.emit("logical_not", condition))):
-                outer, self.active = self.active, self.masked(here, block)
-                self.bindings(block.bindings)
-                self.active = outer
-            pairs = zip(self.leaves(blocks[0].result), self.leaves(blocks[1].result))
-            self.bind(var, iter([self.chosen(condition, a, b) for a, b in pairs]))
+        blocks, ends = (value.then, value.orelse), list[list[Atom]]()
+        condition = self.stacked.get(value.condition)
+        if condition is not None and may_fail(value):
+            self.by_row(var, value)
             return
-        sides = [self.inside({}, {}) for _ in blocks]
-        ends: list[list[Atom]] = []
+        if condition is not None:
+            outer = self.active
+            for block, here in zip(blocks, (condition, self.emit("logical_not", condition))):
+                self.active = outer
+                self.active = self.both(here)
+                self.bindings(block.bindings)
+                ends.append([*self.leaves(block.result)])
+            self.active = outer
+            leaves: list[Leaf] = []
+            for a, b in zip(*ends, strict=True):
+                leaf = a in self.stacked, self.of(a)
+                if self.of(b) is not self.of(a):
+                    leaf = True, self.where(condition, self.spread(a), self.spread(b))
+                leaves.append(leaf)
+            self.bind(var, iter(leaves))
+            return
+        sides = [self.inside({}, ()) for _ in blocks]
         for side, block in zip(sides, blocks, strict=True):
             side.bindings(block.bindings)
             ends.append([*side.leaves(block.result)])
@@ -240,147 +309,75 @@ class Rows:
         result = self.builder.cond(self.of(value.condition), *made, span=value.span)
         self.bind(var, zip(many, _unpacked(result, self.builder), strict=True))
 
-    def emit(self, name: str, *args: Atom, **attrs: Any) -> nodes.Var:
-        return self.builder.emit(get(name), args, attrs)
-
-    def masked(self, here: Atom, block: nodes.Block) -> Atom | None:
-        """Returns which rows take part in a block, of those ``here``; only loops ask for it."""
-        if not any(isinstance(b.value, nodes.While) for b in all_bindings(block)):
-            return self.active
-        return here if self.active is None else self.emit("logical_and", here, self.active)
-
-    def chosen(self, condition: Atom, then: Atom, orelse: Atom) -> Leaf:
-        """Returns ``then`` for the rows for which the condition holds, ``orelse`` for others."""
-        a, b = self.of(then), self.of(orelse)
-        if a is b:
-            return then in self.stacked, a
-        return True, self.where(condition, self.spread(then), self.spread(orelse))
-
-    def where(self, condition: Atom, then: Atom, orelse: Atom) -> Atom:
-        rank = tensor_type(then).rank
-        if rank > 1:
-            shape = (self.count, *[1] * (rank - 1))
-            condition = self.emit("reshape", condition, newshape=shape)
-        return self.emit("where", condition, then, orelse)
-
-    def while_loop(self, var: nodes.Var, loop: nodes.While) -> bool:
+    def loop(self, var: nodes.Var, loop: nodes.While | nodes.For) -> bool:
         """Emits a loop that goes on as long as any row does; a row that has finished stays as it
-        is. Without ``complete`` it carries scalars alone, and all of them are stacked."""
+        is. Without ``complete`` it is a ``While`` of scalars, all of which are stacked."""
         plain = all(isinstance(p.type, TensorType) and not p.type.rank for p in loop.params)
-        if not self.complete and not plain:
+        if not self.complete and not (plain and isinstance(loop, nodes.While)):
             return False
-        stacked = {p for p, a in self.carried(loop) if not self.complete or a in self.stacked}
-        goes_on = loop.condition.result
-        while True:
-            params, standing = self.loop_params(loop, stacked)
-            condition, body = self.inside(*standing), self.inside(*standing)
-            if not condition.bindings(loop.condition.bindings):
-                return False
-            differs = goes_on in condition.stacked
+        begins = dict(zip(loop.params, loop.initial, strict=True))
+        stacked = {p for p, a in begins.items() if not self.complete or a in self.stacked}
+        index = nodes.Var("i", TensorType((), INT64))
+        while True:  # until no more of what is carried becomes a stack
+            kinds = [stacked_type(p.type, self.count) if p in stacked else p.type for p in begins]
+            params = {p: nodes.Var(p.name, kind, p.span) for p, kind in zip(begins, kinds)}
+            test, body = self.inside(params, stacked), self.inside(params, stacked)
+            if isinstance(loop, nodes.While):
+                if not test.bindings(loop.condition.bindings):
+                    return False
+                differs = loop.condition.result in test.stacked
+            else:
+                body.whole[loop.index] = index
+                differs = loop.extent in self.stacked
             if not self.complete and not differs:
                 return False
+            if differs and self.complete and may_fail(loop):
+                self.by_row(var, loop)
+                return True
             active = None
-            if differs:
+            if differs and isinstance(loop, nodes.While):
                 if not body.bindings(loop.condition.bindings):
                     return False
-                active = body.stacked[goes_on]
-                if self.active is not None:
-                    active = body.emit("logical_and", active, self.active)
-                body.active = body.masked(active, loop.body)
+                active = body.both(body.stacked[loop.condition.result])
+            elif isinstance(loop, nodes.For) and differs:
+                active = body.both(body.emit("less", index, self.stacked[loop.extent]))
+            if self.complete:
+                body.active = active or self.active
             if not body.bindings(loop.body.bindings):
                 return False
-            ends = body.ends(loop, params, stacked, active)
-            if ends is not None:
+            ends = dict(zip(begins, body.fields_of(loop.body.result), strict=True))
+            changed = {p for p, end in ends.items() if body.of(end) is not params[p]}
+            grown = {p for p, end in ends.items() if body.differs(end)}
+            grown |= changed if differs else set()
+            if grown <= stacked:
                 break
-        until = condition.of(goes_on)
-        if differs:
-            if self.active is not None:
-                until = condition.emit("logical_and", until, self.active)
-            until = condition.emit("any", until)
-        initial = [self.spread(a) if p in stacked else self.of(a) for p, a in self.carried(loop)]
-        done = body.builder.block(body.builder.make_tuple(ends))
-        test = condition.builder.block(until)
-        value = self.builder.while_loop(params, initial, test, done, span=loop.span)
-        self.bind(var, self.last(loop, value, stacked))
+            stacked |= grown
+        following: list[Atom] = []
+        for p, end in ends.items():
+            new = body.spread(end) if p in stacked else body.shared(end)
+            if active is not None and p in changed:
+                new = body.where(active, new, params[p])
+            following.append(new)
+        initial = [self.spread(a) if p in stacked else self.shared(a) for p, a in begins.items()]
+        done = body.builder.block(body.builder.make_tuple(following))
+        carries = [*params.values()], initial
+        if isinstance(loop, nodes.While):
+            until = test.of(loop.condition.result)
+            until = test.emit("any", test.both(until)) if differs else until
+            check = test.builder.block(until)
+            value = self.builder.while_loop(*carries, check, done, span=loop.span)
+        else:
+            extent = self.of(loop.extent)
+            if differs:
+                none = nodes.Constant(np.zeros(1, np.int64))
+                extent = self.emit("max", self.emit("concatenate", extent, none))
+            value = self.builder.for_loop(index, extent, *carries, done, span=loop.span)
+        items = [self.builder.get_item(value, n) for n in range(len(begins))]
+        self.bind(
+            var,
+            ((p in stacked, a) for p, i in zip(begins, items) for a in _unpacked(i, self.builder)),
+        )
         return True
-
-    def for_loop(self, var: nodes.Var, loop: nodes.For) -> None:
-        """Emits a loop over an index; if rows have different extents, one up to the greatest, in
-        which a row that has finished stays as it is."""
-        stacked = {p for p, a in self.carried(loop) if a in self.stacked}
-        extent = self.of(loop.extent)
-        rows = extent if loop.extent in self.stacked else None
-        if rows is not None:
-            none = int64(0)
-            padded = self.emit("concatenate", rows, self.emit("reshape", none, newshape=(1,)))
-            extent = self.emit("max", padded)
-        while True:
-            params, (carried, whole) = self.loop_params(loop, stacked)
-            index = nodes.Var(loop.index.name, loop.index.type, loop.index.span)
-            body = self.inside(carried, {**whole, loop.index: index})
-            active = None
-            if rows is not None:
-                active = body.emit("less", index, rows)
-                body.active = body.masked(active, loop.body)
-            body.bindings(loop.body.bindings)
-            ends = body.ends(loop, params, stacked, active)
-            if ends is not None:
-                break
-        initial = [self.spread(a) if p in stacked else self.of(a) for p, a in self.carried(loop)]
-        done = body.builder.block(body.builder.make_tuple(ends))
-        value = self.builder.for_loop(index, extent, params, initial, done, span=loop.span)
-        self.bind(var, self.last(loop, value, stacked))
-
-    def carried(self, loop: nodes.While | nodes.For) -> Iterator[tuple[nodes.Var, Atom]]:
-        """Yields what a loop carries, and what it begins as."""
-        return zip(loop.params, loop.initial, strict=True)
-
-    def loop_params(
-        self, loop: nodes.While | nodes.For, stacked: set[nodes.Var]
-    ) -> tuple[list[nodes.Var], tuple[dict[Atom, Atom], dict[Atom, Atom]]]:
-        """Returns what the loop for all rows carries, and what of it is stacked and whole."""
-        carried: dict[Atom, Atom] = {}
-        whole: dict[Atom, Atom] = {}
-        for p in loop.params:
-            kind = stacked_type(p.type, self.count) if p in stacked else p.type
-            (carried if p in stacked else whole)[p] = nodes.Var(p.name, kind, p.span)
-        params: list[Any] = [carried.get(p) or whole[p] for p in loop.params]
-        return params, (carried, whole)
-
-    def ends(
-        self,
-        loop: nodes.While | nodes.For,
-        params: list[nodes.Var],
-        stacked: set[nodes.Var],
-        active: Atom | None,
-    ) -> list[Atom] | None:
-        """Returns what a body hands to the next iteration, of the rows that are ``active`` alone;
-        None if more must be stacked, which is then entered."""
-        fields, before = self.fields_of(loop.body.result), len(stacked)
-        for p, param, end in zip(loop.params, params, fields, strict=True):
-            stops = active is not None and self.of(end) is not param
-            if stops or not self.stacked.keys().isdisjoint(self.leaves(end)):
-                stacked.add(p)
-        if len(stacked) > before:
-            return None
-        ends: list[Atom] = []
-        for p, param, end in zip(loop.params, params, fields, strict=True):
-            if p not in stacked:
-                ends.append(_packed(p.type, map(self.of, self.leaves(end)), self.builder))
-                continue
-            new = self.spread(end)
-            if active is not None and new is not param:
-                new = self.where(active, new, param)
-            ends.append(new)
-        return ends
-
-    def last(
-        self, loop: nodes.While | nodes.For, value: nodes.Var, stacked: set[nodes.Var]
-    ) -> Iterator[Leaf]:
-        """Yields what stands for the last values of a loop."""
-        for n, p in enumerate(loop.params):
-            for leaf in _unpacked(self.builder.get_item(value, n), self.builder):
-                yield p in stacked, leaf
 
 
 class AllRows(Rows):
@@ -403,3 +400,10 @@ def _packed(type: Type, leaves: Iterator[Atom], builder: Builder) -> Atom:
     if not isinstance(type, TupleType):
         return next(leaves)
     return builder.make_tuple([_packed(field, leaves, builder) for field in type.fields])
+
+
+def may_fail(value: nodes.Expr) -> bool:
+    """True if a branch or loop calls a library. It raises errors for operands of rows that do not
+    take part, so that these must not be given to it."""
+    bindings = (b for block in nested_blocks(value) for b in all_bindings(block))
+    return any(has_trait(b.value, Trait.LIBRARY) for b in bindings)
