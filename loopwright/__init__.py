@@ -58,8 +58,20 @@ if TYPE_CHECKING:
     from .doors.onnx_model import from_onnx
     from .doors.saved import SavedFunction, load
     from .doors.torch_model import from_torch
+    from .face.gradient_checks import check_grads
     from .face.module import CompiledModule, build, parse
     from .face.module_builder import ModuleBuilder
+    from .face.transforms import (
+        grad,
+        hessian,
+        hvp,
+        jacobian,
+        jvp,
+        linearize,
+        stop_gradient,
+        value_and_grad,
+        vjp,
+    )
     from .tracer import nn
     from .tracer import tensor_expressions as te
     from .tracer.control import cond, fori_loop, function, map, scan, switch, while_loop
@@ -148,6 +160,16 @@ __all__ = [
     "u64",
     "u8",
     "unique",
+    "check_grads",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "linearize",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
     "while_loop",
     "xp",
 ]
@@ -168,6 +190,9 @@ _LATE = {
         ".tracer.numpy.data_sizes": "argwhere flatnonzero nonzero unique",
         ".tracer.core.argument_specs": "bf16",
         ".tracer.numpy.element_updates": "at",
+        ".face.gradient_checks": "check_grads",
+        ".face.transforms": "grad hessian hvp jacobian jvp linearize stop_gradient "
+        "value_and_grad vjp",
     }.items()
     for name in names.split()
 }

@@ -124,6 +124,34 @@ def _apply(name: str, *args: Value | IntExpr | float, **attrs: Any) -> Value:
     return Value(b, call(b, name, *atoms, **attrs))
 
 
+def broadcast(x: Value, shape: Sequence[IntExpr]) -> Value:
+    """Returns ``x`` in a shape that it broadcasts to."""
+    return x if x.shape == tuple(shape) else F.broadcast_to(x, shape=tuple(shape))
+
+
+def unbroadcast(x: Value, shape: Sequence[IntExpr]) -> Value:
+    """Returns the sums over the axes along which an array of ``shape`` was repeated to be as large
+    as ``x``."""
+    front = x.rank - len(shape)
+    repeated = [n for n in range(front) if x.shape[n] != 1]
+    repeated += [front + n for n, size in enumerate(shape) if size == 1 and x.shape[front + n] != 1]
+    if repeated:
+        x = F.sum(x, axis=tuple(repeated), keepdims=True)
+    return x if x.shape == tuple(shape) else F.reshape(x, newshape=tuple(shape))
+
+
+def at_indices(x: Value, at: Sequence[Value]) -> Value:
+    """Returns ``x[at[0], at[1], ...]`` for indices of one shape, as NumPy gives it."""
+    parts = [F.expand_dims(each, axis=each.rank) for each in at]
+    place = F.concatenate(*parts, axis=parts[0].rank - 1) if len(parts) > 1 else parts[0]
+    return F.nn.gather_nd(x, place)
+
+
+def taken_along(x: Value, at: Value, axis: int) -> Value:
+    """Returns the elements of ``x`` at indices of the same shape along an axis."""
+    return at_indices(x, [at if n == axis else at.iota(at.shape, n) for n in range(x.rank)])
+
+
 def call(b: Builder, name: str, *args: Atom, **attrs: Any) -> Atom:
     """Emits the operator ``name``."""
     return b.emit(get(name), args, attrs)

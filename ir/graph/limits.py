@@ -52,6 +52,9 @@ class GraphLimits:
     with all weights takes less time."""
 
     # Decompositions.
+    slice_in_place: int = 8
+    """Elements of an array over those of its slice, from which on the slice's cotangent is added in
+    place: fewer are computed all."""
     softmax_piece: int = 1 << 11
     """The longest piece of a lone row: the piece and its exponentials fit in the L1."""
     softmax_shortest_piece: int = 1 << 8

@@ -2,8 +2,8 @@
 
 One declaration holds everything: documentation, operands and attributes, type rule, fusion pattern,
 meaning (a tensor expression, or a decomposition into other operators), NumPy reference, samples and
-traits. ``ir/ops/declare.py`` makes an Operator from a decorated function; ``register`` refuses an
-incomplete one. A gradient or a quantised form would be further fields.
+traits, derivative. ``ir/ops/declare.py`` makes an Operator from a decorated function; ``register``
+refuses an incomplete one. A quantised form would be a further field.
 """
 
 from __future__ import annotations
@@ -102,6 +102,11 @@ class Operator:
       first, if operands after the first are constants; none if the plain one is all there is.
     - ``batch(batch)`` emits the operator on stacks of operands (``ir/graph/vmap.py``), or returns
       None. Views, elementwise operators and reductions do without.
+    - ``linear`` are the operands in which it is linear together, while the others stay: a slice of
+      them. ``tangent(step)`` emits how the result changes with the operands, and
+      ``transpose(step)``, of an operator that is linear, adds to the cotangents of its operands
+      (``ir/graph/derivatives/rules.py``); what traits and decompositions tell needs no rule.
+      ``not_differentiable`` is the reason why there is none.
     - ``maps`` is True if the result is a map although the pattern is that of a contraction: the
       operators that follow become a part of its expression.
     """
@@ -123,6 +128,10 @@ class Operator:
     cost: float = 1.0
     algorithms: Callable[..., Sequence[Algorithm]] | None = None
     batch: Callable[[Any], Any] | None = None
+    linear: slice | None = None
+    tangent: Callable[[Any], Any] | None = None
+    transpose: Callable[[Any], None] | None = None
+    not_differentiable: str = ""
     maps: bool = False
     terms: int = 1
     traits: Trait = Trait.NONE

@@ -2,8 +2,7 @@
 
 A row holds the documentation of the operator, the NumPy function that defines its meaning, its
 dtypes, its cost and its traits. Its machine code is a ``composition`` of other rows, or a function
-of that name in ``codegen/emit/scalars.py`` or ``codegen/elementary``. A derivative would be another
-column.
+of that name in ``codegen/emit/scalars.py`` or ``codegen/elementary``. Its derivative is ``slopes``.
 """
 
 from __future__ import annotations
@@ -42,6 +41,10 @@ class ScalarOp:
       if the greatest floats are no samples.
     - ``composition(s, *operands)`` writes the operator in terms of others: ``s(name, *operands)``
       applies one of them, and numbers are constants.
+    - ``slopes`` are the partial derivatives, one for each operand: a number, a function of the
+      graph's operators ``F``, the result ``r`` and the operands, or None where the result does not
+      change smoothly with that operand. An operator that JUMPS, or that does not give floats,
+      needs none.
     """
 
     name: str
@@ -60,6 +63,7 @@ class ScalarOp:
     largest: bool = True
     traits: Trait = Trait.NONE
     composition: Callable[..., Any] | None = None
+    slopes: tuple[Any, ...] = ()
 
     @property
     def compares(self) -> bool:
@@ -136,6 +140,34 @@ def _rsqrt(x: Any) -> Any:
     return (1.0 / np.sqrt(x.astype(np.result_type(x, np.float64)))).astype(x.dtype)
 
 
+def _share_of_greater(F: Any, x: Any, y: Any) -> Any:
+    """Slope of the greater of two in the first: half of it where both are equal."""
+    one, half, none = (x.full((), number) for number in (1, 0.5, 0))
+    return F.where(F.greater(x, y), one, F.where(F.equal(x, y), half, none))
+
+
+def _share_of_lesser(F: Any, x: Any, y: Any) -> Any:
+    return _share_of_greater(F, y, x)
+
+
+def _slope_of_abs(F: Any, r: Any, x: Any) -> Any:
+    """Slope of the absolute value: the sign; of a complex number, its conjugate over its size."""
+    if not x.dtype.is_complex:
+        return F.sign(x)
+    return F.conj(x) / F.complex(F.where(F.equal(r, 0), r.full((), 1), r), r.full((), 0))
+
+
+def _slope_of_base(F: Any, x: Any, y: Any) -> Any:
+    """Slope of x ** y in x: 0 where y is 0, also at x = 0."""
+    zero = F.equal(y, 0)
+    return y * F.power(x, F.where(zero, y.full((), 1), y - 1))
+
+
+def _slope_of_exponent(F: Any, r: Any, x: Any) -> Any:
+    """Slope of x ** y in y: 0 where x is 0."""
+    return r * F.log(F.where(F.equal(x, 0), x.full((), 1), x))
+
+
 _ALL, _NUM, _INT, _FLT, _BITS = "biuf", "iuf", "iu", "f", "biu"
 _COMMUTATIVE = Trait.COMMUTATIVE
 _EITHER_ZERO = Trait.EITHER_ZERO
@@ -153,87 +185,126 @@ r = ScalarOp
 _ROWS = (
     r("add", 2, np.add, _ALL, symbol="+", neutral=0,
       traits=_COMMUTATIVE | _CANCELS | _LINEAR | _NAN,
-      text="Sum. Integers wrap around; of bools, logical or."),
+      text="Sum. Integers wrap around; of bools, logical or.",
+      slopes=(1, 1)),
     r("subtract", 2, np.subtract, _NUM, symbol="-", traits=_CANCELS | _LINEAR | _NAN,
-      text="Difference. Integers wrap around."),
+      text="Difference. Integers wrap around.",
+      slopes=(1, -1)),
     r("multiply", 2, np.multiply, _ALL, symbol="*", neutral=1,
       traits=_COMMUTATIVE | Trait.MULTILINEAR | _NAN,
-      text="Product. Integers wrap around; of bools, logical and."),
+      text="Product. Integers wrap around; of bools, logical and.",
+      slopes=(lambda y: y, lambda x: x)),
     r("divide", 2, np.divide, _FLT, cost=4, symbol="/", traits=_NAN,
-      text="Quotient of floats; x / 0 is inf, -inf or nan."),
+      text="Quotient of floats; x / 0 is inf, -inf or nan.",
+      slopes=(lambda y: 1 / y, lambda r, y: -r / y)),
     r("floor_divide", 2, np.floor_divide, _NUM, cost=6, symbol="//", largest=False, traits=_JUMPS,
       text="Quotient rounded to minus infinity, Python's //. An integer divided by 0 is 0."),
     r("floor_mod", 2, np.mod, _NUM, cost=6, symbol="%", largest=False, traits=_JUMPS,
-      text="Remainder with the sign of the divisor, Python's %. An integer modulo 0 is 0."),
+      text="Remainder with the sign of the divisor, Python's %. An integer modulo 0 is 0.",
+      slopes=(1, lambda F, x, y: -F.floor(x / y))),
     r("truncate_mod", 2, np.fmod, _NUM, cost=6, largest=False, traits=_JUMPS,
-      text="Remainder with the sign of the dividend, C's fmod; an integer by 0 is 0."),
+      text="Remainder with the sign of the dividend, C's fmod; an integer by 0 is 0.",
+      slopes=(1, lambda F, x, y: -F.trunc(x / y))),
     r("negative", 1, np.negative, _NUM, traits=_EXACT | _LINEAR | _NAN,
-      text="The opposite; of an unsigned integer, its two's complement."),
+      text="The opposite; of an unsigned integer, its two's complement.",
+      slopes=(-1,)),
     r("abs", 1, np.abs, _NUM, to_part=True, traits=_EXACT | _BLIND | _NOT_MINUS_0,
-      text="Absolute value; of the least signed integer, itself."),
+      text="Absolute value; of the least signed integer, itself.",
+      slopes=(_slope_of_abs,)),
     r("sign", 1, np.sign, _NUM, "-1, 0 or 1; of nan, nan.", cost=2, traits=_EXACT | _JUMPS),
     r("maximum", 2, np.maximum, _ALL, neutral=-math.inf,
       traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO | _NAN,
-      text="The greater; nan if either is nan."),
+      text="The greater; nan if either is nan.",
+      slopes=(_share_of_greater, lambda F, x, y: _share_of_greater(F, y, x))),
     r("minimum", 2, np.minimum, _ALL, neutral=math.inf,
       traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO | _NAN,
-      text="The lesser; nan if either is nan."),
+      text="The lesser; nan if either is nan.",
+      slopes=(_share_of_lesser, lambda F, x, y: _share_of_lesser(F, y, x))),
     r("fmax", 2, np.fmax, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
-      text="The greater; of a number and nan, the number."),
+      text="The greater; of a number and nan, the number.",
+      slopes=(_share_of_greater, lambda F, x, y: _share_of_greater(F, y, x))),
     r("fmin", 2, np.fmin, _ALL, traits=_EXACT | _COMMUTATIVE | _EITHER_ZERO,
-      text="The lesser; of a number and nan, the number."),
+      text="The lesser; of a number and nan, the number.",
+      slopes=(_share_of_lesser, lambda F, x, y: _share_of_lesser(F, y, x))),
     r("power", 2, np.power, _NUM, cost=40, symbol="**", domain=(0.1, 4), traits=_POSITIVE,
       text="The first to the power of the second. Integers wrap around; their exponents must "
-           "not be negative (the result is then not specified, NumPy raises)."),
+           "not be negative (the result is then not specified, NumPy raises).",
+      slopes=(_slope_of_base, _slope_of_exponent)),
     r("sqrt", 1, np.sqrt, _FLT, cost=4, domain=(0, 100), traits=_POSITIVE,
-      text="Square root; nan below 0."),
+      text="Square root; nan below 0.",
+      slopes=(lambda r: 0.5 / r,)),
     r("rsqrt", 1, _rsqrt, _FLT,
       cost=6, domain=(0.01, 100), traits=_POSITIVE,
-      text="1 / sqrt(x); inf at 0.", composition=lambda s, x: s("divide", 1, s("sqrt", x))),
+      text="1 / sqrt(x); inf at 0.", composition=lambda s, x: s("divide", 1, s("sqrt", x)),
+      slopes=(lambda r, x: -0.5 * r / x,)),
     r("cbrt", 1, np.cbrt, _FLT, cost=20, domain=(-100, 100),
-      text="Cube root, of negative numbers too."),
+      text="Cube root, of negative numbers too.",
+      slopes=(lambda r: 1 / (3 * r * r),)),
     r("ceil", 1, np.ceil, _FLT, "The least integer that is not less.", traits=_EXACT | _JUMPS),
     r("floor", 1, np.floor, _FLT, "The greatest integer not greater.", traits=_EXACT | _JUMPS),
     r("trunc", 1, np.trunc, _FLT, "The integer part.", traits=_EXACT | _JUMPS),
     r("round", 1, np.rint, _FLT, traits=_EXACT | _JUMPS,
       text="The nearest integer, halves to the even one."),
     r("copysign", 2, np.copysign, _FLT, traits=_EXACT,
-      text="The magnitude of the first with the sign of the second, of -0 and nan too."),
+      text="The magnitude of the first with the sign of the second, of -0 and nan too.",
+      slopes=(lambda F, x, y: F.sign(x) * F.copysign(1, y), None)),
     r("exp", 1, np.exp, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0 | _NAN,
-      text="e to the power of x."),
+      text="e to the power of x.",
+      slopes=(lambda r: r,)),
     r("exp2", 1, np.exp2, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0,
-      text="2 to the power of x."),
-    r("expm1", 1, np.expm1, _FLT, "exp(x) - 1, exact near 0.", cost=20),
+      text="2 to the power of x.",
+      slopes=(lambda r: r * math.log(2),)),
+    r("expm1", 1, np.expm1, _FLT, "exp(x) - 1, exact near 0.", cost=20,
+      slopes=(lambda r: r + 1,)),
     r("log", 1, np.log, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE | _NAN,
-      text="Natural logarithm; -inf at 0, nan below."),
+      text="Natural logarithm; -inf at 0, nan below.",
+      slopes=(lambda x: 1 / x,)),
     r("log1p", 1, np.log1p, _FLT, cost=20, domain=(-0.9, 10), traits=_POSITIVE,
-      text="log(1 + x), exact near 0."),
+      text="log(1 + x), exact near 0.",
+      slopes=(lambda x: 1 / (1 + x),)),
     r("log2", 1, np.log2, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE,
-      text="Logarithm to base 2; -inf at 0, nan below."),
+      text="Logarithm to base 2; -inf at 0, nan below.",
+      slopes=(lambda x: 1 / (math.log(2) * x),)),
     r("log10", 1, np.log10, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE,
-      text="Logarithm to base 10; -inf at 0, nan below."),
-    r("sin", 1, np.sin, _FLT, "Sine of radians.", cost=25, domain=(-20, 20), largest=False),
+      text="Logarithm to base 10; -inf at 0, nan below.",
+      slopes=(lambda x: 1 / (math.log(10) * x),)),
+    r("sin", 1, np.sin, _FLT, "Sine of radians.", cost=25, domain=(-20, 20), largest=False,
+      slopes=(lambda F, x: F.cos(x),)),
     r("cos", 1, np.cos, _FLT, cost=25, domain=(-20, 20), largest=False, traits=_BLIND,
-      text="Cosine of radians."),
-    r("tan", 1, np.tan, _FLT, "Tangent of radians.", cost=35, domain=(-20, 20), largest=False),
+      text="Cosine of radians.",
+      slopes=(lambda F, x: -F.sin(x),)),
+    r("tan", 1, np.tan, _FLT, "Tangent of radians.", cost=35, domain=(-20, 20), largest=False,
+      slopes=(lambda r: 1 + r * r,)),
     r("asin", 1, np.arcsin, _FLT, cost=20, domain=(-1, 1),
-      text="Inverse sine; nan outside [-1, 1]."),
+      text="Inverse sine; nan outside [-1, 1].",
+      slopes=(lambda F, x: F.rsqrt(1 - x * x),)),
     r("acos", 1, np.arccos, _FLT, cost=20, domain=(-1, 1), traits=_NOT_MINUS_0,
-      text="Inverse cosine; nan outside [-1, 1]."),
-    r("atan", 1, np.arctan, _FLT, "Inverse tangent.", cost=20, domain=(-20, 20)),
+      text="Inverse cosine; nan outside [-1, 1].",
+      slopes=(lambda F, x: -F.rsqrt(1 - x * x),)),
+    r("atan", 1, np.arctan, _FLT, "Inverse tangent.", cost=20, domain=(-20, 20),
+      slopes=(lambda x: 1 / (1 + x * x),)),
     r("atan2", 2, np.arctan2, _FLT, cost=30,
-      text="The angle of the point (second, first), with the signs of zeros."),
-    r("sinh", 1, np.sinh, _FLT, "Hyperbolic sine.", cost=25),
-    r("cosh", 1, np.cosh, _FLT, "Hyperbolic cosine.", cost=25, traits=_BLIND | _NOT_MINUS_0),
-    r("tanh", 1, np.tanh, _FLT, "Hyperbolic tangent.", cost=18),
-    r("asinh", 1, np.arcsinh, _FLT, "Inverse hyperbolic sine.", cost=25, domain=(-20, 20)),
+      text="The angle of the point (second, first), with the signs of zeros.",
+      slopes=(lambda x, y: y / (x * x + y * y), lambda x, y: -x / (x * x + y * y))),
+    r("sinh", 1, np.sinh, _FLT, "Hyperbolic sine.", cost=25,
+      slopes=(lambda F, x: F.cosh(x),)),
+    r("cosh", 1, np.cosh, _FLT, "Hyperbolic cosine.", cost=25, traits=_BLIND | _NOT_MINUS_0,
+      slopes=(lambda F, x: F.sinh(x),)),
+    r("tanh", 1, np.tanh, _FLT, "Hyperbolic tangent.", cost=18,
+      slopes=(lambda r: 1 - r * r,)),
+    r("asinh", 1, np.arcsinh, _FLT, "Inverse hyperbolic sine.", cost=25, domain=(-20, 20),
+      slopes=(lambda F, x: F.rsqrt(x * x + 1),)),
     r("acosh", 1, np.arccosh, _FLT, cost=25, domain=(1, 20), traits=_NOT_MINUS_0,
-      text="Inverse hyperbolic cosine; nan below 1."),
+      text="Inverse hyperbolic cosine; nan below 1.",
+      slopes=(lambda F, x: F.rsqrt((x - 1) * (x + 1)),)),
     r("atanh", 1, np.arctanh, _FLT, cost=25, domain=(-1, 1),
-      text="Inverse hyperbolic tangent; nan outside [-1, 1]."),
-    r("erf", 1, _erf, _FLT, "The error function.", cost=20),
+      text="Inverse hyperbolic tangent; nan outside [-1, 1].",
+      slopes=(lambda x: 1 / (1 - x * x),)),
+    r("erf", 1, _erf, _FLT, "The error function.", cost=20,
+      slopes=(lambda F, x: F.exp(-x * x) * (2 / math.sqrt(math.pi)),)),
     r("sigmoid", 1, _sigmoid, _FLT, cost=18, domain=(-10, 10), traits=_BLIND | _NOT_MINUS_0,
-      text="1 / (1 + exp(-x))."),
+      text="1 / (1 + exp(-x)).",
+      slopes=(lambda r: r * (1 - r),)),
     r("equal", 2, np.equal, _ALL, symbol="==", to_bool=True, traits=_COMMUTATIVE | _BLIND | _JUMPS,
       text="True where both are equal; nan equals nothing."),
     r("not_equal", 2, np.not_equal, _ALL,

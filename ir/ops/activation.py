@@ -31,6 +31,9 @@ from .sampling import extremes, floats, sample
         sample(floats(rng, ())),
     ],
     traits=Trait.IGNORES_ZERO_SIGN,
+    tangent=lambda step: step.by_slopes(
+        (lambda F, x: F.cast(F.greater(x, 0), dtype=x.dtype.name),)
+    ),
 )
 def _relu(x: Value) -> Value:
     """max(x, 0); nan stays nan."""

@@ -6,13 +6,13 @@ real and of imaginary parts. ``pairs`` says what the other operators do with tho
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dtype import DTYPES
 from ..errors import InternalError, LoopwrightTypeError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, unbroadcast
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import broadcast_shapes
 from ..graph.types import TensorType
@@ -20,6 +20,9 @@ from ..loop.tensor import Tensor
 from ..traits import Trait
 from .declare import Element, attr, composite, operator_doc, primitive
 from .sampling import floats, ints, sample
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Transposition
 
 
 def _bitcast_rule(x: TensorType, dtype: str) -> TensorType:
@@ -56,6 +59,7 @@ def _complex_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: str
     "bitcast",
     Pattern.OPAQUE,
     batch="leading",
+    not_differentiable="the result has the operand's bits",
     traits=Trait.BYTES | Trait.MOVES,
     dtypes="biufc",
     rule=_bitcast_rule,
@@ -99,10 +103,25 @@ def _complex_reference(re: Any, im: Any) -> Any:
     return result
 
 
+def _transpose_complex(step: Transposition) -> None:
+    """The pairing of tangents and cotangents is the real part of their product."""
+    for n, part in enumerate((F.real, F.imag)):
+        if step.linear[n]:
+            ct = part(step.ct)
+            step.add(n, unbroadcast(-ct if n else ct, step.shape(n)))
+
+
+def _transpose_part(step: Transposition, number: int) -> None:
+    ct, zero = step.ct, step.ct.full((), 0)
+    step.add(0, F.complex(zero, -ct) if number else F.complex(ct, zero))
+
+
 @composite(
     "complex",
     Pattern.INJECTIVE,
     dtypes="f",
+    tangent=lambda step: step.again(step.moved(0), step.moved(1)),
+    transpose=_transpose_complex,
     rule=_complex_rule,
     reference=_complex_reference,
     samples=lambda rng: [
@@ -143,6 +162,8 @@ def _declare_part(name: str, number: int, text: str, reference: Any) -> None:
         rule=_part_rule,
         reference=reference,
         samples=_samples,
+        tangent=lambda step: step.again(step.moved()),
+        transpose=lambda step: _transpose_part(step, number),
         doc=operator_doc(
             f"{text} part of complex numbers.",
             """``x`` of any shape, complex64 or complex128; the result has the same shape and is
@@ -163,7 +184,14 @@ _declare_part("imag", 1, "Imaginary", np.imag)
 
 
 @composite(
-    "conj", Pattern.INJECTIVE, dtypes="c", rule=lambda x: x, reference=np.conj, samples=_samples
+    "conj",
+    Pattern.INJECTIVE,
+    dtypes="c",
+    rule=lambda x: x,
+    reference=np.conj,
+    samples=_samples,
+    tangent=lambda step: step.again(step.moved()),
+    transpose=lambda step: step.add(0, F.conj(step.ct)),
 )
 def _conj(x: Value) -> Value:
     """Complex conjugates.

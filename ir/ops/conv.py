@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr
+from ..dims import Dim, IntExpr, as_int, floordiv, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
@@ -41,6 +41,9 @@ from .window import (
     window_span,
 )
 from .winograd import ERROR_GROWTH, conv2d_algorithms, winograd, winograd_fits
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Transposition
 
 GROUPS = attr("number of groups of channels, convolved separately", 1, "int")
 
@@ -344,6 +347,61 @@ layout of ``x`` and O channels. Errors as of ``nn.conv2d``.
         return _lowered(x, w, rank, **attrs)
 
 
+def _transpose_valid(step: Transposition, rank: int) -> None:
+    """The cotangent of the image is a transposed convolution; that of the kernel is, at each of its
+    places, the product of the pixels there with the cotangent."""
+    ct, groups = step.ct, step.attrs["groups"]
+    steps = per_spatial_axis("strides", step.attrs["strides"], rank)
+    spread = per_spatial_axis("dilation", step.attrs["dilation"], rank)
+    spatial = range(1, rank + 1)
+    kernel = tuple(as_int(size) for size in step.shape(1)[:rank])
+    if step.linear[0]:
+        order = (rank + 1, rank, *range(rank))
+        more = tuple(
+            as_int(step.shape(0)[n] - (ct.shape[n] - 1) * s - window_span(k, d))
+            for n, k, s, d in zip(spatial, kernel, steps, spread, strict=True)
+        )
+        transposed = getattr(F.nn, f"conv{rank}d_transpose")(
+            ct,
+            F.transpose(step.x(1), axes=order),
+            strides=steps,
+            padding=0,
+            output_padding=more,
+            dilation=spread,
+            groups=groups,
+            data_layout=layouts(rank)[1],
+        )
+        step.add(0, transposed)
+        return
+    x = step.x(0)
+    pixels, outputs = product(ct.shape[:-1]), ct.shape[-1]
+    inputs = x.shape[-1]
+    parts: list[Value] = []
+    rows = F.reshape(ct, newshape=(pixels, groups, floordiv(outputs, groups)))
+    for place in itertools.product(*map(range, kernel)):
+        begin = [p * d for p, d in zip(place, spread, strict=True)]
+        end = [b + (ct.shape[n] - 1) * s + 1 for n, b, s in zip(spatial, begin, steps, strict=True)]
+        part = F.strided_slice(
+            x,
+            begin=(0, *begin, 0),
+            end=(x.shape[0], *end, inputs),
+            strides=(1, *steps, 1),
+        )
+        part = F.reshape(part, newshape=(pixels, groups, floordiv(inputs, groups)))
+        if groups == 1:
+            flat = [F.reshape(v, newshape=(pixels, v.shape[-1])) for v in (part, rows)]
+            made = F.nn.matmul(F.transpose(flat[0]), flat[1])
+        elif part.shape[-1] == 1:
+            made = F.sum(part * rows, axis=(0,))
+            made = F.reshape(made, newshape=(1, outputs))
+        else:
+            made = F.contract(part, rows, equation="pgc,pgo->cgo")
+            made = F.reshape(made, newshape=(part.shape[-1], outputs))
+        parts.append(F.expand_dims(made, axis=0))
+    whole = F.concatenate(*parts, axis=0) if len(parts) > 1 else parts[0]
+    step.add(1, F.reshape(whole, newshape=step.shape(1)))
+
+
 def _declare_valid(rank: int) -> None:
     letters = ", ".join(SPATIAL[rank])
     windows, results = (", ".join(f"{k}{c}" for c in SPATIAL[rank]) for k in "KO")
@@ -385,6 +443,7 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
         Pattern.CONTRACTION,
         batch="images",
         traits=Trait.MULTILINEAR,
+        transpose=lambda step: _transpose_valid(step, rank),
         dtypes="iuf",
         rule=rule,
         reference=in_float64(_reference),

@@ -58,6 +58,8 @@ Element: TypeAlias = Callable[..., Expr]
 Rule: TypeAlias = Callable[..., Type]
 Reference: TypeAlias = Callable[..., Any]
 BatchRule: TypeAlias = Callable[[Any], Any] | str
+TangentRule: TypeAlias = Callable[[Any], Any]
+TransposeRule: TypeAlias = Callable[[Any], None]
 Samples: TypeAlias = "Callable[[np.random.Generator], Sequence[Sample]]"  # loads numpy.random
 
 
@@ -128,6 +130,10 @@ def primitive(
     traits: Trait = Trait.NONE,
     cost: float = 1.0,
     batch: BatchRule | None = None,
+    linear: slice | None = None,
+    tangent: TangentRule | None = None,
+    transpose: TransposeRule | None = None,
+    not_differentiable: str = "",
     maps: bool = False,
     terms: int = 1,
     params: tuple[str, ...] = (),
@@ -174,6 +180,10 @@ def primitive(
                 dtypes=dtypes,
                 cost=cost,
                 batch=named_rule(batch) if isinstance(batch, str) else batch,
+                linear=linear,
+                tangent=tangent,
+                transpose=transpose,
+                not_differentiable=not_differentiable,
                 maps=maps,
                 terms=terms,
                 traits=with_implied(traits),
@@ -194,6 +204,9 @@ def composite(
     traits: Trait = Trait.NONE,
     algorithms: Callable[..., Sequence[Algorithm]] | None = None,
     batch: BatchRule | None = None,
+    tangent: TangentRule | None = None,
+    transpose: TransposeRule | None = None,
+    not_differentiable: str = "",
     doc: str = "",
     attrs: Mapping[str, Attr] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Operator]:
@@ -242,6 +255,9 @@ def composite(
                 dtypes=dtypes,
                 algorithms=algorithms,
                 batch=named_rule(batch) if isinstance(batch, str) else batch,
+                tangent=tangent,
+                transpose=transpose,
+                not_differentiable=not_differentiable,
                 traits=with_implied(traits),
             )
         )

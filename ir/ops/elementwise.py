@@ -6,21 +6,22 @@ the tracer casts before it emits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dtype import FLOAT32, dtype_of
 from ..errors import LoopwrightTypeError
 from ..graph import type_rules
+from ..graph.compose import F, Value, unbroadcast
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.scalar import SCALAR_OPS, ScalarOp
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from .declare import Element, attr, elementwise_doc, primitive
+from .declare import Element, attr, composite, elementwise_doc, primitive
 from .sampling import (
     FLOAT_DTYPES,
     elementwise_samples,
@@ -31,6 +32,9 @@ from .sampling import (
     specials,
     truths,
 )
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step, Transposition
 
 _INTEGERS = ("int8", "uint8", "int32", "int64", "int16", "uint32", "uint16", "uint64")
 
@@ -65,6 +69,9 @@ def _declare(row: ScalarOp) -> None:
         samples=lambda rng: _samples(row, rng),
         traits=row.traits,
         cost=row.cost,
+        linear=slice(1, 3) if row.arity == 3 else None,
+        tangent=(lambda step: step.by_slopes(row.slopes)) if row.slopes else None,
+        transpose=_transpose(row),
         params=params,
         doc=elementwise_doc(row.name, row.text, params, row.kinds, result=row.of),
     )
@@ -74,6 +81,31 @@ def _declare(row: ScalarOp) -> None:
             return select(*values) if row.arity == 3 else op(row.name, *values)
 
         return element
+
+
+def _transpose(row: ScalarOp) -> Callable[[Transposition], None] | None:
+    """Returns the transpose of a row that is linear: of sums, differences, products, choices, and
+    of quotients in the dividend."""
+
+    def transpose(step: Transposition) -> None:
+        for n in range(row.arity):
+            if not step.linear[n]:
+                continue
+            ct = step.ct
+            if row.arity == 3:
+                ways = (ct, step.ct.full((), 0))
+                ct = F.where(step.x(0), *(ways if n == 1 else ways[::-1]))
+            elif Trait.MULTILINEAR in row.traits:
+                ct = ct * step.x(1 - n)
+            elif row.symbol == "/":
+                ct = ct / step.x(1)
+            elif row.slopes[n] == -1:
+                ct = -ct
+            step.add(n, unbroadcast(ct, step.shape(n)))
+
+    is_linear = row.arity == 3 or row.symbol == "/"
+    is_linear = is_linear or (Trait.LINEAR | Trait.MULTILINEAR) & row.traits
+    return transpose if is_linear else None
 
 
 def _samples(row: ScalarOp, rng: np.random.Generator) -> list[Sample]:
@@ -164,6 +196,12 @@ def _samples_cast(rng: np.random.Generator) -> list[Sample]:
     ]
 
 
+def _transpose_cast(step: Transposition) -> None:
+    dtype = step.x(0).dtype
+    ct = F.real(step.ct) if step.ct.dtype.is_complex and not dtype.is_complex else step.ct
+    step.add(0, ct if ct.dtype == dtype else F.cast(ct, dtype=dtype.name))
+
+
 def _cast_reference(x: Any, dtype: str) -> Any:
     kept = x.real if x.dtype.kind == "c" and np.dtype(dtype).kind not in "cb" else x
     return kept.astype(dtype)
@@ -175,6 +213,8 @@ def _cast_reference(x: Any, dtype: str) -> Any:
     traits=Trait.MOVES,
     rule=lambda x, dtype: TensorType(x.shape, type_rules.dtype_attr(dtype)),
     reference=_cast_reference,
+    linear=slice(1),
+    transpose=_transpose_cast,
     samples=_samples_cast,
 )
 def _cast(
@@ -193,6 +233,35 @@ def _cast(
     return lambda *i: cast(x(*i), out.dtype)
 
 
+@composite(
+    "stop_gradient",
+    dtypes=type_rules.ANY,
+    reference=lambda x: x,
+    tangent=lambda _step: None,
+    samples=lambda rng: [
+        sample(floats(rng, (3, 4))),
+        sample(floats(rng, (), "float64")),
+        sample(ints(rng, (3,), "int32")),
+    ],
+)
+def _stop_gradient(x: Value) -> Value:
+    """The operand, which derivatives take for a constant."""
+    return x
+
+
+def _clip_tangent(step: Step) -> Value | None:
+    """The tangent where the operand is within the limits, which are part of it."""
+    x, tangent = step.x(0), step.t()
+    assert tangent is not None
+    for limit, inside in (
+        (step.attrs["a_min"], F.greater_equal),
+        (step.attrs["a_max"], F.less_equal),
+    ):
+        if limit is not None:
+            tangent = F.where(inside(x, limit), tangent, tangent.full((), 0))
+    return tangent
+
+
 def _clip_rule(x: TensorType, **bounds: Any) -> TensorType:
     for name, bound in bounds.items():
         if bound is not None:
@@ -205,6 +274,7 @@ def _clip_rule(x: TensorType, **bounds: Any) -> TensorType:
     Pattern.ELEMENTWISE,
     dtypes="iuf",
     rule=_clip_rule,
+    tangent=_clip_tangent,
     reference=lambda x, a_min, a_max: (
         np.clip(x, a_min, a_max) if (a_min, a_max) != (None,) * 2 else x
     ),

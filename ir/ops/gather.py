@@ -3,7 +3,7 @@ operand."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..dim_proofs import prove
 from ..dims import as_int
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value, scalar
 from ..graph.operator import Pattern
 from ..graph.requirements import demand
 from ..graph.type_rules import require_shape
@@ -21,6 +22,9 @@ from ..traits import Trait
 from .declare import Element, attr, primitive
 from .sampling import floats, ints, sample, truths
 from .scatter import counted_from_end
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Transposition
 
 
 def _inside(place: Expr, size: Any) -> Expr:
@@ -47,6 +51,25 @@ def _gather_rule(x: TensorType, indices: TensorType, batch_dims: Any) -> TensorT
     return TensorType(result, x.dtype)
 
 
+def _transpose_gather(step: Transposition) -> None:
+    x, indices, batch = step.x(0), step.x(1), step.attrs["batch_dims"]
+    if 0 in x.shape:
+        return
+    depth, places = as_int(indices.shape[-1]), indices.shape[:-1]
+    at: list[Value] = [step.ct.iota(places, n) for n in range(batch)]
+    for n in range(depth):
+        each = F.cast(
+            F.take(indices, Value(step.builder, scalar(step.builder, n, INT64)), axis=-1),
+            dtype="int64",
+        )
+        size = x.shape[batch + n]
+        each = F.where(F.less(each, 0), each + size, each)
+        at.append(F.minimum(F.maximum(each, 0), size - 1))
+    axes = tuple(range(batch + depth))
+    total = step.total() or step.zeros()
+    step.replace(0, F.index_update(total, step.ct, *at, axes=axes, reduction="add"))
+
+
 def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
     at = np.moveaxis(indices.astype(np.int64), -1, 0)
     batch = np.indices(indices.shape[:batch_dims], sparse=True)
@@ -61,6 +84,7 @@ def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
     Pattern.INJECTIVE,
     batch="gathered",
     traits=Trait.PICKS,
+    transpose=_transpose_gather,
     rule=_gather_rule,
     reference=_gather_reference,
     samples=lambda rng: [
@@ -119,6 +143,28 @@ def _slice_rule(
     return TensorType(tuple(shape), x.dtype)
 
 
+def _transpose_dynamic_slice(step: Transposition) -> None:
+    """Adds the slice to where it begins, which is limited as in reading."""
+    attrs, x = step.attrs, step.x(0)
+    starts: list[Value] = []
+    for n, (axis, size, stride) in enumerate(
+        zip(attrs["axes"], attrs["sizes"], attrs["strides"], strict=True), 1
+    ):
+        first, whole = F.cast(step.x(n), dtype="int64"), x.shape[axis]
+        first = F.where(F.less(first, 0), first + whole, first)
+        last = whole - (size - 1) * stride - 1 if size != 0 else 0
+        starts.append(F.minimum(F.maximum(first, 0), last))
+    strides = dict(zip(attrs["axes"], attrs["strides"], strict=True))
+    where = {
+        "starts": attrs["axes"],
+        "begin": (0,) * x.rank,
+        "strides": tuple(strides.get(n, 1) for n in range(x.rank)),
+        "sizes": step.ct.shape,
+    }
+    total = step.total() or step.zeros()
+    step.replace(0, F.index_update(total, step.ct, *starts, reduction="add", **where))
+
+
 def _slice_reference(x: Any, *starts: Any, axes: Any, sizes: Any, strides: Any) -> Any:
     key: list[Any] = [slice(None)] * x.ndim
     for axis, start, size, stride in zip(axes, starts, sizes, strides, strict=True):
@@ -132,6 +178,7 @@ def _slice_reference(x: Any, *starts: Any, axes: Any, sizes: Any, strides: Any) 
     "dynamic_slice",
     Pattern.INJECTIVE,
     traits=Trait.PICKS,
+    transpose=_transpose_dynamic_slice,
     rule=_slice_rule,
     reference=_slice_reference,
     samples=lambda rng: [

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dim_proofs import prove
-from ..dims import Dim, IntExpr, ceildiv, product
+from ..dims import Dim, IntExpr, ceildiv, product, typical
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand, is_data_size
 from ..graph.type_rules import dtype_attr, is_size, normalise_axes, normalise_axis
@@ -23,6 +24,7 @@ from .declare import Element, PerAxis, attr, named_rule, primitive
 from .sampling import floats, ints, sample, specials, truths
 
 if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Transposition
     from ..graph.nodes import Atom
     from ..graph.vmap import Batch
 
@@ -71,6 +73,26 @@ def _strided_slice_samples(rng: np.random.Generator) -> list[Sample]:
     ]
 
 
+def _transpose_slice(step: Transposition) -> None:
+    """Puts the elements into zeros; a small part of a large array is added in place."""
+    ct, total = step.ct, step.total()
+    begin, strides = list(step.attrs["begin"]), list(step.attrs["strides"])
+    backward = tuple(n for n, stride in enumerate(strides) if stride < 0)
+    for n in backward:
+        begin[n] = begin[n] + (ct.shape[n] - 1) * strides[n]
+        strides[n] = -strides[n]
+    if backward:
+        ct = F.reverse(ct, axis=backward)
+    slices = {"begin": tuple(begin), "strides": tuple(strides)}
+    if total is not None and typical(
+        product(ct.shape)
+    ) * ct.builder.limits.slice_in_place <= typical(product(total.shape)):
+        updated = F.index_update(total, ct, sizes=ct.shape, reduction="add", **slices)
+        step.replace(0, updated)
+    else:
+        step.add(0, F.strided_set(step.zeros(), ct, **slices))
+
+
 def _slice_rows(batch: Batch) -> Atom:
     begin, end, strides = (batch.attrs[name] for name in ("begin", "end", "strides"))
     attrs = {"begin": (0, *begin), "end": (batch.count, *end), "strides": (1, *strides)}
@@ -82,6 +104,7 @@ def _slice_rows(batch: Batch) -> Atom:
     Pattern.INJECTIVE,
     batch=_slice_rows,
     traits=Trait.PICKS,
+    transpose=_transpose_slice,
     rule=_strided_slice_rule,
     reference=_strided_slice_reference,
     samples=_strided_slice_samples,
@@ -127,6 +150,7 @@ def _reverse_rows(batch: Batch) -> Atom:
     Pattern.INJECTIVE,
     batch=_reverse_rows,
     traits=Trait.REARRANGES,
+    transpose=lambda step: step.add(0, F.reverse(step.ct, axis=step.attrs["axis"])),
     rule=_reverse_rule,
     reference=np.flip,
     samples=lambda rng: [
@@ -210,6 +234,28 @@ def _take_reference(x: Any, indices: Any, axis: Any, mode: Any) -> Any:
     return np.take(x, at, axis=axis, mode="clip")
 
 
+def _transpose_take(step: Transposition) -> None:
+    """Adds each element to where it was taken from."""
+    x, indices, axis = step.x(0), step.x(1), step.attrs["axis"]
+    if 0 in x.shape:
+        return
+    total = step.total() or step.zeros()
+    if axis is None:
+        total, axis = F.reshape(total, newshape=(product(x.shape),)), 0
+    axis = axis % total.rank
+    size = total.shape[axis]
+    at = F.cast(indices, dtype="int64")
+    if step.attrs["mode"] == "wrap":
+        at = F.floor_mod(at, size)
+    else:
+        at = F.minimum(F.maximum(F.where(F.less(at, 0), at + size, at), 0), size - 1)
+    places = range(axis, axis + indices.rank)
+    order = (*places, *(n for n in range(step.ct.rank) if n not in places))
+    ct = F.transpose(step.ct, axes=order) if axis and indices.rank else step.ct
+    total = F.index_update(total, ct, at, axes=(axis,), reduction="add")
+    step.replace(0, F.reshape(total, newshape=x.shape) if x.shape != total.shape else total)
+
+
 def _take_rows(batch: Batch) -> Atom | None:
     axis, mode = batch.attrs["axis"], batch.attrs["mode"]
     if axis is None or batch.batched[0] == batch.batched[1] or (batch.batched[1] and batch.rank(1)):
@@ -227,6 +273,7 @@ def _take_rows(batch: Batch) -> Atom | None:
     Pattern.INJECTIVE,
     batch=_take_rows,
     traits=Trait.PICKS,
+    transpose=_transpose_take,
     rule=_take_rule,
     reference=_take_reference,
     samples=lambda rng: [
@@ -347,6 +394,8 @@ the one above it. LoopwrightTypeError for a smaller rank.
         name,
         Pattern.INJECTIVE,
         traits=Trait.MOVES,
+        linear=slice(1),
+        transpose=lambda step: step.add(0, getattr(F, name)(step.ct, k=step.attrs["k"])),
         rule=_triangle_rule,
         reference=reference,
         samples=lambda rng: [

@@ -20,6 +20,7 @@ from .declare import Element, attr, composite, primitive
 from .sampling import floats, ints, sample, truths
 
 if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Transposition
     from ..graph.nodes import Atom
     from ..graph.vmap import Batch
 
@@ -42,6 +43,18 @@ def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
     return TensorType((*first.shape[:axis], total, *first.shape[axis + 1 :]), dtype)
 
 
+def _transpose_parts(step: Transposition) -> None:
+    ct, begin = step.ct, 0
+    axis = step.attrs["axis"] % ct.rank
+    for n in range(len(step.args)):
+        first, last = [0] * ct.rank, list(ct.shape)
+        first[axis], last[axis] = begin, begin + step.shape(n)[axis]
+        begin = last[axis]
+        if step.linear[n]:
+            ones = (1,) * ct.rank
+            step.add(n, F.strided_slice(ct, begin=tuple(first), end=tuple(last), strides=ones))
+
+
 def _concatenate_rows(batch: Batch) -> Atom:
     parts = [
         arg if many else batch.emit("broadcast_to", arg, shape=(batch.count, *batch.shape_of(n)))
@@ -55,6 +68,8 @@ def _concatenate_rows(batch: Batch) -> Atom:
     Pattern.INJECTIVE,
     batch=_concatenate_rows,
     traits=Trait.MOVES,
+    linear=slice(None),
+    transpose=_transpose_parts,
     rule=_concatenate_rule,
     reference=lambda *xs, axis: np.concatenate(xs, axis=axis),
     samples=lambda rng: [

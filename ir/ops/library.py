@@ -80,6 +80,7 @@ register(
         doc=_DOC,
         params=("*operands",),
         pattern=Pattern.OPAQUE,
+        not_differentiable="a library computes it",
         infer=_infer,
         reference=_reference,
         samples=_samples,

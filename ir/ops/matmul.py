@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dims import IntExpr, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, broadcast, unbroadcast
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
 from ..graph.types import TensorType
@@ -25,6 +25,7 @@ from .declare import Reduce, attr, composite, in_float64, primitive
 from .sampling import extremes, floats, ints, sample, truths
 
 if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Transposition
     from ..graph.nodes import Atom
     from ..graph.vmap import Batch
 
@@ -53,6 +54,35 @@ def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
     rows = a.shape[-2:-1] if a.rank > 1 else ()
     columns = b.shape[-1:] if b.rank > 1 else ()
     return TensorType((*batch, *rows, *columns), dtype)
+
+
+def _transpose_matmul(step: Transposition) -> None:
+    ct, n = step.ct, 0 if step.linear[0] else 1
+    shape_a, shape_b = step.shape(0), step.shape(1)
+    # A vector is a matrix of one row on the left, of one column on the right.
+    if len(shape_a) == 1:
+        ct = F.expand_dims(ct, axis=ct.rank - (len(shape_b) > 1))
+        shape_a = (1, *shape_a)
+    if len(shape_b) == 1:
+        ct = F.expand_dims(ct, axis=ct.rank)
+        shape_b = (*shape_b, 1)
+    if n == 0:
+        b = F.reshape(step.x(1), newshape=shape_b)
+        made = F.nn.matmul(ct, _exchanged(b))
+    elif len(shape_b) == 2 < ct.rank:  # one product of all rows
+        size, rows = shape_a[-1], product(ct.shape[:-1])
+        a = broadcast(F.reshape(step.x(0), newshape=shape_a), (*ct.shape[:-1], size))
+        a = F.reshape(a, newshape=(rows, size))
+        made = F.nn.matmul(_exchanged(a), F.reshape(ct, newshape=(rows, ct.shape[-1])))
+    else:
+        made = F.nn.matmul(_exchanged(F.reshape(step.x(0), newshape=shape_a)), ct)
+    made = unbroadcast(made, shape_b if n else shape_a)
+    step.add(n, F.reshape(made, newshape=step.shape(n)))
+
+
+def _exchanged(x: Value) -> Value:
+    """Returns matrices with rows and columns exchanged."""
+    return F.transpose(x, axes=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _multiply_rows(batch: Batch) -> Atom:
@@ -85,6 +115,7 @@ def _multiply_rows(batch: Batch) -> Atom:
     Pattern.CONTRACTION,
     batch=_multiply_rows,
     traits=Trait.MULTILINEAR,
+    transpose=_transpose_matmul,
     rule=_matmul_rule,
     reference=in_float64(np.matmul),
     samples=lambda rng: [
@@ -218,6 +249,24 @@ def _contract_rule(a: TensorType, b: TensorType, equation: str) -> TensorType:
     return TensorType(tuple(sizes[letter] for letter in result), dtype)
 
 
+def _transpose_contract(step: Transposition) -> None:
+    """A contraction of the cotangent with the other operand."""
+    left, right, result = _letters(step.attrs["equation"])
+    n = 0 if step.linear[0] else 1
+    mine, other = (left, right) if n == 0 else (right, left)
+    others = step.x(1 - n)
+    shape = step.shape(n)
+    sizes = dict(zip(mine, shape, strict=True))
+    # An axis that nothing but the operand has was summed over, or repeated if it has one element.
+    kept = [c for c in mine if c in other + result]
+    made = F.contract(step.ct, others, equation=f"{result},{other}->{''.join(kept)}")
+    repeated = [k for k, c in enumerate(kept) if sizes[c] == 1 and made.shape[k] != 1]
+    if repeated:
+        made = F.sum(made, axis=tuple(repeated), keepdims=True)
+    placed = tuple(made.shape[kept.index(c)] if c in kept else 1 for c in mine)
+    step.add(n, broadcast(F.reshape(made, newshape=placed), shape))
+
+
 def _contract_samples(rng: np.random.Generator) -> list[Sample]:
     def drawn(equation: str, a: Any, b: Any) -> Sample:
         return sample(a, b, equation=equation)
@@ -239,6 +288,7 @@ def _contract_samples(rng: np.random.Generator) -> list[Sample]:
     Pattern.CONTRACTION,
     batch="contracted",
     traits=Trait.MULTILINEAR,
+    transpose=_transpose_contract,
     rule=_contract_rule,
     reference=in_float64(lambda x, y, equation: np.einsum(equation, x, y)),
     samples=_contract_samples,

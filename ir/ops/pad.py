@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dims import IntExpr, int_max
 from ..dtype import BOOL
 from ..errors import LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.type_rules import is_size, require_fits
@@ -19,6 +20,9 @@ from ..loop.expr import Expr, IndexLike, const, op, select
 from ..traits import Trait
 from .declare import Element, PerAxis, attr, primitive
 from .sampling import floats, ints, sample, truths
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step, Transposition
 
 _PAD_MODES = ("constant", "edge", "reflect")
 
@@ -46,6 +50,41 @@ _PAD_INDEX: dict[str, Callable[[IndexLike, IntExpr], IndexLike]] = {
     "edge": _nearest,
     "reflect": _reflected,
 }
+
+
+def _pad_tangent(step: Step) -> Value:
+    """The border of zeros, or of the elements that are repeated."""
+    tangent = step.t()
+    assert tangent is not None
+    return step.again(tangent, pad_value=0)
+
+
+def _transpose_pad(step: Transposition) -> None:
+    """The inner part; along an axis whose elements are repeated, each gets its copies."""
+    ct, widths, mode = step.ct, step.attrs["pad_width"], step.attrs["mode"]
+    for axis, (before, after) in enumerate(widths):
+        size = step.shape()[axis]
+        if (before, after) == (0, 0):
+            continue
+        if mode == "constant":
+            first, last = [0] * ct.rank, list(ct.shape)
+            first[axis], last[axis] = before, before + size
+            ones = (1,) * ct.rank
+            ct = F.strided_slice(ct, begin=tuple(first), end=tuple(last), strides=ones)
+            continue
+        at = ct.iota((size + before + after,), 0) - before
+        if mode == "edge":
+            at = F.minimum(F.maximum(at, 0), size - 1)
+        else:
+            period = int_max(1, 2 * size - 2)
+            at = F.floor_mod(at, period)
+            at = F.minimum(F.minimum(at, period - at), size - 1)
+        shape = (*ct.shape[:axis], size, *ct.shape[axis + 1 :])
+        front = (axis, *(n for n in range(ct.rank) if n != axis))
+        ct = F.index_update(
+            ct.full(shape, 0), F.transpose(ct, axes=front), at, axes=(axis,), reduction="add"
+        )
+    step.add(0, ct)
 
 
 def _pad_rule(x: TensorType, pad_width: Any, pad_value: Any, mode: Any) -> TensorType:
@@ -101,6 +140,8 @@ def _pad_samples(rng: np.random.Generator) -> list[Sample]:
     Pattern.INJECTIVE,
     batch="per_axis",
     traits=Trait.MOVES,
+    tangent=_pad_tangent,
+    transpose=_transpose_pad,
     rule=_pad_rule,
     reference=_pad_reference,
     samples=_pad_samples,

@@ -31,10 +31,13 @@ from .window import (
     padding_attr,
     padding_of,
     per_spatial_axis,
+    spans,
     spatial_axes,
     spatial_pads,
+    transpose_window,
     window_count,
     window_span,
+    window_tangent,
 )
 
 
@@ -380,11 +383,6 @@ _declare_global(
 )
 
 
-def spans(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
-    """Returns the number of elements from the first to the last of a window on each axis."""
-    return [window_span(w, d) for w, d in zip(window, dilation, strict=True)]
-
-
 def _reduce_window_rule(x: TensorType, combiner: str, **per_axis: Any) -> TensorType:
     if combiner not in ("max", "min", "sum"):
         raise LoopwrightValueError(f"combiner {combiner!r} is none of max, min, sum")
@@ -439,6 +437,8 @@ def _reduce_window_samples(rng: np.random.Generator) -> list[Sample]:
     "reduce_window",
     Pattern.CONTRACTION,
     dtypes="iuf",
+    tangent=window_tangent,
+    transpose=transpose_window,
     rule=_reduce_window_rule,
     reference=_reduce_window_reference,
     samples=_reduce_window_samples,

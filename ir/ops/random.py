@@ -336,6 +336,7 @@ def _samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "random",
     Pattern.OPAQUE,
+    not_differentiable="how a draw changes with the parameters of its distribution is not kept",
     rule=_rule,
     reference=_reference,
     samples=_samples,

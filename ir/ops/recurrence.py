@@ -263,6 +263,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
     "recurrence",
     Pattern.OPAQUE,
     batch="recurrent",
+    not_differentiable="its gates are not kept",
     rule=_rule,
     reference=_reference,
     samples=_samples,

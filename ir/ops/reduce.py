@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dims import IntExpr, int_max, product
 from ..dtype import DType, dtype_of
 from ..errors import LoopwrightValueError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, broadcast
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.type_rules import normalise_axes
@@ -35,6 +35,9 @@ from .declare import (
     primitive,
 )
 from .sampling import SPECIAL_FLOATS, extremes, floats, ints, sample, truths
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step, Transposition
 
 _AXIS = attr("axes to reduce: int, tuple of ints, or None for all", None)
 KEEPDIMS = attr("True if reduced axes stay with size 1", False)
@@ -144,6 +147,46 @@ def _doc(name: str, text: str, kinds: str = "f", error: str = "") -> str:
     )
 
 
+def _transpose_sum(step: Transposition) -> None:
+    x = step.x(0)
+    axes = normalise_axes(step.attrs["axis"], x.rank)
+    ct = F.reshape(step.ct, newshape=tuple(reduced_shape(x.shape, axes, True)))
+    step.add(0, broadcast(ct, x.shape))
+
+
+def _extreme_tangent(step: Step) -> Value:
+    """The mean of the tangents of the elements that are the greatest, or the least."""
+    x, tangent = step.x(0), step.t()
+    assert tangent is not None
+    axes = normalise_axes(step.attrs["axis"], x.rank)
+    greatest = F.reshape(step.r, newshape=tuple(reduced_shape(x.shape, axes, True)))
+    chosen = F.cast(F.equal(x, greatest), dtype=x.dtype.name)
+    shares = chosen / F.sum(chosen, axis=axes, keepdims=True)
+    return F.sum(tangent * shares, axis=axes, keepdims=step.attrs["keepdims"])
+
+
+def _product_tangent(step: Step) -> Value:
+    """Each tangent times the product of the other elements, which may be 0."""
+    x, tangent = step.x(0), step.t()
+    assert tangent is not None
+    axes = normalise_axes(step.attrs["axis"], x.rank)
+    kept = [n for n in range(x.rank) if n not in axes]
+    line = (*(x.shape[n] for n in kept), product(x.shape[n] for n in axes))
+
+    def in_line(value: Value) -> Value:
+        return F.reshape(F.transpose(value, axes=(*kept, *axes)), newshape=line)
+
+    elements = in_line(x)
+    before, behind = (
+        F.cumprod(elements, axis=len(kept), exclusive=True, reverse=side) for side in (False, True)
+    )
+    total = F.sum(in_line(tangent) * (before * behind), axis=len(kept))
+    return F.reshape(total, newshape=step.r.shape)
+
+
+_TANGENTS = {"max": _extreme_tangent, "min": _extreme_tangent, "prod": _product_tangent}
+
+
 def _reduction(
     name: str, text: str, kinds: str, reference: Any = None, *, empty: str | None = None
 ) -> None:
@@ -157,6 +200,8 @@ def _reduction(
         dtypes=kinds,
         rule=reduction_rule(needs_element=empty is None),
         reference=_reference(reference) if reference else _extreme(name),
+        tangent=_TANGENTS.get(name),
+        transpose=_transpose_sum if name == "sum" else None,
         samples=lambda rng: _samples(rng, kinds, empty),
         doc=_doc(name, text, kinds, error),
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dims import Dim, IntExpr, as_int, int_max, int_min, product, symbol, typical
-from ..dtype import dtype_of
+from ..dtype import INT64, dtype_of
 from ..errors import LoopwrightTypeError
-from ..graph.compose import F, Value
+from ..graph.builder import Builder
+from ..graph.compose import F, Value, scalar, taken_along
+from ..graph.nodes import Var
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import ANY, normalise_axis
 from ..graph.types import TensorType
@@ -23,6 +25,9 @@ from ..loop.tensor import Tensor
 from ..traits import Trait
 from .declare import Body, attr, composite, primitive
 from .sampling import extremes, floats, ints, sample, specials, truths
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step
 
 
 def _rule(x: TensorType, axis: Any, **_: Any) -> TensorType:
@@ -113,6 +118,57 @@ def _scan_rule(x: TensorType, combiner: Any, **_: Any) -> TensorType:
     return x
 
 
+def _scan_tangent(step: Step) -> Value:
+    """Sums of tangents; of an extreme the tangent of the element that is it; of a product that of
+    the product before times the element, and the other way round, one after the other."""
+    x, tangent, attrs = step.x(0), step.t(), step.attrs
+    assert tangent is not None
+    if attrs["combiner"] == "sum" or 0 in x.shape:
+        return step.again(tangent)
+    exclusive, reverse = attrs["exclusive"], attrs["reverse"]
+    inclusive = F.scan(x, **{**attrs, "exclusive": False}) if exclusive else step.r
+    if attrs["combiner"] == "prod":
+        before = step.r if exclusive else F.scan(x, **{**attrs, "exclusive": True})
+        made = _product_tangents(step.builder, x, tangent, before, reverse)
+    else:
+        last, combiner = (x.shape[1], "min") if reverse else (0, "max")
+        place = x.iota(x.shape, 1)
+        here = F.where(F.equal(x, inclusive), place, last)
+        made = taken_along(tangent, F.scan(here, combiner=combiner, reverse=reverse), 1)
+    return _moved_on(made, reverse) if exclusive else made
+
+
+def _moved_on(x: Value, reverse: bool) -> Value:
+    """Returns each row where the next one is, and zeros in front."""
+    rows, size, columns = x.shape
+    first = int(reverse)
+    ones = (1, 1, 1)
+    kept = F.strided_slice(
+        x, begin=(0, first, 0), end=(rows, size - 1 + first, columns), strides=ones
+    )
+    return F.strided_set(x.full(x.shape, 0), kept, begin=(0, 1 - first, 0), strides=ones)
+
+
+def _product_tangents(b: Builder, x: Value, tangent: Value, before: Value, reverse: bool) -> Value:
+    """Returns the tangents of products up to each element, in a loop over the elements."""
+    rows, size, columns = x.shape
+    index = Var("k", TensorType((), INT64))
+    params = [Var("t", TensorType((rows, columns), x.dtype)), Var("rows", x.type)]
+    inside = Builder()
+    k = Value(inside, index)
+    at = size - 1 - k if reverse else k
+    moved, element, product_before = (
+        F.take(Value(inside, each.atom), at, axis=1) for each in (tangent, x, before)
+    )
+    here = Value(inside, params[0]) * element + product_before * moved
+    stacked = F.index_update(Value(inside, params[1]), here, at, axes=(1,))
+    body = inside.block(inside.make_tuple([here.atom, stacked.atom]))
+    count = scalar(b, size, INT64)
+    begins = [x.full((rows, columns), 0).atom, x.full(x.shape, 0).atom]
+    loop = b.for_loop(index, count, params, begins, body)
+    return Value(b, b.get_item(loop, 1))
+
+
 def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:
     return [
         sample(floats(rng, shape, dtype), combiner=combiner, exclusive=exclusive, reverse=reverse)
@@ -138,6 +194,10 @@ def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:
     Pattern.OPAQUE,
     batch="folded",
     rule=_scan_rule,
+    tangent=_scan_tangent,
+    transpose=lambda step: step.add(
+        0, F.scan(step.ct, **{**step.attrs, "reverse": not step.attrs["reverse"]})
+    ),
     reference=lambda x, combiner, exclusive, reverse: _reference(combiner)(
         x, 1, exclusive, reverse
     ),

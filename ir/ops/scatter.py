@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dims import IntExpr, as_int, product, symbol
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, at_indices, scalar, taken_along
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.type_rules import ANY, normalise_axis, require_shape
@@ -23,6 +23,9 @@ from ..loop.tensor import Tensor, copied, loops
 from ..traits import Trait
 from .declare import Body, attr, composite, primitive
 from .sampling import floats, ints, sample, truths
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step, Transposition
 
 REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
 """The combiner of each way to join an update with what is there; none replaces it."""
@@ -50,6 +53,64 @@ def _check(x: TensorType, indices: TensorType, updates: TensorType, reduction: A
         raise LoopwrightTypeError(f"updates of {updates.short} for elements of {x.short}")
     if reduction not in REDUCTIONS:
         raise LoopwrightValueError(f"reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+
+
+_WHY = "products and extremes of what is there and the updates"
+
+
+def _scatter_tangent(step: Step) -> Value:
+    """A scatter that replaces or adds is linear in the operand and the updates."""
+    if step.attrs["reduction"] not in ("none", "add"):
+        raise step.refused()
+    x, updates = (step.moved(n) for n in (0, 2))
+    return step.again(x, step.x(1), updates)
+
+
+def _transpose_scatter(step: Transposition) -> None:
+    """An update gets what stands at its place, nothing if that is out of range; elements that were
+    replaced get 0. Of several updates for one element, the last gets all of it."""
+    replaces, op = step.attrs["reduction"] == "none", step.call.operator
+    updates = step.x(2)
+
+    def scatter(x: Value, indices: Value, updates: Value) -> Value:
+        atoms = [each.atom for each in (x, indices, updates)]
+        return Value(step.builder, step.builder.emit(op, atoms, step.attrs))
+
+    if not replaces:
+        step.add(0, step.ct)
+    elif step.linear[0]:
+        step.add(0, scatter(step.ct, step.x(1), updates.full(updates.shape, 0)))
+    if not step.linear[2]:
+        return
+    made, inside = _at_updates(step, step.ct)
+    if replaces:
+        number = F.reshape(made.iota((product(made.shape),), 0), newshape=made.shape)
+        writer, _ = _at_updates(step, scatter(number.full(step.ct.shape, -1), step.x(1), number))
+        inside = F.logical_and(inside, F.equal(writer, number))
+    step.add(2, F.where(inside, made, made.full((), 0)))
+
+
+def _at_updates(step: Transposition, x: Value) -> tuple[Value, Value]:
+    """Returns the elements of ``x`` that the updates are for, and which are within ``x``."""
+    indices = F.cast(step.x(1), dtype="int64")
+    rows = "axis" not in step.attrs
+    axis = 0 if rows else step.attrs["axis"] % x.rank
+    at: list[Value] = []
+    inside: Value | None = None
+    for n in range(as_int(indices.shape[-1])) if rows else (axis,):
+        each = (
+            F.take(indices, Value(step.builder, scalar(step.builder, n, INT64)), axis=-1)
+            if rows
+            else indices
+        )
+        each = F.where(F.less(each, 0), each + x.shape[n], each)
+        fits = F.logical_and(F.greater_equal(each, 0), F.less(each, x.shape[n]))
+        inside = fits if inside is None else F.logical_and(inside, fits)
+        at.append(each)
+    assert inside is not None
+    if not rows:
+        return taken_along(x, at[0], axis), inside
+    return at_indices(x, at), F.expand_dims(inside, axis=1)
 
 
 # -- scatter_elements ---------------------------------------------------------------------------
@@ -120,6 +181,9 @@ def _elements_samples(rng: np.random.Generator) -> Sequence[Sample]:
     Pattern.OPAQUE,
     batch="along_axis",
     traits=Trait.MOVES,
+    tangent=_scatter_tangent,
+    not_differentiable=_WHY,
+    transpose=_transpose_scatter,
     rule=_elements_rule,
     reference=_elements_reference,
     samples=_elements_samples,
@@ -184,6 +248,9 @@ def _rows_rule(
     Pattern.OPAQUE,
     batch="scattered_rows",
     traits=Trait.MOVES,
+    tangent=_scatter_tangent,
+    not_differentiable=_WHY,
+    transpose=_transpose_scatter,
     rule=_rows_rule,
     reference=_nd_reference,
     samples=lambda rng: [

@@ -13,6 +13,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, floordiv, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph import type_rules
+from ..graph.compose import F, broadcast, unbroadcast
 from ..graph.operator import Pattern
 from ..graph.requirements import greater, lesser
 from ..graph.types import TensorType
@@ -24,8 +25,13 @@ from .declare import Element, attr, primitive
 from .sampling import floats, ints, sample, truths
 
 if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Transposition
     from ..graph.nodes import Atom
     from ..graph.vmap import Batch
+
+
+def _transpose_view(step: Transposition) -> None:
+    step.add(0, F.reshape(step.ct, newshape=step.shape()))
 
 
 def _missing_size(x: TensorType, sizes: Sequence[IntExpr]) -> IntExpr:
@@ -61,6 +67,7 @@ def _reshape_rule(x: TensorType, newshape: Any) -> TensorType:
     "reshape",
     Pattern.INJECTIVE,
     traits=Trait.VIEW,
+    transpose=_transpose_view,
     rule=_reshape_rule,
     reference=lambda x, newshape: np.reshape(x, newshape),
     samples=lambda rng: [
@@ -108,6 +115,11 @@ def _transpose_rule(x: TensorType, axes: Any) -> TensorType:
     return TensorType(tuple(x.shape[a] for a in order), x.dtype)
 
 
+def _transpose_back(step: Transposition) -> None:
+    order = _permutation(step.attrs["axes"], len(step.shape()))
+    step.add(0, F.transpose(step.ct, axes=tuple(order.index(n) for n in range(len(order)))))
+
+
 def _transpose_rows(batch: Batch) -> Atom:
     axes = batch.attrs["axes"]
     order = batch.axes(axes)[::-1] if axes is None else batch.axes(axes)
@@ -119,6 +131,7 @@ def _transpose_rows(batch: Batch) -> Atom:
     Pattern.INJECTIVE,
     batch=_transpose_rows,
     traits=Trait.REARRANGES,
+    transpose=_transpose_back,
     rule=_transpose_rule,
     reference=np.transpose,
     samples=lambda rng: [
@@ -177,6 +190,7 @@ def _broadcast_rows(batch: Batch) -> Atom:
     Pattern.BROADCAST,
     batch=_broadcast_rows,
     traits=Trait.PICKS,
+    transpose=lambda step: step.add(0, unbroadcast(step.ct, step.shape())),
     rule=_broadcast_to_rule,
     reference=np.broadcast_to,
     samples=lambda rng: [
@@ -219,6 +233,7 @@ def _expand_dims_reference(x: Any, axis: Any, num_newaxis: Any) -> Any:
     "expand_dims",
     Pattern.INJECTIVE,
     traits=Trait.VIEW,
+    transpose=_transpose_view,
     rule=_expand_dims_rule,
     reference=_expand_dims_reference,
     samples=lambda rng: [
@@ -267,6 +282,7 @@ def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
     "squeeze",
     Pattern.INJECTIVE,
     traits=Trait.VIEW,
+    transpose=_transpose_view,
     rule=_squeeze_rule,
     reference=np.squeeze,
     samples=lambda rng: [
@@ -300,6 +316,32 @@ def _squeeze(
     return element
 
 
+def _transpose_diagonal(step: Transposition) -> None:
+    """Puts the elements on the diagonal of zeros."""
+    shape, offset = step.shape(), step.attrs["offset"]
+    first, second = (step.attrs[name] % len(shape) for name in ("axis1", "axis2"))
+    rest = tuple(n for n in range(len(shape)) if n not in (first, second))
+    moved = (*(shape[n] for n in rest), shape[first], shape[second])
+    rank = len(shape)
+    row, column = (step.ct.iota(moved[-2:], axis) for axis in (0, 1))
+    # Element d of the diagonal is in row d + max(0, -offset).
+    at = F.clip(row - max(0, -offset), a_min=0)
+    count = step.ct.shape[-1]
+    if count == 0:
+        return
+    at = F.minimum(at, count - 1)
+    spread = F.take(
+        step.ct,
+        F.squeeze(F.strided_slice(at, begin=(0, 0), end=(moved[-2], 1), strides=(1, 1)), axis=(1,)),
+        axis=rank - 2,
+    )
+    spread = F.expand_dims(spread, axis=rank - 1)
+    chosen = F.equal(column, row + offset)
+    placed = F.where(chosen, broadcast(spread, moved), step.ct.full((), 0))
+    order = (*rest, first, second)
+    step.add(0, F.transpose(placed, axes=tuple(order.index(n) for n in range(rank))))
+
+
 def _diagonal_rule(x: TensorType, offset: int, axis1: Any, axis2: Any) -> TensorType:
     first, second = (type_rules.normalise_axis(axis, x.rank, x) for axis in (axis1, axis2))
     if first == second:
@@ -317,6 +359,7 @@ def _diagonal_rule(x: TensorType, offset: int, axis1: Any, axis2: Any) -> Tensor
     "diagonal",
     Pattern.INJECTIVE,
     traits=Trait.PICKS,
+    transpose=_transpose_diagonal,
     rule=_diagonal_rule,
     reference=np.diagonal,
     samples=lambda rng: [

@@ -10,14 +10,14 @@ so far: n steps a digit whatever the values are, and equal elements keep their o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dims import IntExpr, product, symbol, typical
 from ..dtype import INT32, INT64, DType
 from ..errors import LoopwrightTypeError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, taken_along
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import ANY, normalise_axis, upper_bound
 from ..graph.types import TensorType
@@ -29,6 +29,9 @@ from ..loop.tensor import Tensor
 from .declare import Body, attr, composite, primitive
 from .sampling import extremes, floats, ints, sample, specials, truths
 from .sort_keys import STACK_ROW_BYTES, by_network, element, in_vectors, key, key_type
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step
 
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
 SHORT_ROW = 64  # elements up to which counting those before each is faster than digits
@@ -226,6 +229,7 @@ class _Sort:
     "sort_rows",
     Pattern.OPAQUE,
     batch="folded",
+    not_differentiable="passes make it of nn.sort, which has one",
     rule=lambda x, **_: rows_rule(x, x.dtype),
     reference=_sorted,
     samples=_row_samples,
@@ -248,6 +252,7 @@ def _sort_rows(_out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -
 @primitive(
     "sort_columns",
     Pattern.OPAQUE,
+    not_differentiable="passes make it of nn.sort, which has one",
     rule=lambda x, positions, **_: rows_rule(x, INT64 if positions else x.dtype),
     reference=lambda x, descending, positions: (
         (order_of if positions else _sorted)(x.T, descending).T
@@ -350,6 +355,14 @@ def _axis_samples(rng: np.random.Generator) -> Sequence[Sample]:
     ]
 
 
+def _sort_tangent(step: Step) -> Value:
+    """The tangents in the order of the elements."""
+    x, tangent = step.x(0), step.t()
+    assert tangent is not None
+    order = F.nn.argsort(x, **step.attrs)
+    return taken_along(tangent, order, step.attrs["axis"] % x.rank)
+
+
 @composite(
     "nn.sort",
     Pattern.OPAQUE,
@@ -357,6 +370,7 @@ def _axis_samples(rng: np.random.Generator) -> Sequence[Sample]:
     reference=lambda x, axis, descending: along_reference(x, axis, _sorted, descending),
     samples=_axis_samples,
     dtypes=ANY,
+    tangent=_sort_tangent,
 )
 def _sort(x: Value, *, axis: int = _AXIS, descending: bool = _DESCENDING) -> Value:
     """The elements in order along an axis.

@@ -135,7 +135,13 @@ for operands of other types.
 
     meaning.__doc__ = doc
     declared = primitive(
-        name, pattern, rule=_rule, reference=_reference, samples=samples, dtypes=ANY
+        name,
+        pattern,
+        rule=_rule,
+        reference=_reference,
+        samples=samples,
+        dtypes=ANY,
+        not_differentiable="rules for tensor expressions of users are missing",
     )
     declared(meaning)
 

@@ -11,14 +11,15 @@ The kernel of ``index_update`` begins as ``x`` and writes only what changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import IntExpr, int_max, symbol
+from ..dims import IntExpr, int_max, product, symbol
 from ..dtype import BOOL
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.compose import F, Value, at_indices, broadcast, unbroadcast
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.type_rules import Shape, broadcast_read, is_size, joined_shape, same_dtype
@@ -33,6 +34,21 @@ from .declare import Body, Element, PerAxis, attr, primitive
 from .pad import both
 from .sampling import floats, ints, sample, truths
 from .scatter import REDUCTIONS, counted_from_end, join, scattered
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step, Transposition
+
+
+def _transpose_set(step: Transposition) -> None:
+    """Zeros where the elements were replaced; what stands there is for the new ones."""
+    begin, strides = step.attrs["begin"], step.attrs["strides"]
+    value = step.zeros(1)
+    step.add(0, F.strided_set(step.ct, value, begin=begin, strides=strides))
+    end = tuple(
+        b + (size - 1) * s + 1 if size != 0 else b
+        for b, s, size in zip(begin, strides, value.shape, strict=True)
+    )
+    step.add(1, F.strided_slice(step.ct, begin=begin, end=end, strides=strides))
 
 
 def _end(first: IntExpr, stride: int, size: IntExpr) -> IntExpr:
@@ -90,6 +106,8 @@ def _strided_set_samples(rng: np.random.Generator) -> list[Sample]:
     Pattern.INJECTIVE,
     batch="per_axis",
     traits=Trait.MOVES,
+    linear=slice(2),
+    transpose=_transpose_set,
     rule=_strided_set_rule,
     reference=_strided_set_reference,
     samples=_strided_set_samples,
@@ -192,6 +210,59 @@ def _rule(
     if _joined_shape([value.shape, wanted]) != wanted:
         raise LoopwrightTypeError(f"{value.short} does not broadcast to the index's {wanted}")
     return x
+
+
+def _update_tangent(step: Step) -> Value:
+    """An update that replaces or adds is linear in both; products and extremes are not."""
+    if step.attrs["reduction"] not in ("none", "add"):
+        raise step.refused()
+    x, value = (step.moved(n) for n in range(2))
+    return step.again(x, value, *(step.x(n) for n in range(2, len(step.call.args))))
+
+
+def _transpose_update(step: Transposition) -> None:
+    """An update gets what stands at its place; elements that were replaced get 0. Of several
+    updates for one element, the last gets all of it."""
+    attrs, value = step.attrs, step.x(1)
+    indices = [step.x(n) for n in range(2, len(step.args))]
+    if attrs["reduction"] != "none":
+        step.add(0, step.ct)
+    elif step.linear[0]:
+        zero = value.full((1,) * value.rank, 0)
+        step.add(0, F.index_update(step.ct, zero, *indices, **attrs))
+    if not step.linear[1]:
+        return
+    made = _at_places(step.ct, indices, attrs)
+    if attrs["reduction"] == "none" and any(i.rank for i in indices):
+        shape = made.shape
+        number = F.reshape(made.iota((product(shape),), 0), newshape=shape)
+        none = number.full(step.ct.shape, -1)
+        writer = _at_places(F.index_update(none, number, *indices, **attrs), indices, attrs)
+        made = F.where(F.equal(writer, number), made, made.full((), 0))
+    step.add(1, unbroadcast(made, value.shape))
+
+
+def _at_places(x: Value, indices: Sequence[Value], attrs: Mapping[str, Any]) -> Value:
+    """Returns the elements of ``x`` that an update with such attributes is for."""
+    axes, starts = attrs["axes"], attrs["starts"]
+    rest = _rest(x.rank, axes)
+    windows = [*zip(attrs["begin"], attrs["strides"], attrs["sizes"])]
+    windows = windows or [(0, 1, x.shape[axis]) for axis in rest]
+    chosen = dict(zip([*axes, *starts], indices, strict=True))
+    for axis, (first, stride, size) in zip(rest, windows, strict=True):
+        if axis in starts:
+            where = {"axes": (axis,), "sizes": (size,), "strides": (stride,)}
+            x = F.dynamic_slice(x, chosen[axis], **where)
+        elif (first, stride, size) != (0, 1, x.shape[axis]):
+            begin, end, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+            begin[axis], steps[axis] = first, stride
+            end[axis] = _end(first, stride, size)
+            x = F.strided_slice(x, begin=tuple(begin), end=tuple(end), strides=tuple(steps))
+    if not axes:
+        return x
+    places = _joined_shape([i.shape for i in indices[: len(axes)]])
+    at = [broadcast(F.cast(i, dtype="int64"), places) for i in indices[: len(axes)]]
+    return at_indices(F.transpose(x, axes=(*axes, *rest)), at)
 
 
 def _joined_shape(shapes: Sequence[Shape]) -> Shape:
@@ -302,6 +373,9 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
     Pattern.OPAQUE,
     batch="updated",
     traits=Trait.MOVES,
+    tangent=_update_tangent,
+    not_differentiable="products and extremes of what is there and the updates",
+    transpose=_transpose_update,
     rule=_rule,
     reference=_reference,
     samples=_samples,

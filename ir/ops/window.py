@@ -6,15 +6,20 @@ front of them, NWC, NHWC or NDHWC with the channels behind.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightValueError
+from ..graph.compose import F, Value
 from ..graph.requirements import demand
 from ..graph.type_rules import is_size
 from ..graph.types import TensorType
 from .declare import attr
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step, Transposition
 
 Padding: TypeAlias = tuple[IntExpr, ...]
 """The sides before each spatial axis, then those behind each."""
@@ -130,3 +135,55 @@ def spatial_pads(axes: Sequence[int], padding: Padding) -> tuple[tuple[IntExpr, 
     for n, axis in enumerate(axes):
         pads[axis] = (padding[n], padding[rank + n])
     return tuple(pads)
+
+
+def spans(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """Returns the number of elements from the first to the last of a window on each axis."""
+    return [window_span(w, d) for w, d in zip(window, dilation, strict=True)]
+
+
+def window_tangent(step: Step) -> Value:
+    """The sum of the tangents of a window, or that of the first element that is its extreme."""
+    x, tangent, attrs = step.x(0), step.t(), step.attrs
+    assert tangent is not None
+    if attrs["combiner"] == "sum":
+        return step.again(tangent)
+    strides, dilation = attrs["strides"], attrs["dilation"]
+    shape = step.r.shape
+    total: Value | None = None
+    taken: Value | None = None
+    for place in itertools.product(*map(range, attrs["window"])):
+        begin = tuple(p * d for p, d in zip(place, dilation, strict=True))
+        end = tuple(
+            b + (n - 1) * s + 1 if n != 0 else b
+            for b, n, s in zip(begin, shape, strides, strict=True)
+        )
+        element, moved = (
+            F.strided_slice(each, begin=begin, end=end, strides=strides) for each in (x, tangent)
+        )
+        chosen = F.equal(element, step.r)
+        if taken is not None:
+            chosen, first = F.logical_and(chosen, F.logical_not(taken)), taken
+            taken = F.logical_or(first, chosen)
+        else:
+            taken = chosen
+        term = F.where(chosen, moved, moved.full((), 0))
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def transpose_window(step: Transposition) -> None:
+    """The sums over the windows that an element is in: windows again, of a cotangent with zeros
+    between its elements and around them."""
+    attrs, shape = step.attrs, step.shape()
+    strides, spread = attrs["strides"], attrs["dilation"]
+    reach = spans(attrs["window"], spread)
+    whole = tuple(size + span - 1 for size, span in zip(shape, reach, strict=True))
+    begin = tuple(span - 1 for span in reach)
+    placed = F.strided_set(step.ct.full(whole, 0), step.ct, begin=begin, strides=strides)
+    ones = (1,) * len(shape)
+    made = F.reduce_window(
+        placed, combiner="sum", window=attrs["window"], strides=ones, dilation=spread
+    )
+    step.add(0, made)

@@ -140,6 +140,7 @@ def _transform(
     return primitive(
         name,
         Pattern.CONTRACTION,
+        not_differentiable="passes make it of nn.conv2d, which has one",
         dtypes="f",
         rule=rule,
         reference=reference,

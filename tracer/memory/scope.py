@@ -71,6 +71,13 @@ class Scope:
         self._homes[var] = self
         return var
 
+    def adopt(self, var: Var) -> None:
+        """Says that a variable which was bound elsewhere is one of this scope."""
+        if self.parent is None:
+            self._homes.pop(var, None)
+        else:
+            self._homes[var] = self
+
     def read(self, storage: Storage, version: int) -> None:
         """Records that the function of this scope looks at a storage, if it is from outside."""
         if storage.moved is not None:

@@ -1,0 +1,268 @@
+"""Linearisation: a block as values that are computed first, and a linear part that needs them.
+
+What the linear part reads of the rest are its *residuals*. Those from a branch are further results
+of it. Those of a loop's iterations are kept in arrays, a row for each iteration::
+
+    %0 = for (%i < 10; %x = %x0) {                      %x' is sin(%x)
+      ...
+    }
+
+becomes, with a tangent ``%t`` of ``%x0``::
+
+    %0 = for (%i < 10; %x = %x0, %rows = zeros) {       the values, and cos(%x) in each iteration
+      %1 = sin(%x);
+      %2 = cos(%x);
+      %3 = index_update(%rows, %2, %i, axes=[0]);
+      (%1, %3)
+    };
+    %4 = for (%i < 10; %x.t = %t) {                     the tangents
+      %5 = take(%rows, %i, axis=0);
+      %6 = multiply(%x.t, %5);
+      (%6,)
+    }
+
+What is cheap to compute from other residuals, from the index or from outside is not kept, but
+computed again. A ``while`` counts its iterations first, and is then a loop over as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...dims import IntExpr
+from ...errors import LoopwrightTypeError
+from ..builder import Builder
+from ..compose import call
+from ..loops import filled
+from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, If, Var, While
+from ..operator import OPERATORS, Pattern
+from ..types import TensorType
+from ..walk import all_uses, copy_block
+from .forward import Fields, Tangents, or_zeros, tangent_var
+from .transpose import Cotangents, partition
+
+
+class Linear:
+    """The linear part of a block: from the tangents ``inputs`` to those of its ``results``, which
+    are None where they are 0."""
+
+    def __init__(
+        self, inputs: Sequence[Var], bindings: Sequence[Binding], results: Sequence[Atom | None]
+    ) -> None:
+        self.inputs, self.bindings, self.results = inputs, bindings, results
+
+    def push(self, tangents: Sequence[Atom], builder: Builder) -> list[Atom | None]:
+        """Emits the tangents of the results for tangents of the inputs."""
+        instead: dict[Var, Atom] = dict(zip(self.inputs, tangents, strict=True))
+        builder.bindings += copy_block(Block(tuple(self.bindings), tangents[0]), instead).bindings
+        return [instead.get(r, r) if isinstance(r, Var) else r for r in self.results]
+
+    def pull(self, cotangents: Sequence[Atom | None], builder: Builder) -> list[Atom | None]:
+        """Emits the cotangents of the inputs for cotangents of the results."""
+        linear = {*self.inputs, *(b.var for b in self.bindings)}
+        back = Cotangents(builder, linear)
+        for result, cotangent in zip(self.results, cotangents, strict=True):
+            if result is not None:
+                back.add(result, cotangent)
+        back.run(self.bindings)
+        return [back.of.get(v) for v in self.inputs]
+
+
+def linearise(block: Block, moving: Sequence[Var], builder: Builder) -> tuple[list[Atom], Linear]:
+    """Emits the values of a block. Returns its results, and its linear part as a function of the
+    tangents of the variables ``moving``."""
+    inputs = [tangent_var(v) for v in moving]
+    tangents = Tangents(
+        Builder(limits=builder.limits), dict(zip(moving, inputs, strict=True)), _split
+    )
+    values, results = tangents.outcome(block)
+    rest, linear = partition(tangents.builder.bindings, set(inputs))
+    builder.bindings += rest
+    return values, Linear(inputs, linear, results)
+
+
+def _split(outer: Tangents, var: Var, value: If | For | While) -> None:
+    if isinstance(value, If):
+        _split_branch(outer, var, value)
+    elif isinstance(value, For):
+        _split_loop(outer, var, value)
+    elif all(outer.get(a) is None for a in value.initial) and not _takes(outer, value):
+        outer.keep(var, value)
+        outer.fields[var] = [None] * len(value.params)
+    else:
+        raise LoopwrightTypeError(
+            "reverse mode through a while loop needs to know how often it runs at most",
+            hint="lw.fori_loop with a bound, or lw.jvp, which is forward mode",
+        )
+
+
+def _takes(outer: Tangents, value: Expr) -> bool:
+    """True if a loop or branch uses a value from outside that has a tangent."""
+    return any(u in outer.of for u in all_uses(value))
+
+
+def _linear_outside(outer: Tangents) -> set[Var]:
+    fields = (f for each in outer.fields.values() for f in each)
+    return {a for a in (*outer.of.values(), *fields) if isinstance(a, Var)}
+
+
+def _residuals(
+    linear: Sequence[Binding], rest: Sequence[Binding], params: Sequence[Var] = ()
+) -> list[Var]:
+    """Returns the variables of a body that its linear part uses."""
+    used = {u for b in linear for u in all_uses(b.value)}
+    return [v for v in (*params, *(b.var for b in rest)) if v in used]
+
+
+def _split_branch(outer: Tangents, var: Var, branch: If) -> None:
+    sides = [outer.inside({}), outer.inside({})]
+    outcomes = [s.outcome(b) for s, b in zip(sides, (branch.then, branch.orelse), strict=True)]
+    outside = _linear_outside(outer)
+    parts = [partition(side.builder.bindings, set(outside)) for side in sides]
+    kept = [_residuals(linear, rest) for rest, linear in parts]
+    blocks: list[Block] = []
+    for n, (values, _) in enumerate(outcomes):
+        inside = Builder(limits=outer.builder.limits)
+        inside.bindings += parts[n][0]
+        fields = list(values)
+        for other, residuals in enumerate(kept):
+            fields += (r if n == other else filled(r.type, 0, inside) for r in residuals)
+        blocks.append(inside.block(inside.make_tuple(fields)))
+    bound = outer.builder.cond(branch.condition, *blocks, span=branch.span)
+    count = len(outcomes[0][0])
+    moving = [n for n in range(count) if any(t[n] is not None for _, t in outcomes)]
+    residual_atoms = [
+        outer.builder.get_item(bound, count + n) for n in range(len(kept[0]) + len(kept[1]))
+    ]
+    values = [outer.builder.get_item(bound, n) for n in range(count)]
+    tangents: Fields = [None] * count
+    if moving:
+        linear_blocks: list[Block] = []
+        for n, (_, moved) in enumerate(outcomes):
+            first = len(kept[0]) * n
+            instead: dict[Var, Atom] = dict(zip(kept[n], residual_atoms[first:]))
+            inside = Builder(limits=outer.builder.limits)
+            inside.bindings += parts[n][1]
+            ends = [or_zeros(moved[k], values[k].type, inside) for k in moving]
+            linear_blocks.append(copy_block(inside.block(inside.make_tuple(ends)), instead))
+        bound = outer.builder.cond(branch.condition, *linear_blocks, span=branch.span)
+        for n, k in enumerate(moving):
+            tangents[k] = outer.builder.get_item(bound, n)
+    outer.bind_results(var, values, tangents)
+
+
+def _split_loop(outer: Tangents, var: Var, loop: For) -> None:
+    moving, inside, tangents, ends, moved = outer.traced_body(loop)
+    if not any(t is not None for t in moved) and not moving:
+        outer.keep(var, loop)
+        outer.fields[var] = [None] * len(loop.params)
+        return
+    limits = outer.builder.limits
+    rest, linear = partition(inside.builder.bindings, {*_linear_outside(outer), *tangents})
+    residuals = _residuals(linear, rest, loop.params)
+    kept, repeated = _kept_and_computed(residuals, rest, (loop.index, *loop.params))
+    rows = _extent_size(outer, loop.extent)
+
+    # The values, with a row of each residual that is kept.
+    body = Builder(limits=limits)
+    body.bindings += rest
+    stacks = [
+        Var(f"{v.name}.rows", TensorType((rows, *_tensor(v).shape), _tensor(v).dtype)) for v in kept
+    ]
+    written = [
+        call(body, "index_update", stack, v, loop.index, axes=(0,))
+        for stack, v in zip(stacks, kept, strict=True)
+    ]
+    begins = [filled(s.type, 0, outer.builder) for s in stacks]
+    carried = [*loop.params, *stacks]
+    bound = outer.builder.for_loop(
+        loop.index,
+        loop.extent,
+        carried,
+        [*loop.initial, *begins],
+        body.block(body.make_tuple([*ends, *written])),
+        span=loop.span,
+    )
+    items = [outer.builder.get_item(bound, n) for n in range(len(carried))]
+    count = len(loop.params)
+
+    # The tangents.
+    index = Var(loop.index.name, loop.index.type, loop.index.span)
+    reads = Builder(limits=limits)
+    instead: dict[Var, Atom] = {loop.index: index}
+    for v, stack in zip(kept, items[count:], strict=True):
+        instead[v] = call(reads, "take", stack, index, axis=0)
+    part = Builder(limits=limits)
+    part.bindings += [*repeated, *linear]
+    result = part.make_tuple([or_zeros(moved[n], ends[n].type, part) for n in moving])
+    params = [Var(t.name, t.type, t.span) for t in tangents]
+    instead.update(zip(tangents, params))
+    copied = copy_block(part.block(result), instead)
+    reads.bindings += copied.bindings
+    initial = [
+        or_zeros(outer.get(loop.initial[n]), loop.params[n].type, outer.builder) for n in moving
+    ]
+    bound = outer.builder.for_loop(
+        index, loop.extent, params, initial, reads.block(copied.result), span=loop.span
+    )
+    results: Fields = [None] * count
+    for n, k in enumerate(moving):
+        results[k] = outer.builder.get_item(bound, n)
+    outer.bind_results(var, items[:count], results)
+
+
+def _tensor(var: Var) -> TensorType:
+    if not isinstance(var.type, TensorType):
+        raise LoopwrightTypeError("a tuple inside of a loop, which its derivative needs")
+    return var.type
+
+
+def _kept_and_computed(
+    residuals: Sequence[Var], rest: Sequence[Binding], params: Sequence[Var]
+) -> tuple[list[Var], list[Binding]]:
+    """Returns the residuals of a loop's iterations that are kept, and the bindings that compute the
+    others again: maps of the index, of what is outside of the loop, and of residuals that are
+    kept."""
+    index, *carries = params
+    definitions = {b.var: b.value for b in rest}
+    wanted = set(residuals)
+    computed: dict[Var, bool] = {index: True, **dict.fromkeys(carries, False)}
+
+    def is_cheap(var: Var) -> bool:
+        value = definitions[var]
+        return (
+            isinstance(value, Call)
+            and value.op is not OPERATORS.get("random")
+            and not isinstance(value.op, Var)
+            and getattr(value.op, "pattern", Pattern.OPAQUE) <= Pattern.INJECTIVE
+        )
+
+    for binding in rest:  # in order, so that operands are decided before
+        uses = [u for u in all_uses(binding.value) if u in definitions or u in computed]
+        computed[binding.var] = is_cheap(binding.var) and all(
+            computed[u] or u in wanted for u in uses
+        )
+    kept = [v for v in residuals if not computed[v]]
+    needed = set(residuals) - set(kept)
+    repeated: list[Binding] = []
+    for binding in reversed(rest):
+        if binding.var in needed and computed[binding.var]:
+            repeated.append(binding)
+            needed |= {u for u in all_uses(binding.value) if u in definitions}
+    used = {u for b in repeated for u in all_uses(b.value)}
+    extra = [c for c in (*carries, *definitions) if c in used and not computed[c] and c not in kept]
+    return [*kept, *extra], repeated[::-1]
+
+
+def _extent_size(outer: Tangents, extent: Atom) -> IntExpr:
+    """Returns the number of iterations of a loop as a size."""
+    if isinstance(extent, Constant):
+        return max(0, int(extent.value))
+    value: Any = outer.definitions.get(extent) if isinstance(extent, Var) else None
+    if isinstance(value, Call) and value.op is OPERATORS["full"]:
+        return value.attrs["fill_value"]
+    raise LoopwrightTypeError(
+        "reverse mode through a loop whose number of iterations values decide",
+        hint="a range that sizes or numbers bound, or lw.jvp, which is forward mode",
+    )

@@ -1,0 +1,217 @@
+"""``lw.grad`` and its kin on programs: values, structures, loops, branches, nesting, errors."""
+
+import loopwright as lw
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(0)
+POINT = RNG.uniform(0.5, 1.5, 5)
+MATRIX = RNG.uniform(-1, 1, (4, 4))
+
+
+def rosenbrock(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def test_the_gradient_has_shape_and_dtype_of_the_argument():
+    x = np.float32([1, 2, 3])
+    slope = lw.grad(lambda x: (x * x * x).sum())(x)
+    assert slope.dtype == np.float32
+    np.testing.assert_allclose(slope, 3 * x * x, rtol=1e-6)
+
+
+def test_it_is_a_part_of_what_calls_it():
+    @lw.compile
+    def step(x):
+        return x - 0.001 * lw.grad(rosenbrock)(x)
+
+    x = POINT
+    expected = x - 0.001 * lw.grad(rosenbrock)(x)
+    np.testing.assert_allclose(step(x), expected, rtol=1e-12)
+    assert len(step.lower(x).built.kernels) <= 4
+
+
+def test_arguments_are_trees_and_the_gradient_is_one():
+    def loss(params, x):
+        return (np.tanh(x @ params["w"] + params["b"]) ** 2).mean()
+
+    params = {"w": MATRIX, "b": POINT[:4]}
+    value, slopes = lw.value_and_grad(loss)(params, MATRIX)
+    assert set(slopes) == {"w", "b"} and slopes["w"].shape == (4, 4)
+    hidden = np.tanh(MATRIX @ MATRIX + POINT[:4])
+    back = 2 * hidden * (1 - hidden**2) / 16
+    np.testing.assert_allclose(value, (hidden**2).mean())
+    np.testing.assert_allclose(slopes["b"], back.sum(0))
+    np.testing.assert_allclose(slopes["w"], MATRIX.T @ back)
+
+
+def test_several_arguments_and_what_is_returned_besides():
+    def f(x, y, n):
+        return (x * y**n).sum(), {"product": x * y}
+
+    (dx, dy), aux = lw.grad(f, argnums=(0, 1), has_aux=True)(POINT, POINT + 1, 3)
+    np.testing.assert_allclose(dx, (POINT + 1) ** 3)
+    np.testing.assert_allclose(dy, 3 * POINT * (POINT + 1) ** 2)
+    np.testing.assert_allclose(aux["product"], POINT * (POINT + 1))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_it_nests(order):
+    f = lambda x: np.exp(2 * x)  # noqa: E731
+    for _ in range(order):
+        f = lw.grad(f)
+    np.testing.assert_allclose(f(0.5), 2**order * np.exp(1.0), rtol=1e-12)
+
+
+def test_what_is_around_the_function_is_a_constant():
+    outer = lw.grad(lambda x: x * lw.grad(lambda y: x * y)(2.0))
+    np.testing.assert_allclose(outer(3.0), 6.0)
+
+
+def loop_of_python(x):
+    y = x
+    for _ in range(40):
+        y = np.sin(y) * x + 0.1
+    return y
+
+
+def loop_over_elements(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        if x[i] > 1:
+            total += x[i] ** 3
+        else:
+            total += np.sin(x[i])
+    return total
+
+
+def loop_that_writes(x):
+    y = np.zeros(x.shape[0] + 1)
+    for i in range(x.shape[0]):
+        y[i + 1] = y[i] * 0.5 + x[i] ** 2
+    return y
+
+
+def a_scan(x):
+    last, rows = lw.scan(lambda h, v: (np.tanh(MATRIX @ h + v), h.sum()), x[:4], x)
+    return last, rows
+
+
+def nested_loops(x):
+    def outer(i, y):
+        return lw.fori_loop(0, 3, lambda j, z: np.sin(z * (i + 1)) + x * j, y)
+
+    return lw.fori_loop(0, 4, outer, x)
+
+
+def a_branch(x):
+    return lw.cond(x.sum() > 4, lambda v: np.sin(v).sum(), lambda v: (v**3).sum(), x)
+
+
+def a_branch_in_a_loop(x):
+    step = lambda i, y: lw.cond(  # noqa: E731
+        y[0] > 1.0, lambda v: v * 0.5 + x, lambda v: np.exp(v) * x, y
+    )
+    return lw.fori_loop(0, 6, step, x)
+
+
+def indexing(x):
+    y = x.copy()
+    y[1:3] = x[:2] * 2
+    y[np.array([0, 0, 4])] += x[:3]
+    y[-1] *= y[0]
+    return y[::-1] @ x
+
+
+def sorted_and_chosen(x):
+    s = np.sort(x) * np.arange(5)
+    return np.where(x > 1, s, -s).sum() + x.max() * x.min() + np.cumsum(x)[2] + np.prod(x)
+
+
+def statistics(x):
+    m = x[:, None] * x[None, :]
+    return lw.nn.softmax(m, axis=1), lw.nn.layer_norm(m, x, x), m.std(), np.linalg.norm(x)
+
+
+PROGRAMS = [
+    rosenbrock,
+    loop_of_python,
+    loop_over_elements,
+    loop_that_writes,
+    a_scan,
+    nested_loops,
+    a_branch,
+    a_branch_in_a_loop,
+    indexing,
+    sorted_and_chosen,
+    statistics,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_programs_agree_with_differences(program):
+    lw.check_grads(program, (POINT,))
+
+
+def test_a_while_loop_has_a_forward_mode():
+    f = lambda x: lw.while_loop(lambda y: y < 100, lambda y: y * x, x)  # noqa: E731
+    value, change = lw.jvp(f, (3.0,), (1.0,))
+    assert (value, change) == (243.0, 5 * 3.0**4)
+
+
+def test_jacobians_of_both_shapes():
+    tall = lambda x: np.concatenate([np.sin(x), x * x[0]])  # noqa: E731
+    expected = np.concatenate([np.diag(np.cos(POINT)), np.diag([POINT[0]] * 5)])
+    expected[5:, 0] += POINT
+    np.testing.assert_allclose(lw.jacobian(tall)(POINT), expected)
+    wide = lambda x: tall(x)[:2]  # noqa: E731
+    np.testing.assert_allclose(lw.jacobian(wide)(POINT), expected[:2])
+
+
+def test_hessians_and_their_products():
+    whole = lw.hessian(rosenbrock)(POINT)
+    np.testing.assert_allclose(whole, whole.T)
+    direction = RNG.standard_normal(5)
+    product = lw.hvp(rosenbrock, (POINT,), (direction,))
+    np.testing.assert_allclose(product, whole @ direction)
+
+
+def test_vjp_and_linearize_give_functions():
+    value, pull = lw.vjp(lambda x, y: (x @ y, x.sum()), MATRIX, POINT[:4])
+    dx, dy = pull((np.ones(4), 2.0))
+    np.testing.assert_allclose(dx, np.outer(np.ones(4), POINT[:4]) + 2)
+    np.testing.assert_allclose(dy, MATRIX.sum(0))
+    value, push = lw.linearize(np.sin, POINT)
+    np.testing.assert_allclose(value, np.sin(POINT))
+    np.testing.assert_allclose(push(POINT), np.cos(POINT) * POINT)
+
+
+def test_complex_numbers_follow_jax():
+    z = np.complex128([1 + 2j, -0.5 + 1j])
+    slope = lw.grad(lambda z: (np.abs(z) ** 2 + (z * z).real).sum())(z)
+    np.testing.assert_allclose(slope, 2 * np.conj(z) + 2 * z)
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (lambda: lw.grad(lambda x: x.sum())(3), "argument 0 is int, and only floats"),
+        (lambda: lw.grad(np.sin)(POINT), "returns one float, and this returns float64"),
+        (lambda: lw.grad(np.sin, argnums=1)(2.0), "argnums=1 of 1 positional"),
+        (lambda: lw.grad(2.0), "takes a function, not float"),
+        (lambda: lw.jvp(np.sin, (1.0,), (1.0, 2.0)), "1 primals and 2 tangents"),
+        (lambda: lw.jvp(np.sin, (POINT,), (1.0,)), "a tangent is float for a value of"),
+    ],
+)
+def test_misuse_is_named(run, text):
+    with pytest.raises(lw.LoopwrightTypeError, match=text):
+        run()
+
+
+def test_a_write_to_an_argument_is_refused():
+    def f(x):
+        x[0] = 2.0
+        return x.sum()
+
+    with pytest.raises(lw.UnsupportedError, match="writes to an array which is not its own"):
+        lw.grad(f)(POINT)
