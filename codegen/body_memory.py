@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
@@ -81,6 +82,7 @@ class MemoryWriter:
         straight: bool = False,
     ) -> None:
         self.program = program
+        self.constants = program.constants
         self.functions = functions
         self.slots = slots
         self.symbols = symbols
@@ -248,13 +250,17 @@ class MemoryWriter:
 
     def kept_scalar(self, region: nodes.Region, address: str) -> str:
         """The memory in registers of a scalar that nothing writes, so that no write elsewhere is
-        thought to change it."""
+        thought to change it. Of constants LLVM sees the values."""
         if (region.name, -1) not in self.values:
-            memory, type = self.registers(region), register_type(region)
-            self.addresses += [
-                f"  {memory}.kept = load {type}, ptr {address}",
-                f"  store {type} {memory}.kept, ptr {memory}",
-            ]
+            memory, type, value = self.registers(region), register_type(region), ""
+            for constant in self.constants:
+                if constant.region is region and constant.value is not None:
+                    type = f"i{8 * region.dtype.bytes}"
+                    value = str(int.from_bytes(constant.value.tobytes(), sys.byteorder))
+            if not value:
+                value = f"{memory}.kept"
+                self.addresses.append(f"  {value} = load {type}, ptr {address}")
+            self.addresses.append(f"  store {type} {value}, ptr {memory}")
         return self.registers(region)
 
     def argument(self, root: str, slot: int) -> str:

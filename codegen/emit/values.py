@@ -99,7 +99,16 @@ class ValueEmitter:
             constant = self.static.mask(expr.args[0], env)
             return () if constant or self._needs_guard(expr) else needed_operands(expr)
         deciding = self.static.deciding(expr, env)
+        if deciding is None and self._stops_early(expr, env):
+            return expr.args[:1]
         return needed_operands(expr) if deciding is None else (deciding,)
+
+    def _stops_early(self, expr: Op, env: Env) -> bool:
+        """True for an ``and`` of scalars whose second operand reads at a place that data decides:
+        what the first one says of that place may be all that keeps it in range."""
+        if expr.name != "logical_and" or env.lanes is not None:
+            return False
+        return any(len(r.plain_indices) < len(r.indices) for r in self._reads_below(expr.args[1]))
 
     def _compute(
         self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -131,6 +140,13 @@ class ValueEmitter:
         deciding = self.static.deciding(expr, env)
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
+        if self._stops_early(expr, env):
+            first = self.value(expr.args[0], env, guard, memo)
+            if first.lanes == 1 and first.name.startswith("%"):
+                second, inner = expr.args[1], dict(memo)  # of what is computed there alone
+                return self.w.where(
+                    first, lambda: self.value(second, env, guard, inner), Value("false", "i1")
+                )
         if left := checked(self.scalars, expr, lambda e: self.value(e, env, guard, memo)):
             return left
         args = [self.value(a, env, guard, memo) for a in expr.args]

@@ -392,7 +392,7 @@ class FunctionWriter:
 
     def rarely(self, condition: Value, usual: Value, symbol: str, *args: Value) -> Value:
         """``usual``, or where ``condition`` holds the result of a call that is made only then."""
-        depth = max(v.depth for v in (condition, usual, *args))
+        depth = max(self.guard_depth, *(v.depth for v in (condition, usual, *args)))
         level = self.levels[depth]
         self._count += 1
         rare, join = f"rare{self._count}", f"usual{self._count}"
@@ -408,6 +408,27 @@ class FunctionWriter:
             f"[{made}, %{rare}]",
         ]
         level.label = join
+        return result
+
+    def where(self, condition: Value, compute: Callable[[], Value], orelse: Value) -> Value:
+        """What is computed where ``condition`` holds, and only there; else ``orelse``."""
+        parent, depth = self.levels[-1], self.depth
+        self._count += 1
+        inside, join = f"if{self._count}", f"join{self._count}"
+        self.levels.append(_Level(inside, len(self.levels)))
+        made = compute()
+        level = self.levels.pop()
+        result = Value(self.fresh("c"), made.type, 1, depth)
+        parent.code += [
+            f"  br i1 {condition.name}, label %{inside}, label %{join}",
+            f"{inside}:",
+            *level.code,
+            f"  br label %{join}",
+            f"{join}:",
+            f"  {result.name} = phi {made.type} [{orelse.name}, %{parent.label}], "
+            f"[{made.name}, %{level.label}]",
+        ]
+        parent.label = join
         return result
 
     def branch(

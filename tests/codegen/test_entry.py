@@ -9,14 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from loopwright.codegen.entry import entry_text
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.program import compile_program
 from loopwright.codegen.target import Target
-from loopwright.ir.dtype import BOOL, INT64
+from loopwright.ir.dtype import BOOL, INT64, dtype_of
 from loopwright.ir.program.nodes import (
     Access,
     Alloc,
     Call,
+    Constant,
     Copy,
     For,
     Free,
@@ -121,6 +123,20 @@ def _collatz(registers):
 def test_a_while_loop_with_a_branch(registers):
     assert _run(_collatz(registers), 27, 0) == [111]
     assert _run(_collatz(registers), 1, 0) == [0]
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [(np.int64(-7), 2**64 - 7), (np.float64(1), 1023 << 52)]
+)
+def test_numbers_that_are_constant_are_written_into_the_code(value, word):
+    region = Region("seven", (), dtype_of(value.dtype))
+    out = Region("out", (), region.dtype)
+    forever = Region("on", (), BOOL)
+    constants = (Constant(region, np.asarray(value)), Constant(forever))
+    body = (Copy("seven", "out"), If("on", (Copy("seven", "out"),), ()))
+    text = entry_text(Program("main", (), (out,), constants, body, 0), {})
+    assert f"store i64 {word}, ptr" in text
+    assert text.count(".kept = load") == 1  # of what has no value
 
 
 @pytest.mark.parametrize(("extent", "count"), [(10, 10), ("n", 7), ("n", 0), ("n", -3)])
