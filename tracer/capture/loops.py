@@ -161,10 +161,12 @@ def _nothing() -> None:
 
 class Steps:
     """The items of a loop: ``item(n)`` is number n of ``count``, which may be traced. ``plain`` is
-    what Python runs over."""
+    what Python runs over. If the items are the integers between them, ``ends`` are both ends."""
 
-    def __init__(self, count: Any, item: Callable[[Any], Any], plain: Callable[[], Any]) -> None:
-        self.count, self.item, self.plain = count, item, plain
+    def __init__(
+        self, count: Any, item: Callable[[Any], Any], plain: Callable[[], Any], *ends: Any
+    ) -> None:
+        self.count, self.item, self.plain, self.ends = count, item, plain, ends
 
     @property
     def is_long(self) -> bool:
@@ -204,7 +206,13 @@ def range_steps(start: Any, stop: Any, step: Any) -> Steps:
         is_plain = type(step) is int and step == 1 and _is_zero(start)
         return number if is_plain else start + number * step
 
-    return Steps(_count(start, stop, step), item, lambda: range(start, stop, step))
+    is_unit = type(step) is int and step == 1 and _is_count(start) and _is_count(stop)
+    ends = (start, stop) if is_unit else ()
+    return Steps(_count(start, stop, step), item, lambda: range(start, stop, step), *ends)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int or (type(value) is Proxy and value.type == traced.COUNT)
 
 
 def _key(trace: Trace, how: str = "unrolling") -> str:
@@ -240,17 +248,19 @@ def _native(
     carry = _Carry(trace, variables, carried, count if is_known else None)
 
     def run(number: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        item = steps.item(number + first if first else number)
+        is_item = flag is not None and steps.ends
+        item = number if is_item else steps.item(number + first if first else number)
         return carry.step(values, lambda: body(item))
 
     def loop(begins: tuple[Any, ...]) -> Any:
         if flag is None:
             return control.fori_loop(0, count, run, begins)
         at = carry.names.index(flag)
+        begin, end = steps.ends or (0, count)  # counted as the user does: of indices more is known
         return control.while_loop(
-            lambda now: np.logical_and(now[0] < count, negation(now[1][at])),
+            lambda now: np.logical_and(now[0] < end, negation(now[1][at])),
             lambda now: (now[0] + 1, run(*now)),
-            (0, begins),
+            (begin + first if steps.ends else begin, begins),
         )[1]
 
     try:

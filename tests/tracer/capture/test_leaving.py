@@ -447,3 +447,19 @@ def test_a_variable_that_values_may_leave_unbound_is_named_with_a_way_out() -> N
     assert raised.value.__notes__ == [
         "values decide whether found is bound here: give it a value before the branch or loop"
     ]
+
+
+def test_a_loop_that_is_left_counts_as_it_was_written() -> None:
+    def pair(x, begin, v):
+        for i in range(begin, x.shape[0]):
+            for j in range(i + 1, x.shape[0]):
+                if x[i] + x[j] > v:
+                    return i, j
+        return -1, -1
+
+    compiled = lw.compile(pair)
+    for begin in (0, 7, 59, 60, 99):
+        for v in (-1.0, 0.5, 20.0, 117.0, 118.0):
+            assert compiled(X, begin, v) == pair(X, begin, v)
+    program = lw.compile(lambda x, v: pair(x, 0, v)).lower(X, 20.0).as_text("program")
+    assert "in [1, 59]" in program  # what the inner loop's index is
