@@ -34,6 +34,7 @@ from ...pass_context import optional
 from ...traits import Trait
 from .. import nodes
 from ..builder import Builder
+from ..type_rules import normalise_axes
 from ..walk import has_trait, map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
@@ -228,6 +229,10 @@ def _is_never_negative_zero(call: nodes.Call, facts: Facts) -> bool:
         return call.args[0] is call.args[1]
     if name == "add":  # a sum is -0 only if both terms are
         return any(_not_negative_zero(facts, a) for a in call.args)
+    if name == "sum":  # it begins with 0; the sum of one element may be the element
+        kind = nodes.tensor_type(call.args[0])
+        axes = normalise_axes(call.attrs["axis"], kind.rank, kind)
+        return any(kind.shape[axis] != 1 for axis in axes)
     if name == "cast":
         return not dtype(call.args[0]).is_float
     return has_trait(call, Trait.NEVER_NEGATIVE_ZERO)

@@ -61,6 +61,9 @@ MOST_STACKED = 1 << 24
 MOST_CONSTANT = 1 << 12
 """Iterations whose indices are computed while compiling."""
 
+_JOINED = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+"""Operators on whole arrays, by the reduction of an update."""
+
 
 @optional(level=2)
 def vectorise_loops(module: nodes.Module) -> nodes.Module:
@@ -286,6 +289,8 @@ class _Iterations(Rows):
             return self.builder.emit(get("strided_set"), (array, value), where)
         places = [self.of(call.args[2 + n]) for n in others]
         parts = all(windows[a] == (0, 1, kind.shape[a]) for a in order)
+        if parts and not others:  # what a loop around this one may only add to
+            return self.builder.emit(get(_JOINED[attrs["reduction"]]), (array, value))
         begin, strides, sizes = ((), (), ()) if parts else (begin, strides, sizes)
         where = {"begin": begin, "strides": strides, "sizes": sizes}
         attrs = {**attrs, **where, "axes": tuple(axes[n] for n in others)}
@@ -307,6 +312,10 @@ class _Iterations(Rows):
         """Emits a carried value after the loop whose iterations join ``terms`` to it."""
         kind, result = tensor_type(begin), begin
         for term in reversed(terms):
+            if combiner.op == "add" and (total := self._product(term, kind)) is not None:
+                op = get("subtract" if term.negative else "add")
+                result = self.builder.emit(op, (result, total))
+                continue
             rows = self._rows(term.value, kind.shape)
             if rows is None or kind.dtype != tensor_type(rows).dtype:
                 return None
@@ -322,6 +331,21 @@ class _Iterations(Rows):
             op = get("subtract") if term.negative else get(combiner.op)
             result = self.builder.emit(op, (result, total))
         return result
+
+    def _product(self, term: Term, kind: TensorType) -> Atom | None:
+        """Emits the sum of rows, each times a number of its iteration, as a matrix product."""
+        call = self.accesses.made.get(term.value)
+        if kind.rank != 1 or not kind.dtype.is_float or term.condition is not None:
+            return None
+        if not isinstance(call, nodes.Call) or call.op is not OPERATORS["multiply"]:
+            return None
+        for row, factor in (call.args, call.args[::-1]):
+            made = self.accesses.made.get(row)
+            is_row = isinstance(made, nodes.Call) and _is_pick(made) and row.type == kind
+            if is_row and {row, factor} <= self.stacked.keys() and not tensor_type(factor).rank:
+                rows = (self.stacked[factor], self.stacked[row])
+                return self.builder.emit(get("nn.matmul"), rows)
+        return None
 
 
 def _is_pick(call: nodes.Call) -> bool:

@@ -67,6 +67,7 @@ def test_adding_zero_disappears_where_its_sign_is_not_seen() -> None:
     "text",
     [
         "add(%x, 0f)",  # -0 + 0 is 0
+        "add(sum(reshape(%x, newshape=[4, 1]), axis=[1]), 0f)",  # of one element each
         "subtract(%x, %x)",  # inf - inf is nan
         "multiply(%x, 0f)",  # nan, inf, -1
         "exp(log(%x))",
@@ -92,6 +93,7 @@ def test_not_a_law_for_floats(text: str) -> None:
         ("add(exp(%x), 0f)", "exp(%x)"),
         ("add(abs(%x), 0f)", "abs(%x)"),
         ("add(add(%x, 1f), 0f)", "add(%x, 1f)"),
+        ("add(sum(%x, axis=[0], keepdims=True), 0f)", "sum(%x, axis=[0], keepdims=True)"),
         ("add(%x, negative(%y))", "subtract(%x, %y)"),
         ("add(negative(%x), %y)", "subtract(%y, %x)"),
         ("negative(negative(%x))", "%x"),

@@ -243,6 +243,45 @@ def test_a_sum_that_is_needed_on_the_way_stays() -> None:
     assert checked(text) == 1
 
 
+@pytest.mark.parametrize("reduction", ["add", "mul", "min", "max"])
+def test_rows_that_each_iteration_joins_to_an_array(reduction: str) -> None:
+    text = f"""{HEAD} {{
+      %0 = full(shape=[5], fill_value=0.5, dtype="float32");
+      %1 = for (%i < 7i64; %g = %0) {{
+        %2 = for (%j < 5i64; %h = %g) {{
+          %3 = take(take(%x, %j, axis=1), %i, axis=0);
+          %4 = exp(%3);
+          (index_update(%h, %4, %j, axes=[0], reduction="{reduction}"),)
+        }};
+        (%2.0,)
+      }};
+      %1.0
+    }}"""
+    assert checked(text) == 0
+
+
+def test_rows_times_numbers_are_a_product() -> None:
+    text = f"""{HEAD} {{
+      %0 = full(shape=[5], fill_value=0, dtype="float32");
+      %1 = for (%i < 7i64; %g = %0) {{
+        %2 = exp(cast(take(%k, %i, axis=0), dtype="float32"));
+        %3 = for (%j < 5i64; %h = %g) {{
+          %4 = take(take(%x, %j, axis=1), %i, axis=0);
+          %5 = multiply(%4, %2);
+          (index_update(%h, %5, %j, axes=[0], reduction="add"),)
+        }};
+        (%3.0,)
+      }};
+      %1.0
+    }}"""
+    assert checked(text) == 0
+    result = vectorise_loops(lower_to_primitives(verify(parse(text))))
+    assert "nn.matmul(" in str(result)
+    assert "nn.matmul(" not in str(
+        vectorise_loops(lower_to_primitives(parse(text.replace("multiply", "maximum"))))
+    )
+
+
 def test_a_product_of_matrices_by_elements_is_one_kernel() -> None:
     import loopwright as lw
 
