@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ...ir.dtype import INT64
 from ...ir.library.checks import LARGEST
-from ...ir.loop.expr import Const, Expr, Op, const
+from ...ir.loop.expr import Const, Expr, Op, Read, const, walk
 from ...ir.loop.limited_index import Limited
 from .access import is_zero
 from .scalars import ScalarEmitter
@@ -53,10 +53,21 @@ def _check(expr: Expr) -> tuple[Expr, Expr, Expr, int] | None:
     return before, fails, number, int(code.value)
 
 
-def needed_operands(expr: Op) -> tuple[Expr, ...]:
-    """Returns the expressions that are computed wherever ``expr`` is."""
+def needed_operands(expr: Op, scalar: bool = False) -> tuple[Expr, ...]:
+    """Returns the expressions that are computed wherever ``expr`` is, which may be a ``scalar``."""
+    if scalar and reads_behind_test(expr):
+        return expr.args[:1]
     check = _check(expr)
     return expr.args if check is None else check[:3]
+
+
+def reads_behind_test(expr: Op) -> bool:
+    """True for an ``and`` whose second operand reads at a place that data decides: what the first
+    one says of that place may be all that keeps it in range."""
+    if expr.name != "logical_and":
+        return False
+    reads = (node for node in walk(expr.args[1]) if isinstance(node, Read))
+    return any(len(read.plain_indices) < len(read.indices) for read in reads)
 
 
 def checked(scalars: ScalarEmitter, expr: Op, value: Callable[[Expr], Value]) -> Value | None:

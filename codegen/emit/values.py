@@ -15,7 +15,7 @@ from ..target import Target
 from .access import index_parts, is_zero, mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
-from .out_of_range import checked, limited_place, needed_operands
+from .out_of_range import checked, limited_place, needed_operands, reads_behind_test
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .static_conditions import StaticConditions
@@ -99,16 +99,7 @@ class ValueEmitter:
             constant = self.static.mask(expr.args[0], env)
             return () if constant or self._needs_guard(expr) else needed_operands(expr)
         deciding = self.static.deciding(expr, env)
-        if deciding is None and self._stops_early(expr, env):
-            return expr.args[:1]
-        return needed_operands(expr) if deciding is None else (deciding,)
-
-    def _stops_early(self, expr: Op, env: Env) -> bool:
-        """True for an ``and`` of scalars whose second operand reads at a place that data decides:
-        what the first one says of that place may be all that keeps it in range."""
-        if expr.name != "logical_and" or env.lanes is not None:
-            return False
-        return any(len(r.plain_indices) < len(r.indices) for r in self._reads_below(expr.args[1]))
+        return needed_operands(expr, env.lanes is None) if deciding is None else (deciding,)
 
     def _compute(
         self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -122,16 +113,14 @@ class ValueEmitter:
             return self.index_vector(expr.value, env)
         if isinstance(expr, Read):
             return self.read(expr, env, guard, memo)
-        if expr.name == "where":
-            sure = self.static.mask(expr.args[0], env)
-            if sure is not None:
-                return self._known_choice(expr, sure, env, guard, memo)
+        sure = self.static.mask(expr.args[0], env) if expr.name == "where" else None
+        if sure is not None:
+            return self._known_choice(expr, sure, env, guard, memo)
         if expr.name == "where" and self._needs_guard(expr):
             test = self.value(expr.args[0], env, guard, memo)
             if test.name in ("true", "false"):
                 return self._choice(expr, test.name == "true", env, guard, memo)
-            if guard is None:
-                self.conditions[test.name] = expr.args[0]
+            self.conditions |= {test.name: expr.args[0]} if guard is None else {}
             if self._is_zero_outside(expr.args[1]) and is_zero(expr.args[2]):
                 return self.value(expr.args[1], env, self._both(guard, test), memo)
             dtype = expr.args[0].dtype
@@ -140,13 +129,9 @@ class ValueEmitter:
         deciding = self.static.deciding(expr, env)
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
-        if self._stops_early(expr, env):
-            first = self.value(expr.args[0], env, guard, memo)
-            if first.lanes == 1 and first.name.startswith("%"):
-                second, inner = expr.args[1], dict(memo)  # of what is computed there alone
-                return self.w.where(
-                    first, lambda: self.value(second, env, guard, inner), Value("false", "i1")
-                )
+        if env.lanes is None and reads_behind_test(expr):
+            test, inner = self.value(expr.args[0], env, guard, memo), dict(memo)
+            return self.w.where(test, lambda: self.value(expr.args[1], env, guard, inner))
         if left := checked(self.scalars, expr, lambda e: self.value(e, env, guard, memo)):
             return left
         args = [self.value(a, env, guard, memo) for a in expr.args]
@@ -319,10 +304,9 @@ class ValueEmitter:
                 guard = self._both(guard, lanes.mask)
         if guard is not None and self._inside(node):
             guard = None
-        plain = self.plain.get(id(node))
-        if plain is None:
-            plain = self.plain[id(node)] = all(isinstance(i, int | Dim) for i in node.indices)
-        if plain:
+        if id(node) not in self.plain:
+            self.plain[id(node)] = all(isinstance(i, int | Dim) for i in node.indices)
+        if self.plain[id(node)]:
             return self.read_place(node.buffer, cast(Plain, node.indices), env, guard)
         return self.gather(node, env, guard, memo)
 

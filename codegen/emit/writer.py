@@ -410,8 +410,8 @@ class FunctionWriter:
         level.label = join
         return result
 
-    def where(self, condition: Value, compute: Callable[[], Value], orelse: Value) -> Value:
-        """What is computed where ``condition`` holds, and only there; else ``orelse``."""
+    def where(self, condition: Value, compute: Callable[[], Value]) -> Value:
+        """The bool that is computed where ``condition`` holds, and only there; else false."""
         parent, depth = self.levels[-1], self.depth
         self._count += 1
         inside, join = f"if{self._count}", f"join{self._count}"
@@ -425,7 +425,7 @@ class FunctionWriter:
             *level.code,
             f"  br label %{join}",
             f"{join}:",
-            f"  {result.name} = phi {made.type} [{orelse.name}, %{parent.label}], "
+            f"  {result.name} = phi {made.type} [false, %{parent.label}], "
             f"[{made.name}, %{level.label}]",
         ]
         parent.label = join

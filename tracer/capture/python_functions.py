@@ -16,8 +16,8 @@ from ..core.runtime_checks import check
 from ..core.symbolic_sizes import Size
 from .branches import negation, returned
 from .lists import arrayed, is_grown
-from .loops import Steps, range_steps, steps_of
 from .math_functions import FUNCTIONS
+from .steps import Steps, range_steps, steps_of
 
 
 def _range(*bounds: Any) -> Any:

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from ...dims import bounds
-from ...loop.scalar import Combiner
+from ...loop.scalar import COMBINERS, Combiner
 from ...pass_context import optional
 from ...traits import Trait
 from .. import nodes, walk
@@ -61,8 +61,8 @@ MOST_STACKED = 1 << 24
 MOST_CONSTANT = 1 << 12
 """Iterations whose indices are computed while compiling."""
 
-_JOINED = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
-"""Operators on whole arrays, by the reduction of an update."""
+_COMBINERS = {"add": "sum", "mul": "prod"}
+"""Combiners by the reductions of updates that have another name."""
 
 
 @optional(level=2)
@@ -290,7 +290,8 @@ class _Iterations(Rows):
         places = [self.of(call.args[2 + n]) for n in others]
         parts = all(windows[a] == (0, 1, kind.shape[a]) for a in order)
         if parts and not others:  # what a loop around this one may only add to
-            return self.builder.emit(get(_JOINED[attrs["reduction"]]), (array, value))
+            name = _COMBINERS.get(attrs["reduction"], attrs["reduction"])
+            return self.builder.emit(get(COMBINERS[name].op), (array, value))
         begin, strides, sizes = ((), (), ()) if parts else (begin, strides, sizes)
         where = {"begin": begin, "strides": strides, "sizes": sizes}
         attrs = {**attrs, **where, "axes": tuple(axes[n] for n in others)}
