@@ -36,8 +36,8 @@ def test_elements_behind_a_test(condition: str) -> None:
             text = condition.replace(ELEMENT, "e").replace("[]", "").replace(":float64", "")
             expected = eval(text, {"i": i, "v": v, "e": x[at]})
             args = {"x": x, "i": np.int64(i).reshape(()), "v": np.float64(v).reshape(())}
-            (found,) = run_kernel(compiled, args, HOST, 1)
-            assert bool(found) == expected
+            (got,) = run_kernel(compiled, args, HOST, 1)
+            assert bool(got) == expected
 
 
 def test_the_place_is_limited_behind_the_test() -> None:

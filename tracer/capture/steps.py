@@ -1,4 +1,4 @@
-"""What loops run over: ranges, rows of arrays and what was appended to a list, by number."""
+"""The steps of loops by number: of ranges, rows of arrays, and what was appended to a list."""
 
 from __future__ import annotations
 
