@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from .face.vmap import vmap
     from .tracer import nn
     from .tracer import tensor_expressions as te
     from .tracer.control import cond, fori_loop, function, map, scan, switch, while_loop
@@ -170,6 +171,7 @@ __all__ = [
     "stop_gradient",
     "value_and_grad",
     "vjp",
+    "vmap",
     "while_loop",
     "xp",
 ]
@@ -193,6 +195,7 @@ _LATE = {
         ".face.gradient_checks": "check_grads",
         ".face.transforms": "grad hessian hvp jacobian jvp linearize stop_gradient "
         "value_and_grad vjp",
+        ".face.vmap": "vmap",
     }.items()
     for name in names.split()
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 
 from ..dims import product
+from ..graph.compose import F, Value
 from ..graph.nodes import Atom, tensor_type
 from ..graph.vmap import Batch
 
@@ -165,6 +166,33 @@ def taken(batch: Batch) -> Atom:
 
 def _ordered(batch: Batch, atom: Atom, order: list[int]) -> Atom:
     return atom if order == sorted(order) else batch.emit("transpose", atom, axes=tuple(order))
+
+
+def sliced(batch: Batch) -> Atom | None:
+    """Slices that begin elsewhere in each row are gathers."""
+    if not any(batch.batched[1:]):
+        return None
+    row, axes, sizes = batch.shape_of(0), batch.attrs["axes"], batch.attrs["sizes"]
+    places: list[Atom] = []
+    for n, (axis, size, stride) in enumerate(zip(axes, sizes, batch.attrs["strides"])):
+        start = F.cast(Value(batch.builder, batch.stacked(n + 1)), dtype="int64")
+        start = F.where(F.less(start, 0), start + row[axis], start)
+        last = row[axis] - (size - 1) * stride - 1 if size != 0 else 0
+        start = F.minimum(F.maximum(start, 0), last)
+        start = F.reshape(start, newshape=(batch.count, *[1] * len(axes), 1))
+        steps = start.iota((1, *sizes, 1), n + 1) * stride
+        places.append((start + steps).atom)
+    indices = batch.emit("concatenate", *places, axis=-1)
+    order = [*axes, *(n for n in range(len(row)) if n not in axes)]
+    x = _ordered(batch, batch.stacked(0), [0, *(n + 1 for n in order)])
+    made = batch.emit("nn.gather_nd", x, indices, batch_dims=1)
+    return _ordered(batch, made, [0, *(order.index(n) + 1 for n in range(len(row)))])
+
+
+def small_systems(batch: Batch) -> Atom:
+    """Stacks of matrices are one longer stack, along the second axis of the result."""
+    args = [_joined(batch, batch.stacked(n), 0) for n in range(len(batch.args))]
+    return _parted(batch, batch.emit(batch.call.operator.name, *args, **batch.attrs), 1)
 
 
 def searched(batch: Batch) -> Atom:

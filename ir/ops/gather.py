@@ -177,6 +177,7 @@ def _slice_reference(x: Any, *starts: Any, axes: Any, sizes: Any, strides: Any) 
 @primitive(
     "dynamic_slice",
     Pattern.INJECTIVE,
+    batch="sliced",
     traits=Trait.PICKS,
     transpose=_transpose_dynamic_slice,
     rule=_slice_rule,

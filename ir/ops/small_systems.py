@@ -271,6 +271,7 @@ def _solve_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "solve_small",
     Pattern.OPAQUE,
+    batch="small_systems",
     not_differentiable="passes make it of library calls",
     rule=_solve_rule,
     reference=_reference(_solved),
@@ -297,6 +298,7 @@ def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
 @primitive(
     "cholesky_small",
     Pattern.OPAQUE,
+    batch="small_systems",
     not_differentiable="passes make it of library calls",
     rule=lambda a: TensorType((_stack_of(a) ** 2 + 1, a.shape[0]), FLOAT64),
     reference=_reference(_factored),

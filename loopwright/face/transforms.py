@@ -37,7 +37,8 @@ class Transformed:
         return self if instance is None else functools.partial(self, instance)
 
 
-def _check(name: str, function: Any) -> None:
+def check_function(name: str, function: Any) -> None:
+    """Raises LoopwrightTypeError for what a transformation takes and is no function."""
     if not callable(function):
         raise LoopwrightTypeError(
             f"{name} takes a function, not {type(function).__name__}",
@@ -63,7 +64,7 @@ def grad(
     >>> lw.grad(lambda x: (x * x).sum())(np.array([1.0, 2.0, 3.0]))
     array([2., 4., 6.])
     """
-    _check("lw.grad", function)
+    check_function("lw.grad", function)
 
     @functools.wraps(function)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -85,7 +86,7 @@ def value_and_grad(
     >>> float(value), float(slope)
     (8.0, 12.0)
     """
-    _check("lw.value_and_grad", function)
+    check_function("lw.value_and_grad", function)
 
     @functools.wraps(function)
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -112,7 +113,7 @@ def jvp(
     >>> float(value), float(change)
     (0.0, 2.0)
     """
-    _check("lw.jvp", function)
+    check_function("lw.jvp", function)
     if len(tuple(primals)) != len(tuple(tangents)):
         raise LoopwrightTypeError(
             f"lw.jvp: {len(tuple(primals))} primals and {len(tuple(tangents))} tangents",
@@ -147,7 +148,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     >>> [float(g) for g in pull(1.0)]
     [5.0, 3.0]
     """
-    _check("lw.vjp", function)
+    check_function("lw.vjp", function)
     if active() is not None:
         at = derivatives.Linearised("lw.vjp", function, primals, range(len(primals)), has_aux)
 
@@ -182,7 +183,7 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
     >>> float(value), float(push(3.0))
     (1.0, 3.0)
     """
-    _check("lw.linearize", function)
+    check_function("lw.linearize", function)
     if active() is not None:
         at = derivatives.Linearised("lw.linearize", function, primals, range(len(primals)))
         return at.result, lambda *tangents: at.push(list(tangents))
@@ -203,7 +204,7 @@ def hvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     >>> lw.hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     array([ 6., 12.])
     """
-    _check("lw.hvp", function)
+    check_function("lw.hvp", function)
     return _compiled(_hvp, function)(tuple(primals), tuple(tangents))
 
 
@@ -226,7 +227,7 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
     array([[2., 0.],
            [0., 4.]])
     """
-    _check("lw.jacobian", function)
+    check_function("lw.jacobian", function)
 
     @functools.wraps(function)
     def matrices(*args: Any, **kwargs: Any) -> Any:

@@ -96,10 +96,10 @@ def traced_block(
     return traced, given
 
 
-def called(function: Callable[..., Any], *args: Any) -> Any:
+def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Returns ``function(*args)``, with its control flow captured where the trace needs that."""
     function = callee(function) if "capturing" in running().asked else function
-    return function(*args)
+    return function(*args, **kwargs)
 
 
 def emitted(trace: Trace, bindings: Iterable[Binding]) -> None:
