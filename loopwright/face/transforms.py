@@ -38,7 +38,7 @@ class Transformed:
 
 
 def check_function(name: str, function: Any) -> None:
-    """Raises LoopwrightTypeError for what a transformation takes and is no function."""
+    """Raises LoopwrightTypeError unless ``function`` can be called."""
     if not callable(function):
         raise LoopwrightTypeError(
             f"{name} takes a function, not {type(function).__name__}",
