@@ -52,6 +52,8 @@ class GraphLimits:
     with all weights takes less time."""
 
     # Decompositions.
+    few_channels: int = 64
+    """Channels of an image below which the kernel's cotangent is one product with whole windows."""
     slice_in_place: int = 8
     """Elements of an array over those of its slice, from which on the slice's cotangent is added in
     place: fewer are computed all."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, as_int, floordiv, product
+from ..dims import Dim, IntExpr, as_int, floordiv, product, typical
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
@@ -374,32 +374,34 @@ def _transpose_valid(step: Transposition, rank: int) -> None:
         step.add(0, transposed)
         return
     x = step.x(0)
-    pixels, outputs = product(ct.shape[:-1]), ct.shape[-1]
-    inputs = x.shape[-1]
+    pixels, outputs, inputs = product(ct.shape[:-1]), ct.shape[-1], floordiv(x.shape[-1], groups)
     parts: list[Value] = []
-    rows = F.reshape(ct, newshape=(pixels, groups, floordiv(outputs, groups)))
     for place in itertools.product(*map(range, kernel)):
         begin = [p * d for p, d in zip(place, spread, strict=True)]
         end = [b + (ct.shape[n] - 1) * s + 1 for n, b, s in zip(spatial, begin, steps, strict=True)]
         part = F.strided_slice(
-            x,
-            begin=(0, *begin, 0),
-            end=(x.shape[0], *end, inputs),
-            strides=(1, *steps, 1),
+            x, begin=(0, *begin, 0), end=(x.shape[0], *end, x.shape[-1]), strides=(1, *steps, 1)
         )
-        part = F.reshape(part, newshape=(pixels, groups, floordiv(inputs, groups)))
-        if groups == 1:
-            flat = [F.reshape(v, newshape=(pixels, v.shape[-1])) for v in (part, rows)]
-            made = F.nn.matmul(F.transpose(flat[0]), flat[1])
-        elif part.shape[-1] == 1:
-            made = F.sum(part * rows, axis=(0,))
-            made = F.reshape(made, newshape=(1, outputs))
-        else:
-            made = F.contract(part, rows, equation="pgc,pgo->cgo")
-            made = F.reshape(made, newshape=(part.shape[-1], outputs))
-        parts.append(F.expand_dims(made, axis=0))
-    whole = F.concatenate(*parts, axis=0) if len(parts) > 1 else parts[0]
+        parts.append(F.reshape(part, newshape=(pixels, groups, inputs)))
+    if typical(inputs) < ct.builder.limits.few_channels:
+        # One product of rows that hold the pixels of a window.
+        parts = [F.concatenate(*parts, axis=2)] if len(parts) > 1 else parts
+    rows = F.reshape(ct, newshape=(pixels, groups, floordiv(outputs, groups)))
+    products = [_transposed_product(part, rows) for part in parts]
+    whole = F.concatenate(*products, axis=0) if len(parts) > 1 else products[0]
     step.add(1, F.reshape(whole, newshape=step.shape(1)))
+
+
+def _transposed_product(x: Value, y: Value) -> Value:
+    """Returns ``x[p, g, c]`` times ``y[p, g, o]`` summed over p, as (c, g * o)."""
+    _, groups, inputs = x.shape
+    columns = product(y.shape[1:])
+    if groups == 1:
+        x, y = (F.reshape(v, newshape=(v.shape[0], v.shape[-1])) for v in (x, y))
+        return F.nn.matmul(F.transpose(x), y)
+    if inputs == 1:
+        return F.reshape(F.sum(x * y, axis=(0,)), newshape=(1, columns))
+    return F.reshape(F.contract(x, y, equation="pgc,pgo->cgo"), newshape=(inputs, columns))
 
 
 def _declare_valid(rank: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..dims import Dim, IntExpr, floordiv
@@ -144,33 +145,46 @@ def spans(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
 
 def window_tangent(step: Step) -> Value:
     """The sum of the tangents of a window, or that of the first element that is its extreme."""
-    x, tangent, attrs = step.x(0), step.t(), step.attrs
-    assert tangent is not None
+    x, tangent, attrs = step.x(0), step.moved(), step.attrs
     if attrs["combiner"] == "sum":
         return step.again(tangent)
-    strides, dilation = attrs["strides"], attrs["dilation"]
-    shape = step.r.shape
-    total: Value | None = None
-    taken: Value | None = None
-    for place in itertools.product(*map(range, attrs["window"])):
+    window, strides, dilation = attrs["window"], attrs["strides"], attrs["dilation"]
+    shape, places = step.r.shape, list(itertools.product(*map(range, window)))
+
+    def elements(of: Value, place: Sequence[int]) -> Value:
         begin = tuple(p * d for p, d in zip(place, dilation, strict=True))
         end = tuple(
             b + (n - 1) * s + 1 if n != 0 else b
             for b, n, s in zip(begin, shape, strides, strict=True)
         )
-        element, moved = (
-            F.strided_slice(each, begin=begin, end=end, strides=strides) for each in (x, tangent)
-        )
-        chosen = F.equal(element, step.r)
-        if taken is not None:
-            chosen, first = F.logical_and(chosen, F.logical_not(taken)), taken
-            taken = F.logical_or(first, chosen)
-        else:
-            taken = chosen
-        term = F.where(chosen, moved, moved.full((), 0))
+        return F.strided_slice(of, begin=begin, end=end, strides=strides)
+
+    first = x.iota((1,) * x.rank, 0, "int32")
+    for number, place in reversed([*enumerate(places)]):
+        is_extreme = F.equal(elements(x, place), step.r)
+        first = F.where(is_extreme, first.full((), number), first)
+    if window == strides and set(dilation) == {1}:
+        return _chosen_in_blocks(tangent, first, window)
+    total: Value | None = None
+    for number, place in enumerate(places):
+        moved = elements(tangent, place)
+        term = F.where(F.equal(first, number), moved, moved.full((), 0))
         total = term if total is None else total + term
     assert total is not None
     return total
+
+
+def _chosen_in_blocks(x: Value, number: Value, block: Sequence[int]) -> Value:
+    """Returns of each block of ``x`` the element of a number in it, or 0."""
+    sizes = [*zip(number.shape, block, strict=True)]
+    whole = tuple(n * size for n, size in sizes)
+    x = F.strided_slice(x, begin=(0,) * x.rank, end=whole, strides=(1,) * x.rank)
+    x = F.reshape(x, newshape=tuple(size for pair in sizes for size in pair))
+    numbers = number.iota((prod(block),), 0, number.dtype.name)
+    within = F.reshape(numbers, newshape=tuple(s for _, size in sizes for s in (1, size)))
+    spread = F.reshape(number, newshape=tuple(s for n, _ in sizes for s in (n, 1)))
+    chosen = F.where(F.equal(spread, within), x, x.full((), 0))
+    return F.sum(chosen, axis=tuple(range(1, chosen.rank, 2)))
 
 
 def transpose_window(step: Transposition) -> None:
