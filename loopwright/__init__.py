@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from .face.module import CompiledModule, build, parse
     from .face.module_builder import ModuleBuilder
     from .face.transforms import (
+        custom_jvp,
+        custom_vjp,
         grad,
         hessian,
         hvp,
@@ -172,6 +174,8 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "custom_jvp",
+    "custom_vjp",
     "while_loop",
     "xp",
 ]
@@ -193,8 +197,8 @@ _LATE = {
         ".tracer.core.argument_specs": "bf16",
         ".tracer.numpy.element_updates": "at",
         ".face.gradient_checks": "check_grads",
-        ".face.transforms": "grad hessian hvp jacobian jvp linearize stop_gradient "
-        "value_and_grad vjp",
+        ".face.transforms": "custom_jvp custom_vjp grad hessian hvp jacobian jvp linearize "
+        "stop_gradient value_and_grad vjp",
         ".face.vmap": "vmap",
     }.items()
     for name in names.split()

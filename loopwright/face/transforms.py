@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, ref
 from ..ir.errors import LoopwrightTypeError
 from ..tracer.control.user import for_users
 from ..tracer.core.trace import active
-from ..tracer.transforms import derivatives
+from ..tracer.transforms import custom, derivatives
 from ..tracer.transforms.block import called
 from .compiled_function import CompiledFunction
 
@@ -258,3 +258,60 @@ def stop_gradient(x: Any) -> Any:
     3.0
     """
     return derivatives.stop_gradient(x) if active() is not None else x
+
+
+class Custom:
+    """A function with a derivative of the user's, by ``lw.custom_vjp`` or ``lw.custom_jvp``."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._jvp: Callable[..., Any] | None = None
+        self._vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Sets the derivative: ``rule(primals, tangents)`` returns (result, its tangent)."""
+        self._jvp = rule
+        return rule
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        """Sets the derivative in reverse mode: ``forward(*args)`` returns (result, residuals), and
+        ``backward(residuals, cotangent)`` the cotangents of all arguments, None for 0."""
+        self._vjp = forward, backward
+
+    def __call__(self, *args: Any) -> Any:
+        if active() is None or (self._jvp is None and self._vjp is None):
+            return self._function(*args)
+        return custom.call(self._function, args, self._jvp, *(self._vjp or (None, None)))
+
+
+def custom_vjp(function: Callable[..., Any]) -> Custom:
+    """Gives a function a derivative in reverse mode, by ``f.defvjp(forward, backward)``.
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> @lw.custom_vjp
+    ... def clipped(x):
+    ...     return x * 1.0
+    >>> clipped.defvjp(lambda x: (x, None), lambda _, g: (np.clip(g, -1, 1),))
+    >>> float(lw.grad(lambda x: clipped(x) * 5)(2.0))
+    1.0
+    """
+    return Custom(function)
+
+
+def custom_jvp(function: Callable[..., Any]) -> Custom:
+    """Gives a function a derivative for both modes, by ``f.defjvp(rule)``.
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> @lw.custom_jvp
+    ... def softplus(x):
+    ...     return np.log1p(np.exp(x))
+    >>> @softplus.defjvp
+    ... def rule(primals, tangents):
+    ...     return softplus(*primals), tangents[0] / (1 + np.exp(-primals[0]))
+    >>> float(lw.grad(softplus)(0.0))
+    0.5
+    """
+    return Custom(function)

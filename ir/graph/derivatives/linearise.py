@@ -22,19 +22,26 @@ becomes, with a tangent ``%t`` of ``%x0``::
     }
 
 What is cheap to compute from other residuals, from the index or from outside is not kept, but
-computed again. A ``while`` counts its iterations first, and is then a loop over as many.
+computed again.
+
+A ``while`` first counts its iterations, and is then a loop over as many. A loop whose number of
+iterations values decide has no size for its rows: it becomes loops of at most ``MOST_ROWS``
+iterations inside of one another, of which the outer ones keep nothing but what they carry, and run
+the inner ones again (Griewank, Walther: "Algorithm 799: revolve", 2000, with a fixed number of
+checkpoints).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...dims import IntExpr
 from ...errors import LoopwrightTypeError
 from ..builder import Builder
 from ..compose import call
-from ..loops import filled
+from ..loops import filled, int64, next_values
 from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, If, Var, While
 from ..operator import OPERATORS, Pattern
 from ..types import TensorType
@@ -82,19 +89,74 @@ def linearise(block: Block, moving: Sequence[Var], builder: Builder) -> tuple[li
     return values, Linear(inputs, linear, results)
 
 
+MOST_ROWS = 1 << 12
+"""Iterations whose residuals are kept of a loop whose number of iterations values decide."""
+
+LEVELS = 3
+"""Such loops inside of one another: they run ``MOST_ROWS ** LEVELS`` iterations at most, hours."""
+
+
 def _split(outer: Tangents, var: Var, value: If | For | While) -> None:
     if isinstance(value, If):
         _split_branch(outer, var, value)
-    elif isinstance(value, For):
-        _split_loop(outer, var, value)
-    elif all(outer.get(a) is None for a in value.initial) and not _takes(outer, value):
+        return
+    if all(outer.get(a) is None for a in value.initial) and not _takes(outer, value):
         outer.keep(var, value)
         outer.fields[var] = [None] * len(value.params)
+    elif isinstance(value, For) and _rows_of(outer, value.extent) is not None:
+        _split_loop(outer, var, value)
     else:
-        raise LoopwrightTypeError(
-            "reverse mode through a while loop needs to know how often it runs at most",
-            hint="lw.fori_loop with a bound, or lw.jvp, which is forward mode",
-        )
+        extent = value.extent if isinstance(value, For) else _counted(outer, value)
+        index = value.index if isinstance(value, For) else Var("i", extent.type)
+        made = _in_pieces(value, index, extent, int64(0), LEVELS, outer.builder)
+        outer.bindings(made.bindings)
+        outer.keep(var, made.result)
+        assert isinstance(made.result, Var)
+        outer.fields[var] = outer.fields[made.result]
+
+
+def _counted(outer: Tangents, loop: While) -> Atom:
+    """Emits a loop for the number of its iterations."""
+    count, inside = Var("n", int64(0).type), Builder(limits=outer.builder.limits)
+    following = next_values(loop.body)
+    assert following is not None
+    inside.bindings += [b for b in loop.body.bindings if b.var is not loop.body.result]
+    body = inside.block(inside.make_tuple([*following, call(inside, "add", count, int64(1))]))
+    params = [*loop.params, count]
+    instead: dict[Var, Atom] = {p: Var(p.name, p.type, p.span) for p in params}
+    copies = [instead[p] for p in params]
+    bound = outer.builder.while_loop(
+        copies,  # pyright: ignore[reportArgumentType]
+        [*loop.initial, int64(0)],
+        copy_block(loop.condition, dict(instead)),
+        copy_block(body, instead),
+        span=loop.span,
+    )
+    return outer.builder.get_item(bound, len(loop.params))
+
+
+def _in_pieces(
+    loop: For | While, index: Var, extent: Atom, first: Atom, level: int, builder: Builder
+) -> Block:
+    """Returns the iterations of a loop from ``first`` to ``extent``, at most ``MOST_ROWS`` to the
+    power of ``level``, as a block that results in what they carry."""
+    outside = Builder(limits=builder.limits, span=loop.span)
+    size = MOST_ROWS ** (level - 1)
+    rest = call(outside, "subtract", extent, first)
+    pieces = call(outside, "floor_divide", call(outside, "add", rest, int64(size - 1)), int64(size))
+    count = call(outside, "minimum", pieces, int64(MOST_ROWS))
+    inside, number = Builder(limits=builder.limits, span=loop.span), Var("i", index.type)
+    at = call(inside, "add", first, call(inside, "multiply", number, int64(size)))
+    params = [Var(p.name, p.type, p.span) for p in loop.params]
+    if level == 1:
+        instead: dict[Var, Atom] = {index: at, **dict(zip(loop.params, params))}
+        made = copy_block(loop.body, instead)
+    else:
+        piece = replace(loop, initial=tuple(params))
+        made = _in_pieces(piece, index, extent, at, level - 1, builder)
+    inside.bindings += made.bindings
+    body = inside.block(made.result)
+    return outside.block(outside.for_loop(number, count, params, loop.initial, body))
 
 
 def _takes(outer: Tangents, value: Expr) -> bool:
@@ -161,8 +223,13 @@ def _split_loop(outer: Tangents, var: Var, loop: For) -> None:
     limits = outer.builder.limits
     rest, linear = partition(inside.builder.bindings, {*_linear_outside(outer), *tangents})
     residuals = _residuals(linear, rest, loop.params)
-    kept, repeated = _kept_and_computed(residuals, rest, (loop.index, *loop.params))
-    rows = _extent_size(outer, loop.extent)
+    rows = _rows_of(outer, loop.extent)
+    assert rows is not None
+    if _is_piece(outer, loop.extent) and any(isinstance(b.value, For) for b in loop.body.bindings):
+        used = {u for b in [*rest, *linear] for u in all_uses(b.value)}
+        kept, repeated = [p for p in loop.params if p in used], rest
+    else:
+        kept, repeated = _kept_and_computed(residuals, rest, (loop.index, *loop.params))
 
     # The values, with a row of each residual that is kept.
     body = Builder(limits=limits)
@@ -174,7 +241,10 @@ def _split_loop(outer: Tangents, var: Var, loop: For) -> None:
         call(body, "index_update", stack, v, loop.index, axes=(0,))
         for stack, v in zip(stacks, kept, strict=True)
     ]
-    begins = [filled(s.type, 0, outer.builder) for s in stacks]
+    begins = [
+        call(outer.builder, "empty", shape=_tensor(s).shape, dtype=_tensor(s).dtype.name)
+        for s in stacks
+    ]
     carried = [*loop.params, *stacks]
     bound = outer.builder.for_loop(
         loop.index,
@@ -255,14 +325,20 @@ def _kept_and_computed(
     return [*kept, *extra], repeated[::-1]
 
 
-def _extent_size(outer: Tangents, extent: Atom) -> IntExpr:
-    """Returns the number of iterations of a loop as a size."""
+def _rows_of(outer: Tangents, extent: Atom) -> IntExpr | None:
+    """Returns the most iterations of a loop as a size; None if that is not known."""
     if isinstance(extent, Constant):
         return max(0, int(extent.value))
     value: Any = outer.definitions.get(extent) if isinstance(extent, Var) else None
     if isinstance(value, Call) and value.op is OPERATORS["full"]:
         return value.attrs["fill_value"]
-    raise LoopwrightTypeError(
-        "reverse mode through a loop whose number of iterations values decide",
-        hint="a range that sizes or numbers bound, or lw.jvp, which is forward mode",
-    )
+    return MOST_ROWS if _is_piece(outer, extent) else None
+
+
+def _is_piece(outer: Tangents, extent: Atom) -> bool:
+    """True for the number of iterations of a loop that is a piece of another one."""
+    value = outer.definitions.get(extent) if isinstance(extent, Var) else None
+    if not isinstance(value, Call) or value.op is not OPERATORS["minimum"]:
+        return False
+    most = value.args[1]
+    return isinstance(most, Constant) and most.value.ndim == 0 and int(most.value) == MOST_ROWS

@@ -141,7 +141,8 @@ def no_derivative(op: Operator) -> LoopwrightTypeError:
 
 @dataclass(frozen=True, slots=True)
 class Transposition:
-    """A call that is linear in the operands ``linear``, and the cotangent ``ct`` of its result."""
+    """A call that is linear in the operands ``linear``, and the cotangent ``ct`` of its result, or
+    of the ``fields`` of its result."""
 
     call: Call
     args: Sequence[Atom]
@@ -149,6 +150,7 @@ class Transposition:
     ct: Value
     totals: dict[Var, Atom]
     builder: Builder
+    fields: Sequence[Atom | None] = ()
 
     @property
     def attrs(self) -> Mapping[str, Any]:

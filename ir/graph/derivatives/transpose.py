@@ -110,7 +110,7 @@ class Cotangents:
                 if cotangent is not None:
                     self._field(value, n, cotangent)
         elif isinstance(value, Call):
-            self._call(value, self.of.pop(var))
+            self._call(value, self.of.pop(var, int64(0)), self.fields.pop(var, []))
         elif isinstance(value, If):
             self._branch(value, self.fields.pop(var))
         else:
@@ -124,7 +124,7 @@ class Cotangents:
             cotangent = call(self.builder, "add", total, cotangent)
         fields[index] = cotangent
 
-    def _call(self, linear_call: Call, cotangent: Atom) -> None:
+    def _call(self, linear_call: Call, cotangent: Atom, fields: Fields) -> None:
         op = linear_call.operator
         if op.transpose is None:
             if op.decompose is None:
@@ -135,7 +135,7 @@ class Cotangents:
         is_linear = [isinstance(a, Var) and a in self.linear for a in args]
         args = [a if n else self.value(a) for a, n in zip(args, is_linear, strict=True)]
         ct = Value(self.builder, cotangent)
-        op.transpose(Transposition(linear_call, args, is_linear, ct, self.of, self.builder))
+        op.transpose(Transposition(linear_call, args, is_linear, ct, self.of, self.builder, fields))
 
     def _composite(self, linear_call: Call, cotangent: Atom) -> None:
         """Transposes what a composite consists of."""

@@ -159,6 +159,53 @@ def test_a_while_loop_has_a_forward_mode():
     assert (value, change) == (243.0, 5 * 3.0**4)
 
 
+def newton(a):
+    x = a
+    while abs(x * x - a) > 1e-12:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def test_a_while_loop_has_a_reverse_mode():
+    np.testing.assert_allclose(lw.grad(newton)(2.0), 0.5 / np.sqrt(2))
+    lw.check_grads(newton, (3.0,))
+
+
+def test_a_loop_of_more_iterations_than_are_kept():
+    def f(x, n):
+        return lw.fori_loop(0, n, lambda i, y: np.sin(y) * x + i * 1e-6, x)
+
+    count = 9_001
+    _, expected = lw.jvp(lambda x: f(x, count), (1.1,), (1.0,))
+    np.testing.assert_allclose(lw.grad(f)(1.1, np.int64(count)), expected, rtol=1e-9)
+
+
+def test_rules_of_the_user_hold_in_both_modes():
+    @lw.custom_jvp
+    def cube(x):
+        return x * x * x
+
+    cube.defjvp(lambda primals, tangents: (cube(*primals), 100.0 * tangents[0] * primals[0]))
+    assert lw.jvp(cube, (2.0,), (1.0,)) == (8.0, 200.0)
+    assert lw.grad(lambda x: cube(x) * x)(2.0) == 200.0 * 2 + 8
+    assert lw.grad(lw.grad(cube))(2.0) == 100.0
+
+    @lw.custom_vjp
+    def product(x, y):
+        return x @ y, x.sum()
+
+    product.defvjp(
+        lambda x, y: (product(x, y), (x, y)),
+        lambda kept, ct: (kept[1] * ct[0] * 10, None),
+    )
+    dx, dy = lw.grad(lambda x, y: product(x, y)[0] ** 2, argnums=(0, 1))(POINT, POINT + 1)
+    np.testing.assert_allclose(dx, 20 * (POINT @ (POINT + 1)) * (POINT + 1))
+    np.testing.assert_allclose(dy, 0 * POINT)
+    with pytest.raises(lw.LoopwrightTypeError, match="custom_vjp has no forward mode"):
+        lw.jvp(product, (POINT, POINT), (POINT, POINT))
+    np.testing.assert_allclose(product(POINT, POINT)[0], POINT @ POINT)
+
+
 def test_jacobians_of_both_shapes():
     tall = lambda x: np.concatenate([np.sin(x), x * x[0]])  # noqa: E731
     expected = np.concatenate([np.diag(np.cos(POINT)), np.diag([POINT[0]] * 5)])
