@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from . import debug, random, schedule, xp
     from .autotune.space.rules.user import sketch_rule
     from .autotune.space.sketch import Sketch
+    from .debug.gradient_checks import check_grads
     from .doors.onnx_model import from_onnx
     from .doors.saved import SavedFunction, load
     from .doors.torch_model import from_torch
-    from .face.gradient_checks import check_grads
     from .face.module import CompiledModule, build, parse
     from .face.module_builder import ModuleBuilder
     from .face.transforms import (
@@ -196,7 +196,7 @@ _LATE = {
         ".tracer.numpy.data_sizes": "argwhere flatnonzero nonzero unique",
         ".tracer.core.argument_specs": "bf16",
         ".tracer.numpy.element_updates": "at",
-        ".face.gradient_checks": "check_grads",
+        ".debug.gradient_checks": "check_grads",
         ".face.transforms": "custom_jvp custom_vjp grad hessian hvp jacobian jvp linearize "
         "stop_gradient value_and_grad vjp",
         ".face.vmap": "vmap",

@@ -52,6 +52,11 @@ class GraphLimits:
     with all weights takes less time."""
 
     # Decompositions.
+    kept_iterations: int = 1 << 12
+    """Iterations of which the reverse mode of a loop keeps values, if values decide how many there
+    are."""
+    nested_pieces: int = 3
+    """Depth of the loops that such a one becomes: as many iterations as take hours."""
     few_channels: int = 64
     """Channels of an image below which the kernel's cotangent is one product with whole windows."""
     slice_in_place: int = 8

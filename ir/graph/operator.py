@@ -106,7 +106,8 @@ class Operator:
       them. ``tangent(step)`` emits how the result changes with the operands, and
       ``transpose(step)``, of an operator that is linear, adds to the cotangents of its operands
       (``ir/graph/derivatives/rules.py``); what traits and decompositions tell needs no rule.
-      ``not_differentiable`` is the reason why there is none.
+      ``not_differentiable`` is the reason why there is none. ``unfold`` is a decomposition for
+      derivatives alone, of a primitive that is faster whole.
     - ``maps`` is True if the result is a map although the pattern is that of a contraction: the
       operators that follow become a part of its expression.
     """
@@ -132,6 +133,7 @@ class Operator:
     tangent: Callable[[Any], Any] | None = None
     transpose: Callable[[Any], None] | None = None
     not_differentiable: str = ""
+    unfold: Callable[..., Any] | None = None
     maps: bool = False
     terms: int = 1
     traits: Trait = Trait.NONE

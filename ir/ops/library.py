@@ -15,6 +15,7 @@ from ..traits import Trait
 from .sampling import floats
 
 if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step, Transposition
     from ..graph.nodes import Atom
     from ..graph.vmap import Batch
     from ..library.registry import LibraryFunction
@@ -41,6 +42,18 @@ def _infer(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
 def _reference(arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     results = _function(attrs).allocated(arrays, attrs["options"])
     return results[0] if len(results) == 1 else results
+
+
+def _tangent(step: Step) -> Any:
+    from ..graph.derivatives.linear_algebra import tangent_of_call  # loaded when it is needed
+
+    return tangent_of_call(step)
+
+
+def _transpose(step: Transposition) -> None:
+    from ..graph.derivatives.linear_algebra import transpose_call  # loaded when it is needed
+
+    transpose_call(step)
 
 
 def _samples(rng: np.random.Generator) -> Sequence[Sample]:
@@ -80,7 +93,9 @@ register(
         doc=_DOC,
         params=("*operands",),
         pattern=Pattern.OPAQUE,
-        not_differentiable="a library computes it",
+        not_differentiable="a library computes it, or a user's function",
+        tangent=_tangent,
+        transpose=_transpose,
         infer=_infer,
         reference=_reference,
         samples=_samples,

@@ -7,14 +7,17 @@ all steps, so neither code nor compile time grow with their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dims import Dim, IntExpr, as_int, symbol
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..graph.builder import Builder
+from ..graph.compose import F, Value, scalar
+from ..graph.nodes import Var
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import require_shape
 from ..graph.types import TensorType
@@ -25,6 +28,9 @@ from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body, attr, primitive
 from .sampling import floats, ints, sample
+
+if TYPE_CHECKING:
+    from ..graph.nodes import Atom
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 """Gates of each cell: i, f, g, o of an LSTM and r, z, n of a GRU, as PyTorch orders them."""
@@ -233,6 +239,76 @@ def _reference(
     return np.stack([*rows, *last_rows]).astype(gates.dtype)
 
 
+def _in_steps(b: Builder, operands: Sequence[Atom], attrs: Mapping[str, Any]) -> Atom:
+    """Returns the states by a loop over the steps: what derivatives see."""
+    gates, r, bias, h, *more = (Value(b, atom) for atom in operands)
+    cell, reverse = attrs["cell"], attrs["reverse"]
+    c, peep, sizes = _operands(cell, attrs["peepholes"], attrs["lengths"], more)
+    functions = _functions(F, *(attrs[name] for name in ("activations", "alphas", "betas")))
+    step = _Cell(F, attrs["clip"], functions, attrs["input_forget"])
+    steps, batch, _ = gates.shape
+    size, dtype = as_int(h.shape[1]), gates.dtype
+    rows = gates.full((steps + 1 + (c is not None), batch, size), 0)
+    states = [h, rows] if c is None else [h, rows, c]
+    inside, index = Builder(), Var("t", TensorType((), INT64))
+    params = [Var(f"s{n}", s.type) for n, s in enumerate(states)]
+    state, written, *rest = (Value(inside, p) for p in params)
+    t = Value(inside, index)
+    now = steps - 1 - t if reverse else t
+    mine = {v: Value(inside, v.atom) for v in (gates, r, bias, peep, sizes) if v is not None}
+    row = (
+        F.take(mine[gates], now, axis=0)
+        if steps != 0
+        else Value(inside, gates.atom).full((batch, gates.shape[2]), 0)
+    )
+
+    def number(n: IntExpr) -> Value:
+        return Value(inside, scalar(inside, n, INT64))
+
+    def part(x: Value, n: int) -> Value:
+        begin, end = (0, n * size), (batch, (n + 1) * size)
+        return F.strided_slice(x, begin=begin, end=end, strides=(1, 1))
+
+    last = F.nn.matmul(state, mine[r]) + mine[bias]
+
+    def x(n: int) -> Value:
+        return part(row, n)
+
+    def y(n: int) -> Value:
+        return part(last, n)
+
+    new_c: Value | None = None
+    if cell == "lstm":
+        weights = None
+        if peep is not None:
+            weights = lambda n: F.take(mine[peep], number(n), axis=0)  # noqa: E731
+        new, new_c = step.lstm(x, y, rest[0], weights)
+    elif cell == "gru":
+        reset = functions[0](step.bounded(x(0) + y(0)))
+        behind = reset * y(2)
+        if not attrs["reset_after"]:
+            behind = part(F.nn.matmul(reset * state, mine[r]) + mine[bias], 2)
+        new = step.gru(x, y, state, x(2) + behind)
+    else:
+        new = functions[0](step.bounded(x(0) + y(0)))
+    output = new
+    if sizes is not None:
+        runs = F.expand_dims(F.less(now, F.cast(mine[sizes], dtype="int64")), axis=1)
+        output = F.where(runs, new, new.full((), 0))
+        new = F.where(runs, new, state)
+        new_c = None if new_c is None else F.where(runs, new_c, rest[0])
+    ends = [new, F.index_update(written, output, now, axes=(0,))]
+    ends += [] if new_c is None else [new_c]
+    body = inside.block(inside.make_tuple([e.atom for e in ends]))
+    begins = [s.atom for s in states]
+    loop = b.for_loop(index, scalar(b, steps, INT64), params, begins, body)
+    h, rows, *rest = (Value(b, b.get_item(loop, n)) for n in range(len(states)))
+    for n, each in enumerate([h, *rest]):
+        rows = F.index_update(rows, each, Value(b, scalar(b, steps + n, INT64)), axes=(0,))
+    assert rows.dtype == dtype
+    return rows.atom
+
+
 def _samples(rng: np.random.Generator) -> list[Sample]:
     def drawn(cell: str, t: int, b: int, size: int, dtype: str = "float32", **attrs: Any) -> Sample:
         width = GATES[cell] * size
@@ -263,7 +339,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
     "recurrence",
     Pattern.OPAQUE,
     batch="recurrent",
-    not_differentiable="its gates are not kept",
+    unfold=_in_steps,
     rule=_rule,
     reference=_reference,
     samples=_samples,

@@ -8,13 +8,14 @@ by the last row: ``tracer/numpy/linalg.py`` then calls LAPACK, which raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, as_int, symbol
+from ..dims import Dim, IntExpr, as_int, product, symbol
 from ..dtype import FLOAT64, DType
 from ..errors import LoopwrightTypeError
+from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import require_shape
 from ..graph.types import TensorType
@@ -25,6 +26,9 @@ from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .declare import Body, primitive
 from .sampling import floats, sample
+
+if TYPE_CHECKING:
+    from ..graph.derivatives.rules import Step
 
 MOST_EQUATIONS = 16
 """Equations of a system up to which a stack of them in lanes takes less time than LAPACK."""
@@ -257,6 +261,45 @@ def _matrices(rng: np.random.Generator, count: int, size: int) -> Any:
     return floats(rng, (count, size, size), "float64") + 5 * np.eye(size)
 
 
+def _in_rows(parts: Sequence[Value]) -> Value:
+    """Returns entries of matrices and numbers of each of a stack, as the kernels write them."""
+    count = parts[0].shape[0]
+    return F.concatenate(
+        *(F.transpose(F.reshape(p, newshape=(count, product(p.shape[1:])))) for p in parts), axis=0
+    )
+
+
+def _solve_tangent(step: Step) -> Value:
+    """Changes of the solutions and determinants; the pivots only say what is regular."""
+    from ..graph.derivatives.linear_algebra import library  # loaded when it is needed
+
+    a, b, da = step.x(0), step.x(1), step.moved(0)
+    count, size, columns = b.shape
+    rows = F.strided_slice(step.r, begin=(0, 0), end=(size * columns, count), strides=(1, 1))
+    solutions = F.reshape(F.transpose(rows), newshape=b.shape)
+    changes = F.concatenate(step.moved(1) - F.nn.matmul(da, solutions), da, axis=2)
+    (made,) = library("numpy.linalg.solve", a, changes)
+    ones = (1, 1, 1)
+    first = F.strided_slice(made, begin=(0, 0, 0), end=b.shape, strides=ones)
+    quotient = F.strided_slice(made, begin=(0, 0, columns), end=made.shape, strides=ones)
+    trace = F.sum(F.diagonal(quotient, axis1=1, axis2=2), axis=(1,), keepdims=True)
+    determinants = F.strided_slice(
+        step.r, begin=(size * columns, 0), end=(size * columns + 1, count), strides=(1, 1)
+    )
+    return _in_rows([first, F.transpose(determinants) * trace, trace.full(trace.shape, 0)])
+
+
+def _cholesky_tangent(step: Step) -> Value:
+    from ..graph.derivatives.linear_algebra import factor_tangent  # loaded when it is needed
+
+    a = step.x(0)
+    count, size, _ = a.shape
+    rows = F.strided_slice(step.r, begin=(0, 0), end=(size * size, count), strides=(1, 1))
+    factors = F.reshape(F.transpose(rows), newshape=a.shape)
+    made = factor_tangent(factors, step.moved())
+    return _in_rows([made, made.full((count, 1), 0)])
+
+
 def _solve_samples(rng: np.random.Generator) -> Sequence[Sample]:
     return [
         sample(_matrices(rng, 5, 3), floats(rng, (5, 3, 1), "float64")),
@@ -272,7 +315,7 @@ def _solve_samples(rng: np.random.Generator) -> Sequence[Sample]:
     "solve_small",
     Pattern.OPAQUE,
     batch="small_systems",
-    not_differentiable="passes make it of library calls",
+    tangent=_solve_tangent,
     rule=_solve_rule,
     reference=_reference(_solved),
     samples=_solve_samples,
@@ -299,7 +342,7 @@ def _solve_small(out: TensorType, a: Tensor, b: Tensor) -> Body:
     "cholesky_small",
     Pattern.OPAQUE,
     batch="small_systems",
-    not_differentiable="passes make it of library calls",
+    tangent=_cholesky_tangent,
     rule=lambda a: TensorType((_stack_of(a) ** 2 + 1, a.shape[0]), FLOAT64),
     reference=_reference(_factored),
     samples=lambda rng: [

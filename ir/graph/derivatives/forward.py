@@ -146,9 +146,10 @@ class Tangents:
             self.fields[var] = [None] * len(types)
             return
         is_linear = Trait.LINEAR in op.traits or Trait.MULTILINEAR in op.traits
-        if op.tangent is None and op.decompose is not None and not is_linear:
+        decompose = op.decompose or op.unfold
+        if op.tangent is None and decompose is not None and not is_linear:
             parts = Builder(span=self.builder.span, limits=self.builder.limits)
-            result = op.decompose(parts, call.args, call.attrs)
+            result = decompose(parts, call.args, call.attrs)
             self.bindings(parts.bindings)
             self.keep(var, result)
             self._set(var, self.get(result))

@@ -25,8 +25,8 @@ What is cheap to compute from other residuals, from the index or from outside is
 computed again.
 
 A ``while`` first counts its iterations, and is then a loop over as many. A loop whose number of
-iterations values decide has no size for its rows: it becomes loops of at most ``MOST_ROWS``
-iterations inside of one another, of which the outer ones keep nothing but what they carry, and run
+iterations values decide has no size for its rows: it becomes loops of at most ``kept_iterations``
+(``GraphLimits``) inside of one another. The outer ones keep nothing but what they carry, and run
 the inner ones again (Griewank, Walther: "Algorithm 799: revolve", 2000, with a fixed number of
 checkpoints).
 """
@@ -89,13 +89,6 @@ def linearise(block: Block, moving: Sequence[Var], builder: Builder) -> tuple[li
     return values, Linear(inputs, linear, results)
 
 
-MOST_ROWS = 1 << 12
-"""Iterations whose residuals are kept of a loop whose number of iterations values decide."""
-
-LEVELS = 3
-"""Such loops inside of one another: they run ``MOST_ROWS ** LEVELS`` iterations at most, hours."""
-
-
 def _split(outer: Tangents, var: Var, value: If | For | While) -> None:
     if isinstance(value, If):
         _split_branch(outer, var, value)
@@ -108,7 +101,9 @@ def _split(outer: Tangents, var: Var, value: If | For | While) -> None:
     else:
         extent = value.extent if isinstance(value, For) else _counted(outer, value)
         index = value.index if isinstance(value, For) else Var("i", extent.type)
-        made = _in_pieces(value, index, extent, int64(0), LEVELS, outer.builder)
+        made = _in_pieces(
+            value, index, extent, int64(0), outer.builder.limits.nested_pieces, outer.builder
+        )
         outer.bindings(made.bindings)
         outer.keep(var, made.result)
         assert isinstance(made.result, Var)
@@ -138,13 +133,14 @@ def _counted(outer: Tangents, loop: While) -> Atom:
 def _in_pieces(
     loop: For | While, index: Var, extent: Atom, first: Atom, level: int, builder: Builder
 ) -> Block:
-    """Returns the iterations of a loop from ``first`` to ``extent``, at most ``MOST_ROWS`` to the
-    power of ``level``, as a block that results in what they carry."""
+    """Returns the iterations of a loop from ``first`` to ``extent``, at most ``kept_iterations``
+    to the power of ``level``, as a block that results in what they carry."""
     outside = Builder(limits=builder.limits, span=loop.span)
-    size = MOST_ROWS ** (level - 1)
+    most = builder.limits.kept_iterations
+    size = most ** (level - 1)
     rest = call(outside, "subtract", extent, first)
     pieces = call(outside, "floor_divide", call(outside, "add", rest, int64(size - 1)), int64(size))
-    count = call(outside, "minimum", pieces, int64(MOST_ROWS))
+    count = call(outside, "minimum", pieces, int64(most))
     inside, number = Builder(limits=builder.limits, span=loop.span), Var("i", index.type)
     at = call(inside, "add", first, call(inside, "multiply", number, int64(size)))
     params = [Var(p.name, p.type, p.span) for p in loop.params]
@@ -215,6 +211,11 @@ def _split_branch(outer: Tangents, var: Var, branch: If) -> None:
 
 
 def _split_loop(outer: Tangents, var: Var, loop: For) -> None:
+    rows = _rows_of(outer, loop.extent)
+    assert rows is not None
+    if rows == 0:
+        outer.bind_results(var, loop.initial, [outer.get(a) for a in loop.initial])
+        return
     moving, inside, tangents, ends, moved = outer.traced_body(loop)
     if not any(t is not None for t in moved) and not moving:
         outer.keep(var, loop)
@@ -223,8 +224,6 @@ def _split_loop(outer: Tangents, var: Var, loop: For) -> None:
     limits = outer.builder.limits
     rest, linear = partition(inside.builder.bindings, {*_linear_outside(outer), *tangents})
     residuals = _residuals(linear, rest, loop.params)
-    rows = _rows_of(outer, loop.extent)
-    assert rows is not None
     if _is_piece(outer, loop.extent) and any(isinstance(b.value, For) for b in loop.body.bindings):
         used = {u for b in [*rest, *linear] for u in all_uses(b.value)}
         kept, repeated = [p for p in loop.params if p in used], rest
@@ -332,7 +331,7 @@ def _rows_of(outer: Tangents, extent: Atom) -> IntExpr | None:
     value: Any = outer.definitions.get(extent) if isinstance(extent, Var) else None
     if isinstance(value, Call) and value.op is OPERATORS["full"]:
         return value.attrs["fill_value"]
-    return MOST_ROWS if _is_piece(outer, extent) else None
+    return outer.builder.limits.kept_iterations if _is_piece(outer, extent) else None
 
 
 def _is_piece(outer: Tangents, extent: Atom) -> bool:
@@ -341,4 +340,8 @@ def _is_piece(outer: Tangents, extent: Atom) -> bool:
     if not isinstance(value, Call) or value.op is not OPERATORS["minimum"]:
         return False
     most = value.args[1]
-    return isinstance(most, Constant) and most.value.ndim == 0 and int(most.value) == MOST_ROWS
+    return (
+        isinstance(most, Constant)
+        and most.value.ndim == 0
+        and int(most.value) == outer.builder.limits.kept_iterations
+    )

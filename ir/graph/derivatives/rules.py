@@ -54,6 +54,11 @@ class Step:
         """The result."""
         return Value(self.builder, self.result)
 
+    @property
+    def results(self) -> list[Value]:
+        """The fields of a result that is a tuple."""
+        return self.r.fields
+
     def x(self, n: int) -> Value:
         """Returns an operand."""
         return Value(self.builder, self.call.args[n])

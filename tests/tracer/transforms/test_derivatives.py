@@ -233,6 +233,52 @@ def test_vjp_and_linearize_give_functions():
     np.testing.assert_allclose(push(POINT), np.cos(POINT) * POINT)
 
 
+SQUARE = np.random.default_rng(5).standard_normal((7, 7)) + 4 * np.eye(7)
+TALL = np.random.default_rng(6).standard_normal((6, 4))
+
+
+def spd(x):
+    return x @ x.T + np.eye(len(x))
+
+
+LINEAR_ALGEBRA = {
+    "solve": (lambda a: np.linalg.solve(a, a @ a + 1), SQUARE),
+    "solve_vector": (lambda a: np.linalg.solve(a, a[0]), SQUARE),
+    "solve_small": (lambda a: np.linalg.solve(a[:3, :3], a[:3]), SQUARE),
+    "solve_stack": (lambda a: np.linalg.solve(np.stack([a, a.T] * 9), a[:, :2]), SQUARE),
+    "inv": (np.linalg.inv, SQUARE),
+    "det": (np.linalg.det, SQUARE),
+    "det_small": (lambda a: np.linalg.det(a[:3, :3]), SQUARE),
+    "slogdet": (lambda a: np.linalg.slogdet(a)[1], SQUARE),
+    "cholesky": (lambda a: np.linalg.cholesky(spd(np.concatenate([a, a]))), SQUARE / 3),
+    "cholesky_upper": (lambda a: np.linalg.cholesky(spd(a), upper=True), SQUARE / 3),
+    "cholesky_small": (lambda a: np.linalg.cholesky(spd(a[:4])), SQUARE / 3),
+    "eigh": (lambda a: [abs(v) for v in np.linalg.eigh(a + a.T)], SQUARE),
+    "eigvalsh": (lambda a: np.linalg.eigvalsh(a + a.T), SQUARE),
+    "svd": (lambda a: [abs(v) for v in np.linalg.svd(a, full_matrices=False)], TALL),
+    "svd_wide": (lambda a: [abs(v) for v in np.linalg.svd(a.T, full_matrices=False)], TALL),
+    "svdvals": (lambda a: np.linalg.svd(a, compute_uv=False), TALL),
+    "qr": (lambda a: tuple(np.linalg.qr(a)), TALL),
+    "lstsq": (lambda a: np.linalg.lstsq(a, a[:, :2] ** 2, rcond=None)[0], TALL),
+    "fft": (lambda a: abs(np.fft.fft(a, n=9, axis=0)), TALL),
+    "ifft": (lambda a: np.fft.ifft2(a + 1j * a**2).real, TALL),
+    "rfft": (lambda a: abs(np.fft.rfftn(a, norm="ortho")), TALL),
+    "irfft": (lambda a: np.fft.irfft(a + 1j * a**2, n=7), TALL),
+    "lstm": (
+        lambda x: lw.nn.lstm(
+            x.reshape(3, 2, 4), np.ones((8, 4)) / 5, np.ones((8, 2)) / 7, np.ones(8)
+        ),
+        TALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR_ALGEBRA)
+def test_linear_algebra_agrees_with_differences(name):
+    function, x = LINEAR_ALGEBRA[name]
+    lw.check_grads(function, (x,))
+
+
 def test_complex_numbers_follow_jax():
     z = np.complex128([1 + 2j, -0.5 + 1j])
     slope = lw.grad(lambda z: (np.abs(z) ** 2 + (z * z).real).sum())(z)

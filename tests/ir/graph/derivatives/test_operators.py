@@ -46,6 +46,10 @@ def function_of(op, args, attrs):
     b = Builder()
     params = [b.param(f"x{n}", TensorType(a.shape, dtype_of(a.dtype))) for n, a in enumerate(args)]
     result = b.emit(op, params, attrs)
+    if op.name == "solve_small":  # the last row only says whether the others hold
+        rows, count = result.type.shape
+        slices = {"begin": (0, 0), "end": (rows - 1, count), "strides": (1, 1)}
+        result = b.emit(OPERATORS["strided_slice"], [result], slices)
     return b.function(result), [p for p, a in zip(params, args, strict=True) if a.dtype.kind == "f"]
 
 
@@ -105,7 +109,10 @@ def differentiable(name):
     return any(a.dtype.kind == "f" for s in samples_of(op) for a in map(np.asarray, s.args))
 
 
-CONSTANT = "stop_gradient"
+ELSEWHERE = {
+    "stop_gradient": "its derivative is 0",
+    "cholesky_small": "it reads one triangle, and its tangent both: see LINEAR_ALGEBRA",
+}
 
 FLAT = {"std": "one element has no spread, and the root has no slope there"}
 
@@ -129,7 +136,7 @@ def cases_of(op):
 
 def has_rule(name):
     op = OPERATORS[name]
-    return name != CONSTANT and (op.tangent is not None or not op.not_differentiable)
+    return name not in ELSEWHERE and (op.tangent is not None or not op.not_differentiable)
 
 
 NAMES = [n for n in OPERATORS if differentiable(n)]
@@ -150,7 +157,7 @@ def test_modes_agree_with_differences(name):
     assert checked
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not has_rule(n) and n != CONSTANT])
+@pytest.mark.parametrize("name", [n for n in NAMES if not has_rule(n) and n not in ELSEWHERE])
 def test_an_operator_without_a_rule_says_why(name):
     op = OPERATORS[name]
     refused = []

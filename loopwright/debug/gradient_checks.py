@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..face.transforms import grad, jvp, vjp
 from ..tracer.core.pytree import flatten, unflatten
 from ..tracer.transforms.block import called
-from .transforms import grad, jvp, vjp
 
 SEED = 0
 """Seed of the random directions."""
