@@ -8,13 +8,13 @@ expression becomes a stage with that axis. Blocks are the work of ``vmap_blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, symbol
+from ..dims import symbol
 from ..errors import LoopwrightError
-from ..loop.expr import Expr, IndexLike, read
+from ..loop.expr import IndexLike, read
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait
@@ -115,7 +115,7 @@ def derived_call(batch: Batch, type: Type) -> Atom | None:
     its declaration; None if none does."""
     op, attrs, args = batch.call.operator, batch.attrs, batch.args
     if op.compute is not None and isinstance(type, TensorType) and Trait.BYTES not in op.traits:
-        return _same(batch, type) or _stage(batch, type)
+        return _by_expression(batch, type)
     if op.decompose is None:
         return None
     first_alone = batch.batched[0] and not any(batch.batched[1:])
@@ -146,98 +146,73 @@ def _moved(batch: Batch) -> dict[str, Any]:
 
 
 _ROW = symbol("row")
+_Place: TypeAlias = Callable[[tuple[IndexLike, ...]], tuple[IndexLike, ...]]
 
 
-def _row(batch: Batch, type: TensorType) -> Map | Reduction | None:
-    """Returns the tensor expression of the row ``_ROW``; None if it keeps a state."""
-    leading = [(_ROW,) if many else () for many in batch.batched]
-    shapes = [batch.shape_of(n) for n in range(len(batch.args))]
-    meaning = _expression(batch, type, batch.attrs, shapes, leading, 0)
-    return None if isinstance(meaning, Statements) else meaning
-
-
-def _expression(
-    batch: Batch,
-    type: TensorType,
-    attrs: Mapping[str, Any],
-    shapes: Sequence[tuple[Any, ...]],
-    leading: Sequence[tuple[IntExpr, ...]],
-    repeated: int,
-) -> Map | Reduction | Statements:
-    """Returns the operator's tensor expression on operands of ``shapes``, which read the batch's
-    with ``leading`` indices in front. Their last axes are those of one row if ``repeated``."""
-
-    def operand(n: int) -> Tensor:
-        dtype = tensor_type(batch.args[n]).dtype
-        dropped = repeated if not batch.batched[n] else 0
-
-        def element(*i: IndexLike) -> Expr:
-            return read(f"x{n}", (*leading[n], *i[dropped:]), dtype)
-
-        return Tensor(shapes[n], dtype, element)
-
-    op = batch.call.operator
-    assert op.compute is not None
-    return op.compute([operand(n) for n in range(len(shapes))], attrs, type)
-
-
-def _same(batch: Batch, type: TensorType) -> Atom | None:
-    """Emits the operator itself, with axes moved or not, if its tensor expression for all rows
-    is that for one row with an axis added."""
-    op, row, wanted = batch.call.operator, _row(batch, type), stacked_type(type, batch.count)
-    if row is None or not isinstance(wanted, TensorType):
-        return None
-    numbers = range(len(batch.args))
+def _by_expression(batch: Batch, type: TensorType) -> Atom | None:
+    """Emits the operator itself, with axes moved or not, if its tensor expression for all rows is
+    that for one row with an axis added; else that expression, as a stage of its own. None if it
+    keeps a state, or if the stage would have symbolic sizes or complex numbers."""
+    op, many, numbers = batch.call.operator, batch.batched, range(len(batch.args))
     dtypes = [tensor_type(a).dtype for a in batch.args]
-    none = [() for _ in numbers]
-    for repeated in range(1 if all(batch.batched) else 2):
-        shapes = [
-            (batch.count, *batch.shape_of(n)) if many or repeated else batch.shape_of(n)
-            for n, many in enumerate(batch.batched)
-        ]
-        types = tuple(TensorType(s, dtype) for s, dtype in zip(shapes, dtypes, strict=True))
+
+    def expression(
+        type: TensorType, attrs: Mapping[str, Any], shapes: Sequence[Any], places: Sequence[_Place]
+    ) -> Map | Reduction | Statements:
+        """Returns that of operands of ``shapes``, whose elements are those of the batch's."""
+
+        def operand(n: int) -> Tensor:
+            return Tensor(shapes[n], dtypes[n], lambda *i: read(f"x{n}", places[n](i), dtypes[n]))
+
+        assert op.compute is not None
+        return op.compute([operand(n) for n in numbers], attrs, type)
+
+    rows = [batch.shape_of(n) for n in numbers]
+    row = expression(type, batch.attrs, rows, [_in_row if m else tuple for m in many])
+    if isinstance(row, Statements):
+        return None
+    combiner = row.combiner if isinstance(row, Reduction) else None
+    over = row.over if isinstance(row, Reduction) else ()
+    at = [symbol(f"i{n}") for n in range(type.rank)] + [symbol(f"k{n}") for n in range(len(over))]
+    element, out = row.element(*at), (batch.count, *type.shape)
+    wanted = TensorType(out, type.dtype)
+    for repeated in range(1 if all(many) else 2):  # what all rows share, if need be
+        places = [_without_row if repeated and not m else tuple for m in many]
+        shapes = [(batch.count, *s) if m or repeated else s for m, s in zip(many, rows)]
+        types = tuple(TensorType(s, dtype) for s, dtype in zip(shapes, dtypes))
         for attrs in (batch.attrs, _moved(batch)):
             try:
-                fits = op.infer(types, attrs) == wanted
+                if op.infer(types, attrs) != wanted:
+                    continue
             except LoopwrightError:  # it may be for operands of one rank alone
                 continue
-            if fits and _agree(
-                row, _expression(batch, wanted, attrs, shapes, none, repeated), type.rank
-            ):
+            every = expression(wanted, attrs, shapes, places)
+            form = (every.over, every.combiner) if isinstance(every, Reduction) else ((), None)
+            if isinstance(every, Statements) or form != (over, combiner):
+                continue
+            if every.element(_ROW, *at) is element:
                 args = [batch.stacked(n) for n in numbers] if repeated else batch.args
                 return batch.builder.emit(op, args, attrs, span=batch.call.span)
-    return None
-
-
-def _agree(row: Map | Reduction, every: Map | Reduction | Statements, rank: int) -> bool:
-    """True if an element of ``every`` in the row ``_ROW`` is that of ``row``."""
-    at = [symbol(f"i{n}") for n in range(rank)]
-    if isinstance(row, Reduction):
-        if not isinstance(every, Reduction):
-            return False
-        at += [symbol(f"k{n}") for n in range(len(row.over))]
-        same = (row.over, row.combiner) == (every.over, every.combiner)
-        return same and every.element(_ROW, *at) is row.element(*at)
-    return isinstance(every, Map) and every.element(_ROW, *at) is row.element(*at)
-
-
-def _stage(batch: Batch, type: TensorType) -> Atom | None:
-    """Emits the operator's tensor expression with an axis added, as a stage of its own; None if it
-    has symbolic sizes or complex numbers, or keeps a state."""
-    types = [type, *(tensor_type(a) for a in batch.args)]
-    constant = all(isinstance(size, int) for t in types for size in t.shape)
-    row = _row(batch, type)
-    if row is None or not constant or any(t.dtype.is_complex for t in types):
+    operands = [tensor_type(a) for a in batch.args]
+    params = tuple(Buffer(f"x{n}", x.shape, x.dtype) for n, x in enumerate(operands))
+    sizes = [*out, *over, *(size for p in params for size in p.shape)]
+    if any(d.is_complex for d in dtypes) or not all(isinstance(s, int) for s in sizes):
         return None
-    extents = row.over if isinstance(row, Reduction) else ()
-    combiner = row.combiner if isinstance(row, Reduction) else None
-    axes = (Axis("row", batch.count), *(Axis(f"i{n}", s) for n, s in enumerate(type.shape)))
-    over = tuple(Axis(f"k{n}", size) for n, size in enumerate(extents))
-    element = row.element(*(symbol(a.name) for a in (*axes[1:], *over)))
-    out = Buffer("out", (batch.count, *type.shape), type.dtype)
-    params = tuple(Buffer(f"x{n}", t.shape, t.dtype) for n, t in enumerate(types[1:]))
     from ..loop.workload import workload_text  # loaded when it is first needed
 
-    body = PrimFunc("rows", params, ("out",), (Stage(out, axes, element, over, combiner),))
+    axes = [Axis(str(s), extent) for s, extent in zip([_ROW, *at], [*out, *over], strict=True)]
+    count = len(out)
+    stage = Stage(
+        Buffer("out", out, type.dtype), tuple(axes[:count]), element, tuple(axes[count:]), combiner
+    )
+    body = workload_text(PrimFunc("rows", params, ("out",), (stage,)))
     name = "stage.map" if combiner is None else "stage.reduce"
-    return batch.emit(name, *batch.args, body=workload_text(body))
+    return batch.emit(name, *batch.args, body=body)
+
+
+def _in_row(at: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
+    return _ROW, *at
+
+
+def _without_row(at: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
+    return at[1:]
