@@ -188,6 +188,11 @@ class Rows:
 
     def by_row(self, var: nodes.Var, value: nodes.Expr) -> None:
         """Emits a loop over the rows that computes a value for one after the other."""
+        kinds = [stacked_type(kind, self.count) for kind in _tensors(var.type)]
+        stacks: list[Atom] = [filled(kind, 0, self.builder) for kind in kinds]
+        if self.count == 0:
+            self.bind(var, ((True, stack) for stack in stacks))
+            return
         index = nodes.Var("row", TensorType((), INT64))
         inside = Builder(limits=self.builder.limits)
         uses, instead = all_uses(value), dict[nodes.Var, Atom]()
@@ -201,22 +206,17 @@ class Rows:
                 instead[atom] = _packed(atom.type, map(of_row, self.leaves(atom)), inside)
         row = copy_block(nodes.Block((nodes.Binding(var, value),), var), instead)
         inside.bindings += row.bindings
-        ends = [*_unpacked(row.result, inside)]
-        kinds = [stacked_type(end.type, self.count) for end in ends]
-        stacks: list[Atom] = [filled(kind, 0, self.builder) for kind in kinds]
-        if self.count != 0:
-            params = [nodes.Var(f"rows{n}", kind) for n, kind in enumerate(kinds)]
-            ends = [
-                inside.emit(get("index_update"), (param, end, index), {"axes": (0,)})
-                for param, end in zip(params, ends, strict=True)
-            ]
-            body, count = inside.block(inside.make_tuple(ends)), self.count
-            attrs = {"shape": (), "fill_value": count, "dtype": "int64"}
-            constant = isinstance(count, int)
-            extent = int64(count) if constant else self.builder.emit(get("full"), (), attrs)
-            loop = self.builder.for_loop(index, extent, params, stacks, body)
-            stacks = [*_unpacked(loop, self.builder)]
-        self.bind(var, ((True, stack) for stack in stacks))
+        params = [nodes.Var(f"rows{n}", kind) for n, kind in enumerate(kinds)]
+        ends = [
+            inside.emit(get("index_update"), (param, end, index), {"axes": (0,)})
+            for param, end in zip(params, _unpacked(row.result, inside), strict=True)
+        ]
+        body, count = inside.block(inside.make_tuple(ends)), self.count
+        attrs = {"shape": (), "fill_value": count, "dtype": "int64"}
+        constant = isinstance(count, int)
+        extent = int64(count) if constant else self.builder.emit(get("full"), (), attrs)
+        loop = self.builder.for_loop(index, extent, params, stacks, body)
+        self.bind(var, ((True, stack) for stack in _unpacked(loop, self.builder)))
 
     def decomposed(self, var: nodes.Var, call: Call) -> None:
         """Emits the operators that an operator consists of."""
@@ -384,6 +384,15 @@ class AllRows(Rows):
     """The values of any block: every operator and every kind of node has a form."""
 
     complete = True
+
+
+def _tensors(type: Type) -> Iterator[Type]:
+    """Yields the types of the tensors in a type, which may be that of a tuple."""
+    if not isinstance(type, TupleType):
+        yield type
+        return
+    for field in type.fields:
+        yield from _tensors(field)
 
 
 def _unpacked(atom: Atom, builder: Builder) -> Iterator[Atom]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
-from ...ir.graph.nodes import Atom, Module, tensor_type
-from ...ir.graph.requirements import require, undemanded
+from ...ir.graph.nodes import Atom, Constant, Module, tensor_type
+from ...ir.graph.requirements import require
 from ...ir.graph.vmap_blocks import AllRows
 from ..control.leaves import LeafType, flattened, leaf_type
 from ..control.traced import new_proxy, ours, running, stand_in
-from ..core.emitting import emit, lift
+from ..core.emitting import lift
 from ..core.pytree import kind_of, paths, unflatten
 from .block import called, emitted, emitting, traced_block
 
@@ -67,8 +69,9 @@ def vmap(
             else leaf
             for path, leaf in zip(paths(structure), leaves, strict=True)
         ]
-        stacks = [_moved(m) for m in mapped.values()]
-
+        values: list[Any] = [lift(m.value) for m in mapped.values()]
+        fronts = [np.moveaxis(v, m.axis, 0) for v, m in zip(values, mapped.values())]
+        stacks = [trace.visible(each.atom) for each in fronts]
     traced, _ = traced_block(
         "lw.vmap",
         lambda args, kwargs: called(function, *args, **kwargs),
@@ -86,8 +89,11 @@ def vmap(
     names = paths(traced.structure, "the result")
     pairs = [(a, n) for a, n, leaf in zip(placed, names, traced.leaves) if leaf is None]
     ends = [_placed(every, atom, axis, n) for atom, (axis, n) in zip(results, pairs)]
-    failure = results[len(pairs) :]
-    codes = [_worst(every, atom) for atom in failure]
+    codes = [every.of(atom) for atom in results[len(pairs) :]]
+    if any(every.differs(atom) for atom in results[len(pairs) :]):
+        # There may be no rows, and so no failure.
+        codes = [every.emit("concatenate", codes[0], Constant(np.zeros(1, np.int64)))]
+        codes = [every.emit("max", codes[0])]
     emitted(trace, builder.bindings)
     for code in codes:
         trace.assign(trace.memory.failure, code)
@@ -152,15 +158,6 @@ def _count_of(mapped: Sequence[_Mapped]) -> IntExpr:
     return first.count
 
 
-def _moved(mapped: _Mapped) -> Atom:
-    """Returns the atom of an argument with its rows along the first axis."""
-    axis, rank, value = mapped.axis, len(mapped.type.shape), lift(mapped.value)
-    if axis:
-        rest = (n for n in range(rank) if n != axis)
-        value = emit("transpose", value, axes=(axis, *rest))
-    return running().visible(value.atom)
-
-
 def _placed(rows: AllRows, atom: Atom, axis: int | None, label: str) -> Atom:
     """Returns a result of all rows, which lie along an axis."""
     if axis is None:
@@ -183,11 +180,3 @@ def _placed(rows: AllRows, atom: Atom, axis: int | None, label: str) -> Atom:
     order = [*range(1, rank)]
     order.insert(axis % rank, 0)
     return rows.emit("transpose", stack, axes=tuple(order))
-
-
-def _worst(rows: AllRows, failure: Atom) -> Atom:
-    """Returns the number of the check that failed in any row."""
-    if failure not in rows.stacked:
-        return rows.of(failure)
-    with undemanded():
-        return rows.emit("max", rows.stacked[failure], axis=(0,))

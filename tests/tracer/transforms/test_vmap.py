@@ -250,14 +250,15 @@ class Model:
     def predict(self, a):
         return a @ self.w
 
-    @lw.vmap
-    def all_of(self, a):
-        return a * 2
+    @functools.partial(lw.vmap, in_axes=(None, 0))
+    def scores(self, a):
+        return self.w @ a
 
 
 def test_methods_closures_and_partials():
     model = Model()
     np.testing.assert_allclose(lw.vmap(model.predict)(x), x @ model.w)
+    np.testing.assert_allclose(model.scores(x), x @ model.w.T)
     scaled = functools.partial(lambda scale, a: a * scale, 3.0)
     np.testing.assert_allclose(lw.vmap(scaled)(x), 3 * x)
     np.testing.assert_allclose(lw.vmap(np.tanh)(x), np.tanh(x))
@@ -291,6 +292,17 @@ def test_symbolic_sizes():
     for rows in (1, 3, 5):
         expected = np.sort(x[:rows] * 2)[:, ::-1] + x[:rows].sum(axis=1, keepdims=True)
         np.testing.assert_allclose(made(x[:rows]), expected)
+
+
+def test_no_rows_at_all():
+    none, indices = x[:0], numbers[:0]
+    assert lw.vmap(lambda a, i: a[i])(none, indices).shape == (0,)
+    assert lw.vmap(halvings)(none[:, 0])[0].dtype == np.int64
+    assert lw.vmap(np.linalg.inv)(matrices[:0]).shape == (0, 4, 4)
+    assert lw.vmap(lambda k: lw.random.normal(k, (3,)))(np.zeros((0, 4), np.uint32)).shape == (0, 3)
+    by_size = lw.compile(lw.vmap(lambda a, i: a[i]))
+    made = by_size.lower(lw.f64["n", 4], lw.i64["n"]).compile()
+    assert made(none, indices).shape == (0,) and made(x, numbers).shape == (ROWS,)
 
 
 def test_compiled_once(monkeypatch):
@@ -338,7 +350,7 @@ def test_an_axis_that_is_missing():
     assert "try: None in its place in in_axes, if all rows share it" in text
 
 
-def test_no_rows():
+def test_no_argument_with_rows():
     text = message(LoopwrightValueError, lambda: lw.vmap(distance, None)(x, y))
     assert "vmap: no argument has rows, as in_axes is None for all of them" in text
 
