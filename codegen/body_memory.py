@@ -186,16 +186,15 @@ class MemoryWriter:
                     total += 1 + typical(place.end - place.begin) // COPIED_BYTES if place else 1
                 case nodes.If():
                     total += max(self.cost(instr.then), self.cost(instr.orelse))
-                case nodes.For(_, int(extent), nested) if self.is_short(instr):
-                    total += extent * self.cost(nested)
+                case nodes.For() if self.is_short(instr):
+                    total += _most(instr) * self.cost(instr.body)
                 case _:
                     pass
         return total
 
     def is_short(self, loop: nodes.For) -> bool:
         """True if a loop need not poll: one that polls around it counts it."""
-        extent = loop.extent
-        return isinstance(extent, int) and extent * self.cost(loop.body) <= POLL_NANOSECONDS
+        return _most(loop) * self.cost(loop.body) <= POLL_NANOSECONDS
 
     def condition(self, name: str) -> str:
         """The value of a bool scalar, of type i1."""
@@ -302,3 +301,9 @@ class MemoryWriter:
             if initial is not None:
                 self.addresses.append(f"  store {type} {initial}, ptr {value}, align {align}")
         return value
+
+
+def _most(loop: nodes.For) -> int:
+    """The iterations that a loop has at most."""
+    most = loop.extent if isinstance(loop.extent, int) else loop.most
+    return POLL_NANOSECONDS + 1 if most is None else most

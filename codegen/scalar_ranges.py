@@ -33,6 +33,9 @@ STEADY_AFTER = 2
 
 NARROWINGS = 2
 
+LEAST_LONG = 1 << 20
+"""Iterations of a loop from which on it does not matter how many more there are."""
+
 Range: TypeAlias = tuple[int, int]
 """The least and the greatest value, both inclusive."""
 
@@ -63,14 +66,21 @@ def bound_scalars(program: nodes.Program, kernels: Mapping[str, KernelText]) -> 
     def bound(scope: nodes.Program) -> nodes.Program:
         if _depth(scope.body) > MOST_NESTED_LOOPS:
             return scope
-        ranges = _Analysis(scope, summaries).calls()
-        if not ranges:
+        analysed = _Analysis(scope, summaries)
+        ranges = analysed.calls()
+
+        def noted(instr: nodes.Instr) -> nodes.Instr:
+            if isinstance(instr, nodes.Call):
+                return replace(instr, ranges=ranges.get(id(instr), ()))
+            inner = [tuple(map(noted, body)) for body in nodes.nested_bodies(instr)]
+            made = nodes.with_nested_bodies(instr, inner)
+            most = analysed.extents.get(id(instr), LEAST_LONG)
+            is_bounded = isinstance(made, nodes.For) and most < LEAST_LONG
+            return replace(made, most=most) if is_bounded else made
+
+        if not ranges and min(analysed.extents.values(), default=LEAST_LONG) == LEAST_LONG:
             return scope
-
-        def noted(call: nodes.Call) -> nodes.Call:
-            return replace(call, ranges=ranges.get(id(call), ()))
-
-        return replace(scope, body=analysis.map_calls(scope.body, noted))
+        return replace(scope, body=tuple(map(noted, scope.body)))
 
     return analysis.each_scope(program, bound)
 
@@ -209,6 +219,7 @@ class _Analysis:
             if roots[self.places[name].root] > 1 or name in swapped:
                 del self.scalars[name]
         self.noted: dict[int, tuple[nodes.ScalarRange, ...]] = {}
+        self.extents: dict[int, int] = {}  # the greatest, of loops by identity
 
     def calls(self) -> dict[int, tuple[nodes.ScalarRange, ...]]:
         """The ranges of operands by the identity of their calls."""
@@ -238,6 +249,8 @@ class _Analysis:
                     state = self.loop(state, head, condition, inner)
                 case nodes.For(index, extent, inner):
                     most = extent if isinstance(extent, int) else self.range(extent, state)[1]
+                    if isinstance(extent, str):
+                        self.extents[id(instr)] = min(max(0, most), LEAST_LONG)
                     state = self.loop(state, (), "", inner, {index.name: (0, max(0, most - 1))})
                     state.forget(index.name)
                 case _:

@@ -14,6 +14,7 @@ from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Op, Read, const, walk
 from ...ir.loop.limited_index import Limited
 from .access import is_zero
+from .late_choices import late_choice
 from .scalars import ScalarEmitter
 from .writer import Value
 
@@ -71,10 +72,11 @@ def reads_behind_test(expr: Op) -> bool:
 
 
 def checked(scalars: ScalarEmitter, expr: Op, value: Callable[[Expr], Value]) -> Value | None:
-    """Writes what a check leaves; None for other expressions, and for vectors."""
+    """Writes what a check leaves, or a choice that is a jump; None for other expressions, and for
+    vectors."""
     check = _check(expr)
     if check is None:
-        return None
+        return late_choice(scalars, expr, value)
     before, fails, number = values = [value(each) for each in check[:3]]
     if any(v.lanes > 1 for v in values):
         return None

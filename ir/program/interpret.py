@@ -260,6 +260,8 @@ def _run(
             case nodes.For(index, extent):
                 frame.memory[index.name] = np.zeros(_nbytes(index), np.uint8)
                 count = extent if isinstance(extent, int) else int(frame.array(extent))
+                if step.most is not None and count > step.most:
+                    raise InternalError(f"there are {count} iterations: {step}")
                 frame.extents[index.name] = count
             case nodes.Call(kernel, operands, workspace):
                 for stated in step.ranges:

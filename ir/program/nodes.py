@@ -26,7 +26,7 @@
                      ("frame %" name | "on stack")
     If       ::= "if %" name "{" Instr* "}" ["else {" Instr* "}"]
     While    ::= "while {" Instr* "} %" name "do {" Instr* "}"
-    For      ::= "for" Region "<" (INT | "%" name) "{" Instr* "}"
+    For      ::= "for" Region "<" (INT | "%" name ["at most" INT]) "{" Instr* "}"
     Update   ::= "update %" input ["[" Int ":" Int [":" INT], ... "]"] "with %" output ["in place"]
 
 ``alloc`` begins the life of scratch memory (``at`` is its byte offset in the arena, once planned)
@@ -343,7 +343,8 @@ class While:
 @dataclass(frozen=True, slots=True)
 class For:
     """``body`` with ``index``, an int64 scalar that the loop declares and writes, from 0 up to
-    ``extent``: a number, or the name of an int64 scalar that is read before the loop.
+    ``extent``: a number, or the name of an int64 scalar that is read before the loop, and is
+    ``most`` at most.
 
     Where the first and the last iteration find all ``places`` in range, the others do, too: places
     move by the same step from one to the next."""
@@ -353,9 +354,11 @@ class For:
     body: tuple[Instr, ...]
     span: Span | None = field(default=None, compare=False)
     places: tuple[InRange, ...] = ()
+    most: int | None = None
 
     def __str__(self) -> str:
         extent = self.extent if isinstance(self.extent, int) else f"%{self.extent}"
+        extent = extent if self.most is None else f"{extent} at most {self.most}"
         places = f" places {', '.join(map(str, self.places))}" if self.places else ""
         return f"for {self.index} < {extent}{places} {{\n{_indented(self.body)}}}"
 

@@ -310,12 +310,16 @@ class _Parser:
                 index = self.region()
                 self.expect("<")
                 extent = self.name() if self.peek().startswith("%") else self.number()
+                most = None
+                if self.take("at"):
+                    self.expect("most")
+                    most = self.number()
                 places: list[nodes.InRange] = []
                 while self.take("," if places else "places"):
                     place = self.sum()
                     self.expect("<")
                     places.append(nodes.InRange(place, self.int_expr(",", "{")))
-                return nodes.For(index, extent, self.block(), places=tuple(places))
+                return nodes.For(index, extent, self.block(), places=tuple(places), most=most)
 
     def sum(self) -> nodes.Sum:
         """A sum of scalars and numbers."""

@@ -321,6 +321,8 @@ class _Verifier:
         if isinstance(instr, nodes.For):
             if isinstance(instr.extent, str):
                 self.check_scalar(instr.extent, INT64, "extent")
+            elif instr.most is not None:
+                raise self.wrong(f"{instr.extent} iterations are not at most {instr.most}")
             name = instr.index.name
             if (instr.index.shape, instr.index.dtype) != ((), INT64):
                 raise self.wrong(f"the index %{name} is {instr.index.type_text}, not an int64[]")

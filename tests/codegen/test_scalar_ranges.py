@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from loopwright.ir.errors import InternalError
 from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.nodes import For, Program
 from loopwright.ir.program.parser import parse_program
+from loopwright.ir.program.verify import verify
 
 
 def _ranges(function, *args) -> list[str]:
@@ -104,3 +106,48 @@ def test_chains_of_choices_are_longer_than_the_stack() -> None:
         return lw.fori_loop(0, 2, step, n)
 
     assert lw.compile(f)(np.int64(5)) == f(5)
+
+
+def test_what_the_iterations_of_an_inner_loop_are_at_most() -> None:
+    def triangle(x, n):
+        total = 0.0
+        for i in range(20):
+            for j in range(i):
+                total = total * 0.5 + x[j]
+        for i in range(n):
+            total = total * 0.5 + x[i]
+        return total
+
+    compiled = lw.compile(triangle)
+    lowered = compiled.lower(X, 30)
+    program = lowered.as_text("program")
+    assert re.findall(r"< (%\S+ at most \d+|%n)", program) == ["%i at most 19", "%n"]
+    assert str(parse_program(program)).rstrip() == program.rstrip()
+    text = lowered.as_text("llvm")
+    assert text.count("call i64 @lw_poll") == 2  # in both copies of the last loop
+    x = np.arange(50.0)
+    for n in (0, 7, 50):
+        assert compiled(x, n) == triangle(x, n)
+
+
+def test_more_iterations_than_stated_are_found() -> None:
+    text = """program @f(@in %n: int64[], @inout %y: int64[]) {
+      for %i: int64[] < %n at most 3 {
+        call @next(@inout %y, @inout %y)
+      }
+    }"""
+    program = parse_program(text.replace("@inout %y: int64[]", "@out %y: int64[]"))
+    loop = program.body[0]
+    assert isinstance(loop, For)
+    assert (loop.extent, loop.most) == ("n", 3)
+    assert str(parse_program(str(program))) == str(program)
+
+    def following(before, after):
+        after[...] = before + 1
+
+    kernels = {"next": following}
+    assert interpret(program, [np.array(3)], kernels)
+    with pytest.raises(InternalError, match="there are 4 iterations"):
+        interpret(program, [np.array(4)], kernels)
+    with pytest.raises(InternalError, match="3 iterations are not at most 5"):
+        verify(Program("f", (), (), (), (For(loop.index, 3, (), most=5),), 0))
