@@ -142,7 +142,8 @@ def _moved(batch: Batch) -> dict[str, Any]:
         return after[0] if isinstance(axes, int) else after
 
     names = ("axis", "axes", "axis1", "axis2")
-    return {k: moved(v) if k in names else v for k, v in batch.attrs.items()}
+    attrs = {k: moved(v) if k in names else v for k, v in batch.attrs.items()}
+    return {k: v + 1 if k == "batch_dims" else v for k, v in attrs.items()}
 
 
 _ROW = symbol("row")

@@ -14,11 +14,6 @@ from ..graph.nodes import Atom, tensor_type
 from ..graph.vmap import Batch
 
 
-def leading(batch: Batch) -> Atom:
-    """The operator takes any axes in front of those that it works on."""
-    return batch.emit(batch.call.operator.name, *batch.args, **batch.attrs)
-
-
 def folded(batch: Batch) -> Atom:
     """The operator works on each row of the first axis by itself: all rows are on that axis."""
     args = [_joined(batch, batch.stacked(n), 0) for n in range(len(batch.args))]
@@ -26,17 +21,13 @@ def folded(batch: Batch) -> Atom:
     return batch.reshaped(result, (batch.count, *batch.shape))
 
 
-def along_axis(batch: Batch) -> Atom:
-    """The operands have the same axes, along one of which the operator works."""
-    args = [batch.stacked(n) for n in range(len(batch.args))]
-    attrs = {**batch.attrs, "axis": batch.axes(batch.attrs["axis"])[0]}
-    return batch.emit(batch.call.operator.name, *args, **attrs)
-
-
-def per_axis(batch: Batch) -> Atom:
-    """Attributes have an entry for each axis: of the new one, all is taken."""
+def stacked(batch: Batch) -> Atom:
+    """All operands are stacks: the axis along which the operator works is one further, and of the
+    new axis, all is taken."""
     whole = {"begin": 0, "strides": 1, "pad_width": (0, 0)}
     attrs = {k: (whole[k], *v) if k in whole else v for k, v in batch.attrs.items()}
+    if "axis" in attrs:
+        attrs["axis"] = batch.axes(attrs["axis"])[0]
     args = [batch.stacked(n) for n in range(len(batch.args))]
     return batch.emit(batch.call.operator.name, *args, **attrs)
 
@@ -85,14 +76,6 @@ def contracted(batch: Batch) -> Atom:
         letter * many + term for term, many in zip(operands.split(","), batch.batched, strict=True)
     ]
     return batch.emit("contract", *batch.args, equation=f"{','.join(terms)}->{letter}{result}")
-
-
-def gathered(batch: Batch) -> Atom:
-    """Places in arrays of their own, in which all rows are one more axis that both share."""
-    shared = batch.attrs["batch_dims"]
-    if not batch.batched[0] and shared == 0:
-        return batch.emit("nn.gather_nd", *batch.args, batch_dims=0)
-    return batch.emit("nn.gather_nd", batch.stacked(0), batch.stacked(1), batch_dims=shared + 1)
 
 
 def _row_numbers(batch: Batch, rank: int) -> Atom:
@@ -193,18 +176,6 @@ def small_systems(batch: Batch) -> Atom:
     """Stacks of matrices are one longer stack, along the second axis of the result."""
     args = [_joined(batch, batch.stacked(n), 0) for n in range(len(batch.args))]
     return _parted(batch, batch.emit(batch.call.operator.name, *args, **batch.attrs), 1)
-
-
-def searched(batch: Batch) -> Atom:
-    """One row is searched for the values of all, or each of many for its own."""
-    name, attrs = batch.call.operator.name, batch.attrs
-    if not batch.batched[0] and batch.rank(0) == 1:
-        return batch.emit(name, *batch.args, **attrs)
-    values = batch.stacked(1)
-    if batch.rank(0) == 1:
-        values = batch.reshaped(values, (batch.count, product(batch.shape)))
-    places = batch.emit(name, batch.stacked(0), values, **attrs)
-    return batch.reshaped(places, (batch.count, *batch.shape))
 
 
 def recurrent(batch: Batch) -> Atom | None:

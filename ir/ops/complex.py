@@ -58,7 +58,7 @@ def _complex_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: str
 @primitive(
     "bitcast",
     Pattern.OPAQUE,
-    batch="leading",
+    batch="stacked",
     not_differentiable="the result has the operand's bits",
     traits=Trait.BYTES | Trait.MOVES,
     dtypes="biufc",

@@ -82,7 +82,6 @@ def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
 @primitive(
     "nn.gather_nd",
     Pattern.INJECTIVE,
-    batch="gathered",
     traits=Trait.PICKS,
     transpose=_transpose_gather,
     rule=_gather_rule,

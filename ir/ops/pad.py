@@ -138,7 +138,7 @@ def _pad_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "nn.pad",
     Pattern.INJECTIVE,
-    batch="per_axis",
+    batch="stacked",
     traits=Trait.MOVES,
     tangent=_pad_tangent,
     transpose=_transpose_pad,

@@ -179,7 +179,7 @@ def _elements_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "nn.scatter_elements",
     Pattern.OPAQUE,
-    batch="along_axis",
+    batch="stacked",
     traits=Trait.MOVES,
     tangent=_scatter_tangent,
     not_differentiable=_WHY,

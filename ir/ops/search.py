@@ -96,7 +96,6 @@ def _row_samples(rng: np.random.Generator) -> Sequence[Sample]:
 @primitive(
     "search_few",
     Pattern.INJECTIVE,
-    batch="searched",
     rule=_rule,
     reference=_reference,
     samples=_few_samples,
@@ -281,7 +280,6 @@ class _Search:
 @composite(
     "nn.searchsorted",
     Pattern.OPAQUE,
-    batch="searched",
     rule=_rule,
     reference=_reference,
     samples=lambda rng: [

@@ -104,7 +104,7 @@ def _strided_set_samples(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "strided_set",
     Pattern.INJECTIVE,
-    batch="per_axis",
+    batch="stacked",
     traits=Trait.MOVES,
     linear=slice(2),
     transpose=_transpose_set,
