@@ -119,8 +119,8 @@ def _of_scalars(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) 
     inexact = w.op("icmp ne", remainder, zero, type="i1")
     opposite = w.op("icmp slt", w.op("xor", remainder, safe), zero, type="i1")
     adjust = w.op("and", inexact, opposite)
-    if name == "floor_mod":
-        return w.select(adjust, w.op("add", remainder, safe), remainder)
+    if name == "floor_mod":  # of two signs it is rarely; a jump does not wait for what it skips
+        return w.select(adjust, w.op("add", remainder, safe), remainder, unlikely=True)
     quotient = w.op("add", w.op("sdiv", a, safe), w.convert("sext", adjust, a.type))
     return w.select(special, w.op("sub", zero, w.op("and", a, b)), quotient)
 
