@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, as_int, floordiv, product, typical
+from ..dims import Dim, IntExpr, as_int, floordiv, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
@@ -374,6 +374,10 @@ def _transpose_valid(step: Transposition, rank: int) -> None:
         step.add(0, transposed)
         return
     x = step.x(0)
+    known = groups == 1 and all(isinstance(size, int) for size in (*x.shape, *ct.shape))
+    if known and as_int(x.shape[-1]) < ct.builder.limits.few_channels:
+        step.add(1, _convolved_with(x, ct, kernel, steps, spread))
+        return
     pixels, outputs, inputs = product(ct.shape[:-1]), ct.shape[-1], floordiv(x.shape[-1], groups)
     parts: list[Value] = []
     for place in itertools.product(*map(range, kernel)):
@@ -383,13 +387,27 @@ def _transpose_valid(step: Transposition, rank: int) -> None:
             x, begin=(0, *begin, 0), end=(x.shape[0], *end, x.shape[-1]), strides=(1, *steps, 1)
         )
         parts.append(F.reshape(part, newshape=(pixels, groups, inputs)))
-    if typical(inputs) < ct.builder.limits.few_channels:
-        # One product of rows that hold the pixels of a window.
-        parts = [F.concatenate(*parts, axis=2)] if len(parts) > 1 else parts
     rows = F.reshape(ct, newshape=(pixels, groups, floordiv(outputs, groups)))
     products = [_transposed_product(part, rows) for part in parts]
     whole = F.concatenate(*products, axis=0) if len(parts) > 1 else products[0]
     step.add(1, F.reshape(whole, newshape=step.shape(1)))
+
+
+def _convolved_with(
+    x: Value, ct: Value, kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int]
+) -> Value:
+    """Returns the cotangent of a kernel as a convolution of the image with that of the result, in
+    which the channels are the images, and the images the channels; strides and dilation change
+    places."""
+    rank = len(kernel)
+    spatial = tuple(range(1, rank + 1))
+    image = F.transpose(x, axes=(rank + 1, *spatial, 0))
+    weights = F.transpose(ct, axes=(*spatial, 0, rank + 1))
+    valid = getattr(F, f"conv{rank}d_valid")
+    made = valid(image, weights, strides=spread, dilation=steps)
+    end = (made.shape[0], *kernel, made.shape[-1])
+    inside = F.strided_slice(made, begin=(0,) * (rank + 2), end=end, strides=(1,) * (rank + 2))
+    return F.transpose(inside, axes=(*spatial, 0, rank + 1))
 
 
 def _transposed_product(x: Value, y: Value) -> Value:
