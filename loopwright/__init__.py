@@ -52,7 +52,7 @@ from .tracer.core.dispatch import method
 from .tracer.core.pytree import register as register_pytree
 
 if TYPE_CHECKING:
-    from . import debug, random, schedule, xp
+    from . import debug, optim, random, schedule, xp
     from .autotune.space.rules.user import sketch_rule
     from .autotune.space.sketch import Sketch
     from .debug.gradient_checks import check_grads
@@ -150,6 +150,7 @@ __all__ = [
     "parse",
     "parse_spec",
     "prim",
+    "optim",
     "random",
     "register_pytree",
     "scan",
@@ -203,7 +204,7 @@ _LATE = {
     }.items()
     for name in names.split()
 }
-_LATE_MODULES = {n: f".{n}" for n in ("debug", "random", "schedule", "xp")} | {
+_LATE_MODULES = {n: f".{n}" for n in ("debug", "optim", "random", "schedule", "xp")} | {
     "nn": ".tracer.nn",
     "te": ".tracer.tensor_expressions",
 }
