@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, as_int, floordiv, product
+from ..dims import Dim, IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
@@ -37,13 +37,14 @@ from .window import (
     spatial_axes,
     spatial_pads,
     stride_attr,
+    transpose_convolution,
     window_count,
     window_span,
 )
 from .winograd import ERROR_GROWTH, conv2d_algorithms, winograd, winograd_fits
 
 if TYPE_CHECKING:
-    from ..graph.derivatives.rules import Transposition
+    pass
 
 GROUPS = attr("number of groups of channels, convolved separately", 1, "int")
 
@@ -347,81 +348,6 @@ layout of ``x`` and O channels. Errors as of ``nn.conv2d``.
         return _lowered(x, w, rank, **attrs)
 
 
-def _transpose_valid(step: Transposition, rank: int) -> None:
-    """The cotangent of the image is a transposed convolution; that of the kernel is, at each of its
-    places, the product of the pixels there with the cotangent."""
-    ct, groups = step.ct, step.attrs["groups"]
-    steps = per_spatial_axis("strides", step.attrs["strides"], rank)
-    spread = per_spatial_axis("dilation", step.attrs["dilation"], rank)
-    spatial = range(1, rank + 1)
-    kernel = tuple(as_int(size) for size in step.shape(1)[:rank])
-    if step.linear[0]:
-        order = (rank + 1, rank, *range(rank))
-        more = tuple(
-            as_int(step.shape(0)[n] - (ct.shape[n] - 1) * s - window_span(k, d))
-            for n, k, s, d in zip(spatial, kernel, steps, spread, strict=True)
-        )
-        transposed = getattr(F.nn, f"conv{rank}d_transpose")(
-            ct,
-            F.transpose(step.x(1), axes=order),
-            strides=steps,
-            padding=0,
-            output_padding=more,
-            dilation=spread,
-            groups=groups,
-            data_layout=layouts(rank)[1],
-        )
-        step.add(0, transposed)
-        return
-    x = step.x(0)
-    known = groups == 1 and all(isinstance(size, int) for size in (*x.shape, *ct.shape))
-    if known and as_int(x.shape[-1]) < ct.builder.limits.few_channels:
-        step.add(1, _convolved_with(x, ct, kernel, steps, spread))
-        return
-    pixels, outputs, inputs = product(ct.shape[:-1]), ct.shape[-1], floordiv(x.shape[-1], groups)
-    parts: list[Value] = []
-    for place in itertools.product(*map(range, kernel)):
-        begin = [p * d for p, d in zip(place, spread, strict=True)]
-        end = [b + (ct.shape[n] - 1) * s + 1 for n, b, s in zip(spatial, begin, steps, strict=True)]
-        part = F.strided_slice(
-            x, begin=(0, *begin, 0), end=(x.shape[0], *end, x.shape[-1]), strides=(1, *steps, 1)
-        )
-        parts.append(F.reshape(part, newshape=(pixels, groups, inputs)))
-    rows = F.reshape(ct, newshape=(pixels, groups, floordiv(outputs, groups)))
-    products = [_transposed_product(part, rows) for part in parts]
-    whole = F.concatenate(*products, axis=0) if len(parts) > 1 else products[0]
-    step.add(1, F.reshape(whole, newshape=step.shape(1)))
-
-
-def _convolved_with(
-    x: Value, ct: Value, kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int]
-) -> Value:
-    """Returns the cotangent of a kernel as a convolution of the image with that of the result, in
-    which the channels are the images, and the images the channels; strides and dilation change
-    places."""
-    rank = len(kernel)
-    spatial = tuple(range(1, rank + 1))
-    image = F.transpose(x, axes=(rank + 1, *spatial, 0))
-    weights = F.transpose(ct, axes=(*spatial, 0, rank + 1))
-    valid = getattr(F, f"conv{rank}d_valid")
-    made = valid(image, weights, strides=spread, dilation=steps)
-    end = (made.shape[0], *kernel, made.shape[-1])
-    inside = F.strided_slice(made, begin=(0,) * (rank + 2), end=end, strides=(1,) * (rank + 2))
-    return F.transpose(inside, axes=(*spatial, 0, rank + 1))
-
-
-def _transposed_product(x: Value, y: Value) -> Value:
-    """Returns ``x[p, g, c]`` times ``y[p, g, o]`` summed over p, as (c, g * o)."""
-    _, groups, inputs = x.shape
-    columns = product(y.shape[1:])
-    if groups == 1:
-        x, y = (F.reshape(v, newshape=(v.shape[0], v.shape[-1])) for v in (x, y))
-        return F.nn.matmul(F.transpose(x), y)
-    if inputs == 1:
-        return F.reshape(F.sum(x * y, axis=(0,)), newshape=(1, columns))
-    return F.reshape(F.contract(x, y, equation="pgc,pgo->cgo"), newshape=(inputs, columns))
-
-
 def _declare_valid(rank: int) -> None:
     letters = ", ".join(SPATIAL[rank])
     windows, results = (", ".join(f"{k}{c}" for c in SPATIAL[rank]) for k in "KO")
@@ -463,7 +389,7 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
         Pattern.CONTRACTION,
         batch="images",
         traits=Trait.MULTILINEAR,
-        transpose=lambda step: _transpose_valid(step, rank),
+        transpose=lambda step: transpose_convolution(step, rank),
         dtypes="iuf",
         rule=rule,
         reference=in_float64(_reference),
