@@ -67,8 +67,12 @@ def _samples(rng: np.random.Generator) -> Sequence[Sample]:
 
 def _batched(batch: Batch) -> Atom | None:
     """The function broadcasts over the axes in front of those that it works on, if it says how many
-    these are."""
-    ranks = _function(batch.attrs).ranks
+    these are; one of some axes works on the next ones."""
+    ranks, options = _function(batch.attrs).ranks, dict(batch.attrs["options"])
+    if "axes" in options and len(batch.args) == 1:
+        options["axes"] = tuple(axis + 1 for axis in options["axes"])
+        attrs = {**batch.attrs, "options": tuple(options.items())}
+        return batch.emit("call_library", *batch.args, **attrs)
     if ranks is None:
         return None
     most = max(batch.rank(n) - rank for n, rank in enumerate(ranks))

@@ -13,12 +13,12 @@ from ...ir.graph.derivatives.forward import Tangents, or_zeros
 from ...ir.graph.derivatives.linearise import linearise
 from ...ir.graph.nodes import Atom, Binding
 from ..control.leaves import Fixed, LeafType, check_structure, flattened, leaf_type
-from ..control.loops import map as over_rows
 from ..control.traced import new_proxy, ours, running
 from ..core.emitting import emit, lift
 from ..core.proxy import Proxy
 from ..core.pytree import paths, unflatten
 from .block import TracedBlock, atom_like, called, emitted, emitting, no_floats, traced_block
+from .vmap import vmap
 
 
 class Linearised:
@@ -263,7 +263,7 @@ def _by_rows(at: Linearised) -> list[list[Any]]:
             given[n] = at.like(row, out, "a cotangent")
             return flattened(at.pull(given))[0]
 
-        made = over_rows(pulled, basis)
+        made = vmap(pulled, (basis,), {}, 0, 0)
         rows.append(
             [
                 emit("reshape", each, newshape=(*out.shape, *t.shape))
@@ -286,7 +286,7 @@ def _by_columns(at: Linearised) -> list[list[Any]]:
             ]
             return flattened(at.push(unflatten(at.structure, given)))[0]
 
-        made = over_rows(pushed, basis)
+        made = vmap(pushed, (basis,), {}, 0, 0)
         columns.append(
             [
                 emit(

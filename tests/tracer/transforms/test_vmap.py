@@ -457,3 +457,11 @@ def test_gradients_of_functions_of_all_rows(name):
         moved[place] = step
         slope = (value(at + moved) - value(at - moved)) / (2 * step)
         np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-6)
+
+
+def test_a_transform_of_rows_is_one_call():
+    x = np.random.default_rng(0).standard_normal((5, 4, 6))
+    for f in (np.fft.rfft2, np.fft.ifft, lambda r: np.fft.irfft(r, axis=0)):
+        text = lw.compile(lw.vmap(f)).lower(x).as_text("program")
+        assert text.count("numpy.fft") == 1, text
+        np.testing.assert_array_equal(lw.vmap(f)(x), np.stack([f(r) for r in x]))
