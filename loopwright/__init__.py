@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from .face.module import CompiledModule, build, parse
     from .face.module_builder import ModuleBuilder
     from .face.transforms import (
+        checkpoint,
         custom_jvp,
         custom_vjp,
         grad,
@@ -175,6 +176,7 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "checkpoint",
     "custom_jvp",
     "custom_vjp",
     "while_loop",
@@ -198,8 +200,8 @@ _LATE = {
         ".tracer.core.argument_specs": "bf16",
         ".tracer.numpy.element_updates": "at",
         ".debug.gradient_checks": "check_grads",
-        ".face.transforms": "custom_jvp custom_vjp grad hessian hvp jacobian jvp linearize "
-        "stop_gradient value_and_grad vjp",
+        ".face.transforms": "checkpoint custom_jvp custom_vjp grad hessian hvp jacobian jvp "
+        "linearize stop_gradient value_and_grad vjp",
         ".face.vmap": "vmap",
     }.items()
     for name in names.split()

@@ -249,6 +249,27 @@ def _stop_gradient(x: Value) -> Value:
     return x
 
 
+@primitive(
+    "copy_after",
+    Pattern.INJECTIVE,
+    traits=Trait.PICKS,
+    rule=lambda x, _after: x,
+    reference=lambda x, _after: x,
+    transpose=lambda step: step.add(0, step.ct),
+    samples=lambda rng: [sample(floats(rng, (3, 4)), ints(rng, (2,), "int64"))],
+)
+def _copy_after(_out: TensorType, x: Tensor, _after: Tensor) -> Element:
+    """The first operand, as another value: what is computed of it is computed again.
+
+    ``x`` and ``after`` of any shapes and dtypes; the result has the type of ``x``.
+
+        fn (%x: Tensor[(3), float32], %y: Tensor[(2), float32]) -> Tensor[(3), float32] {
+          copy_after(%x, %y)
+        }
+    """
+    return lambda *i: x(*i)
+
+
 def _clip_tangent(step: Step) -> Value | None:
     """The tangent where the operand is within the limits, which are part of it."""
     x, tangent = step.x(0), step.t()

@@ -121,7 +121,7 @@ def call(
         atoms, moved = step.call.args[count:], step.tangents[count:]
         filled = [or_zeros(t, a.type, builder) for t, a in zip(moved, atoms, strict=True)]
         with emitting_into(trace, builder, [*atoms, *filled]):
-            if jvp is not None:
+            if jvp is not None and not (step.reverse and forward is not None):
                 _, change = called(jvp, given.of(atoms), given.of(filled))
                 tangents = result.atoms_like("a tangent", change)
             else:

@@ -17,7 +17,16 @@ from ..control.traced import new_proxy, ours, running
 from ..core.emitting import emit, lift
 from ..core.proxy import Proxy
 from ..core.pytree import paths, unflatten
-from .block import TracedBlock, atom_like, called, emitted, emitting, no_floats, traced_block
+from .block import (
+    TracedBlock,
+    atom_like,
+    called,
+    emitted,
+    emitting,
+    no_floats,
+    smooth,
+    traced_block,
+)
 from .vmap import vmap
 
 
@@ -214,6 +223,14 @@ def stop_gradient(tree: Any) -> Any:
             for v in leaves
         ]
     return unflatten(structure, stopped)
+
+
+def copied_after(tree: Any, other: Any) -> Any:
+    """Returns a tree of values that are computed with anew, when a leaf of ``other`` is there."""
+    (leaves, structure), (after, _) = flattened(tree), flattened(other)
+    last = lift(after[0])
+    copies = [emit("copy_after", lift(v), last) if smooth(v) else v for v in leaves]
+    return unflatten(structure, copies)
 
 
 def jacobian(name: str, function: Callable[..., Any], args: tuple[Any, ...], argnums: Any) -> Any:

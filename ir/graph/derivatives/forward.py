@@ -159,7 +159,7 @@ class Tangents:
         self.keep(var, call)
         if isinstance(var.type, TupleType) and op.tangent is None:
             raise no_derivative(op)
-        tangent = tangent_of(Step(call, var, tangents, self.builder))
+        tangent = tangent_of(Step(call, var, tangents, self.builder, self.split is not None))
         if isinstance(tangent, list):
             self.fields[var] = [None if t is None else t.atom for t in tangent]
         elif tangent is not None:

@@ -38,12 +38,13 @@ def zeros(type: Type, builder: Builder) -> Value:
 @dataclass(frozen=True, slots=True)
 class Step:
     """A call whose tangent is asked for: its operands, its ``result``, and the tangents of the
-    operands, which are None where they are 0."""
+    operands, which are None where they are 0. ``reverse``: it is to be transposed."""
 
     call: Call
     result: Var
     tangents: Sequence[Atom | None]
     builder: Builder
+    reverse: bool = False
 
     @property
     def attrs(self) -> Mapping[str, Any]:

@@ -206,6 +206,23 @@ def test_rules_of_the_user_hold_in_both_modes():
     np.testing.assert_allclose(product(POINT, POINT)[0], POINT @ POINT)
 
 
+def test_a_checkpoint_keeps_less_and_changes_nothing():
+    w = np.random.default_rng(0).standard_normal((8, 512))
+
+    def layer(x):
+        h = np.tanh(x @ w)
+        return x + (np.sin(h) * h) @ w.T / 512
+
+    def loss_of(each):
+        return lambda x: (each(each(each(each(x)))) ** 2).mean()
+
+    x = np.random.default_rng(1).standard_normal((512, 8))
+    plain, kept = (lw.compile(lw.grad(loss_of(f))) for f in (layer, lw.checkpoint(layer)))
+    np.testing.assert_allclose(kept(x), plain(x), rtol=1e-12)
+    assert kept.memory(x).peak < plain.memory(x).peak / 2
+    lw.check_grads(loss_of(lw.checkpoint(layer)), (x[:2],))
+
+
 def test_jacobians_of_both_shapes():
     tall = lambda x: np.concatenate([np.sin(x), x * x[0]])  # noqa: E731
     expected = np.concatenate([np.diag(np.cos(POINT)), np.diag([POINT[0]] * 5)])
