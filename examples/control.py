@@ -45,7 +45,7 @@ def cost(torques: Any) -> Any:
 @lw.compile(donate_argnames=("torques",))
 def optimise(torques: Any, steps: Any) -> Any:
     """Returns better torques, and their cost."""
-    optimiser = lw.optim.clipped(1.0, lw.optim.adam(0.05))
+    optimiser = lw.optim.clipped(1.0, lw.optim.adam(lambda step: 0.05 * 0.998**step))
 
     def step(_: Any, carry: Any) -> Any:
         torques, state = carry

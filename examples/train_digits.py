@@ -34,7 +34,7 @@ def start(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     shapes = {"k1": (3, 3, 1, 16), "k2": (3, 3, 16, 32), "w": (128, 10)}
     weights = {n: rng.standard_normal(s, np.float32) for n, s in shapes.items()}
-    params = {n: w * np.sqrt(2 / w[..., 0].size, dtype=np.float32) for n, w in weights.items()}
+    params = {n: w * np.float32(np.sqrt(2 / w[..., 0].size)) for n, w in weights.items()}
     return params | {"b" + n: np.zeros(s[-1], np.float32) for n, s in shapes.items()}
 
 
