@@ -77,17 +77,15 @@ def _hypot(x: Proxy, y: Proxy) -> Any:
     x, y = abs(x), abs(y)
     great, small = np.maximum(x, y), np.minimum(x, y)
     infinite = np.logical_or(np.isinf(x), np.isinf(y))
-    ratio = choose(great == 0, 0, small / great)
+    ratio = small / choose(great == 0, 1, great)
     return choose(infinite, math.inf, great * np.sqrt(ratio * ratio + 1))
 
 
 @ufunc(np.logaddexp)
 def _logaddexp(x: Proxy, y: Proxy) -> Any:
     """``log(exp(x) + exp(y))`` without overflow."""
-    difference = -abs(x - y)
-    raised = np.maximum(x, y) + np.log1p(np.exp(difference))
-    same = x + math.log(2.0)  # also where both are infinite
-    return choose(x == y, same, raised)
+    difference = choose(x == y, 0, -abs(x - y))  # 0 also where both are infinite
+    return np.maximum(x, y) + np.log1p(np.exp(difference))
 
 
 @ufunc(np.heaviside)

@@ -141,7 +141,7 @@ class Tangents:
             self.fields[var] = [None] * len(types)
             return
         op = call.op
-        if not moves or Trait.JUMPS in op.traits:
+        if not moves or (Trait.JUMPS in op.traits and op.tangent is None):
             self.keep(var, call)
             self.fields[var] = [None] * len(types)
             return

@@ -312,6 +312,20 @@ def test_a_factor_is_inverted_once_for_all_second_derivatives():
     assert sorted(calls) == ["numpy.linalg.cholesky", "numpy.linalg.inv"]
 
 
+@pytest.mark.parametrize("function", [np.mod, np.fmod, lambda x, y: x - x // y * y])
+def test_a_remainder_changes_with_its_dividend_and_with_its_divisor(function):
+    lw.check_grads(function, (POINT * [1, -1, 1, -3, 5], POINT[::-1] * 0.7))
+
+
+@pytest.mark.parametrize(
+    ("function", "slopes"), [(np.hypot, (0.0, 0.0)), (np.logaddexp, (0.5, 0.5))]
+)
+def test_slopes_of_functions_that_take_the_greater_out_are_symmetric_at_equal_operands(
+    function, slopes
+):
+    assert lw.grad(function, argnums=(0, 1))(0.0, 0.0) == slopes
+
+
 def test_complex_numbers_follow_jax():
     z = np.complex128([1 + 2j, -0.5 + 1j])
     slope = lw.grad(lambda z: (np.abs(z) ** 2 + (z * z).real).sum())(z)
