@@ -86,7 +86,8 @@ def in_python(function: Any, args: Sequence[Any]) -> Any:
         sys.settrace(before)
 
 
-def _space(source: str, file: str) -> dict[str, Any]:
+def space_of(source: str, file: str) -> dict[str, Any]:
+    """Returns the global variables of a program."""
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     space: dict[str, Any] = {"np": np, "__name__": "random_program"}
     exec(compile(source, file, "exec"), space)
@@ -140,7 +141,7 @@ def _differ(ours: Sequence[Any], theirs: Sequence[Any], rtol: float, atol: float
 def run(seed: int, source: str, args: Sequence[Any]) -> Outcome:
     """Returns what comes of the function ``f`` of a source with these arguments."""
     file = f"<program {seed}>"
-    spaces = _space(source, file), _space(source, file)
+    spaces = space_of(source, file), space_of(source, file)
     theirs, ours = copy.deepcopy([*args]), copy.deepcopy([*args])
     error: Exception | None = None
     expected: list[Any] = []
@@ -198,8 +199,10 @@ Fuzzer = Callable[[int], tuple[str, Sequence[Any]]]
 """Returns the source and the arguments of a seed."""
 
 
-def report(fuzzer: Fuzzer) -> None:
-    """Runs the seeds that the command line names, and prints the counts."""
+def report(
+    fuzzer: Fuzzer, runner: Callable[[int, str, Sequence[Any]], Outcome] = run
+) -> list[Outcome]:
+    """Runs the seeds that the command line names, prints the counts, and returns the outcomes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("seeds", help="FIRST:LAST, or one seed, whose program is shown")
     parser.add_argument("--isa", default="", help="levels, round robin by chunks; all that run")
@@ -208,8 +211,8 @@ def report(fuzzer: Fuzzer) -> None:
     first, _, last = given.seeds.partition(":")
     seeds = range(int(first), int(last) if last else int(first) + 1)
     if given.child or not last:
-        _child(fuzzer, seeds, shown=not last)
-        return
+        _child(fuzzer, runner, seeds, shown=not last)
+        return []
     levels = given.isa.split(",") if given.isa else _levels()
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
     begun = time.monotonic()
@@ -224,6 +227,7 @@ def report(fuzzer: Fuzzer) -> None:
     for line in _summary(outcomes):
         print(line)
     print(f"{time.monotonic() - begun:.0f} s")
+    return [outcome for each in outcomes.values() for outcome in each]
 
 
 def _levels() -> list[str]:
@@ -232,14 +236,14 @@ def _levels() -> list[str]:
     return RUNNABLE
 
 
-def _child(fuzzer: Fuzzer, seeds: range, shown: bool) -> None:
+def _child(fuzzer: Fuzzer, runner: Callable[..., Outcome], seeds: range, shown: bool) -> None:
     for seed in seeds:
         source, args = fuzzer(seed)
         if shown:
             print(source, *(f"{a!r}" for a in args), sep="\n")
         else:
             print(json.dumps({"begins": seed}), flush=True)
-        print(json.dumps(asdict(run(seed, source, args))), flush=True)
+        print(json.dumps(asdict(runner(seed, source, args))), flush=True)
 
 
 def _chunk(seeds: range, level: str) -> Iterator[Outcome]:

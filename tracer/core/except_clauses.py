@@ -35,8 +35,9 @@ def refuse_handlers(error: type[Exception], operation: str) -> None:
 
 
 def note_caught(error: LoopwrightError, trace: Trace) -> None:
-    """Lets ``trace`` fail with an error that NumPy does not raise if the user's code catches it."""
-    if trace.refused is None and next(_catching(type(error), trace), None) is not None:
+    """Lets ``trace`` fail with an error that NumPy does not raise if the user's code catches it, or
+    the ValueError that NumPy makes of one in ``x[i] = ...``."""
+    if trace.refused is None and any(any(_catching(e, trace)) for e in (type(error), ValueError)):
         trace.refused = error
 
 

@@ -38,14 +38,15 @@ from dataclasses import replace
 from typing import Any
 
 from ...dims import IntExpr
-from ...errors import LoopwrightTypeError
+from ...errors import LoopwrightTypeError, UnsupportedError
+from ...traits import Trait
 from ..builder import Builder
 from ..compose import call
 from ..loops import filled, int64, next_values
 from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, If, Var, While
 from ..operator import OPERATORS, Pattern
 from ..types import TensorType
-from ..walk import all_uses, copy_block
+from ..walk import all_uses, copy_block, has_trait, set_by, sizes_used
 from .forward import Fields, Tangents, or_zeros, tangent_var
 from .transpose import Cotangents, partition
 
@@ -168,9 +169,22 @@ def _linear_outside(outer: Tangents) -> set[Var]:
 def _residuals(
     linear: Sequence[Binding], rest: Sequence[Binding], params: Sequence[Var] = ()
 ) -> list[Var]:
-    """Returns the variables of a body that its linear part uses."""
-    used = {u for b in linear for u in all_uses(b.value)}
+    """Returns the variables of a body that its linear part uses, and the values of its sizes."""
+    setters = [b for b in rest if has_trait(b.value, Trait.SETS_SIZE)]
+    used = {u for b in [*linear, *setters] for u in all_uses(b.value)}
+    used |= {b.var for b in setters}
     return [v for v in (*params, *(b.var for b in rest)) if v in used]
+
+
+def _without_sizes(kept: Sequence[Var], rest: Sequence[Binding]) -> Sequence[Var]:
+    """Returns ``kept``. UnsupportedError if the shape of one has a size that ``rest`` sets."""
+    inside = {name for b in rest for name in set_by(b.value)}
+    if any(not inside.isdisjoint(sizes_used(v, v)) for v in kept):
+        raise UnsupportedError(
+            "the derivative needs an array whose size changes inside of a loop or branch",
+            hint="one of a fixed size, where elements are 0 or chosen by np.where",
+        )
+    return kept
 
 
 def _split_branch(outer: Tangents, var: Var, branch: If) -> None:
@@ -178,7 +192,7 @@ def _split_branch(outer: Tangents, var: Var, branch: If) -> None:
     outcomes = [s.outcome(b) for s, b in zip(sides, (branch.then, branch.orelse), strict=True)]
     outside = _linear_outside(outer)
     parts = [partition(side.builder.bindings, set(outside)) for side in sides]
-    kept = [_residuals(linear, rest) for rest, linear in parts]
+    kept = [_without_sizes(_residuals(linear, rest), rest) for rest, linear in parts]
     blocks: list[Block] = []
     for n, (values, _) in enumerate(outcomes):
         inside = Builder(limits=outer.builder.limits)
@@ -201,6 +215,7 @@ def _split_branch(outer: Tangents, var: Var, branch: If) -> None:
             first = len(kept[0]) * n
             instead: dict[Var, Atom] = dict(zip(kept[n], residual_atoms[first:]))
             inside = Builder(limits=outer.builder.limits)
+            inside.bindings += [b for b in parts[n][0] if has_trait(b.value, Trait.SETS_SIZE)]
             inside.bindings += parts[n][1]
             ends = [or_zeros(moved[k], values[k].type, inside) for k in moving]
             linear_blocks.append(copy_block(inside.block(inside.make_tuple(ends)), instead))
@@ -229,6 +244,7 @@ def _split_loop(outer: Tangents, var: Var, loop: For) -> None:
         kept, repeated = [p for p in loop.params if p in used], rest
     else:
         kept, repeated = _kept_and_computed(residuals, rest, (loop.index, *loop.params))
+    kept = _without_sizes(kept, rest)
 
     # The values, with a row of each residual that is kept.
     body = Builder(limits=limits)
@@ -300,7 +316,7 @@ def _kept_and_computed(
 
     def is_cheap(var: Var) -> bool:
         value = definitions[var]
-        return (
+        return has_trait(value, Trait.SETS_SIZE) or (
             isinstance(value, Call)
             and value.op is not OPERATORS.get("random")
             and not isinstance(value.op, Var)

@@ -166,12 +166,12 @@ class Cotangents:
             {*self.linear, *params},
             {**self.instead, **instead},
         )
-        rest, linear = partition(block.bindings, inside.linear)
-        copied = copy_block(Block(tuple(rest), int64(0)), inside.instead)
-        inside.builder.bindings += copied.bindings
+        copied = copy_block(block, inside.instead)  # with sizes of its own
+        rest, linear = partition(copied.bindings, inside.linear)
+        inside.builder.bindings += rest
         inside.of.update(sums)
-        assert isinstance(block.result, Var)
-        inside.fields[block.result] = list(cotangents)
+        assert isinstance(copied.result, Var)
+        inside.fields[copied.result] = list(cotangents)
         inside.run(linear)
         return inside
 

@@ -39,6 +39,20 @@ def test_an_error_that_numpy_does_not_raise_is_not_swallowed(name: str) -> None:
         lw.compile(_caught(NONE_OF_NUMPYS[name]))(X)
 
 
+def writes_into_numpys_array(x: Any) -> Any:
+    total = 0.0
+    try:
+        q = np.zeros(4)
+        q[0] = x[1]
+    except ValueError:  # NumPy makes one of the error that a number is not known
+        total = 5.0
+    return q.sum() + total
+
+
+def test_a_handler_of_an_error_that_numpy_makes_of_ours_does_not_run() -> None:
+    assert lw.compile(lambda x: writes_into_numpys_array(x))(X) == 1.0
+
+
 NUMPYS: dict[str, Callable[[Any], Any]] = {
     "shapes": lambda x: x + np.ones(3),
     "an axis": lambda x: x.sum(axis=3),

@@ -180,6 +180,39 @@ def test_a_loop_of_more_iterations_than_are_kept():
     np.testing.assert_allclose(lw.grad(f)(1.1, np.int64(count)), expected, rtol=1e-9)
 
 
+def sums_of_ends(x, n):
+    total = 0.0
+    for i in range(n):
+        for j in range(i):
+            total = total * x[1] + np.sin(x[j:i] * x[0]).sum()
+    return total
+
+
+def sums_of_an_end_in_a_branch(x, n):
+    total = 0.0
+    for i in range(3):
+        if n > i:
+            total += x[n - i :].sum() * x[i]
+    return total
+
+
+@pytest.mark.parametrize("program", [sums_of_ends, sums_of_an_end_in_a_branch])
+def test_slices_change_their_sizes_inside_of_loops(program):
+    lw.check_grads(lambda x: program(x, np.int64(4)), (POINT,))
+
+
+def test_an_array_that_changes_its_size_in_a_loop_is_not_kept():
+    def f(x, n):
+        total = 0.0
+        for i in range(n):
+            total += (x[x > i] ** 2).sum()
+        return total
+
+    with pytest.raises(lw.UnsupportedError, match="whose size changes inside of a loop") as error:
+        lw.grad(f)(POINT, np.int64(4))
+    assert error.value.span is not None and error.value.span.function == "f"
+
+
 def test_rules_of_the_user_hold_in_both_modes():
     @lw.custom_jvp
     def cube(x):
