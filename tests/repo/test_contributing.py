@@ -25,6 +25,7 @@ class Limit(NamedTuple):
 LIMITS = {
     "A composite operator": Limit(8, 1),
     "An elementwise primitive": Limit(8, 2),
+    "A derivative": Limit(4, 1),
     "A NumPy function": Limit(6, 1),
     "A graph pass": Limit(40, 2),
     "A sketch rule": Limit(45, 2),
