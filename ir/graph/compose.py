@@ -140,11 +140,32 @@ def unbroadcast(x: Value, shape: Sequence[IntExpr]) -> Value:
     return x if x.shape == tuple(shape) else F.reshape(x, newshape=tuple(shape))
 
 
+def exchanged(x: Value) -> Value:
+    """Returns matrices with rows and columns exchanged."""
+    return F.transpose(x, axes=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
+def cut(x: Value, axis: int, begin: IntExpr, end: IntExpr, step: int = 1) -> Value:
+    """Returns a slice of one axis; ``x`` if that is all of it."""
+    if (begin, end, step) == (0, x.shape[axis], 1):
+        return x
+    begins: list[IntExpr] = [0] * x.rank
+    ends, steps = list(x.shape), [1] * x.rank
+    begins[axis], ends[axis], steps[axis] = begin, end, step
+    return F.strided_slice(x, begin=tuple(begins), end=tuple(ends), strides=tuple(steps))
+
+
+def limited(at: Value, last: IntExpr, size: IntExpr) -> Value:
+    """Returns indices as int64, counted from the front of ``size`` elements, from 0 to ``last``."""
+    at = F.cast(at, dtype="int64")
+    return F.minimum(F.maximum(F.where(F.less(at, 0), at + size, at), 0), last)
+
+
 def at_indices(x: Value, at: Sequence[Value]) -> Value:
     """Returns ``x[at[0], at[1], ...]`` for indices of one shape, as NumPy gives it."""
     parts = [F.expand_dims(each, axis=each.rank) for each in at]
-    place = F.concatenate(*parts, axis=parts[0].rank - 1) if len(parts) > 1 else parts[0]
-    return F.nn.gather_nd(x, place)
+    indices = F.concatenate(*parts, axis=parts[0].rank - 1) if len(parts) > 1 else parts[0]
+    return F.nn.gather_nd(x, indices)
 
 
 def taken_along(x: Value, at: Value, axis: int) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 
 from ..dims import product
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, limited
 from ..graph.nodes import Atom, tensor_type
 from ..graph.vmap import Batch
 
@@ -158,10 +158,8 @@ def sliced(batch: Batch) -> Atom | None:
     row, axes, sizes = batch.shape_of(0), batch.attrs["axes"], batch.attrs["sizes"]
     places: list[Atom] = []
     for n, (axis, size, stride) in enumerate(zip(axes, sizes, batch.attrs["strides"])):
-        start = F.cast(Value(batch.builder, batch.stacked(n + 1)), dtype="int64")
-        start = F.where(F.less(start, 0), start + row[axis], start)
         last = row[axis] - (size - 1) * stride - 1 if size != 0 else 0
-        start = F.minimum(F.maximum(start, 0), last)
+        start = limited(Value(batch.builder, batch.stacked(n + 1)), last, row[axis])
         start = F.reshape(start, newshape=(batch.count, *[1] * len(axes), 1))
         steps = start.iota((1, *sizes, 1), n + 1) * stride
         places.append((start + steps).atom)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +42,6 @@ from .window import (
     window_span,
 )
 from .winograd import ERROR_GROWTH, conv2d_algorithms, winograd, winograd_fits
-
-if TYPE_CHECKING:
-    pass
 
 GROUPS = attr("number of groups of channels, convolved separately", 1, "int")
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..dims import IntExpr, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, cut
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from . import window
@@ -131,18 +131,8 @@ def _dilated(w: Value, spread: Sequence[int]) -> Value:
         widths = tuple((0, step - 1 if a == axis + 1 else 0) for a in range(w.rank))
         w = F.nn.pad(w, pad_width=widths)
         w = F.reshape(w, newshape=(*w.shape[:axis], size * step, *w.shape[axis + 2 :]))
-        w = _cut(w, axis, 0, size * step - step + 1)
+        w = cut(w, axis, 0, size * step - step + 1)
     return w
-
-
-def _cut(x: Value, axis: int, begin: IntExpr, end: IntExpr, step: int = 1) -> Value:
-    """Slices one axis."""
-    if (begin, end, step) == (0, x.shape[axis], 1):
-        return x
-    begins, steps = [0] * x.rank, [1] * x.rank
-    ends = list(x.shape)
-    begins[axis], ends[axis], steps[axis] = begin, end, step  # type: ignore[call-overload]
-    return F.strided_slice(x, begin=tuple(begins), end=tuple(ends), strides=tuple(steps))
 
 
 def _fitted(x: Value, axis: int, before: IntExpr, after: IntExpr) -> Value:
@@ -150,7 +140,7 @@ def _fitted(x: Value, axis: int, before: IntExpr, after: IntExpr) -> Value:
     size = x.shape[axis]
     begin = -before if isinstance(before, int) and before < 0 else 0
     end = size + after if isinstance(after, int) and after < 0 else size
-    x = _cut(x, axis, begin, end)
+    x = cut(x, axis, begin, end)
     widths = [(0, 0)] * x.rank
     widths[axis] = (0 if begin else before, 0 if end != size else after)  # type: ignore[assignment]
     return x if widths[axis] == (0, 0) else F.nn.pad(x, pad_width=tuple(widths))
@@ -185,7 +175,7 @@ def _phases(
         taps.append(max(1, -(-(size - begin) // stride)))
         w = _fitted(w, axis, 0, taps[n] * stride - size)
         w = F.reshape(w, newshape=(*w.shape[:axis], taps[n], stride, *w.shape[axis + 1 :]))
-        w = _cut(w, axis + 1, begin, end)
+        w = cut(w, axis + 1, begin, end)
     # (C, O, T1, R1, T2, R2, ...) -> (C, O R1 R2 ..., T1, T2, ...), the phases in front of O
     # unless groups divide the outputs.
     taps_at, phases_at = range(2, 2 * rank + 2, 2), range(3, 2 * rank + 2, 2)

@@ -272,8 +272,7 @@ def _copy_after(_out: TensorType, x: Tensor, _after: Tensor) -> Element:
 
 def _clip_tangent(step: Step) -> Value | None:
     """The tangent where the operand is within the limits, which are part of it."""
-    x, tangent = step.x(0), step.t()
-    assert tangent is not None
+    x, tangent = step.x(0), step.moved()
     for limit, inside in (
         (step.attrs["a_min"], F.greater_equal),
         (step.attrs["a_max"], F.less_equal),

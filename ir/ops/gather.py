@@ -11,7 +11,7 @@ from ..dim_proofs import prove
 from ..dims import as_int
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.compose import F, Value, scalar
+from ..graph.compose import F, Value, limited, scalar
 from ..graph.operator import Pattern
 from ..graph.requirements import demand
 from ..graph.type_rules import require_shape
@@ -58,13 +58,9 @@ def _transpose_gather(step: Transposition) -> None:
     depth, places = as_int(indices.shape[-1]), indices.shape[:-1]
     at: list[Value] = [step.ct.iota(places, n) for n in range(batch)]
     for n in range(depth):
-        each = F.cast(
-            F.take(indices, Value(step.builder, scalar(step.builder, n, INT64)), axis=-1),
-            dtype="int64",
-        )
+        each = F.take(indices, Value(step.builder, scalar(step.builder, n, INT64)), axis=-1)
         size = x.shape[batch + n]
-        each = F.where(F.less(each, 0), each + size, each)
-        at.append(F.minimum(F.maximum(each, 0), size - 1))
+        at.append(limited(each, size - 1, size))
     axes = tuple(range(batch + depth))
     total = step.total() or step.zeros()
     step.replace(0, F.index_update(total, step.ct, *at, axes=axes, reduction="add"))
@@ -149,10 +145,8 @@ def _transpose_dynamic_slice(step: Transposition) -> None:
     for n, (axis, size, stride) in enumerate(
         zip(attrs["axes"], attrs["sizes"], attrs["strides"], strict=True), 1
     ):
-        first, whole = F.cast(step.x(n), dtype="int64"), x.shape[axis]
-        first = F.where(F.less(first, 0), first + whole, first)
-        last = whole - (size - 1) * stride - 1 if size != 0 else 0
-        starts.append(F.minimum(F.maximum(first, 0), last))
+        last = x.shape[axis] - (size - 1) * stride - 1 if size != 0 else 0
+        starts.append(limited(step.x(n), last, x.shape[axis]))
     strides = dict(zip(attrs["axes"], attrs["strides"], strict=True))
     where = {
         "starts": attrs["axes"],

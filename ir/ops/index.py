@@ -11,7 +11,7 @@ from ..dim_proofs import prove
 from ..dims import Dim, IntExpr, ceildiv, product, typical
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.compose import F
+from ..graph.compose import F, limited
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand, is_data_size
 from ..graph.type_rules import dtype_attr, is_size, normalise_axes, normalise_axis
@@ -244,11 +244,10 @@ def _transpose_take(step: Transposition) -> None:
         total, axis = F.reshape(total, newshape=(product(x.shape),)), 0
     axis = axis % total.rank
     size = total.shape[axis]
-    at = F.cast(indices, dtype="int64")
     if step.attrs["mode"] == "wrap":
-        at = F.floor_mod(at, size)
+        at = F.floor_mod(F.cast(indices, dtype="int64"), size)
     else:
-        at = F.minimum(F.maximum(F.where(F.less(at, 0), at + size, at), 0), size - 1)
+        at = limited(indices, size - 1, size)
     places = range(axis, axis + indices.rank)
     order = (*places, *(n for n in range(step.ct.rank) if n not in places))
     ct = F.transpose(step.ct, axes=order) if axis and indices.rank else step.ct

@@ -9,7 +9,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph import type_rules
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, cut
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import greater, lesser
 from ..graph.types import TensorType, TupleType
@@ -44,15 +44,14 @@ def _concatenate_rule(*xs: TensorType, axis: Any) -> TensorType:
 
 
 def _transpose_parts(step: Transposition) -> None:
-    ct, begin = step.ct, 0
+    ct = step.ct
+    begin: IntExpr = 0
     axis = step.attrs["axis"] % ct.rank
     for n in range(len(step.args)):
-        first, last = [0] * ct.rank, list(ct.shape)
-        first[axis], last[axis] = begin, begin + step.shape(n)[axis]
-        begin = last[axis]
+        end = begin + step.shape(n)[axis]
         if step.linear[n]:
-            ones = (1,) * ct.rank
-            step.add(n, F.strided_slice(ct, begin=tuple(first), end=tuple(last), strides=ones))
+            step.add(n, cut(ct, axis, begin, end))
+        begin = end
 
 
 def _concatenate_rows(batch: Batch) -> Atom:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dims import IntExpr, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.compose import F, Value, broadcast, unbroadcast
+from ..graph.compose import F, Value, broadcast, exchanged, unbroadcast
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import ANY, broadcast_pair, joined_shape, require_equal, same_dtype
 from ..graph.types import TensorType
@@ -68,21 +68,16 @@ def _transpose_matmul(step: Transposition) -> None:
         shape_b = (*shape_b, 1)
     if n == 0:
         b = F.reshape(step.x(1), newshape=shape_b)
-        made = F.nn.matmul(ct, _exchanged(b))
+        made = F.nn.matmul(ct, exchanged(b))
     elif len(shape_b) == 2 < ct.rank:  # one product of all rows
         size, rows = shape_a[-1], product(ct.shape[:-1])
         a = broadcast(F.reshape(step.x(0), newshape=shape_a), (*ct.shape[:-1], size))
         a = F.reshape(a, newshape=(rows, size))
-        made = F.nn.matmul(_exchanged(a), F.reshape(ct, newshape=(rows, ct.shape[-1])))
+        made = F.nn.matmul(exchanged(a), F.reshape(ct, newshape=(rows, ct.shape[-1])))
     else:
-        made = F.nn.matmul(_exchanged(F.reshape(step.x(0), newshape=shape_a)), ct)
+        made = F.nn.matmul(exchanged(F.reshape(step.x(0), newshape=shape_a)), ct)
     made = unbroadcast(made, shape_b if n else shape_a)
     step.add(n, F.reshape(made, newshape=step.shape(n)))
-
-
-def _exchanged(x: Value) -> Value:
-    """Returns matrices with rows and columns exchanged."""
-    return F.transpose(x, axes=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _multiply_rows(batch: Batch) -> Atom:

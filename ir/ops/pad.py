@@ -10,7 +10,7 @@ import numpy as np
 from ..dims import IntExpr, int_max
 from ..dtype import BOOL
 from ..errors import LoopwrightValueError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, cut
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.type_rules import is_size, require_fits
@@ -54,9 +54,7 @@ _PAD_INDEX: dict[str, Callable[[IndexLike, IntExpr], IndexLike]] = {
 
 def _pad_tangent(step: Step) -> Value:
     """The border of zeros, or of the elements that are repeated."""
-    tangent = step.t()
-    assert tangent is not None
-    return step.again(tangent, pad_value=0)
+    return step.again(step.moved(), pad_value=0)
 
 
 def _transpose_pad(step: Transposition) -> None:
@@ -67,10 +65,7 @@ def _transpose_pad(step: Transposition) -> None:
         if (before, after) == (0, 0):
             continue
         if mode == "constant":
-            first, last = [0] * ct.rank, list(ct.shape)
-            first[axis], last[axis] = before, before + size
-            ones = (1,) * ct.rank
-            ct = F.strided_slice(ct, begin=tuple(first), end=tuple(last), strides=ones)
+            ct = cut(ct, axis, before, before + size)
             continue
         at = ct.iota((size + before + after,), 0) - before
         if mode == "edge":

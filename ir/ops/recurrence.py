@@ -247,7 +247,7 @@ def _in_steps(b: Builder, operands: Sequence[Atom], attrs: Mapping[str, Any]) ->
     functions = _functions(F, *(attrs[name] for name in ("activations", "alphas", "betas")))
     step = _Cell(F, attrs["clip"], functions, attrs["input_forget"])
     steps, batch, _ = gates.shape
-    size, dtype = as_int(h.shape[1]), gates.dtype
+    size = as_int(h.shape[1])
     rows = gates.full((steps + 1 + (c is not None), batch, size), 0)
     states = [h, rows] if c is None else [h, rows, c]
     inside, index = Builder(), Var("t", TensorType((), INT64))
@@ -305,7 +305,6 @@ def _in_steps(b: Builder, operands: Sequence[Atom], attrs: Mapping[str, Any]) ->
     h, rows, *rest = (Value(b, b.get_item(loop, n)) for n in range(len(states)))
     for n, each in enumerate([h, *rest]):
         rows = F.index_update(rows, each, Value(b, scalar(b, steps + n, INT64)), axes=(0,))
-    assert rows.dtype == dtype
     return rows.atom
 
 

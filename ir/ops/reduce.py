@@ -156,8 +156,7 @@ def _transpose_sum(step: Transposition) -> None:
 
 def _extreme_tangent(step: Step) -> Value:
     """The mean of the tangents of the elements that are the greatest, or the least."""
-    x, tangent = step.x(0), step.t()
-    assert tangent is not None
+    x, tangent = step.x(0), step.moved()
     axes = normalise_axes(step.attrs["axis"], x.rank)
     greatest = F.reshape(step.r, newshape=tuple(reduced_shape(x.shape, axes, True)))
     chosen = F.cast(F.equal(x, greatest), dtype=x.dtype.name)
@@ -167,8 +166,7 @@ def _extreme_tangent(step: Step) -> Value:
 
 def _product_tangent(step: Step) -> Value:
     """Each tangent times the product of the other elements, which may be 0."""
-    x, tangent = step.x(0), step.t()
-    assert tangent is not None
+    x, tangent = step.x(0), step.moved()
     axes = normalise_axes(step.attrs["axis"], x.rank)
     kept = [n for n in range(x.rank) if n not in axes]
     line = (*(x.shape[n] for n in kept), product(x.shape[n] for n in axes))

@@ -121,8 +121,7 @@ def _scan_rule(x: TensorType, combiner: Any, **_: Any) -> TensorType:
 def _scan_tangent(step: Step) -> Value:
     """Sums of tangents; of an extreme the tangent of the element that is it; of a product that of
     the product before times the element, and the other way round, one after the other."""
-    x, tangent, attrs = step.x(0), step.t(), step.attrs
-    assert tangent is not None
+    x, tangent, attrs = step.x(0), step.moved(), step.attrs
     if attrs["combiner"] == "sum" or 0 in x.shape:
         return step.again(tangent)
     exclusive, reverse = attrs["exclusive"], attrs["reverse"]

@@ -357,8 +357,7 @@ def _axis_samples(rng: np.random.Generator) -> Sequence[Sample]:
 
 def _sort_tangent(step: Step) -> Value:
     """The tangents in the order of the elements."""
-    x, tangent = step.x(0), step.t()
-    assert tangent is not None
+    x, tangent = step.x(0), step.moved()
     order = F.nn.argsort(x, **step.attrs)
     return taken_along(tangent, order, step.attrs["axis"] % x.rank)
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..dims import IntExpr, int_max, product, symbol
 from ..dtype import BOOL
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.compose import F, Value, at_indices, broadcast, unbroadcast
+from ..graph.compose import F, Value, at_indices, broadcast, cut, unbroadcast
 from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand
 from ..graph.type_rules import Shape, broadcast_read, is_size, joined_shape, same_dtype
@@ -254,10 +254,7 @@ def _at_places(x: Value, indices: Sequence[Value], attrs: Mapping[str, Any]) -> 
             where = {"axes": (axis,), "sizes": (size,), "strides": (stride,)}
             x = F.dynamic_slice(x, chosen[axis], **where)
         elif (first, stride, size) != (0, 1, x.shape[axis]):
-            begin, end, steps = [0] * x.rank, list(x.shape), [1] * x.rank
-            begin[axis], steps[axis] = first, stride
-            end[axis] = _end(first, stride, size)
-            x = F.strided_slice(x, begin=tuple(begin), end=tuple(end), strides=tuple(steps))
+            x = cut(x, axis, first, _end(first, stride, size), stride)
     if not axes:
         return x
     places = _joined_shape([i.shape for i in indices[: len(axes)]])

@@ -42,10 +42,9 @@ class Linearised:
         has_aux: bool = False,
     ) -> None:
         self.name, self.trace = name, running()
-        self.argnums = argnums
-        self.points = [args[n] for n in argnums]
-        leaves, self.structure = flattened(self.points)
-        labels = [p for n, a in zip(argnums, self.points) for p in paths(flattened(a)[1], str(n))]
+        points = [args[n] for n in argnums]
+        leaves, self.structure = flattened(points)
+        labels = [p for n, a in zip(argnums, points) for p in paths(flattened(a)[1], str(n))]
         self.types: list[LeafType] = []
         for leaf, label in zip(leaves, labels, strict=True):
             type_ = leaf_type(leaf)
@@ -53,7 +52,7 @@ class Linearised:
                 raise no_floats(name, f"argument {label}", type_)
             self.types.append(type_)
         split = TracedCall(function, args, argnums)
-        traced, atoms = traced_block(name, split, self.points, lambda _path, _type: True)
+        traced, atoms = traced_block(name, split, points, lambda _path, _type: True)
         trace = self.trace
         emitted(trace, [Binding(p, a) for p, a in zip(traced.params, atoms, strict=True)])
         builder = emitting(trace)
@@ -258,11 +257,11 @@ def sum_of(types: Sequence[LeafType]) -> IntExpr:
     return total
 
 
-def _basis(type_: LeafType) -> tuple[Any, IntExpr]:
+def _basis(type_: LeafType) -> Proxy:
     """Returns an array of that type for each of its elements, in which that is 1, the rest 0."""
     count = product(type_.shape)
     eye = emit("cast", emit("equal", _iota(count, 0), _iota(count, 1)), dtype=str(type_.dtype))
-    return emit("reshape", eye, newshape=(count, *type_.shape)), count
+    return emit("reshape", eye, newshape=(count, *type_.shape))
 
 
 def _iota(count: IntExpr, axis: int) -> Proxy:
@@ -273,7 +272,7 @@ def _by_rows(at: Linearised) -> list[list[Any]]:
     """Returns for each result the derivatives by each leaf: cotangents of one element each."""
     rows: list[list[Any]] = []
     for n, out in enumerate(at.result_types):
-        basis, _ = _basis(out)
+        basis = _basis(out)
 
         def pulled(row: Proxy, n: int = n, out: LeafType = out) -> list[Any]:
             given: list[Atom | None] = [None] * len(at.result_types)
@@ -294,7 +293,7 @@ def _by_columns(at: Linearised) -> list[list[Any]]:
     """Returns the same, of tangents of one element each."""
     columns: list[list[Any]] = []
     for n, type_ in enumerate(at.types):
-        basis, _ = _basis(type_)
+        basis = _basis(type_)
 
         def pushed(column: Proxy, n: int = n) -> list[Any]:
             given = [

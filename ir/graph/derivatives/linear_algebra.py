@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..compose import F, Value, broadcast, unbroadcast
+from ..compose import F, Value, broadcast, exchanged, unbroadcast
 from ..operator import get
 from ..types import TupleType
 from .rules import Step, Transposition
@@ -29,11 +29,6 @@ def library(name: str, *args: Value, **options: Any) -> list[Value]:
 
 def _solved(a: Value, b: Value) -> Value:
     return library("numpy.linalg.solve", a, b)[0]
-
-
-def exchanged(x: Value) -> Value:
-    """Returns matrices with rows and columns exchanged."""
-    return F.transpose(x, axes=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _adjoint(x: Value) -> Value:

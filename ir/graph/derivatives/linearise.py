@@ -335,9 +335,7 @@ def _kept_and_computed(
         if binding.var in needed and computed[binding.var]:
             repeated.append(binding)
             needed |= {u for u in all_uses(binding.value) if u in definitions}
-    used = {u for b in repeated for u in all_uses(b.value)}
-    extra = [c for c in (*carries, *definitions) if c in used and not computed[c] and c not in kept]
-    return [*kept, *extra], repeated[::-1]
+    return kept, repeated[::-1]
 
 
 def _rows_of(outer: Tangents, extent: Atom) -> IntExpr | None:
