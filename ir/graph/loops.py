@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from .builder import Builder
-from .nodes import Atom, Block, Call, Constant, For, Tuple, Var, While, tensor_type
+from .nodes import Atom, Block, Constant, For, Tuple, Var, While
 from .operator import OPERATORS
 from .types import TensorType, Type
 from .walk import copy_block
@@ -34,17 +34,6 @@ def filled(kind: Type, number: int, builder: Builder) -> Atom:
         return Constant(np.array(number, kind.dtype.numpy))
     attrs = {"shape": kind.shape, "fill_value": number, "dtype": kind.dtype.name}
     return builder.emit(OPERATORS["full"], (), attrs)
-
-
-def writes_row(call: Call, array: Var, index: Var, count: int) -> bool:
-    """True if ``call`` replaces the row ``index`` of ``array``, which has ``count`` rows."""
-    if call.op is not OPERATORS["index_update"] or len(call.args) != 3:
-        return False
-    target, value, place = call.args
-    attrs = call.attrs
-    plain = attrs["axes"] == (0,) and not attrs["sizes"] and attrs["reduction"] == "none"
-    here = target is array and place is index and value is not array
-    return plain and here and tensor_type(array).shape[0] == count
 
 
 def with_carries(loop: While | For, instead: Mapping[Var, Atom], builder: Builder) -> list[Atom]:

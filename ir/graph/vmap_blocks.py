@@ -16,10 +16,10 @@ import numpy as np
 
 from ..dtype import INT64
 from ..errors import UnsupportedError
-from ..loop.prim import PrimFunc
 from ..traits import Trait
 from . import nodes
 from .builder import Builder
+from .call_graph import call_graph, recursive_components
 from .loops import filled, int64
 from .nodes import Atom, Call, tensor_type
 from .operator import Operator, get
@@ -55,7 +55,7 @@ class Rows:
         self.module = module or nodes.Module()
         self.fields: dict[Atom, tuple[Atom, ...]] = {}
         self.functions: dict[Atom, nodes.Function] = {}
-        self.calling: tuple[nodes.Function, ...] = ()
+        self.recursive = recursive_components(call_graph(self.module))
         self.active: Atom | None = None
 
     def bindings(self, bindings: Iterable[nodes.Binding]) -> bool:
@@ -205,11 +205,18 @@ class Rows:
             if isinstance(atom, nodes.Var) and atom in uses and atom not in instead:
                 instead[atom] = _packed(atom.type, map(of_row, self.leaves(atom)), inside)
         row = copy_block(nodes.Block((nodes.Binding(var, value),), var), instead)
-        inside.bindings += row.bindings
+        result = row.result
+        if self.active is None or not isinstance(value, Call) or isinstance(value.op, Operator):
+            inside.bindings += row.bindings
+        else:  # a function may never end for a row that does not take part
+            takes_part = inside.emit(get("take"), (self.active, index), {"axis": 0})
+            rest = Builder(limits=self.builder.limits)
+            zeros = _packed(var.type, (filled(t, 0, rest) for t in _tensors(var.type)), rest)
+            result = inside.cond(takes_part, row, rest.block(zeros))
         params = [nodes.Var(f"rows{n}", kind) for n, kind in enumerate(kinds)]
         ends = [
             inside.emit(get("index_update"), (param, end, index), {"axes": (0,)})
-            for param, end in zip(params, _unpacked(row.result, inside), strict=True)
+            for param, end in zip(params, _unpacked(result, inside), strict=True)
         ]
         body, count = inside.block(inside.make_tuple(ends)), self.count
         attrs = {"shape": (), "fill_value": count, "dtype": "int64"}
@@ -241,21 +248,13 @@ class Rows:
         if callee not in self.functions and not any(map(self.differs, call.args)):
             args = [self.shared(arg) for arg in call.args]
             self.whole[var] = self.builder.emit(callee, args, call.attrs, span=call.span)
-        elif isinstance(function, PrimFunc):
-            self.by_row(var, call)
-        elif function in self.calling:
-            raise UnsupportedError(
-                f"vmap: {callee.name} calls itself with operands that differ from row to row",
-                hint="a loop, such as lw.while_loop",
-                span=call.span,
-            )
-        else:
+        elif isinstance(function, nodes.Function) and callee.name not in self.recursive:
             for param, arg in zip(function.params, call.args, strict=True):
                 self.alias(param, arg)
-            outer, self.calling = self.calling, (*self.calling, function)
             self.bindings(function.body.bindings)
-            self.calling = outer
             self.alias(var, function.body.result)
+        else:  # a kernel, or one whose depth may differ from row to row
+            self.by_row(var, call)
         return True
 
     # -- branches and loops -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.derivatives.forward import Tangents, or_zeros, tangent_var
+from loopwright.ir.graph.derivatives.functions import Derived
 from loopwright.ir.graph.derivatives.linearise import linearise
 from loopwright.ir.graph.derivatives.rules import has_tangent
 from loopwright.ir.graph.nodes import Atom, Function, Var
@@ -19,7 +20,7 @@ def forward(function: Function, moving: Sequence[Var]) -> Function:
     """Returns the function of the parameters, then the tangents of those that are ``moving``; its
     results are those of ``function``, then the tangents of those that are floats."""
     inputs = [tangent_var(v) for v in moving]
-    tangents = Tangents(Builder(), dict(zip(moving, inputs, strict=True)))
+    tangents = Tangents(Builder(), dict(zip(moving, inputs, strict=True)), Derived({}, str))
     values, moved = tangents.outcome(function.body)
     builder = tangents.builder
     ends = [
@@ -34,7 +35,7 @@ def backward(function: Function, moving: Sequence[Var]) -> Function:
     """Returns the function of the parameters, then cotangents of those results that are floats; its
     results are those of ``function``, then the cotangents of the parameters ``moving``."""
     builder = Builder()
-    values, linear = linearise(function.body, moving, builder)
+    values, linear = linearise(function.body, moving, builder, Derived({}, str))
     inputs: list[Var] = []
     cotangents: list[Atom | None] = []
     for value in values:

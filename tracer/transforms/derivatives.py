@@ -10,6 +10,7 @@ from ...ir.dims import IntExpr, product
 from ...ir.errors import LoopwrightTypeError
 from ...ir.graph.builder import Builder
 from ...ir.graph.derivatives.forward import Tangents, or_zeros
+from ...ir.graph.derivatives.functions import Derived
 from ...ir.graph.derivatives.linearise import linearise
 from ...ir.graph.nodes import Atom, Binding
 from ..control.leaves import Fixed, LeafType, check_structure, flattened, leaf_type
@@ -63,7 +64,8 @@ class Linearised:
 
     def derive(self, traced: TracedBlock, builder: Builder) -> list[Atom]:
         """Emits the values of the block, and notes the derivative."""
-        values, self.linear = linearise(traced.block, traced.params, builder)
+        derived = Derived(self.trace.functions, self.trace.function_name)
+        values, self.linear = linearise(traced.block, traced.params, builder, derived)
         return values
 
     def _take(self, traced: TracedBlock, values: list[Atom], has_aux: bool) -> None:
@@ -200,7 +202,9 @@ class _Forward(Linearised):
         leaves, structure = flattened(list(self.tangents))
         check_structure("jvp", "the tangents", structure, "the primals", self.structure)
         given = [self.like(v, t, "a tangent") for v, t in zip(leaves, self.types, strict=True)]
-        moving = Tangents(builder, dict(zip(traced.params, given, strict=True)))
+        inputs = dict(zip(traced.params, given, strict=True))
+        derived = Derived(self.trace.functions, self.trace.function_name)
+        moving = Tangents(builder, inputs, derived)
         values, self.moved = moving.outcome(traced.block)
         return values
 

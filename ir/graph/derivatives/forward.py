@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...errors import LoopwrightError, LoopwrightTypeError
 from ...traits import Trait
@@ -48,8 +49,11 @@ from ..nodes import (
     Var,
     While,
 )
-from ..types import TupleType, Type
+from ..types import TensorType, TupleType, Type
 from .rules import Step, has_tangent, no_derivative, tangent_of
+
+if TYPE_CHECKING:
+    from .functions import Derived
 
 Fields = list[Atom | None]
 """Tangents of the fields of a tuple."""
@@ -60,18 +64,23 @@ Split = Callable[["Tangents", Var, "If | For | While"], None]
 class Tangents:
     """Values of a block and their tangents ``of`` variables, emitted into ``builder``.
 
-    ``fields`` are the tangents of variables that are tuples. ``split``, if there is one, emits
-    loops and branches (see ``linearise.py``).
+    ``fields`` are the tangents of variables that are tuples. ``derived`` has the derivatives of
+    functions that are called. ``split``, if there is one, emits loops and branches (see
+    ``linearise.py``).
     """
 
     def __init__(
-        self, builder: Builder, of: Mapping[Var, Atom | None], split: Split | None = None
+        self,
+        builder: Builder,
+        of: Mapping[Var, Atom | None],
+        derived: Derived,
+        split: Split | None = None,
     ) -> None:
         self.builder = builder
         self.of: dict[Var, Atom] = {v: a for v, a in of.items() if a is not None}
         self.fields: dict[Var, Fields] = {}
         self.definitions: dict[Var, Expr] = {}
-        self.split = split
+        self.derived, self.split = derived, split
 
     def get(self, atom: Atom) -> Atom | None:
         """Returns the tangent of a value; None if it is 0."""
@@ -79,7 +88,8 @@ class Tangents:
 
     def inside(self, more: Mapping[Var, Atom | None]) -> Tangents:
         """Returns the tangents of a block inside of this one, of which more are there."""
-        inside = Tangents(Builder(limits=self.builder.limits), {**self.of, **more}, self.split)
+        builder = Builder(limits=self.builder.limits)
+        inside = Tangents(builder, {**self.of, **more}, self.derived, self.split)
         inside.fields, inside.definitions = dict(self.fields), dict(self.definitions)
         return inside
 
@@ -130,20 +140,14 @@ class Tangents:
         tangents = [self.get(a) for a in call.args]
         types = var.type.fields if isinstance(var.type, TupleType) else (var.type,)
         moves = any(t is not None for t in tangents) and any(map(has_tangent, types))
-        if isinstance(call.op, GlobalVar | Var):
-            if moves:
-                raise LoopwrightTypeError(
-                    f"{call.op.name} is a function that calls itself or a kernel of its own, which "
-                    "have no derivative",
-                    hint="a loop, or @lw.custom_vjp on the function",
-                )
+        op = call.op
+        is_function = isinstance(op, GlobalVar | Var)
+        if not moves or (not is_function and Trait.JUMPS in op.traits and op.tangent is None):
             self.keep(var, call)
             self.fields[var] = [None] * len(types)
             return
-        op = call.op
-        if not moves or (Trait.JUMPS in op.traits and op.tangent is None):
-            self.keep(var, call)
-            self.fields[var] = [None] * len(types)
+        if is_function:
+            self._function(var, call, types)
             return
         is_linear = Trait.LINEAR in op.traits or Trait.MULTILINEAR in op.traits
         decompose = op.decompose or op.unfold
@@ -164,6 +168,25 @@ class Tangents:
             self.fields[var] = [None if t is None else t.atom for t in tangent]
         elif tangent is not None:
             self.of[var] = tangent.atom
+
+    def _function(self, var: Var, call: Call, types: Sequence[Type]) -> None:
+        """Emits a call of a function that has the tangents, too. With a ``split`` that one is for
+        the linear part, and the values are computed without it."""
+        tangents = [self.get(a) for a in call.args]
+        callee = self.derived.forward(call.op, tuple(t is not None for t in tangents))
+        args = [*call.args, *(t for t in tangents if t is not None)]
+        bound = self.builder.emit(callee, args, span=call.span)
+        moving = [n for n, type in enumerate(types) if has_tangent(type)]
+        if self.split is None:
+            self.take_apart(var, bound, len(types), moving)
+            return
+        self.keep(var, call)
+        moved: Fields = [None] * len(types)
+        for n, k in enumerate(moving):
+            moved[k] = self.builder.get_item(bound, len(types) + n)
+        self.fields[var] = moved
+        if isinstance(var.type, TensorType):
+            self._set(var, moved[0])
 
     # -- branches and loops ---------------------------------------------------------------------
 

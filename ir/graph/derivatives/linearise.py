@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dims import IntExpr
 from ...errors import LoopwrightTypeError, UnsupportedError
@@ -50,15 +50,23 @@ from ..walk import all_uses, copy_block, has_trait, set_by, sizes_used
 from .forward import Fields, Tangents, or_zeros, tangent_var
 from .transpose import Cotangents, partition
 
+if TYPE_CHECKING:
+    from .functions import Derived
+
 
 class Linear:
     """The linear part of a block: from the tangents ``inputs`` to those of its ``results``, which
     are None where they are 0."""
 
     def __init__(
-        self, inputs: Sequence[Var], bindings: Sequence[Binding], results: Sequence[Atom | None]
+        self,
+        inputs: Sequence[Var],
+        bindings: Sequence[Binding],
+        results: Sequence[Atom | None],
+        derived: Derived,
     ) -> None:
         self.inputs, self.bindings, self.results = inputs, bindings, results
+        self.derived = derived
 
     def push(self, tangents: Sequence[Atom], builder: Builder) -> list[Atom | None]:
         """Emits the tangents of the results for tangents of the inputs."""
@@ -69,7 +77,7 @@ class Linear:
     def pull(self, cotangents: Sequence[Atom | None], builder: Builder) -> list[Atom | None]:
         """Emits the cotangents of the inputs for cotangents of the results."""
         linear = {*self.inputs, *(b.var for b in self.bindings)}
-        back = Cotangents(builder, linear)
+        back = Cotangents(builder, linear, self.derived)
         for result, cotangent in zip(self.results, cotangents, strict=True):
             if result is not None:
                 back.add(result, cotangent)
@@ -77,17 +85,19 @@ class Linear:
         return [back.of.get(v) for v in self.inputs]
 
 
-def linearise(block: Block, moving: Sequence[Var], builder: Builder) -> tuple[list[Atom], Linear]:
+def linearise(
+    block: Block, moving: Sequence[Var], builder: Builder, derived: Derived
+) -> tuple[list[Atom], Linear]:
     """Emits the values of a block. Returns its results, and its linear part as a function of the
-    tangents of the variables ``moving``."""
+    tangents of the variables ``moving``. ``derived`` has the derivatives of functions."""
     inputs = [tangent_var(v) for v in moving]
     tangents = Tangents(
-        Builder(limits=builder.limits), dict(zip(moving, inputs, strict=True)), _split
+        Builder(limits=builder.limits), dict(zip(moving, inputs, strict=True)), derived, _split
     )
     values, results = tangents.outcome(block)
     rest, linear = partition(tangents.builder.bindings, set(inputs))
     builder.bindings += rest
-    return values, Linear(inputs, linear, results)
+    return values, Linear(inputs, linear, results, derived)
 
 
 def _split(outer: Tangents, var: Var, value: If | For | While) -> None:

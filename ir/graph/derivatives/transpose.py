@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ...errors import LoopwrightError
 from ..builder import Builder
@@ -30,6 +31,7 @@ from ..nodes import (
     Call,
     Expr,
     For,
+    GlobalVar,
     If,
     Tuple,
     TupleGetItem,
@@ -39,6 +41,9 @@ from ..types import TensorType
 from ..walk import all_uses, copy_block
 from .forward import Fields, or_zeros
 from .rules import Transposition, no_derivative
+
+if TYPE_CHECKING:
+    from .functions import Derived
 
 
 def partition(bindings: Iterable[Binding], linear: set[Var]) -> tuple[list[Binding], list[Binding]]:
@@ -63,9 +68,13 @@ class Cotangents:
     """
 
     def __init__(
-        self, builder: Builder, linear: set[Var], instead: Mapping[Var, Atom] | None = None
+        self,
+        builder: Builder,
+        linear: set[Var],
+        derived: Derived,
+        instead: Mapping[Var, Atom] | None = None,
     ) -> None:
-        self.builder, self.linear = builder, linear
+        self.builder, self.linear, self.derived = builder, linear, derived
         self.instead: dict[Var, Atom] = dict(instead or {})
         self.of: dict[Var, Atom] = {}
         self.fields: dict[Var, Fields] = {}
@@ -125,6 +134,9 @@ class Cotangents:
         fields[index] = cotangent
 
     def _call(self, linear_call: Call, cotangent: Atom, fields: Fields) -> None:
+        if isinstance(linear_call.op, GlobalVar):
+            self._function(linear_call, linear_call.op, fields)
+            return
         op = linear_call.operator
         if op.transpose is None:
             if op.decompose is None:
@@ -136,6 +148,18 @@ class Cotangents:
         args = [a if n else self.value(a) for a, n in zip(args, is_linear, strict=True)]
         ct = Value(self.builder, cotangent)
         op.transpose(Transposition(linear_call, args, is_linear, ct, self.of, self.builder, fields))
+
+    def _function(self, linear_call: Call, forward: GlobalVar, fields: Fields) -> None:
+        """Emits the call that is the transpose of one which ``Derived.forward`` made."""
+        backward = self.derived.backward(forward)
+        inputs = linear_call.args[-len(backward.type.result.fields) :]
+        args = [self.value(a) for a in linear_call.args[: -len(inputs)]]
+        types = backward.type.params[len(args) :]
+        cotangents = zip(fields[-len(types) :], types, strict=True)
+        args += (or_zeros(c, t, self.builder) for c, t in cotangents)
+        bound = self.builder.emit(backward, args)
+        for n, tangent in enumerate(inputs):
+            self.add(tangent, self.builder.get_item(bound, n))
 
     def _composite(self, linear_call: Call, cotangent: Atom) -> None:
         """Transposes what a composite consists of."""
@@ -164,6 +188,7 @@ class Cotangents:
         inside = Cotangents(
             Builder(limits=self.builder.limits),
             {*self.linear, *params},
+            self.derived,
             {**self.instead, **instead},
         )
         copied = copy_block(block, inside.instead)  # with sizes of its own
