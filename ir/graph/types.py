@@ -67,6 +67,11 @@ class FuncType:
 Type: TypeAlias = TensorType | TupleType | FuncType
 
 
+def fields_of(type: Type) -> tuple[Type, ...]:
+    """Returns the types of a tuple's fields; any other type is the only one."""
+    return type.fields if isinstance(type, TupleType) else (type,)
+
+
 def sizes_in(type: Type) -> Iterator[IntExpr]:
     """Yields the sizes in a type, from left to right."""
     if isinstance(type, TensorType):

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr
-from ..dtype import BOOL, DTYPES, FLOAT32, FLOAT64, DType, Kind, dtype_of
+from ..dtype import BOOL, DTYPES, FLOAT32, DType, Kind, dtype_of
 from ..errors import InternalError, LoopwrightError
 from ..graph.builder import Builder
 from ..graph.compose import Value
@@ -124,7 +124,7 @@ def primitive(
     pattern: Pattern,
     *,
     rule: Rule | None = None,
-    reference: Reference,
+    reference: Reference | None = None,
     samples: Samples,
     dtypes: str = ANY,
     traits: Trait = Trait.NONE,
@@ -143,8 +143,9 @@ def primitive(
     """Declares a primitive operator; the function's first parameter is the type of the result.
 
     What the function does not read has an underscore in front, which its name does not have.
-    Without ``rule`` the result has the type of the one operand. ``params`` and ``doc`` are for
-    operators that differ in few words; else both are read off the function.
+    Without ``rule`` the result has the type of the one operand, and without ``reference`` that is
+    what ``unfold`` makes of it, in float64. ``params`` and ``doc`` are for operators that differ in
+    few words; else both are read off the function.
     """
 
     def declare(body: Callable[..., Element | Reduce | Body]) -> Operator:
@@ -174,7 +175,7 @@ def primitive(
                 params=operands[1:],
                 pattern=pattern,
                 infer=_infer(name, operands[1:], dtypes, rule or _same_type),
-                reference=_reference(reference),
+                reference=_reference(reference or _evaluated(unfold)),
                 samples=samples,
                 attrs=attrs,
                 compute=compute,
@@ -232,16 +233,9 @@ def composite(
                 return result.atom
             return b.make_tuple([part.atom for part in result])
 
-        def trace(types: Sequence[Type], attrs: Attrs) -> tuple[Builder, Atom]:
-            b = Builder()
-            return b, decompose(b, [b.param(f"x{n}", t) for n, t in enumerate(types)], attrs)
-
         def traced_type(*types: TensorType, **attrs: Any) -> Type:
-            return trace(types, attrs)[1].type
-
-        def traced_reference(*arrays: Any, **attrs: Any) -> Any:
-            b, result = trace([TensorType(a.shape, FLOAT64) for a in arrays], attrs)
-            return evaluate(b.function(result), *arrays)
+            b = Builder()
+            return decompose(b, [b.param(f"x{n}", t) for n, t in enumerate(types)], attrs).type
 
         return register(
             Operator(
@@ -250,7 +244,7 @@ def composite(
                 params=params,
                 pattern=pattern,
                 infer=_infer(name, params, dtypes, rule or traced_type),
-                reference=_reference(reference or in_float64(traced_reference)),
+                reference=_reference(reference or _evaluated(decompose)),
                 samples=samples or (lambda rng: elementwise_samples(rng, dtypes)),
                 attrs=(*declared, *(replace(a, name=n) for n, a in attrs.items())),
                 decompose=decompose,
@@ -265,6 +259,19 @@ def composite(
         )
 
     return declare
+
+
+def _evaluated(decompose: Callable[..., Any] | None) -> Reference:
+    """Returns the reference that evaluates what an operator consists of."""
+
+    def reference(*arrays: Any, **attrs: Any) -> Any:
+        assert decompose is not None
+        b = Builder()
+        types = [TensorType(a.shape, dtype_of(a.dtype)) for a in arrays]
+        result = decompose(b, [b.param(f"x{n}", t) for n, t in enumerate(types)], attrs)
+        return evaluate(b.function(result), *arrays)
+
+    return in_float64(reference)
 
 
 _WIDEST = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}

@@ -42,7 +42,7 @@ Unary = Callable[[Any], Any]
 
 
 class _Arithmetic:
-    """The operations of activations on expressions; ``_Arrays`` has those on arrays."""
+    """The operations of activations on expressions; ``F`` has those of the graph."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def apply(*args: Any) -> Expr:
@@ -51,14 +51,6 @@ class _Arithmetic:
             return select(*given) if name == "where" else op(name, *given)  # type: ignore[arg-type]
 
         return apply
-
-
-class _Arrays:
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return getattr(np, name)
-
-    def sigmoid(self, x: Any) -> Any:
-        return 1 / (1 + np.exp(-x))
 
 
 def _affine(m: Any, x: Any, alpha: float, beta: float) -> Any:
@@ -147,7 +139,7 @@ def _rule(*operands: TensorType, cell: str, peepholes: bool, lengths: bool, **at
 
 
 class _Cell:
-    """One step of a cell, on expressions or arrays (``m`` has their operations).
+    """One step of a cell, on expressions or values of the graph (``m`` has their operations).
 
     ``x`` and ``y`` give the contributions of the inputs and of the last state to a gate.
     """
@@ -185,62 +177,8 @@ class _Cell:
         return m.add(m.multiply(m.subtract(1.0, z), fresh), m.multiply(z, h))
 
 
-def _reference(
-    gates: Any,
-    r: Any,
-    bias: Any,
-    h: Any,
-    *more: Any,
-    cell: str,
-    reset_after: bool,
-    peepholes: bool,
-    lengths: bool,
-    reverse: bool,
-    clip: float,
-    input_forget: bool,
-    activations: Sequence[str],
-    alphas: Sequence[float],
-    betas: Sequence[float],
-) -> Any:
-    c, peep, sizes = _operands(cell, peepholes, lengths, more)
-    functions = _functions(_Arrays(), activations, alphas, betas)
-    step = _Cell(_Arrays(), clip, functions, input_forget)
-    wide = gates.astype(np.float64)
-    h, r, bias = (a.astype(np.float64) for a in (h, r, bias))
-    c = None if c is None else c.astype(np.float64)
-    size = h.shape[1]
-    rows: list[Any] = [None] * len(gates)
-    for t in reversed(range(len(gates))) if reverse else range(len(gates)):
-        last = h @ r + bias
-
-        def part(array: Any, n: int) -> Any:
-            return array[:, n * size : (n + 1) * size]
-
-        def x(n: int, t: int = t, part: Any = part) -> Any:
-            return part(wide[t], n)
-
-        def y(n: int, last: Any = last, part: Any = part) -> Any:
-            return part(last, n)
-
-        new_c = c
-        if cell == "lstm":
-            new, new_c = step.lstm(x, y, c, None if peep is None else lambda n: peep[n])
-        elif cell == "gru":
-            reset = functions[0](step.bounded(x(0) + y(0)))
-            behind = reset * y(2) if reset_after else part((reset * h) @ r + bias, 2)
-            new = step.gru(x, y, h, x(2) + behind)
-        else:
-            new = functions[0](step.bounded(x(0) + y(0)))
-        runs = np.ones((h.shape[0], 1), bool) if sizes is None else (t < sizes)[:, None]
-        rows[t] = np.where(runs, new, 0.0)
-        h = np.where(runs, new, h)
-        c = c if c is None else np.where(runs, new_c, c)
-    last_rows = [h] if c is None else [h, c]
-    return np.stack([*rows, *last_rows]).astype(gates.dtype)
-
-
 def _in_steps(b: Builder, operands: Sequence[Atom], attrs: Mapping[str, Any]) -> Atom:
-    """Returns the states by a loop over the steps: what derivatives see."""
+    """Returns the states by a loop over the steps: what derivatives see, and the reference."""
     gates, r, bias, h, *more = (Value(b, atom) for atom in operands)
     cell, reverse = attrs["cell"], attrs["reverse"]
     c, peep, sizes = _operands(cell, attrs["peepholes"], attrs["lengths"], more)
@@ -340,7 +278,6 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
     batch="recurrent",
     unfold=_in_steps,
     rule=_rule,
-    reference=_reference,
     samples=_samples,
 )
 def _recurrence(

@@ -19,7 +19,7 @@ from ..ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate
 from ..ir.graph.nodes import Function, Module
 from ..ir.graph.parser import parse_module
-from ..ir.graph.types import TensorType, TupleType, Type
+from ..ir.graph.types import TensorType, TupleType, Type, fields_of
 from ..ir.graph.verify import verify
 from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
@@ -98,8 +98,7 @@ class CompiledModule(CompiledFunction):
         own_schedules(module)  # raises ScheduleError for one that is illegal
         self.module = module
         self._traced = _traced(module, name)
-        results = module.main.body.result.type
-        fields = results.fields if isinstance(results, TupleType) else (results,)
+        fields = fields_of(module.main.body.result.type)
         names = module.main.attrs.get("outputs", tuple(map(str, range(len(fields)))))
         if len(names) != len(fields):
             raise LoopwrightTypeError(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.derivatives.forward import Tangents, or_zeros, tangent_var
-from loopwright.ir.graph.derivatives.functions import Derived
+from loopwright.ir.graph.derivatives.functions import DerivedFunctions
 from loopwright.ir.graph.derivatives.linearise import linearise
 from loopwright.ir.graph.derivatives.rules import has_tangent
 from loopwright.ir.graph.nodes import Atom, Function, Var
@@ -20,7 +20,9 @@ def forward(function: Function, moving: Sequence[Var]) -> Function:
     """Returns the function of the parameters, then the tangents of those that are ``moving``; its
     results are those of ``function``, then the tangents of those that are floats."""
     inputs = [tangent_var(v) for v in moving]
-    tangents = Tangents(Builder(), dict(zip(moving, inputs, strict=True)), Derived({}, str))
+    tangents = Tangents(
+        Builder(), dict(zip(moving, inputs, strict=True)), DerivedFunctions({}, str)
+    )
     values, moved = tangents.outcome(function.body)
     builder = tangents.builder
     ends = [
@@ -35,7 +37,7 @@ def backward(function: Function, moving: Sequence[Var]) -> Function:
     """Returns the function of the parameters, then cotangents of those results that are floats; its
     results are those of ``function``, then the cotangents of the parameters ``moving``."""
     builder = Builder()
-    values, linear = linearise(function.body, moving, builder, Derived({}, str))
+    values, linear = linearise(function.body, moving, builder, DerivedFunctions({}, str))
     inputs: list[Var] = []
     cotangents: list[Atom | None] = []
     for value in values:

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...ir.dims import bounds
 from ...ir.dtype import BOOL, UINT8
-from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ...ir.graph.requirements import is_data_size
 from ..core.dispatch import METHODS, UNSET, implements, method
-from ..core.emitting import dtype_argument, emit, lift
+from ..core.emitting import choose, dtype_argument, emit, lift
 from ..core.proxy import Proxy
 from .elementwise import cast
 from .elementwise import where as where_
@@ -135,8 +135,8 @@ def float_operand(a: Any, dtype: Any) -> Proxy:
     return x if x.type.dtype.is_inexact else cast(x, "float64")
 
 
-def _spread(name: str) -> Callable[..., Proxy]:
-    """Returns the variance, or its root."""
+def spread(root: bool, skips_nan: bool = False) -> Callable[..., Any]:
+    """Returns the variance as a function of NumPy's, or its root."""
 
     def reduce(
         a: Any,
@@ -149,14 +149,24 @@ def _spread(name: str) -> Callable[..., Proxy]:
         where: Any = UNSET,
         mean: Any = UNSET,
         correction: Any = UNSET,
-    ) -> Proxy:
-        if where is not UNSET and where is not True:
-            raise UnsupportedError("where= is not supported here", hint="np.sum(..., where=mask)")
-        if mean is not UNSET:
-            raise UnsupportedError("mean= is not supported", hint="leave it out")
-        x = float_operand(a, dtype)
-        axes, ddof = axes_of(axis, x.ndim), ddof if correction is UNSET else correction
-        return emit(name, x, axis=axes, ddof=ddof, keepdims=_keep(keepdims))
+    ) -> Any:
+        skips = skips_nan and lift(a).type.dtype.is_inexact
+        x, ddof = float_operand(a, dtype), ddof if correction is UNSET else correction
+        is_masked = where is not UNSET and where is not True
+        if not skips and not is_masked and mean is UNSET:
+            name, axes = "std" if root else "variance", axes_of(axis, x.ndim)
+            return emit(name, x, axis=axes, ddof=ddof, keepdims=_keep(keepdims))
+        valid: Any = np.logical_not(np.isnan(x)) if skips else np.ones_like(x, bool)
+        valid = np.logical_and(valid, where) if is_masked else valid
+        if mean is UNSET:
+            count = lift(np.sum(valid, axis, keepdims=True), x.type.dtype.part)
+            mean = np.sum(choose(valid, x, 0), axis, keepdims=True) / count
+        apart: Any = choose(valid, x - mean, 0)
+        square = (apart * np.conj(apart)).real if x.type.dtype.is_complex else apart * apart
+        total: Any = np.sum(square, axis, keepdims=keepdims)
+        free = np.maximum(lift(np.sum(valid, axis, keepdims=keepdims) - ddof, total.type.dtype), 0)
+        variance = choose(free > 0, total / free, np.nan) if skips else total / free
+        return np.sqrt(variance) if root else variance
 
     return reduce
 
@@ -186,8 +196,8 @@ for _name, _implementation, *_functions in (
     ("min", _extremum("min", "minimum"), np.min, np.amin),
     ("any", _truth("any", False), np.any),
     ("all", _truth("all", True), np.all),
-    ("var", _spread("variance"), np.var),
-    ("std", _spread("std"), np.std),
+    ("var", spread(root=False), np.var),
+    ("std", spread(root=True), np.std),
     ("argmax", _position("argmax"), np.argmax),
     ("argmin", _position("argmin"), np.argmin),
 ):

@@ -11,14 +11,14 @@ import numpy as np
 
 from ...ir.dims import Dim
 from ...ir.dtype import FLOAT64
-from ...ir.errors import LoopwrightValueError, UnsupportedError
+from ...ir.errors import LoopwrightValueError
 from ...ir.graph.requirements import greater, require
-from ..core.dispatch import FUNCTIONS, UNSET, implements
-from ..core.emitting import choose, dtype_argument, emit, lift, one_array
+from ..core.dispatch import FUNCTIONS, implements
+from ..core.emitting import dtype_argument, emit, lift, one_array
 from ..core.proxy import Proxy
 from .creation import number
 from .elementwise import where
-from .reductions import Axis, float_operand
+from .reductions import spread
 from .shaping import atleast_2d
 
 
@@ -92,43 +92,8 @@ def _filled(a: Any, value: float) -> Proxy:
     return where(np.isnan(x), value, x) if x.type.dtype.is_inexact else x
 
 
-def _nan_spread(root: bool) -> Callable[..., Any]:
-    def reduce(
-        a: Any,
-        axis: Axis = None,
-        dtype: Any = None,
-        _out: Any = None,
-        ddof: int = 0,
-        keepdims: Any = UNSET,
-        *,
-        where: Any = UNSET,
-        mean: Any = UNSET,
-        correction: Any = UNSET,
-    ) -> Any:
-        if where is not UNSET and where is not True:
-            raise UnsupportedError("where= is not supported here", hint="np.where(mask, x, np.nan)")
-        x = lift(a)
-        ddof = ddof if correction is UNSET else correction
-        if not x.type.dtype.is_inexact:
-            spread = np.std if root else np.var
-            return spread(x, axis, dtype, ddof=ddof, keepdims=keepdims, mean=mean)
-        x = float_operand(x, dtype)
-        valid = np.logical_not(np.isnan(x))
-        if mean is UNSET:
-            mean = FUNCTIONS[np.nanmean](x, axis, keepdims=True)
-        apart: Any = choose(valid, x - mean, 0)
-        square: Any = (apart * np.conj(apart)).real if x.type.dtype.is_complex else apart * apart
-        count = np.sum(valid, axis, keepdims=keepdims)
-        total = np.sum(square, axis, keepdims=keepdims)
-        free = lift(count - ddof, total.type.dtype)
-        variance = choose(free > 0, total / free, math.nan)
-        return np.sqrt(variance) if root else variance
-
-    return reduce
-
-
-implements(np.nanvar)(_nan_spread(False))
-implements(np.nanstd)(_nan_spread(True))
+implements(np.nanvar)(spread(False, skips_nan=True))
+implements(np.nanstd)(spread(True, skips_nan=True))
 
 
 def _without_nan(function: Callable[..., Any], instead: float) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from ...ir.dims import IntExpr, product
 from ...ir.errors import LoopwrightTypeError
 from ...ir.graph.builder import Builder
 from ...ir.graph.derivatives.forward import Tangents, or_zeros
-from ...ir.graph.derivatives.functions import Derived
+from ...ir.graph.derivatives.functions import DerivedFunctions
 from ...ir.graph.derivatives.linearise import linearise
 from ...ir.graph.nodes import Atom, Binding
 from ..control.leaves import Fixed, LeafType, check_structure, flattened, leaf_type
@@ -43,6 +43,7 @@ class Linearised:
         has_aux: bool = False,
     ) -> None:
         self.name, self.trace = name, running()
+        self.derived = DerivedFunctions(self.trace.functions, self.trace.function_name)
         points = [args[n] for n in argnums]
         leaves, self.structure = flattened(points)
         labels = [p for n, a in zip(argnums, points) for p in paths(flattened(a)[1], str(n))]
@@ -64,8 +65,7 @@ class Linearised:
 
     def derive(self, traced: TracedBlock, builder: Builder) -> list[Atom]:
         """Emits the values of the block, and notes the derivative."""
-        derived = Derived(self.trace.functions, self.trace.function_name)
-        values, self.linear = linearise(traced.block, traced.params, builder, derived)
+        values, self.linear = linearise(traced.block, traced.params, builder, self.derived)
         return values
 
     def _take(self, traced: TracedBlock, values: list[Atom], has_aux: bool) -> None:
@@ -203,8 +203,7 @@ class _Forward(Linearised):
         check_structure("jvp", "the tangents", structure, "the primals", self.structure)
         given = [self.like(v, t, "a tangent") for v, t in zip(leaves, self.types, strict=True)]
         inputs = dict(zip(traced.params, given, strict=True))
-        derived = Derived(self.trace.functions, self.trace.function_name)
-        moving = Tangents(builder, inputs, derived)
+        moving = Tangents(builder, inputs, self.derived)
         values, self.moved = moving.outcome(traced.block)
         return values
 

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ...errors import LoopwrightError, LoopwrightTypeError
 from ...traits import Trait
@@ -49,11 +48,8 @@ from ..nodes import (
     Var,
     While,
 )
-from ..types import TensorType, TupleType, Type
-from .rules import Step, has_tangent, no_derivative, tangent_of
-
-if TYPE_CHECKING:
-    from .functions import Derived
+from ..types import TensorType, TupleType, Type, fields_of
+from .rules import Derived, Step, has_tangent, no_derivative, tangent_of
 
 Fields = list[Atom | None]
 """Tangents of the fields of a tuple."""
@@ -138,7 +134,7 @@ class Tangents:
 
     def _call(self, var: Var, call: Call) -> None:
         tangents = [self.get(a) for a in call.args]
-        types = var.type.fields if isinstance(var.type, TupleType) else (var.type,)
+        types = fields_of(var.type)
         moves = any(t is not None for t in tangents) and any(map(has_tangent, types))
         op = call.op
         is_function = isinstance(op, GlobalVar | Var)

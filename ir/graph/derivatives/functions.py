@@ -10,25 +10,23 @@ function that calls itself has derivatives that call themselves. Nothing is kept
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...errors import LoopwrightTypeError
-from ...loop.prim import PrimFunc
 from ..builder import Builder
 from ..nodes import Atom, Block, Function, GlobalVar, Var
-from ..types import FuncType, TupleType, Type
+from ..types import FuncType, TupleType, Type, fields_of
 from ..walk import copy_block
 from .forward import Tangents, or_zeros, tangent_var
 from .linearise import linearise
 from .rules import has_tangent
 
 
-class Derived:
+class DerivedFunctions:
     """Derivatives of ``functions`` by name, which join these when a call asks for them.
     ``new_name`` makes of a name one that no function has."""
 
-    def __init__(
-        self, functions: dict[str, Function | PrimFunc], new_name: Callable[[str], str]
-    ) -> None:
+    def __init__(self, functions: dict[str, Any], new_name: Callable[[str], str]) -> None:
         self.functions, self.new_name = functions, new_name
         self._forward: dict[tuple[str, tuple[bool, ...]], GlobalVar] = {}
         self._backward: dict[GlobalVar, GlobalVar] = {}
@@ -44,7 +42,7 @@ class Derived:
         if key not in self._forward:
             params, body = self._copy(callee.name)
             inputs = {p: tangent_var(p) for p, moves in zip(params, moving, strict=True) if moves}
-            results = _fields(body.result.type)
+            results = fields_of(body.result.type)
             everything = [*params, *inputs.values()]
             types = [*results, *filter(has_tangent, results)]
             name = self._forward[key] = self._declared(f"{callee.name}_jvp", everything, types)
@@ -65,7 +63,7 @@ class Derived:
         if forward not in self._backward:
             source, moving = self._sources[forward]
             params, body = self._copy(source)
-            results = _fields(body.result.type)
+            results = fields_of(body.result.type)
             given = {n: Var(f"ct{n}", t) for n, t in enumerate(results) if has_tangent(t)}
             inputs = [p for p, moves in zip(params, moving, strict=True) if moves]
             everything = [*params, *given.values()]
@@ -100,7 +98,3 @@ class Derived:
     ) -> None:
         block = builder.block(builder.make_tuple(results))
         self.functions[name.name] = Function(tuple(params), block)
-
-
-def _fields(type: Type) -> Sequence[Type]:
-    return type.fields if isinstance(type, TupleType) else (type,)

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...dims import IntExpr
 from ...errors import LoopwrightTypeError, UnsupportedError
@@ -48,10 +48,8 @@ from ..operator import OPERATORS, Pattern
 from ..types import TensorType
 from ..walk import all_uses, copy_block, has_trait, set_by, sizes_used
 from .forward import Fields, Tangents, or_zeros, tangent_var
+from .rules import Derived
 from .transpose import Cotangents, partition
-
-if TYPE_CHECKING:
-    from .functions import Derived
 
 
 class Linear:

@@ -8,7 +8,7 @@ a scalar row; of a composite from the operators that it consists of.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ...dataclass import dataclass
 from ...dims import IntExpr
@@ -17,7 +17,7 @@ from ...traits import Trait
 from ..builder import Builder
 from ..compose import F, Value, broadcast
 from ..loops import filled
-from ..nodes import Atom, Call, Var, tensor_type
+from ..nodes import Atom, Call, GlobalVar, Var, tensor_type
 from ..operator import Operator
 from ..types import TensorType, Type
 
@@ -143,6 +143,13 @@ def no_derivative(op: Operator) -> LoopwrightTypeError:
         f"{op.name} has no derivative: {op.not_differentiable or 'there is no rule for it'}",
         hint="lw.stop_gradient(...) of its operand, or @lw.custom_vjp on a function around it",
     )
+
+
+class Derived(Protocol):
+    """Derivatives of functions that are called (see ``functions.py``)."""
+
+    def forward(self, callee: GlobalVar | Var, moving: tuple[bool, ...]) -> GlobalVar: ...
+    def backward(self, forward: GlobalVar) -> GlobalVar: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from ...errors import LoopwrightError
 from ..builder import Builder
@@ -40,10 +39,7 @@ from ..nodes import (
 from ..types import TensorType
 from ..walk import all_uses, copy_block
 from .forward import Fields, or_zeros
-from .rules import Transposition, no_derivative
-
-if TYPE_CHECKING:
-    from .functions import Derived
+from .rules import Derived, Transposition, no_derivative
 
 
 def partition(bindings: Iterable[Binding], linear: set[Var]) -> tuple[list[Binding], list[Binding]]:

@@ -51,7 +51,7 @@ from .. import nodes
 from ..builder import Builder
 from ..loops import filled
 from ..operator import OPERATORS, Operator
-from ..types import TensorType, TupleType, Type
+from ..types import TensorType, TupleType, Type, fields_of
 from ..walk import copy_block, global_variables, rewrite_function, use_counts
 from ..work import block_work
 from .eliminate_dead_code import without_dead_code
@@ -253,7 +253,7 @@ class _Loop:
     def function(self) -> nodes.Function:
         decision = without_dead_code(nodes.Function((), _decision(self.tail))).body
         kind = self.original.body.result.type
-        sized = all(map(_is_sized, _fields(kind)))
+        sized = all(map(_is_sized, fields_of(kind)))
         if sized and block_work(decision) > REPEATED_WORK:
             result = self._deciding_inside(kind)
         else:
@@ -271,7 +271,7 @@ class _Loop:
 
     def _deciding_inside(self, kind: Type) -> nodes.Atom:
         """Emits a loop that carries whether to go on, and the result."""
-        fields = _fields(kind)
+        fields = fields_of(kind)
         going = nodes.Var("going", _truth(True).type)
         results = [nodes.Var("result", f) for f in fields]
         count = len(self.carried)
@@ -324,10 +324,6 @@ class _Loop:
 def _certain(atom: nodes.Atom | None) -> nodes.Atom:
     assert atom is not None  # there are calls, and there are results
     return atom
-
-
-def _fields(kind: Type) -> tuple[Type, ...]:
-    return kind.fields if isinstance(kind, TupleType) else (kind,)
 
 
 def _is_sized(kind: Type) -> bool:
