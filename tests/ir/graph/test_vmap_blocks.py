@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from graphs import parse, random_args
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
