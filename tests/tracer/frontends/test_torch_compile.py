@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import tomllib
 from typing import Any
 
@@ -63,6 +64,25 @@ def test_training_gives_the_gradients_and_buffers_of_torch() -> None:
     for a, b in zip(ours.parameters(), theirs.parameters()):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(list(ours.buffers()), list(theirs.buffers()), rtol=1e-4, atol=1e-5)
+
+
+def test_a_scan_has_gradients() -> None:
+    from torch._higher_order_ops.scan import scan
+
+    def f(w: Any, x: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            h = torch.tanh(h @ w + row)
+            return h, h.clone()
+
+        return scan(step, x[0] * 0, x)[0].sum()
+
+    gradients: list[Any] = []
+    for g in (_compile(f, fallback=False), f):
+        shapes = ((3, 3), (4, 2, 3))
+        w, x = (torch.linspace(-1, 1, math.prod(s)).view(s).requires_grad_() for s in shapes)
+        g(w, x).backward()
+        gradients.append((w.grad, x.grad))
+    torch.testing.assert_close(*gradients)
 
 
 def test_updates_of_weights_are_seen() -> None:

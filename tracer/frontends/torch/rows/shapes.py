@@ -16,6 +16,7 @@ from ..table import Stored, Value, aten
 @aten(
     "alias.default",
     "detach.default",
+    "detach_copy.default",
     "lift_fresh_copy.default",
     "lift_fresh.default",
     "contiguous.default",
@@ -123,9 +124,7 @@ def _cat(tensors: Sequence[Value], dim: int = 0) -> Value:
     return np.concatenate(full or list(tensors[:1]), axis=dim)
 
 
-@aten("stack.default")
-def _stack(tensors: Sequence[Value], dim: int = 0) -> Value:
-    return np.stack(list(tensors), axis=dim)
+aten("stack.default")(lambda tensors, dim=0: np.stack(list(tensors), axis=dim))
 
 
 @aten("split_with_sizes.default")

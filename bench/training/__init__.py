@@ -1,0 +1,1 @@
+"""Training steps of six models, beside torch, inductor and JAX."""
