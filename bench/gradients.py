@@ -3,6 +3,9 @@
 25 functions of ``gradient_programs.py`` under seven transformations each, in float64 on one thread:
 the greatest relative difference, the time of a call, and that of the first call. JAX is that of the
 interpreter that ``NUMBA_PYTHON`` names, as for the other benches, else of this one.
+
+``--costs`` times the gradients and the products with second derivatives of ``cost_programs.py``
+beside the values; the bars are 3 and 8 times as long. The exit status is 1 if one is missed.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ import numpy as np
 SEED = 3
 ROUNDS = 30
 """Calls of which the fastest counts."""
+
+GRADIENT_BAR, SECOND_BAR = 3.0, 8.0
 
 
 def _programs() -> Any:
@@ -106,15 +111,54 @@ def _timed(f: Any, *args: Any) -> float:
     return time.perf_counter() - start
 
 
+def costs(only: str) -> int:
+    """Prints what derivatives cost beside the values; returns the exit status."""
+    import loopwright as lw
+
+    from .cost_programs import PROGRAMS
+    from .lock import MachineLock
+
+    rows: list[tuple[float, ...]] = []
+    print(f"{'':24}  forward us  gradient    hvp")
+    with MachineLock() as lock:
+        for name, (f, shape) in PROGRAMS.items():
+            if only not in name:
+                continue
+            lock.between()
+            rng = np.random.default_rng(SEED)
+            x, v = rng.uniform(0.5, 1.5, shape), rng.uniform(-1, 1, shape)
+            second = lambda x, v, f=f: lw.hvp(f, (x,), (v,))  # noqa: E731
+            seconds: list[float] = []
+            for g, args in ((f, (x,)), (lw.grad(f), (x,)), (second, (x, v))):
+                compiled = lw.compile(g, threads=1)
+                compiled(*args)
+                seconds.append(min(_timed(compiled, *args) for _ in range(ROUNDS)))
+            rows.append((seconds[1] / seconds[0], seconds[2] / seconds[0]))
+            print(f"{name:24} {seconds[0] * 1e6:11.1f} {rows[-1][0]:9.2f} {rows[-1][1]:6.2f}")
+    met = True
+    for kind, ratios, bar in zip(("gradient", "hvp"), zip(*rows), (GRADIENT_BAR, SECOND_BAR)):
+        inside = sum(r <= bar for r in ratios)
+        met &= inside == len(ratios)
+        mean = np.exp(np.mean(np.log(ratios)))
+        print(f"{kind}: geometric mean {mean:.2f}, {inside} of {len(ratios)} within {bar:g}")
+    return 0 if met else 1
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="a part of program.transformation")
+    parser.add_argument("--costs", action="store_true", help="beside the values, not JAX's")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.peer:
         Path(args.out).write_bytes(pickle.dumps(run(args.peer, args.only)))
         return
+    if args.costs:
+        if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # is read when NumPy is imported
+            os.environ["OPENBLAS_NUM_THREADS"] = "1"
+            os.execv(sys.executable, [sys.executable, "-m", "bench.gradients", *sys.argv[1:]])
+        sys.exit(costs(args.only))
     with tempfile.TemporaryDirectory() as folder:
         rows: dict[str, Any] = {}
         for peer in ("ours", "jax"):
