@@ -10,6 +10,7 @@ import numpy as np
 
 from .... import nn
 from ....core.emitting import lift
+from ..derivatives import pulled_back
 from ..table import Value, aten
 
 
@@ -79,89 +80,51 @@ for _rank in (1, 2, 3):
     aten(f"avg_pool{_rank}d.default")(_avg_pool(_rank))
 
 
-def _spread_sums(
-    grad: Value,
-    sizes: Sequence[int],
-    window: Sequence[int],
-    step: Sequence[int],
-    pads: Sequence[int],
-) -> Value:
-    """Returns for each element of an image the sum of ``grad`` over the windows that hold it: one
-    product with a matrix of zeros and ones per axis."""
-    rank = len(sizes)
-    for n in range(rank):
-        axis = grad.ndim - rank + n
-        begin = np.arange(grad.shape[axis])[:, None] * step[n] - pads[n]
-        place = np.arange(sizes[n])
-        inside = ((place >= begin) & (place < begin + window[n])).astype(grad.dtype)
-        grad = np.moveaxis(np.matmul(np.moveaxis(grad, axis, -1), inside), -1, axis)
-    return grad
+@aten("avg_pool2d_backward.default", "avg_pool3d_backward.default")
+def _avg_pool_backward(grad_output: Value, self: Value, kernel_size: Any, *how: Any) -> Value:
+    pool = _avg_pool(len(kernel_size))
+    return pulled_back(lambda x: pool(x, kernel_size, *how), grad_output, self)[0]
 
 
-@aten(
-    "avg_pool2d_backward.default",
-    "avg_pool3d_backward.default",
-    ignores=("ceil_mode",),  # the gradient's shape says it
-)
-def _avg_pool_backward(
-    grad_output: Value,
+def _pooled(
+    pool: Any,
     self: Value,
     kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:
     rank = len(kernel_size)
-    window, pads = _each(kernel_size, rank), _each(padding, rank)
-    step, sizes = _each(stride or window, rank), self.shape[-rank:]
-    counts: Any = divisor_override
-    if counts is None:
-        where = (sizes, grad_output.shape[-rank:], window, step, pads)
-        counts = _divisors(*where, count_include_pad)
-    grad = grad_output * np.asarray(1 / counts, self.dtype)
-    return _spread_sums(grad, sizes, window, step, pads)
+    window = _each(kernel_size, rank)
+    return pool(
+        _batched(self, rank),
+        window,
+        strides=_each(stride or window, rank),
+        padding=_each(padding, rank),
+        dilation=_each(dilation, rank),
+        ceil_mode=ceil_mode,
+    )
 
 
-def _max_pool(rank: int) -> Any:
-    def max_pool(
-        self: Value,
-        kernel_size: Any,
-        stride: Any = (),
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
-    ) -> tuple[Value, Value]:
-        window = _each(kernel_size, rank)
-        values, places = nn.max_pool_with_indices(
-            _batched(self, rank),
-            window,
-            strides=_each(stride or window, rank),
-            padding=_each(padding, rank),
-            dilation=_each(dilation, rank),
-            ceil_mode=ceil_mode,
-        )
-        return _unbatched(values, self, rank), _unbatched(places, self, rank)
-
-    return max_pool
+@aten("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
+def _max_pool(self: Value, kernel_size: Any, *how: Any) -> tuple[Value, Value]:
+    values, places = _pooled(nn.max_pool_with_indices, self, kernel_size, *how)
+    rank = len(kernel_size)
+    return _unbatched(values, self, rank), _unbatched(places, self, rank)
 
 
-for _rank in (2, 3):
-    aten(f"max_pool{_rank}d_with_indices.default")(_max_pool(_rank))
-
-
-@aten(
-    "max_pool2d_with_indices_backward.default",
-    "max_pool3d_with_indices_backward.default",
-    ignores=("stride", "padding", "dilation", "ceil_mode"),  # the indices say all of it
-)
+@aten("max_pool2d_with_indices_backward.default", "max_pool3d_with_indices_backward.default")
 def _max_pool_backward(
-    grad_output: Value,
-    self: Value,
-    kernel_size: Any,
-    indices: Value,
+    grad_output: Value, self: Value, kernel_size: Any, *how_and_indices: Any
 ) -> Value:
-    return _to_places(grad_output, self, indices, len(kernel_size))
+    """The rule finds the indices again."""
+
+    def values(x: Value) -> Value:
+        pooled = _pooled(nn.max_pool, x, kernel_size, *how_and_indices[:-1])
+        return _unbatched(pooled, x, len(kernel_size))
+
+    return pulled_back(values, grad_output, self)[0]
 
 
 @aten("adaptive_max_pool2d_backward.default")
@@ -217,20 +180,11 @@ def _adaptive_max_pool(self: Value, output_size: Any) -> tuple[Value, Value]:
 
 
 def _adaptive_avg_pool_backward(rank: int) -> Any:
+    pool = _adaptive_avg_pool(rank)
+
     def backward(grad_output: Value, self: Value) -> Value:
-        """One product with a matrix of weights per axis, that of the means transposed."""
-        grad = grad_output
-        for axis in range(self.ndim - rank, self.ndim):
-            count, size = grad.shape[axis], self.shape[axis]
-            if count == 1:
-                shape = (*grad.shape[:axis], size, *grad.shape[axis + 1 :])
-                grad = np.broadcast_to(grad * (1 / size), shape)
-                continue
-            steps, place = np.arange(count)[:, None], np.arange(size)
-            begin, end = steps * size // count, -(-(steps + 1) * size // count)
-            means = (((place >= begin) & (place < end)) / (end - begin)).astype(grad.dtype)
-            grad = np.moveaxis(np.matmul(np.moveaxis(grad, axis, -1), means), -1, axis)
-        return grad
+        sizes = grad_output.shape[-rank:]
+        return pulled_back(lambda x: pool(x, sizes), grad_output, self)[0]
 
     return backward
 
