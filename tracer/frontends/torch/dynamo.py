@@ -32,6 +32,7 @@ from ....ir.graph.nodes import Module
 from .decompositions import decompositions
 from .imported import Computed, Imported, Passed
 from .importer import import_graph, refuse_unsupported
+from .scans import share_equal_rows
 from .tensors import in_order
 
 Make: TypeAlias = Callable[[Module, str], Callable[..., Any]]
@@ -70,10 +71,15 @@ def backend(graph: fx.GraphModule, inputs: Sequence[Any], make: Make, fallback: 
         fw_compiler=compiler("forward", False),
         bw_compiler=compiler("backward", False),
         inference_compiler=compiler("inference", True),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_partition,
         decompositions=decompositions(),
     )
     return compiled(graph, inputs)
+
+
+def _partition(joint: fx.GraphModule, inputs: Any, **options: Any) -> Any:
+    share_equal_rows(joint)
+    return min_cut_rematerialization_partition(joint, inputs, **options)
 
 
 def _weights() -> frozenset[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from .... import nn
+from ..derivatives import pulled_back
 from ..table import Value, aten
 from .creation import filled
 
@@ -19,14 +21,6 @@ def _each_head(x: Value, like: Value) -> Value:
     groups = like.shape[1] // heads
     wide = np.broadcast_to(x[:, :, None], (batch, heads, groups, length, width))
     return np.reshape(wide, (batch, heads * groups, length, width))
-
-
-def _summed_over_groups(grad: Value, like: Value) -> Value:
-    """Returns the gradient of keys or values ``like`` from that of ``_each_head``."""
-    batch, heads, length, width = like.shape
-    if heads == grad.shape[1]:
-        return grad
-    return np.sum(np.reshape(grad, (batch, heads, -1, length, width)), axis=2)
 
 
 def _scores(
@@ -64,35 +58,22 @@ def _attention(
 
 @aten(
     "_scaled_dot_product_flash_attention_for_cpu_backward.default",
-    ignores=("dropout_p",),  # refused on the way forward
+    ignores=("out", "logsumexp", "dropout_p"),  # computed again; refused on the way forward
 )
 def _attention_backward(
     grad_out: Value,
     query: Value,
     key: Value,
     value: Value,
-    out: Value,
-    logsumexp: Value,
     is_causal: bool,
     *,
     attn_mask: Value | None = None,
     scale: float | None = None,
-) -> tuple[Value, Value, Value]:
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    keys, values = _each_head(key, query), _each_head(value, query)
-    scores = _scores(query, keys, is_causal, attn_mask, scale)
-    weights = np.exp(scores - logsumexp[..., None])
-    grad_value = np.matmul(np.swapaxes(weights, -1, -2), grad_out)
-    grad_weights = np.matmul(grad_out, np.swapaxes(values, -1, -2))
-    along = np.sum(grad_out * out, axis=-1, keepdims=True)
-    grad_scores = weights * (grad_weights - along) * factor
-    grad_query = np.matmul(grad_scores, keys)
-    grad_key = np.matmul(np.swapaxes(grad_scores, -1, -2), query)
-    return (
-        grad_query,
-        _summed_over_groups(grad_key, key),
-        _summed_over_groups(grad_value, value),
-    )
+) -> Sequence[Value]:
+    def attended(*parts: Value) -> Value:
+        return _attention(*parts, is_causal, attn_mask=attn_mask, scale=scale)[0]
+
+    return pulled_back(attended, grad_out, query, key, value)
 
 
 def _linear(x: Value, weight: Value, bias: Value) -> Value:

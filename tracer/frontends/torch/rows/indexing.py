@@ -11,6 +11,7 @@ from .....ir.errors import UnsupportedError
 from .... import nn
 from ....core.emitting import lift
 from ....core.proxy import Proxy
+from ..derivatives import pulled_back
 from ..table import Value, aten
 
 
@@ -37,13 +38,10 @@ def _embedding_backward(
 ) -> Value:
     if scale_grad_by_freq:
         raise UnsupportedError("embedding with scale_grad_by_freq")
-    width = grad_output.shape[-1]
-    places = np.reshape(indices, (-1, 1))
-    rows = np.reshape(grad_output, (-1, width))
     if padding_idx >= 0:
-        rows = np.where(places == padding_idx, 0, rows)
-    zeros = np.zeros((num_weights, width), grad_output.dtype)
-    return nn.scatter_nd(zeros, places, rows, reduction="add")
+        grad_output = np.where(np.expand_dims(indices == padding_idx, -1), 0, grad_output)
+    weight = np.zeros((num_weights, grad_output.shape[-1]), grad_output.dtype)
+    return pulled_back(lambda w: _embedding(w, indices), grad_output, weight)[0]
 
 
 def _refuse_masks(indices: Sequence[Value | None]) -> None:
