@@ -67,11 +67,12 @@ def test_training_gives_the_gradients_and_buffers_of_torch() -> None:
 
 
 def test_a_scan_has_gradients() -> None:
+    """Its steps keep ``w`` and ``w + 1`` for those of the gradient, which has them once."""
     from torch._higher_order_ops.scan import scan
 
     def f(w: Any, x: Any) -> Any:
         def step(h: Any, row: Any) -> Any:
-            h = torch.tanh(h @ w + row)
+            h = torch.tanh(h @ (w + 1) @ w + row)
             return h, h.clone()
 
         return scan(step, x[0] * 0, x)[0].sum()

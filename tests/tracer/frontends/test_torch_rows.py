@@ -87,6 +87,37 @@ def test_adaptive_max_pool(size: tuple[int, int]) -> None:
     torch.testing.assert_close(gradient(x), expected)
 
 
+GRADIENTS: dict[str, tuple[Any, ...]] = {
+    "max pool": (lambda x: F.max_pool2d(x, 3, 2, 1, 1, True), (2, 3, 8, 9)),
+    "max pool of one image": (lambda x: F.max_pool3d(x, 2, dilation=2), (3, 5, 6, 7)),
+    "avg pool": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), (2, 3, 8, 9)),
+    "avg pool over": (lambda x: F.avg_pool2d(x, 3, divisor_override=2), (3, 8, 9)),
+    "avg pool 3d": (lambda x: F.avg_pool3d(x, 2, padding=1), (2, 3, 4, 5, 6)),
+    "adaptive avg pool": (lambda x: F.adaptive_avg_pool2d(x, (3, 1)), (2, 3, 8, 9)),
+    "conv": (lambda x, w: F.conv2d(x, w, None, 2, 1, 2, 2), (2, 4, 9, 8), (6, 2, 3, 2)),
+    "conv of one image": (lambda x, w: F.conv1d(x, w), (4, 9), (6, 4, 3)),
+    "conv transposed": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1, 2),
+        *((2, 4, 5, 6), (4, 3, 3, 3), (6,)),
+    ),
+    "embedding": (lambda w: F.embedding(TIES, w, padding_idx=2), (4, 5)),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name: str) -> None:
+    function, *shapes = GRADIENTS[name]
+    torch.manual_seed(0)
+    args = [torch.randn(shape) for shape in shapes]
+
+    def gradient(f: Any) -> Any:
+        leaves = [a.clone().requires_grad_() for a in args]
+        return torch.autograd.grad((f(*leaves) ** 2).sum(), leaves)
+
+    f = torch.compile(function, backend=backend, options={"fallback": False})
+    torch.testing.assert_close(gradient(f), gradient(function), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("heads", [1, 2, 4, 8])
 def test_grouped_query_attention(heads: int) -> None:
     """Several heads share keys and values, forward and backward."""
