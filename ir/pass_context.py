@@ -94,7 +94,7 @@ class PassContext:
     True
     """
 
-    verify: bool = False
+    verify: int = 0
     dump: Path | None = None
     disabled: Collection[str] = ()
     opt_level: int = 2

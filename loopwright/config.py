@@ -63,10 +63,13 @@ def _megabytes(text: str) -> float:
     return megabytes
 
 
-def _isa(text: str) -> str | None:
-    if text and text not in ISA_LEVELS:
-        raise ValueError("one of " + ", ".join(ISA_LEVELS))
-    return text or None
+def _one_of(*words: str) -> Callable[[str], str | None]:
+    def read(text: str) -> str | None:
+        if text not in ("", *words):
+            raise ValueError("one of " + ", ".join(words))
+        return text or None
+
+    return read
 
 
 def _precision(text: str) -> str | float | None:
@@ -79,18 +82,6 @@ def _precision(text: str) -> str | float | None:
     if not growth >= 1.0:
         raise ValueError("strict, standard or a number from 1 on")
     return growth
-
-
-def _tune(text: str) -> str | None:
-    if text not in ("", "background", "quick"):
-        raise ValueError("quick, background, or empty")
-    return text or None
-
-
-def _measure(text: str) -> str | None:
-    if text not in ("", *MEASURE):
-        raise ValueError(" or ".join(MEASURE))
-    return text or None
 
 
 def _about(read: Callable[[str], Any], takes: str, help: str) -> dict[str, Any]:
@@ -124,9 +115,13 @@ class Config:
             "write every level of each compile and what each pass changed, as numbered files",
         ),
     )
-    verify: bool = field(
-        default=False,
-        metadata=_about(_flag, "0|1", "verify the IR between passes (tests always do)"),
+    verify: int = field(
+        default=0,
+        metadata=_about(
+            lambda text: 2 if text == "2" else _flag(text),
+            "0..2",
+            "verify the IR between passes; 2: run the LLVM text of kernels as well",
+        ),
     )
     check: bool = field(
         default=False,
@@ -166,7 +161,7 @@ class Config:
     measure: str | None = field(
         default=None,
         metadata=_about(
-            _measure,
+            _one_of(*MEASURE),
             "auto|never",
             "race schedules of near shapes and other machines with the default at first use (auto)",
         ),
@@ -174,14 +169,16 @@ class Config:
     tune: str | None = field(
         default=None,
         metadata=_about(
-            _tune,
+            _one_of("quick", "background"),
             "quick|background",
             "tune functions when they are compiled, or while the program runs",
         ),
     )
     isa: str | None = field(
         default=None,
-        metadata=_about(_isa, "level", f"the highest ISA level to use: {', '.join(ISA_LEVELS)}"),
+        metadata=_about(
+            _one_of(*ISA_LEVELS), "level", f"the highest ISA level to use: {', '.join(ISA_LEVELS)}"
+        ),
     )
     cache: Path | None = field(
         default=None,

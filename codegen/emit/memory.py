@@ -205,9 +205,14 @@ class Memory:
 
     def index(self, expr: IntExpr, env: Env) -> Value:
         """The int64 value of an index expression at lane 0."""
+        index = self.known(expr, env)
+        return self.w.int(index) if isinstance(index, int) else index
+
+    def known(self, expr: IntExpr, env: Env) -> int | Value:
+        """The same; a number, if that is known."""
         value, constant = self.index_value(expr, env)
         if value is None:
-            return self.w.int(constant)
+            return constant
         return self.w.op("add", value, self.w.int(constant)) if constant else value
 
     def address(self, place: Place, flat: IntExpr, env: Env, extra: Value | None = None) -> Value:

@@ -111,7 +111,7 @@ class NestEmitter(WriteEmitter):
             elif isinstance(stmt, Alloc):
                 self.alloc(stmt, stmts[position + 1 :])
             elif isinstance(stmt, Let):
-                env = env.bind(stmt.var, self._known(stmt.value, env))
+                env = env.bind(stmt.var, self.memory.known(stmt.value, env))
                 self._let_range(stmt)
             elif isinstance(stmt, At):
                 self.at(stmt, env)
@@ -129,12 +129,6 @@ class NestEmitter(WriteEmitter):
                 self.accumulate(stmt, env)
         self.places = outer_places
         self.registers = outer_registers
-
-    def _known(self, expr: IntExpr, env: Env) -> int | Value:
-        value, constant = self.memory.index_value(expr, env)
-        if value is None:
-            return constant
-        return self.w.op("add", value, self.w.int(constant)) if constant else value
 
     def _let_range(self, stmt: Let) -> None:
         inside = bounds(stmt.value, self.ranges)

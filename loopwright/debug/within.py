@@ -32,6 +32,8 @@ from ..ir.loop.widen import widened
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .difference import Difference, difference
+from .machine.kernels import run_text
+from .machine.run import Fault
 from .wide import Value, flat, values_of
 
 MOST_ITERATIONS = 200_000
@@ -181,4 +183,9 @@ def levels(prim: PrimFunc, kernel: Kernel, inputs: Mapping[str, Array], right: A
     outs = [a for o, a in zip(kernel.operands, arrays) if o.role.writes]
     if not agrees(outs[0]):
         return "the loop nest is wrong: the schedule, or applying it"
-    return "the loop nest is right, the machine code is not"
+    try:
+        if not agrees(run_text(kernel, given)[0]):
+            return "the loop nest is right, the LLVM text written of it is not"
+    except Fault as fault:
+        return f"the loop nest is right, the LLVM text written of it {fault}"
+    return "the LLVM text is right, what LLVM makes of it is not"

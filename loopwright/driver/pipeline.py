@@ -37,6 +37,7 @@ from ..codegen.runtime import pool
 from ..codegen.runtime.buffers import ArraySpec
 from ..codegen.target import Target
 from ..config import Config
+from ..extras import extra
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
@@ -372,6 +373,8 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
         for name, prim in prims.items():
             verify_prim(prim)
             verify_nest(kernels[name].nest)
+            if passes.verify > 1:
+                extra("validate")(prim, kernels[name])
     program = program_from_module(source.lowered, kernels, source.updates)
     program = optimise(
         program,

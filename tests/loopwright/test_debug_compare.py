@@ -153,7 +153,7 @@ def test_wrong_machine_code_is_found_with_the_users_line(monkeypatch: pytest.Mon
         "compiled",
         "abs, sqrt, add, multiply",
         "schedule  by the rules",
-        "the loop nest is right, the machine code is not",
+        "the loop nest is right, the LLVM text written of it is not",
     ):
         assert part in text, text
 

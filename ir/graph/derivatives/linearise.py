@@ -37,6 +37,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...dataclass import dataclass
 from ...dims import IntExpr
 from ...errors import LoopwrightTypeError, UnsupportedError
 from ...traits import Trait
@@ -52,19 +53,15 @@ from .rules import Derived
 from .transpose import Cotangents, partition
 
 
+@dataclass(frozen=True, slots=True)
 class Linear:
     """The linear part of a block: from the tangents ``inputs`` to those of its ``results``, which
     are None where they are 0."""
 
-    def __init__(
-        self,
-        inputs: Sequence[Var],
-        bindings: Sequence[Binding],
-        results: Sequence[Atom | None],
-        derived: Derived,
-    ) -> None:
-        self.inputs, self.bindings, self.results = inputs, bindings, results
-        self.derived = derived
+    inputs: Sequence[Var]
+    bindings: Sequence[Binding]
+    results: Sequence[Atom | None]
+    derived: Derived
 
     def push(self, tangents: Sequence[Atom], builder: Builder) -> list[Atom | None]:
         """Emits the tangents of the results for tangents of the inputs."""

@@ -1,0 +1,37 @@
+"""The LLVM text of random kernels, run for machines of every level, and errors planted in it.
+
+``python tests/fuzz/text_run.py`` does the same for many more seeds.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+
+import pytest
+from planted_text import ERRORS
+from text_trial import planted_errors, trial
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Kernels on nan and infinities: NumPy's warnings of the references are not the matter here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_text_says_what_the_expressions_say(first):
+    outcomes = [trial(seed, 3) for seed in range(first, first + 10)]
+    assert not [text for _, bad in outcomes for text in bad]
+    assert sum(count for count, _ in outcomes) > 30
+
+
+def test_planted_errors_are_seen():
+    seen: Counter[str] = Counter()
+    for seed in range(30):
+        for kind, said, is_none in planted_errors(seed, 1):
+            assert said or is_none, f"seed {seed}: {kind}"
+            seen[kind] += bool(said)
+    assert len(ERRORS) >= 20 and not set(ERRORS) - {k for k, n in seen.items() if n}
