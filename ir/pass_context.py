@@ -151,7 +151,7 @@ class PassContext:
         level = _level_of.get(name)
         return level is None or (self.opt_level >= level and name not in self.disabled)
 
-    def quiet(self, verify: bool | None = None) -> PassContext:
+    def quiet(self, verify: int | None = None) -> PassContext:
         """Returns a context that runs the same passes, writes nothing and has no observers."""
         verify = self.verify if verify is None else verify
         return PassContext(verify, None, self.disabled, self.opt_level)

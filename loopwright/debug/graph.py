@@ -43,7 +43,7 @@ def wrong_pass(built: Built, arrays: Sequence[Array], bound: float) -> WrongPass
     module = source.module
     if not _changed(module, source.lowered, arrays, bound).differs:
         return None
-    after, context = module, source.passes.quiet(verify=True)
+    after, context = module, source.passes.quiet(verify=1)
     for step in _passes(source, built.parts.threads):
         after = context.step(after, step, GRAPH)
         off = _changed(module, after, arrays, bound)
@@ -92,7 +92,7 @@ def _first_changed(
         body = Block(main.body.bindings[: n + 1], binding.var)
         short = source.module.with_function("main", main.with_body(body))
         passes = _passes(source, built.parts.threads)
-        after = source.passes.quiet(verify=True).run(short, passes, GRAPH)
+        after = source.passes.quiet(verify=1).run(short, passes, GRAPH)
         if _changed(short, after, arrays, bound).differs:
             return binding
     return None

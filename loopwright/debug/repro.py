@@ -66,7 +66,7 @@ class Repro:
     precision: Any = None
     taken: Mapping[str, str] = field(default_factory=dict[str, str])
     schedules: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    verify: bool = False
+    verify: int = 0
     versions: str = ""
     disabled: Sequence[str] = ()
     opt_level: int = 2

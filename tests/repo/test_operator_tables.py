@@ -19,6 +19,7 @@ DECLARATIONS = ("ir/ops/", "ir/loop/scalar.py")
 
 EXCEPTIONS = {
     "codegen/emit/scalars.py _CODE": "declares the instructions of each scalar operator",
+    "loopwright/debug/machine/meanings.py FUNCTIONS": "functions of LLVM",
     "tracer/core/error_context.py _SYMBOLS": "names of NumPy's ufuncs",
     "tracer/core/error_context.py _INTEGER_ONLY": "names of NumPy's ufuncs",
     "tracer/core/misuse.py METHOD_REWRITES": "methods that arrays do not have",

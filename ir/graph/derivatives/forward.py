@@ -48,6 +48,7 @@ from ..nodes import (
     Var,
     While,
 )
+from ..operator import Operator
 from ..types import TensorType, TupleType, Type, fields_of
 from .rules import Derived, Step, has_tangent, no_derivative, tangent_of
 
@@ -137,13 +138,13 @@ class Tangents:
         types = fields_of(var.type)
         moves = any(t is not None for t in tangents) and any(map(has_tangent, types))
         op = call.op
-        is_function = isinstance(op, GlobalVar | Var)
-        if not moves or (not is_function and Trait.JUMPS in op.traits and op.tangent is None):
+        jumps = isinstance(op, Operator) and Trait.JUMPS in op.traits and op.tangent is None
+        if jumps or not moves:
             self.keep(var, call)
             self.fields[var] = [None] * len(types)
             return
-        if is_function:
-            self._function(var, call, types)
+        if isinstance(op, GlobalVar | Var):
+            self._function(var, call, op, types)
             return
         is_linear = Trait.LINEAR in op.traits or Trait.MULTILINEAR in op.traits
         decompose = op.decompose or op.unfold
@@ -165,13 +166,15 @@ class Tangents:
         elif tangent is not None:
             self.of[var] = tangent.atom
 
-    def _function(self, var: Var, call: Call, types: Sequence[Type]) -> None:
+    def _function(
+        self, var: Var, call: Call, callee: GlobalVar | Var, types: Sequence[Type]
+    ) -> None:
         """Emits a call of a function that has the tangents, too. With a ``split`` that one is for
         the linear part, and the values are computed without it."""
         tangents = [self.get(a) for a in call.args]
-        callee = self.derived.forward(call.op, tuple(t is not None for t in tangents))
+        forward = self.derived.forward(callee, tuple(t is not None for t in tangents))
         args = [*call.args, *(t for t in tangents if t is not None)]
-        bound = self.builder.emit(callee, args, span=call.span)
+        bound = self.builder.emit(forward, args, span=call.span)
         moving = [n for n, type in enumerate(types) if has_tangent(type)]
         if self.split is None:
             self.take_apart(var, bound, len(types), moving)

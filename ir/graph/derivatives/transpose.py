@@ -36,7 +36,7 @@ from ..nodes import (
     TupleGetItem,
     Var,
 )
-from ..types import TensorType
+from ..types import TensorType, fields_of
 from ..walk import all_uses, copy_block
 from .forward import Fields, or_zeros
 from .rules import Derived, Transposition, no_derivative
@@ -148,7 +148,7 @@ class Cotangents:
     def _function(self, linear_call: Call, forward: GlobalVar, fields: Fields) -> None:
         """Emits the call that is the transpose of one which ``Derived.forward`` made."""
         backward = self.derived.backward(forward)
-        inputs = linear_call.args[-len(backward.type.result.fields) :]
+        inputs = linear_call.args[-len(fields_of(backward.type.result)) :]
         args = [self.value(a) for a in linear_call.args[: -len(inputs)]]
         types = backward.type.params[len(args) :]
         cotangents = zip(fields[-len(types) :], types, strict=True)

@@ -85,6 +85,6 @@ def _sizes(symbols: Sequence[Symbol]) -> list[dict[str, int]]:
         return [{}]
     made: list[dict[str, int]] = []
     for value in BESIDE_VECTORS:
-        values = {s.name: max(s.low, min(value, s.high)) for s in symbols}
+        values = {s.name: max(s.low or 0, min(value, s.high or value)) for s in symbols}
         made += [values] if values not in made else []
     return made

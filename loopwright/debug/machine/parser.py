@@ -385,8 +385,10 @@ def any_value(type: Type) -> Any:
 _POISON = 0x5A
 """Each byte of a value that is poison."""
 
-_CASTS = ["zext", "sext", "trunc", "bitcast", "fpext", "fptrunc"]
-_CASTS += ["fptosi", "fptoui", "sitofp", "uitofp", "ptrtoint", "inttoptr"]
+_CASTS = (
+    *("zext", "sext", "trunc", "bitcast", "fpext", "fptrunc"),
+    *("fptosi", "fptoui", "sitofp", "uitofp", "ptrtoint", "inttoptr"),
+)
 _READERS = {
     "icmp": _Line._compare,
     "fcmp": _Line._compare,
