@@ -13,7 +13,7 @@ from loopwright.autotune.measure.reference import Reference
 from loopwright.codegen.kernel import Kernel, compile_nest
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import FEATURES, ISA_LEVELS, Target
-from loopwright.debug.machine.kernels import MOST_STORES, run_text
+from loopwright.debug.machine.kernels import TEXT_STORES, run_text
 from loopwright.debug.machine.run import Fault
 from loopwright.ir.dtype import Array
 from loopwright.ir.errors import InternalError, ScheduleError
@@ -77,7 +77,7 @@ def kernels(seed: int, most: int) -> Iterator[tuple[str, PrimFunc, Target, Kerne
         for schedule in islice(schedules(prim, machine, rng), TRIED):
             try:
                 nest = apply_schedule(prim, schedule)
-                if executions(nest.body) > MOST_STORES:
+                if executions(nest.body) > TEXT_STORES:
                     continue
                 kernel = compile_nest(prim, nest, machine, "candidate")
             except ScheduleError:

@@ -42,7 +42,7 @@ def run(body: str, n: int = 0, size: int = 4) -> object:
     ],
 )
 def test_what_no_kernel_may_do(monkeypatch, body, text):
-    monkeypatch.setattr("loopwright.debug.machine.run.MOST_STEPS", 1000)
+    monkeypatch.setattr("loopwright.debug.machine.run.ENDLESS", 1000)
     with pytest.raises(Fault, match=text):
         run(body)
 

@@ -21,12 +21,12 @@ from ...ir.loop.prim import PrimFunc
 from ...ir.loop.procedure import executions
 from .run import Fault, Machine, parse_llvm
 
-MOST_STORES = 4_000
+TEXT_STORES = 4_000
 """Stores of a kernel up to which a compile that is to be verified runs its text."""
 BESIDE_VECTORS = (0, 1, 15, 16, 17)
 """Symbolic sizes that are tried: none, one, and those around the lanes of a vector."""
 SEED = 0
-"""Of the inputs that kernels are validated on."""
+"""The seed of the inputs that kernels are validated on."""
 
 
 def halves(count: int) -> Sequence[tuple[int, int]]:
@@ -63,7 +63,7 @@ def validate(prim: PrimFunc, kernel: Kernel) -> None:
     """
     for values in _sizes(prim.sizes):
         one, made = (prim.at(values), kernel.at(values)) if values else (prim, kernel)
-        if executions(made.nest.body) > MOST_STORES:
+        if executions(made.nest.body) > TEXT_STORES:
             continue
         inputs = make_inputs(one, SEED)
         at = f" at {', '.join(f'{n} = {v}' for n, v in values.items())}" if values else ""

@@ -1,4 +1,4 @@
-"""What instructions mean, as functions of NumPy on all lanes at once.
+"""The meaning of instructions, as functions of NumPy on all lanes at once.
 
 A scalar is one of NumPy's, a vector an array. Floats are rounded after every operation, as the
 machine does it; a fused multiply-add is exact but for its one rounding.
@@ -106,11 +106,10 @@ def comparison(opcode: str, predicate: str) -> Meaning:
 
 
 def select(condition: Any, then: Any, orelse: Any) -> Any:
-    return (
-        np.where(condition, then, orelse)[()]
-        if np.ndim(condition)
-        else (then if condition else orelse)
-    )
+    """Returns one of two values, or of vectors one in each lane where ``condition`` is one."""
+    if np.ndim(condition):
+        return np.where(condition, then, orelse)
+    return then if condition else orelse
 
 
 def cast(opcode: str, source: Type, to: Type) -> Meaning:

@@ -15,7 +15,7 @@ _MIDDLE = 1 << (_PIECE - 1)
 
 
 class Fault(Exception):
-    """What no right program does: an access outside of all memory, or one that is not aligned as it
+    """An error for what no right program does: an access outside of all memory, or one that is not aligned as it
     was promised; a division by zero; a loop without end."""
 
 

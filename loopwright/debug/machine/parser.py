@@ -40,11 +40,11 @@ class Type(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype of an element; an int that NumPy has not is in the next longer one."""
-        known = _NUMPY.get(self.element)
-        if known is None:
+        dtype = _NUMPY.get(self.element)
+        if dtype is None:
             bits = max(8, 1 << (int(self.element[1:]) - 1).bit_length())
-            known = _NUMPY[self.element] = np.dtype(f"int{bits}")
-        return known
+            dtype = _NUMPY[self.element] = np.dtype(f"int{bits}")
+        return dtype
 
     @property
     def bits(self) -> int:
@@ -378,11 +378,11 @@ class _Line:
 def any_value(type: Type) -> Any:
     """Returns what poison is here: a value that no sum hides, and no index or address survives."""
     size = type.dtype.itemsize
-    bits = np.full(max(1, type.lanes) * size, 1 if type.element == "i1" else _POISON, np.uint8)
+    bits = np.full(max(1, type.lanes) * size, 1 if type.element == "i1" else _POISON_BYTE, np.uint8)
     return bits.view(type.dtype) if type.lanes else bits.view(type.dtype)[0]
 
 
-_POISON = 0x5A
+_POISON_BYTE = 0x5A
 """Each byte of a value that is poison."""
 
 _CASTS = (

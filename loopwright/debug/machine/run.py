@@ -21,7 +21,7 @@ from .parser import Function, Instruction, Module, Operand, Type, any_value, par
 
 __all__ = ["Fault", "Machine", "parse_llvm"]
 
-MOST_STEPS = 20_000_000
+ENDLESS = 20_000_000
 """Instructions after which a program counts as one without end."""
 
 _SUFFIX = re.compile(r"(\.(v\d+)?[if]\d+|\.p0|\.(128|256|512))+$")
@@ -87,7 +87,7 @@ class Machine:
             for result, compute, operands in block.code:
                 values[result] = compute(*[values[name] for name in operands])
             self.steps += len(block.code) + 1
-            if self.steps > MOST_STEPS:
+            if self.steps > ENDLESS:
                 raise Fault("a loop does not end")
             end = block.end
             assert end is not None
@@ -253,8 +253,8 @@ class Machine:
 
 def _shuffled(picks: Any, poison: Any, a: Any, b: Any) -> Any:
     both = np.concatenate([a, b])
-    known = picks < len(both)
-    return np.where(known, both[np.where(known, picks, 0)], poison)
+    inside = picks < len(both)
+    return np.where(inside, both[np.where(inside, picks, 0)], poison)
 
 
 def _extracted(vector: Any, lane: Any) -> Any:
