@@ -15,8 +15,8 @@ _MIDDLE = 1 << (_PIECE - 1)
 
 
 class Fault(Exception):
-    """An error for what no right program does: an access outside of all memory, or one that is not aligned as it
-    was promised; a division by zero; a loop without end."""
+    """An error for what no right program does: an access outside of all memory, or one that is not
+    aligned as it was promised; a division by zero; a loop without end."""
 
 
 class Memory:
