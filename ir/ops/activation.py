@@ -32,7 +32,7 @@ from .sampling import extremes, floats, sample
     ],
     traits=Trait.IGNORES_ZERO_SIGN,
     tangent=lambda step: step.by_slopes(
-        (lambda F, x: F.cast(F.greater(x, 0), dtype=x.dtype.name),)
+        (lambda F, r: F.cast(F.greater(r, 0), dtype=r.dtype.name),)
     ),
 )
 def _relu(x: Value) -> Value:
