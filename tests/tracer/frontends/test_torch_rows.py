@@ -89,6 +89,7 @@ def test_adaptive_max_pool(size: tuple[int, int]) -> None:
 
 GRADIENTS: dict[str, tuple[Any, ...]] = {
     "max pool": (lambda x: F.max_pool2d(x, 3, 2, 1, 1, True), (2, 3, 8, 9)),
+    "max pool side by side": (lambda x: F.max_pool2d(x, (2, 3)), (2, 3, 8, 9)),
     "max pool of one image": (lambda x: F.max_pool3d(x, 2, dilation=2), (3, 5, 6, 7)),
     "avg pool": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), (2, 3, 8, 9)),
     "avg pool over": (lambda x: F.avg_pool2d(x, 3, divisor_override=2), (3, 8, 9)),

@@ -33,7 +33,6 @@ from .decompositions import decompositions
 from .imported import Computed, Imported, Passed
 from .importer import import_graph, refuse_unsupported
 from .scans import share_equal_rows
-from .tensors import in_order
 
 Make: TypeAlias = Callable[[Module, str], Callable[..., Any]]
 """Compiles a module; the result takes arrays, and returns one array or a tuple of them."""
@@ -167,21 +166,24 @@ class _Reader:
 
     def __init__(self, position: int, order: Sequence[int]) -> None:
         self.position = position
-        self.order = order
+        self.order = None if list(order) == sorted(order) else order
         self.address = -1
         self.array: Array | None = None
 
     def __call__(self, args: Sequence[Any]) -> Array:
         tensor = args[self.position]
-        if type(tensor) is torch.nn.Parameter:
-            address = tensor.data_ptr()
-            if address != self.address or self.array is None:
-                self.array = in_order(tensor.detach().numpy(), self.order)
-                self.address = address
+        kept = type(tensor) is torch.nn.Parameter
+        if kept and self.array is not None and tensor.data_ptr() == self.address:
             return self.array
+        address = tensor.data_ptr() if kept else -1
+        if tensor.requires_grad:
+            tensor = tensor.detach()
         if tensor.is_neg():  # the .imag of a conjugate, which NumPy has no view for
             tensor = tensor.resolve_neg()
-        return in_order(tensor.detach().numpy(), self.order)
+        array = tensor.numpy() if self.order is None else tensor.numpy().transpose(self.order)
+        if kept:
+            self.array, self.address = array, address
+        return array
 
 
 class GraphFunction:

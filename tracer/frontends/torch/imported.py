@@ -27,15 +27,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A result of ``main``; the tensor has its axes in the order that ``order`` undoes."""
+    """A result of ``main``, whose axes are those of the tensor in another order if there are
+    ``axes``: where each axis of the tensor is."""
 
     number: int
-    order: tuple[int, ...]
+    axes: tuple[int, ...] | None
 
     def in_axes(self, tensor: torch.Tensor) -> torch.Tensor:
         """Returns the result of ``main`` with the axes of the graph's result."""
-        ordered = all(axis == place for place, axis in enumerate(self.order))
-        return tensor if ordered else tensor.permute(tuple(np.argsort(self.order).tolist()))
+        return tensor if self.axes is None else tensor.permute(self.axes)
 
 
 @dataclass(frozen=True, slots=True)

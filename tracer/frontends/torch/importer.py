@@ -364,12 +364,13 @@ class _Importer:
             made, order = None, _CHANNELS_LAST
         if isinstance(made, torch.Tensor) and (self.trace.sizes or not _is_symbolic(made)):
             order = _storage_order(made) or order
+        axes = None
         if order != tuple(range(value.ndim)):
-            value = np.transpose(value, order)
+            value, axes = np.transpose(value, order), tuple(np.argsort(order).tolist())
         atom = lift(value).atom
         if atom not in self.atoms:
             self.atoms.append(atom)
-        return Computed(self.atoms.index(atom), order)
+        return Computed(self.atoms.index(atom), axes)
 
     def _passed(self, node: fx.Node) -> Passed | None:
         """Returns the result that a node is if it is a placeholder, or only a view of one."""

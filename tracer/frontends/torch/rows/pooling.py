@@ -116,13 +116,35 @@ def _max_pool(self: Value, kernel_size: Any, *how: Any) -> tuple[Value, Value]:
 
 @aten("max_pool2d_with_indices_backward.default", "max_pool3d_with_indices_backward.default")
 def _max_pool_backward(
-    grad_output: Value, self: Value, kernel_size: Any, *how_and_indices: Any
+    grad_output: Value,
+    self: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: Value,
 ) -> Value:
-    """The rule finds the indices again."""
+    """Returns the gradient of an element's window where the index is its own, if windows do not
+    overlap; else the rule finds the indices again."""
+    rank = len(kernel_size)
+    window, sizes = _each(kernel_size, rank), self.shape[-rank:]
+    counts = grad_output.shape[-rank:]
+    together = _each(stride or window, rank) == window and not any(_each(padding, rank))
+    if together and sizes == tuple(n * k for n, k in zip(counts, window)):
+        outer = self.shape[:-rank]
+        places = np.arange(math.prod(sizes)).reshape(sizes)
+
+        def spread(x: Value) -> Value:
+            apart = np.reshape(x, (*outer, *(m for n in counts for m in (n, 1))))
+            pairs = (m for pair in zip(counts, window) for m in pair)
+            return np.reshape(np.broadcast_to(apart, (*outer, *pairs)), self.shape)
+
+        return np.where(spread(indices) == places, spread(grad_output), 0)
 
     def values(x: Value) -> Value:
-        pooled = _pooled(nn.max_pool, x, kernel_size, *how_and_indices[:-1])
-        return _unbatched(pooled, x, len(kernel_size))
+        pooled = _pooled(nn.max_pool, x, kernel_size, stride, padding, dilation, ceil_mode)
+        return _unbatched(pooled, x, rank)
 
     return pulled_back(values, grad_output, self)[0]
 
