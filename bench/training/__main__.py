@@ -6,7 +6,7 @@
 
 Float32, the same weights and data, plain descent; every peer in a process of its own, stopped while
 another runs. JAX is that of the Python that ``NUMBA_PYTHON`` names, else of this one. The bars: the
-losses of three steps within 1e-4 of each other; the gradient by ``torch.compile`` with our backend
+losses of two steps within 1e-4 of each other; the gradient by ``torch.compile`` with our backend
 within 1.1 times ``lw.value_and_grad``. The exit status is 1 if one is missed.
 """
 
