@@ -107,7 +107,8 @@ def link_program(
     ``more`` are arrays that the entry finds behind the program's constants. ``replaced`` are
     functions that kernels call in place of the runtime's; see ``loaded_code``.
     """
-    symbols = called_symbols(program, kernels)
+    is_ours = not target.level.triple  # code for another architecture is only looked at
+    symbols = called_symbols(program, kernels) if is_ours else {}
     loaded: dict[str, LoadedObject] = {}
     for number, name in enumerate(symbols):
         report(number, len(symbols), "kernels linked")
@@ -115,7 +116,7 @@ def link_program(
     places = {s: loaded[name].address(kernels[name].name) for name, s in symbols.items()}
     places |= status.called_symbols(entry)
     sites, kept = linked_sites(library_calls(program))
-    code = load_object(entry, {**places, **sites})
+    code = load_object(entry, {**places, **sites}) if is_ours else None
     constants = [c.value for c in program.constants if c.value is not None]
     if len(constants) != len(program.constants):
         raise InternalError(f"a constant of program @{program.name} has no value")
@@ -123,7 +124,7 @@ def link_program(
     numbers = {region.name: n for n, region in enumerate(program.inputs)}
     results = largest(program, program.outputs[: len(program.outputs) - len(updates)])
     executable = Executable(
-        code.address(UPDATE_ENTRY if update else ENTRY),
+        code.address(UPDATE_ENTRY if update else ENTRY) if code else 0,
         [_spec(r) for r in program.inputs],
         [_spec(r) for r in results],
         [*constants, *more],
@@ -133,7 +134,7 @@ def link_program(
         written=sorted({numbers[u.target] for u in updates}),
         hidden=len(updates),
         sizes=size_table(program, arena_bytes(program, update=True)),
-        solver=code.address(SIZES) if program.sizes else 0,
+        solver=code.address(SIZES) if code and program.sizes else 0,
     )
     if target.missing_here:
         executable.call = target.refuse

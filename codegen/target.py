@@ -24,7 +24,11 @@ _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
 @dataclass(frozen=True, slots=True)
 class IsaLevel:
-    """One of the x86-64 psABI levels, as far as it matters for code."""
+    """Instructions of an architecture, as far as they matter for code: one of the x86-64 psABI
+    levels, or AArch64 with its vectors.
+
+    LLVM's ``processor`` is the level's name unless given, and its ``triple`` this machine's.
+    """
 
     name: str
     vector_bytes: int
@@ -33,33 +37,49 @@ class IsaLevel:
     masks: bool
     cpu_flags: frozenset[str]  # flags in /proc/cpuinfo that code of this level requires
     tuning: str = ""  # LLVM features besides the level's name
+    processor: str = ""
+    triple: str = ""
 
 
-ISA_LEVELS: dict[str, IsaLevel] = {
-    level.name: level
-    for level in (
-        IsaLevel("x86-64", 16, 16, False, False, frozenset()),
-        IsaLevel("x86-64-v3", 32, 16, True, False, frozenset({"avx2", "fma", "bmi2"})),
-        IsaLevel(
-            "x86-64-v4",
-            64,
-            32,
-            True,
-            True,
-            frozenset(
-                {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma", "bmi2"}
-            ),
-            "-prefer-256-bit",
-        ),
-    )
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_V3, _AVX512 = "avx2 fma bmi2", " avx512f avx512bw avx512cd avx512dq avx512vl"
+_LEVELS = (
+    IsaLevel("x86-64", 16, 16, False, False, _set("")),
+    IsaLevel("x86-64-v3", 32, 16, True, False, _set(_V3)),
+    IsaLevel("x86-64-v4", 64, 32, True, True, _set(_V3 + _AVX512), "-prefer-256-bit"),
+    IsaLevel("aarch64", 16, 32, True, False, _set("asimd"), "", "generic", "aarch64-linux-gnu"),
+)
+ISA_LEVELS = {level.name: level for level in _LEVELS}
+
+EXTREMES = {
+    16: ("llvm.x86.sse.{}.ps", "llvm.x86.sse2.{}.pd"),
+    32: ("llvm.x86.avx.{}.ps.256", "llvm.x86.avx.{}.pd.256"),
+    64: ("llvm.x86.avx512.{}.ps.512", "llvm.x86.avx512.{}.pd.512"),
 }
+"""LLVM's functions for ``a > b ? a : b`` (max) and ``a < b ? a : b`` (min) of x86-64, of float32
+and float64, by bytes of a vector."""
 
 
-FEATURES: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    # Features beyond a level: the levels that can have them, and their flags in /proc/cpuinfo.
-    "avxvnni": (frozenset({"x86-64-v3"}), frozenset({"avx_vnni"})),
-    "avx512vnni": (frozenset({"x86-64-v4"}), frozenset({"avx512_vnni"})),
-    "amx-int8": (frozenset({"x86-64-v4"}), frozenset({"amx_tile", "amx_int8"})),
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Instructions beyond a level: the ``levels`` that can have them, and their flags in
+    /proc/cpuinfo. ``dot`` is LLVM's function that adds to int32 the products of four unsigned and
+    four signed bytes, by the bits of a vector, held as int32 unless its name ends in i8."""
+
+    levels: frozenset[str]
+    cpu_flags: frozenset[str]
+    dot: str = ""
+
+
+_VNNI, _USDOT = "llvm.x86.avx512.vpdpbusd.{}", "llvm.aarch64.neon.usdot.v4i32.v16i8"
+FEATURES = {
+    "avxvnni": Feature(_set("x86-64-v3"), _set("avx_vnni"), _VNNI),
+    "avx512vnni": Feature(_set("x86-64-v4"), _set("avx512_vnni"), _VNNI),
+    "amx-int8": Feature(_set("x86-64-v4"), _set("amx_tile amx_int8")),
+    "i8mm": Feature(_set("aarch64"), _set("i8mm"), _USDOT),
 }
 
 
@@ -93,6 +113,12 @@ class Target:
     def level(self) -> IsaLevel:
         return ISA_LEVELS[self.isa]
 
+    def extreme(self, name: str, size: int, type: str) -> str | None:
+        """Returns LLVM's function of ``EXTREMES`` for ``max`` or ``min``; None without one."""
+        if self.level.triple or size > self.vector_bytes or size not in EXTREMES:
+            return None
+        return EXTREMES[size][type == "double"].format(name)
+
     @property
     def vector_bytes(self) -> int:
         return self.level.vector_bytes
@@ -116,8 +142,8 @@ class Target:
 
     @property
     def has_dots(self) -> bool:
-        """True if an instruction sums products of bytes in fours (VNNI)."""
-        return bool(self.features & {"avxvnni", "avx512vnni"})
+        """True if an instruction sums products of bytes in fours."""
+        return any(FEATURES[name].dot for name in self.features)
 
     @property
     def has_tiles(self) -> bool:
@@ -160,7 +186,7 @@ class Target:
 
     def with_isa(self, isa: str) -> Target:
         """The same machine with only the features of ``isa`` (used to test by masking)."""
-        kept = {f for f in self.features if isa in FEATURES[f][0]}
+        kept = {f for f in self.features if isa in FEATURES[f].levels}
         return replace(self, isa=isa, features=frozenset(kept))
 
     @staticmethod
@@ -216,7 +242,7 @@ def _lowered(target: Target, isa: str, setting: str) -> Target:
 
 
 def _features(flags: frozenset[str]) -> frozenset[str]:
-    features = {name for name, (_, required) in FEATURES.items() if required <= flags}
+    features = {name for name, feature in FEATURES.items() if feature.cpu_flags <= flags}
     return frozenset(features if allow_tiles() else features - {"amx-int8"})
 
 
@@ -226,7 +252,7 @@ def allow_tiles() -> bool:
     process use them without. Returns False if there are none.
     """
     flags, _ = _cpuinfo()
-    if not FEATURES["amx-int8"][1] <= flags:
+    if not FEATURES["amx-int8"].cpu_flags <= flags:
         return False
     return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
 

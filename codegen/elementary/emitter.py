@@ -256,11 +256,13 @@ class Emitter:
         arguments = ", ".join(f"{self.type(v.kind)} {v.ref}" for v in operands)
         return self.emit(f"call {self.type(kind)} {full}({arguments})", kind)
 
-    def _avx512(self, name: str, arguments: Sequence[Value | str]) -> Value:
+    def _avx512(
+        self, name: str, arguments: Sequence[Value | str], kinds: tuple[str, str] = ("ps", "pd")
+    ) -> Value:
         """A call of ``@llvm.x86.avx512.name``; arguments that are text are integer constants."""
         typed = [a if isinstance(a, str) else f"{self.type(a.kind)} {a.ref}" for a in arguments]
         types = [a.split()[0] if isinstance(a, str) else self.type(a.kind) for a in arguments]
-        full = f"@llvm.x86.avx512.{name}.512"
+        full = f"@llvm.x86.avx512.{name}.{kinds[self.kind == 'double']}.512"
         result = self.type(self.kind)
         self._declarations[f"declare {result} {full}({', '.join(types)})"] = None
         return self.emit(f"call {result} {full}({', '.join(typed)})", self.kind)
@@ -274,38 +276,31 @@ class Emitter:
             for i in range(0, len(table), n)
         ]
         if len(parts) == 1:
-            name = "permvar.sf" if self.kind == "float" else "permvar.df"
-            return self._avx512(name, (parts[0], index))
-        name = "vpermi2var.ps" if self.kind == "float" else "vpermi2var.pd"
-        return self._avx512(name, (parts[0], index, parts[1]))
+            return self._avx512("permvar", (parts[0], index), ("sf", "df"))
+        return self._avx512("vpermi2var", (parts[0], index, parts[1]))
 
     def scale_by_floor(self, y: Value, n: Value) -> Value:
         """y * 2^floor(n), rounded once, for any n, infinite ones too: AVX-512's ``vscalef``."""
-        name = "mask.scalef.ps" if self.kind == "float" else "mask.scalef.pd"
-        return self._avx512(name, (y, n, y, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.scalef", (y, n, y, f"i{self.lanes} -1", "i32 4"))
 
     def exponent_of(self, x: Value) -> Value:
         """floor(log2 |x|), denormal x too; -inf of 0, inf of inf, NaN of NaN: ``vgetexp``."""
-        name = "mask.getexp.ps" if self.kind == "float" else "mask.getexp.pd"
-        return self._avx512(name, (x, x, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.getexp", (x, x, f"i{self.lanes} -1", "i32 4"))
 
     def significand_of(self, x: Value, least: float = 1.0) -> Value:
         """|x| times a power of two, in [1, 2) or [3/4, 3/2) by ``least``, denormal x too; 1 of 0
         and inf: ``vgetmant``. In [1, 2) the power is 2^-``exponent_of``."""
-        name = "mask.getmant.ps" if self.kind == "float" else "mask.getmant.pd"
         form = {1.0: 4, 0.75: 7}[least]
-        return self._avx512(name, (x, f"i32 {form}", x, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.getmant", (x, f"i32 {form}", x, f"i{self.lanes} -1", "i32 4"))
 
     def reciprocal_estimate(self, x: Value) -> Value:
         """1 / x within 2^-14: AVX-512's ``vrcp14``."""
-        name = "rcp14.ps" if self.kind == "float" else "rcp14.pd"
-        return self._avx512(name, (x, x, f"i{self.lanes} -1"))
+        return self._avx512("rcp14", (x, x, f"i{self.lanes} -1"))
 
     def bounded(self, x: Value, bound: float) -> Value:
         """``x``, its magnitude at most ``bound``, and ``bound`` for NaN: AVX-512's ``vrange``."""
-        name = "mask.range.ps" if self.kind == "float" else "mask.range.pd"
         limit = self.constant(bound)
-        return self._avx512(name, (x, limit, "i32 2", x, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.range", (x, limit, "i32 2", x, f"i{self.lanes} -1", "i32 4"))
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
         """a * b + c: rounded once where the target has FMA, twice where it has not."""

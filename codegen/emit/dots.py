@@ -8,15 +8,22 @@ from ...ir.dtype import INT8
 from ...ir.loop.intrinsics import GROUP, dot_of
 from ...ir.loop.nest import Intrinsic, Loop, Store
 from ...ir.loop.stride import stride_along
+from ..target import FEATURES
 from .memory import Env
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 
 
-def dot_product(w: FunctionWriter, total: Value, unsigned: Value, signed: Value) -> Value:
+def dot_product(e: ValueEmitter, total: Value, unsigned: Value, signed: Value) -> Value:
     """``total`` and in each lane the sum of four products of bytes; all are int32 vectors."""
-    symbol = f"llvm.x86.avx512.vpdpbusd.{32 * total.lanes}"
-    return w.call(symbol, total, unsigned, signed, type="i32", lanes=total.lanes)
+    row = next(FEATURES[name] for name in e.target.features if FEATURES[name].dot)
+    if row.dot.endswith("i8"):
+        unsigned, signed = (
+            e.w.pure(f"bitcast {x} to <{GROUP * x.lanes} x i8>", "i8", GROUP * x.lanes, x.depth)
+            for x in (unsigned, signed)
+        )
+    symbol = row.dot.format(32 * total.lanes)
+    return e.w.call(symbol, total, unsigned, signed, type="i32", lanes=total.lanes)
 
 
 def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
@@ -91,5 +98,5 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
             )
         values[node.dtype == INT8] = value
     total = held.values[number]
-    held.values[number] = dot_product(e.w, total, values[False], values[True])
+    held.values[number] = dot_product(e, total, values[False], values[True])
     return True

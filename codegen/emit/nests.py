@@ -29,7 +29,6 @@ from ...ir.loop.nest import (
     Store,
     statements,
 )
-from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import moves_by_sizes, stride_along
 from ...ir.schedule.limits import LIMITS
@@ -149,7 +148,9 @@ class NestEmitter(WriteEmitter):
         if tiles is None and count <= MAX_REGISTER_ELEMENTS and isinstance(buffer.size, int):
             layout = register_axis(buffer, rest)
             if layout is not None:
-                self.registers[buffer.name] = self._registers(buffer, *layout)
+                axis, vectors = layout
+                held = self.registers[buffer.name] = Registers(buffer, axis)
+                held.lanes = self._lanes_for(held.width) if vectors else held.lanes
                 return
         place = Place(buffer, Value("", "ptr"), True)
         size = count * buffer.dtype.bytes
@@ -169,12 +170,6 @@ class NestEmitter(WriteEmitter):
         self.places[buffer.name] = place
         if tiles is not None:
             self.tiles[buffer.name] = tiles
-
-    def _registers(self, buffer: Buffer, axis: int, vectors: bool) -> Registers:
-        held = Registers(buffer, axis)
-        if vectors:
-            held.lanes = self._lanes_for(held.width)
-        return held
 
     def _lanes_for(self, width: int) -> int:
         return lanes_for(width, self.native)

@@ -389,27 +389,15 @@ def _second_if_nan(relation: str) -> Body:
     """``a > b ? a : b``, one instruction: b if either is NaN."""
 
     def body(e: ScalarEmitter, _dtype: DType, a: Value, b: Value) -> Value:
-        symbol = _machine_extreme(e.target, relation, a)
-        if symbol:
-            rounding = (Value("4", "i32"),) if a.lanes * LLVM_TYPES[a.type].bytes == 64 else ()
+        size = a.lanes * LLVM_TYPES[a.type].bytes
+        name = "max" if relation == "ogt" else "min"
+        symbol = e.target.extreme(name, size, a.type) if a.lanes > 1 else None
+        if symbol is not None:  # LLVM would merge a comparison with the next one
+            rounding = (Value("4", "i32"),) if size == 64 else ()
             return e.w.call(symbol, a, b, *rounding, type=a.type, lanes=a.lanes)
         return e.w.select(e.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
 
     return body
-
-
-def _machine_extreme(target: Target, relation: str, a: Value) -> str:
-    """The machine's instruction by name: LLVM would merge a comparison with the next one."""
-    size = a.lanes * LLVM_TYPES[a.type].bytes
-    if a.lanes == 1 or size not in (16, 32, 64) or size > target.vector_bytes:
-        return ""
-    kind = {"float": "ps", "double": "pd"}[a.type]
-    name = "max" if relation == "ogt" else "min"
-    if size == 64:
-        return f"llvm.x86.avx512.{name}.{kind}.512"
-    if size == 32:
-        return f"llvm.x86.avx.{name}.{kind}.256"
-    return f"llvm.x86.{'sse' if kind == 'ps' else 'sse2'}.{name}.{kind}"
 
 
 def _extreme_number(relation: str) -> Body:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TypeAlias, cast
 
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
@@ -23,6 +24,9 @@ from .transpose import transpose
 from .writer import FunctionWriter, Value
 
 Plain: TypeAlias = tuple[IntExpr, ...]
+
+NOWHERE = Value("@lw_nowhere", "ptr")
+"""A valid address for a load whose result is discarded."""
 
 
 class ValueEmitter:
@@ -456,21 +460,25 @@ class ValueEmitter:
     ) -> Value:
         address = self.memory.address(place, flat, env, extra)
         if guard is not None:
-            address = self.w.select(guard, address, self.nowhere)
+            address = self.w.select(guard, address, NOWHERE)
         return self.memory.load(place, address, 1, 1)
 
-    @property
-    def nowhere(self) -> Value:
-        """Returns a valid address for a load whose result is discarded."""
-        return Value("@lw_nowhere", "ptr")
-
-    def _per_lane(self, place: Place, flat: IntExpr, env: Env, guard: Value | None) -> Value:
+    def _per_lane(
+        self,
+        place: Place,
+        flat: IntExpr,
+        env: Env,
+        guard: Value | None,
+        moving: Sequence[tuple[Value, IntExpr]] = (),
+    ) -> Value:
+        """One element for each lane, ``moving`` values times strides further on."""
         lanes = env.lanes
         assert lanes is not None
         wide: Value | None = None
         for lane in range(lanes.active):
+            extra = self._distance(moving, env, lane)
             wanted = self.w.extract(guard, lane) if guard is not None and guard.lanes > 1 else guard
-            one = self._load_one(place, flat, env.lane(lane), wanted)
+            one = self._load_one(place, flat, env.lane(lane), wanted, extra)
             wide = self.w.insert(wide or Value("zeroinitializer", one.type, lanes.lanes), one, lane)
         assert wide is not None
         return wide
@@ -490,29 +498,26 @@ class ValueEmitter:
         uniform = all(v.lanes == 1 for v, _ in moving)
         lanes = env.lanes
         if uniform and (lanes is None or stride in (0, 1)):
-            extra = self._sum([self._scaled(v, s, env) for v, s in moving])
+            extra = self._distance(moving, env)
             if lanes is not None and stride == 1:
                 address = self.memory.address(place, flat, env, extra)
                 return self._load_vector(place, address, lanes, guard)
             if guard is None or guard.lanes == 1:
                 return self._load_one(place, flat, env, guard, extra)
-        assert lanes is not None
-        wide: Value | None = None
-        for lane in range(lanes.active):
-            parts = [
-                self._scaled(self.w.extract(v, lane) if v.lanes > 1 else v, s, env)
-                for v, s in moving
-            ]
-            wanted = self.w.extract(guard, lane) if guard is not None and guard.lanes > 1 else guard
-            one = self._load_one(place, flat, env.lane(lane), wanted, self._sum(parts))
-            wide = self.w.insert(wide or Value("zeroinitializer", one.type, lanes.lanes), one, lane)
-        assert wide is not None
-        return wide
+        return self._per_lane(place, flat, env, guard, moving)
 
-    def _scaled(self, value: Value, factor: IntExpr, env: Env) -> Value:
-        if isinstance(factor, int):
-            return self.w.scale(value, factor)
-        return self.memory.product([value, self.memory.index(factor, env)])
+    def _distance(
+        self, moving: Sequence[tuple[Value, IntExpr]], env: Env, lane: int = 0
+    ) -> Value | None:
+        """Returns the sum of values, those of a lane, times strides; None if there are none."""
+        parts: list[Value] = []
+        for value, stride in moving:
+            value = self.w.extract(value, lane) if value.lanes > 1 else value
+            if isinstance(stride, int):
+                parts.append(self.w.scale(value, stride))
+            else:
+                parts.append(self.memory.product([value, self.memory.index(stride, env)]))
+        return reduce(self.w.add, parts) if parts else None
 
     def _position(
         self, index: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -524,12 +529,6 @@ class ValueEmitter:
         if limits and place and place.lanes == 1 and place.type == "i64":
             return limited_place(self.scalars, place, limits)
         return self.value(index, env, guard, memo)
-
-    def _sum(self, values: list[Value]) -> Value:
-        total = values[0]
-        for value in values[1:]:
-            total = self.w.add(total, value)
-        return total
 
     def read_registers(
         self, held: Registers, indices: tuple[IntExpr, ...], env: Env, guard: Value | None

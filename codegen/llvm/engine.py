@@ -44,9 +44,13 @@ def _machine(target: Target) -> llvm.TargetMachine:
     its first function, which takes as long as a small kernel.
     """
     _initialise()
-    triple = llvm.get_process_triple()
+    level = target.level
+    if level.triple:  # of another architecture
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    triple = level.triple or llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=target.isa,
+        cpu=level.processor or level.name,
         features=_features(target),
         opt=3,
         reloc="pic",

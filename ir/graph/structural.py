@@ -28,20 +28,6 @@ def structural_hash(program: nodes.Module | nodes.Function) -> str:
     return hashlib.blake2b(canonical_text(program).encode(), digest_size=16).hexdigest()
 
 
-def structural_equal(
-    left: nodes.Module | nodes.Function, right: nodes.Module | nodes.Function
-) -> bool:
-    """True if the two are the same program but for the names of variables and constants.
-
-    >>> from loopwright.ir.graph.parser import parse_function
-    >>> one = parse_function("fn (%x: float32) { %x }")
-    >>> other = parse_function("fn (%y: float32) { %y }")
-    >>> structural_equal(one, other)
-    True
-    """
-    return left is right or canonical_text(left) == canonical_text(right)
-
-
 def canonical_text(program: nodes.Module | nodes.Function) -> str:
     """Returns the text that equal programs share."""
     if isinstance(program, nodes.Function):

@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of ``doctor``."""
     parser.add_argument("--fresh", action="store_true", help="measure again (about eight seconds)")
     parser.add_argument(
-        "--isa", choices=tuple(ISA_LEVELS), help="measure with the instructions of this level only"
+        "--isa",
+        choices=[n for n, l in ISA_LEVELS.items() if not l.triple],
+        help="measure with the instructions of this level only",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)

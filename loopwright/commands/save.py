@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
     parser.add_argument(
-        "--isa", choices=tuple(ISA_LEVELS), help="make code for processors of this level"
+        "--isa",
+        choices=[n for n, l in ISA_LEVELS.items() if not l.triple],
+        help="make code for processors of this level",
     )
     parser.set_defaults(run=_run)
 

@@ -34,9 +34,7 @@ def product(rng: np.random.Generator) -> PrimFunc:
 @pytest.mark.parametrize("cores", [1, 2, 16])
 def test_proposals_for_products_fit(isa: str, cores: int) -> None:
     rng = np.random.default_rng(cores)
-    features = frozenset(
-        f for f, (levels, _) in FEATURES.items() if isa in levels and "amx" not in f
-    )
+    features = frozenset(n for n, f in FEATURES.items() if isa in f.levels and "amx" not in n)
     target = Target(isa, "test", cores, 48 << 10, 2 << 20, 32 << 20, features)
     for _ in range(20):
         prim = product(rng)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import compiled
@@ -16,6 +17,7 @@ import pytest
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.debug.machine.kernels import run_text
 from loopwright.ir.graph.nodes import Module
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.ops import all_operators
@@ -28,8 +30,10 @@ from operators import (
     reduction_length,
     samples_of,
 )
+from other_machine import CAN_RUN, run_emulated
 
 HOST = Target.host()
+ARM = Target(isa="aarch64", features=frozenset({"i8mm"}))
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
 NAMES = sorted(all_operators())
 WITHOUT_STATEMENTS = [name for name in NAMES if not has_statements(all_operators()[name])]
@@ -102,6 +106,23 @@ def test_interpreted_nests_agree_with_the_reference(name: str) -> None:
         return compiled.interpret_kernel(kernel, inputs)
 
     check(name, HOST, run)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_for_another_architecture_agrees_with_the_reference(name: str) -> None:
+    def run(kernel: Kernel, target: Target, inputs: Mapping[str, Any]) -> list[Any]:
+        return run_text(kernel, inputs)
+
+    check(name, ARM, run, chosen=slice(0, 1))
+
+
+@pytest.mark.skipif(not CAN_RUN, reason="no emulator and linker for AArch64")
+@pytest.mark.parametrize("name", NAMES)
+def test_code_for_another_architecture_agrees_with_the_reference(name: str, tmp_path: Path) -> None:
+    def run(kernel: Kernel, target: Target, inputs: Mapping[str, Any]) -> list[Any]:
+        return run_emulated(kernel, target, inputs, tmp_path)
+
+    check(name, ARM, run, chosen=slice(0, 2))
 
 
 @pytest.mark.parametrize("isa", LEVELS)

@@ -14,10 +14,15 @@ from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Atom, Constant, Function, Module, Var
 from loopwright.ir.graph.parser import parse_function, parse_module
 from loopwright.ir.graph.printer import constants_of
-from loopwright.ir.graph.structural import structural_equal
+from loopwright.ir.graph.structural import canonical_text
 from loopwright.ir.graph.types import TensorType, TupleType, Type
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.ops import get
+
+
+def structural_equal(left: Module | Function, right: Module | Function) -> bool:
+    """True if the two are the same program but for the names of variables and constants."""
+    return canonical_text(left) == canonical_text(right)
 
 
 def tensor(*shape: Any, dtype: str = "float32") -> TensorType:

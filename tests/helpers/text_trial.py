@@ -25,7 +25,7 @@ from planted_text import ERRORS, planted
 from small_kernels import draw_kernel
 
 MACHINES = [
-    Target(isa=isa, features=frozenset(f for f, (isas, _) in FEATURES.items() if isa in isas))
+    Target(isa=isa, features=frozenset(n for n, f in FEATURES.items() if isa in f.levels))
     for isa in ISA_LEVELS
 ]
 """A machine of every level, with every instruction that one of its level may have."""

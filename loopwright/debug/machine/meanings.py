@@ -298,5 +298,6 @@ FUNCTIONS: Mapping[str, Meaning] = {
     "x86.avx2.permps": _picked,
     "x86.avx512.mask.compress": _masked,
     "x86.avx512.vpdpbusd": _dot,
+    "aarch64.neon.usdot": _dot,
 }
 """Functions of LLVM by name, without ``llvm.`` and without types and widths behind it."""

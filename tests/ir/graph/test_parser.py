@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import assert_same_value, random_args
+from graphs import assert_same_value, random_args, structural_equal
 from hypothesis import given, settings
 from loopwright.ir.dims import size
 from loopwright.ir.errors import LoopwrightTypeError, ParseError
@@ -12,7 +12,7 @@ from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Constant, Function, If, Module
 from loopwright.ir.graph.parser import parse_function, parse_module
 from loopwright.ir.graph.printer import as_text, constants_of
-from loopwright.ir.graph.structural import structural_equal, structural_hash
+from loopwright.ir.graph.structural import structural_hash
 from loopwright.ir.graph.verify import verify
 from random_graphs import random_modules
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from graphs import assert_same_value, random_args
+from graphs import assert_same_value, random_args, structural_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.driver.pipeline import kernels_of
@@ -12,7 +12,6 @@ from loopwright.ir.graph.nodes import Module
 from loopwright.ir.graph.parser import parse_module
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.printer import constants_of
-from loopwright.ir.graph.structural import structural_equal
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.pass_context import pass_name
 from random_control_graphs import random_control_modules

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from graphs import structural_equal
 from loopwright.ir.graph.parser import parse_function, parse_module
-from loopwright.ir.graph.structural import structural_equal, structural_hash
+from loopwright.ir.graph.structural import structural_hash
 
 BASE = "fn (%x: Tensor[(4), float32]) { %0 = add(%x, 1f); sum(%0, axis=[0]) }"
 

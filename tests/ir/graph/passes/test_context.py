@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from graphs import assert_same_value, module, parse, random_args, scalar, tensor
+from graphs import assert_same_value, module, parse, random_args, scalar, structural_equal, tensor
 from hypothesis import given, settings
 from hypothesis.strategies import sampled_from, sets
 from loopwright.ir.dims import symbol
@@ -20,7 +20,6 @@ from loopwright.ir.graph.passes.fold_constants import fold_constants
 from loopwright.ir.graph.passes.fuse_operators import fuse_operators
 from loopwright.ir.graph.passes.simplify import simplify
 from loopwright.ir.graph.pipeline import GRAPH, default_pipeline
-from loopwright.ir.graph.structural import structural_equal
 from loopwright.ir.pass_context import PassContext, PassRun
 from random_graphs import random_modules
 

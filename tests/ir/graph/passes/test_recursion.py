@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import check_pass, parse
+from graphs import check_pass, parse, structural_equal
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Module, While
 from loopwright.ir.graph.passes.merge_mutual_recursion import merge_mutual_recursion
 from loopwright.ir.graph.passes.tail_calls_to_loops import tail_calls_to_loops
 from loopwright.ir.graph.pipeline import GRAPH, default_pipeline
-from loopwright.ir.graph.structural import structural_equal
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.graph.walk import global_variables
 from loopwright.ir.pass_context import PassContext

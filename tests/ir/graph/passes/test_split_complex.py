@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphs import structural_equal
 from loopwright.driver.pipeline import build
 from loopwright.ir.dtype import COMPLEX64, FLOAT32, INT64
 from loopwright.ir.graph.builder import Builder
@@ -14,7 +15,6 @@ from loopwright.ir.graph.nodes import Atom, Constant, Function, GlobalVar, Modul
 from loopwright.ir.graph.parser import parse_module
 from loopwright.ir.graph.passes.split_complex import split_complex
 from loopwright.ir.graph.printer import as_text, constants_of
-from loopwright.ir.graph.structural import structural_equal
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.ops import get
