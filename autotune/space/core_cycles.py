@@ -152,7 +152,7 @@ class _Stage:
         steps, tiles = self._steps()
         is_reduction = stage.combiner is not None
         operations = chains * copies
-        loads, taken, shuffles, gathered, live, shared, kept = self._loads(registers, vectors)
+        loads, taken, shuffles, gathered, live, held, shared, kept = self._loads(registers, vectors)
         work = vector_work(stage)
         stores, transposed_stores = self._stores(chains)
         if not is_reduction:  # every step stores what it has computed
@@ -169,16 +169,16 @@ class _Stage:
         latency = copies * core.fma_latency if is_reduction else 0.0 * ones
         latency = np.where(matrix, 0.0, latency)
         if is_reduction:
-            wanted = chains + np.minimum(live, vectors + 1)
+            wanted = chains + np.minimum(live, held + 1)
         else:
             wanted = live + 2 * work
         wanted = np.where(matrix, 0.0, wanted)
-        held = self.target.vector_registers
+        there_are = self.target.vector_registers
         # Vectors of a map keep nothing but constants, which LLVM can load again. Single elements
         # wait for each other besides: fitted.
         is_map = np.any([*self.is_vector.values()], axis=0) & (not is_reduction)
         each = np.where(is_map, core.reload * chains, core.spill)
-        spilled = np.maximum(0.0, wanted - held) * each
+        spilled = np.maximum(0.0, wanted - there_are) * each
         # Every iteration of the innermost serial loop, and the beginning and end of a tile.
         around = core.iteration * ones
         begin = np.where(tiles > 0, core.tile if is_reduction else 0.0, 0.0)
@@ -188,7 +188,7 @@ class _Stage:
             is_unrolled = np.all([self.size[a] >= self.extents[a] for a in self.reduced], axis=0)
             latency = np.where(is_unrolled, 0.0, latency)
             begin = np.where(is_unrolled & (tiles > 0), core.unrolled_tile, begin)
-            over = np.maximum(0.0, chains + shared + kept + core.temporaries - held)
+            over = np.maximum(0.0, chains + shared + kept + core.temporaries - there_are)
             reloads = np.maximum(0.0, over - kept) * chains * core.reload
             over = np.minimum(over, kept) * core.spill + reloads
             spilled = np.where(is_unrolled, over, spilled)
@@ -199,7 +199,7 @@ class _Stage:
             burst = core.unrolled_tile + core.burst * np.maximum(0.0, stores - core.held_stores)
             begin = np.where(short, burst, begin)
             crowd = np.where(transposed_stores > 0, chains + self.lanes, 0.0)
-            begin = begin + core.spill * np.maximum(0.0, crowd - held)
+            begin = begin + core.spill * np.maximum(0.0, crowd - there_are)
             joins = np.log2(max(2, self.lanes)) * core.lane_join
             begin = begin + np.where(along_reduced, rows_joined * joins, 0.0)
             begin = begin + np.where(short, 0.0, stores / core.loads)
@@ -291,12 +291,13 @@ class _Stage:
         self, registers: Mapping[str, FloatArray], vectors: FloatArray
     ) -> tuple[FloatArray, ...]:
         """Returns loads, their cycles, shuffles and gathered loads of one step, the registers of
-        operands, and where no reduced loop is left those of what all rows read, and of what is put
-        together by shuffles for all iterations but those of the first reduced loop."""
+        all operands and of vectors that rows share, and where no reduced loop is left those of what
+        all rows read, and of what is put together by shuffles for all iterations but those of the
+        first reduced loop."""
         rows = [a.name for a in self.stage.axes if a.name not in self.is_vector]
         first = next((self.size[a] for a in self.arrays.axes if a in self.reduced), 1)
         shared, kept, loads, taken, shuffles = (np.zeros(self.shape) for _ in range(5))
-        gathered, live = np.zeros(self.shape), np.zeros(self.shape)
+        gathered, live, most = np.zeros(self.shape), np.zeros(self.shape), vectors
         for access in self.accesses:
             count = self._places(access)
             each, shuffle, moves = np.ones(self.shape), np.zeros(self.shape), np.zeros(self.shape)
@@ -324,8 +325,11 @@ class _Stage:
             shuffles = shuffles + count * shuffle
             gathered = gathered + np.where(shuffle > 0, count * each, 0.0)
             alone = len(self.accesses) == 1
-            live = live + np.where((moves > 0) & (not alone), vectors, 1.0)
-        return loads, taken, shuffles, gathered, live, shared, kept
+            several = [self.parts[a] for a in rows if access.depends(a)]
+            part = vectors * prod(several) if len(several) < len(rows) else vectors
+            live = live + np.where((moves > 0) & (not alone), part, 1.0)
+            most = np.where(moves > 0, np.maximum(most, part), most)
+        return loads, taken, shuffles, gathered, live, most, shared, kept
 
     def _in_panels(self, buffer: str, axis: str) -> BoolArray:
         """True for rows in whose panels of an operand an axis is contiguous: that which they are

@@ -273,7 +273,8 @@ def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     # Stages that share loops may not be best together: a change of layout in front of a convolution
     # is read anew for each of its taps. Which order is best depends on how wide groups are.
     every = [] if first is None else [first, *variants]
-    every += _prepared_variants(prim, target, transposed or _apart(prim))
+    before = transposed or _apart(prim)
+    every += _prepared_variants(prim, target, before) if before else ()
     lead = 1.0 if transposed or first is None else SPACE.clearly
     if first is None or min(v.cycles for v in every) * lead < first.cycles:
         every.sort(key=lambda v: v.cycles)

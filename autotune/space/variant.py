@@ -94,17 +94,22 @@ def transposed_layouts(prim: PrimFunc) -> tuple[Step, ...]:
     and what they have in common is read once for all lanes. Where results in groups see elements of
     their own, a vector has little in common, and where few results see the same (the colours that a
     decoder ends with), most lanes compute nothing. Vectors along another axis of the results find
-    whole lines then, if the copy has the dimension last that this axis walks.
+    whole lines then, if the copy has the dimension last that this axis walks. So do those beside
+    parameters that are not packed once for all.
     """
     maps = {s.name: s for s in prim.stages if s.combiner is None and s.name not in prim.outputs}
+    moved = {p.name for p in prim.params if not p.constant}
     layouts: dict[str, Step] = {}
     for stage in (s for s in prim.stages if s.combiner is not None and s.axes):
-        runs = {a.buffer for a in accesses_of(prim, stage.expr) if a.runs}
+        accesses, last = accesses_of(prim, stage.expr), stage.axes[-1].name
+        strided = {a.buffer for a in accesses if a.stride(last) not in (0, 1)}
+        strided = strided if any(a.buffer in moved for a in accesses) else set[str]()
+        runs = {a.buffer for a in accesses if a.runs} | strided
         for node in walk(stage.expr):
             if not isinstance(node, Read) or node.buffer not in maps:
                 continue
             axes = [a.name for a in maps[node.buffer].axes]
-            axis = stage.axes[-1].name if node.buffer in runs else _longest(node, stage)
+            axis = last if node.buffer in runs else _longest(node, stage, bool(strided & moved))
             dim = _moved(node, axis)
             if dim is not None and dim != len(axes) - 1:
                 # An index that stays for runs of an axis, as 16 * (i // 16) + k, is not linear.
@@ -116,13 +121,14 @@ def transposed_layouts(prim: PrimFunc) -> tuple[Step, ...]:
     return tuple(layouts.values())
 
 
-def _longest(node: Read, stage: Stage) -> str:
+def _longest(node: Read, stage: Stage, across: bool) -> str:
     """Returns the longest axis of the results that walks a dimension, the last one of them, if the
-    results that share what is read fill less than half of the lanes; else none."""
+    results that share what is read fill less than half of the lanes, or read ``across`` lines of
+    what is not packed; else none."""
     extents = {a.name: as_int(a.extent) for a in reversed(stage.axes)}
     moving = [a for a in extents if _moved(node, a) is not None]
     sharing = max((extents[a] for a in extents if a not in moving), default=1)
-    few = 1 < sharing < SKETCHES.lanes / 2
+    few = across or 1 < sharing < SKETCHES.lanes / 2
     return max(moving, key=lambda a: extents[a], default="") if few else ""
 
 

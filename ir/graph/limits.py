@@ -57,8 +57,6 @@ class GraphLimits:
     are."""
     nested_pieces: int = 3
     """Depth of the loops that such a one becomes: as many iterations as take hours."""
-    few_channels: int = 64
-    """Channels of an image below which the kernel's cotangent is one convolution, not products."""
     slice_in_place: int = 8
     """Elements of an array over those of its slice, from which on the slice's cotangent is added in
     place: fewer are computed all."""

@@ -186,6 +186,17 @@ def normalise_axes(axes: Any, rank: int, operand: TensorType | None = None) -> t
     return tuple(sorted(counted))
 
 
+def permutation(axes: Any, rank: int, x: TensorType | None = None) -> tuple[int, ...]:
+    """Returns the axes of a transpose (None reverses all) counted from the front."""
+    if axes is None:
+        return tuple(reversed(range(rank)))
+    order = tuple(normalise_axis(a, rank, x) for a in as_axes(axes))
+    if sorted(order) != list(range(rank)):
+        what = x.short if x is not None else f"rank {rank}"
+        raise LoopwrightValueError(f"{axes} is not a permutation of the axes of {what}")
+    return order
+
+
 def as_axes(axes: Any) -> tuple[Any, ...]:
     """Returns an attribute that is one value or a tuple of them as a tuple."""
     return axes if isinstance(axes, tuple) else (axes,)

@@ -125,12 +125,6 @@ def _rule(
     return TensorType(tuple(shape), x.dtype)
 
 
-def _every_other(x: Value, axes: Sequence[int], strides: Sequence[int]) -> Value:
-    """Returns every ``strides``-th pixel of images."""
-    steps = tuple(strides[axes.index(n)] if n in axes else 1 for n in range(x.rank))
-    return F.strided_slice(x, begin=(0,) * x.rank, end=x.shape, strides=steps)
-
-
 def _reference(
     x: Any,
     w: Any,
@@ -220,11 +214,11 @@ def _lowered(
     # Where each result is made of one pixel, strides do no more than choose pixels.
     pointwise = all(w.shape[axis] == 1 for axis in order[:rank]) and not padded
     strides = per_spatial_axis("strides", strides, rank)
-    if any(stride > 1 for stride in strides) and pointwise:
-        x = _every_other(x, tuple(axis + planar for axis in spatial), strides)
-        strides = (1,) * rank
     if planar:
         x = F.transpose(x, axes=(0, *(axis + 1 for axis in spatial), 1))
+    if any(stride > 1 for stride in strides) and pointwise:
+        x = F.strided_slice(x, begin=(0,) * x.rank, end=x.shape, strides=(1, *strides, 1))
+        strides = (1,) * rank
     if order != tuple(range(rank + 2)):
         # A view: it is copied once, when it is packed or transformed.
         constant = w.fold(lambda array: array.transpose(order))

@@ -288,10 +288,7 @@ LoopwrightValueError for a bad attribute.
         sides, more = window.padding_of(padding, rank), _output_padding(output_padding, rank)
         spatial = tuple(range(1, rank + 1))
         sizes = x.shape[2:] if planar else x.shape[1:-1]
-        spans = [
-            window.window_span(k, d)
-            for k, d in zip(kernel_size(w.type, range(2, rank + 2)), spread)
-        ]
+        spans = window.spans(kernel_size(w.type, range(2, rank + 2)), spread)
         if planar:
             x = F.transpose(x, axes=(0, *(axis + 1 for axis in spatial), 1))
         wholes = [(s - 1) * t + p for s, t, p in zip(sizes, steps, spans, strict=True)]

@@ -100,23 +100,13 @@ def _reshape(
     return lambda *i: x(*reshape_index(i, out.shape, x.shape))
 
 
-def _permutation(axes: Any, rank: int, x: TensorType | None = None) -> tuple[int, ...]:
-    if axes is None:
-        return tuple(reversed(range(rank)))
-    order = tuple(type_rules.normalise_axis(a, rank, x) for a in type_rules.as_axes(axes))
-    if sorted(order) != list(range(rank)):
-        what = x.short if x is not None else f"rank {rank}"
-        raise LoopwrightValueError(f"{axes} is not a permutation of the axes of {what}")
-    return order
-
-
 def _transpose_rule(x: TensorType, axes: Any) -> TensorType:
-    order = _permutation(axes, x.rank, x)
+    order = type_rules.permutation(axes, x.rank, x)
     return TensorType(tuple(x.shape[a] for a in order), x.dtype)
 
 
 def _transpose_back(step: Transposition) -> None:
-    order = _permutation(step.attrs["axes"], len(step.shape()))
+    order = type_rules.permutation(step.attrs["axes"], len(step.shape()))
     step.add(0, F.transpose(step.ct, axes=tuple(order.index(n) for n in range(len(order)))))
 
 
@@ -158,7 +148,7 @@ def _transpose(
           transpose(%x, axes=[0, 2, 1])
         }
     """
-    order = _permutation(axes, len(x.shape))
+    order = type_rules.permutation(axes, len(x.shape))
 
     def element(*i: IndexLike) -> Expr:
         source: dict[int, IndexLike] = dict(zip(order, i, strict=True))

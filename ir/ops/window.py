@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..dims import Dim, IntExpr, as_int, floordiv, product
 from ..errors import LoopwrightValueError
-from ..graph.compose import F, Value
+from ..graph.compose import F, Value, cut
 from ..graph.requirements import demand
 from ..graph.type_rules import is_size
 from ..graph.types import TensorType
@@ -230,49 +230,29 @@ def transpose_convolution(step: Transposition, rank: int) -> None:
         step.add(0, transposed)
         return
     x = step.x(0)
-    is_plain = groups == 1 and all(isinstance(size, int) for size in (*x.shape, *ct.shape))
-    if is_plain and as_int(x.shape[-1]) < ct.builder.limits.few_channels:
-        step.add(1, _convolved_with(x, ct, kernel, steps, spread))
+    *image, channels = x.shape
+    pixels, outputs, inputs = product(ct.shape[:-1]), ct.shape[-1], floordiv(channels, groups)
+    is_static = all(isinstance(size, int) for size in (*x.shape, *ct.shape))
+    if is_static and groups in (1, channels):
+        # A convolution in which the channels of a group are the images, and the images its
+        # channels; strides and dilation change places.
+        x = F.reshape(x, newshape=(*image, groups, inputs))
+        x = F.transpose(x, axes=(rank + 2, *spatial, rank + 1, 0))
+        x = F.reshape(x, newshape=(inputs, *image[1:], groups * image[0]))
+        weights = F.transpose(ct, axes=(*spatial, 0, rank + 1))
+        valid = getattr(F, f"conv{rank}d_valid")
+        made = valid(x, weights, strides=spread, dilation=steps, groups=groups)
+        for axis, size in zip(spatial, kernel, strict=True):
+            made = cut(made, axis, 0, size)
+        step.add(1, F.transpose(made, axes=(*spatial, 0, rank + 1)))
         return
-    pixels, outputs, inputs = product(ct.shape[:-1]), ct.shape[-1], floordiv(x.shape[-1], groups)
     parts: list[Value] = []
     for place in itertools.product(*map(range, kernel)):
-        begin = [p * d for p, d in zip(place, spread, strict=True)]
-        end = [b + (ct.shape[n] - 1) * s + 1 for n, b, s in zip(spatial, begin, steps, strict=True)]
-        part = F.strided_slice(
-            x, begin=(0, *begin, 0), end=(x.shape[0], *end, x.shape[-1]), strides=(1, *steps, 1)
-        )
+        part = x
+        for n, p, d, s in zip(spatial, place, spread, steps, strict=True):
+            part = cut(part, n, p * d, p * d + (ct.shape[n] - 1) * s + 1, s)
         parts.append(F.reshape(part, newshape=(pixels, groups, inputs)))
     rows = F.reshape(ct, newshape=(pixels, groups, floordiv(outputs, groups)))
-    products = [_transposed_product(part, rows) for part in parts]
+    products = [F.contract(part, rows, equation="pgc,pgo->cgo") for part in parts]
     whole = F.concatenate(*products, axis=0) if len(parts) > 1 else products[0]
     step.add(1, F.reshape(whole, newshape=step.shape(1)))
-
-
-def _convolved_with(
-    x: Value, ct: Value, kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int]
-) -> Value:
-    """Returns the cotangent of a kernel as a convolution of the image with that of the result, in
-    which the channels are the images, and the images the channels; strides and dilation change
-    places."""
-    rank = len(kernel)
-    spatial = tuple(range(1, rank + 1))
-    image = F.transpose(x, axes=(rank + 1, *spatial, 0))
-    weights = F.transpose(ct, axes=(*spatial, 0, rank + 1))
-    valid = getattr(F, f"conv{rank}d_valid")
-    made = valid(image, weights, strides=spread, dilation=steps)
-    end = (made.shape[0], *kernel, made.shape[-1])
-    inside = F.strided_slice(made, begin=(0,) * (rank + 2), end=end, strides=(1,) * (rank + 2))
-    return F.transpose(inside, axes=(*spatial, 0, rank + 1))
-
-
-def _transposed_product(x: Value, y: Value) -> Value:
-    """Returns ``x[p, g, c]`` times ``y[p, g, o]`` summed over p, as (c, g * o)."""
-    _, groups, inputs = x.shape
-    columns = product(y.shape[1:])
-    if groups == 1:
-        x, y = (F.reshape(v, newshape=(v.shape[0], v.shape[-1])) for v in (x, y))
-        return F.nn.matmul(F.transpose(x), y)
-    if inputs == 1:
-        return F.reshape(F.sum(x * y, axis=(0,)), newshape=(1, columns))
-    return F.reshape(F.contract(x, y, equation="pgc,pgo->cgo"), newshape=(inputs, columns))

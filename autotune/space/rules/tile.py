@@ -67,7 +67,7 @@ class Tile(tiling.Tiling):
             tile.append(f"{r}.2")
         outer = [f"{v}.0", *rows] if choices["vectors_outer"] else [*rows, f"{v}.0"]
         outer = [*self.outer_axes, *outer]
-        reduced = tiling.reduced_axes(group)
+        reduced = self.in_memory_order(tiling.reduced_axes(group))
         private = [a for a in tiling.own_axes(group) if a not in reduced]
         blocks, unrolled = list[str](), [unroll(loop) for loop in tile]
         if self.k_axis is not None:
@@ -78,6 +78,10 @@ class Tile(tiling.Tiling):
             unrolled += when(choices["k_unroll"] > 1, unroll(f"{k}.2"))
             if choices["k_blocks"] > 1:  # sums of a cache tile are kept between blocks of k
                 blocks.append(reduced.pop(place))
+        reads = group.accesses[group.main.name]
+        kinds = {tuple(a.depends(axis or "") for axis in (v, r, r2)) for a in reads}
+        if {(True, False, True), (False, True, False)} <= kinds and choices["second_rows"] > 1:
+            tile.reverse()  # one element for all lanes at a time is kept, not those of all rows
         steps.append(reorder(*outer, *blocks, *cache, *private, *reduced, *tile, f"{v}.2"))
         join = outer[-1] if blocks else cache[-1]
         steps += [cache_write(s.name, "registers", cache[-1]) for s in group.reductions]
@@ -86,9 +90,8 @@ class Tile(tiling.Tiling):
         steps += self._prefetches(choices)
         steps += [vectorize(f"{v}.2"), *base.parallel_steps(outer, choices["parallel"])]
         steps += [cut(axis, points) for axis, points in group.cuts.items()]
-        inside = (
-            choices["pack"] == tiling.Pack.INSIDE
-        )  # by the core that uses the panels, before it does
+        # By the core that uses the panels, before it does.
+        inside = choices["pack"] == tiling.Pack.INSIDE
         made = [name for name, fixed in self.packable if not fixed]
         last = panel_loops(self)
         fused = [d for d in range(last, len(outer) + 1) if not blocks]
@@ -192,10 +195,9 @@ class Tile(tiling.Tiling):
         return steps
 
     def transposes_for_few(self, choices: tiling.Choices) -> bool:
-        rows = self.extent(self.row_axis) * self.extent(self.second_row_axis)
         names = {name for name, fixed in self.packable if not fixed}
         return choices["pack"] in tiling.PACKS_VECTORS and any(
-            rows
+            prod(self.extent(axis) for axis in self.group.shared if not a.depends(axis))
             < (TILE.few_rows_far if a.size * a.element_bytes > self.target.l2 else TILE.few_rows_l2)
             for a in self.group.accesses[self.group.main.name]
             if a.buffer in names and _is_strided(self.group, a, self.vector_axis or "")
@@ -282,6 +284,8 @@ def _vector_axes(group: Group) -> list[str]:
     if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= TILE.short_axis:
         longer = max(shared[:-1], key=lambda a: group.extents[a])
         axes = [longer, *(a for a in axes if a != longer)]
+    if across and group.extents[shared[-1]] < SKETCHES.lanes / 2:
+        axes = list(dict.fromkeys([*axes, max(shared, key=lambda a: group.extents[a])]))
     for access in group.accesses[main.name]:
         if _is_strided(group, access, shared[-1]) and is_packable(group, main, access, shared[-1]):
             wide = [a for a in shared if group.extents[a] >= SKETCHES.lanes]

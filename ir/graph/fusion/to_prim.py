@@ -24,7 +24,8 @@ from ...loop.procedure import Procedure, procedure
 from ...loop.scalar import SCALAR_OPS
 from ...loop.simplify_prim import canonical_prim
 from ...loop.tensor import Map, Reduction, Statements, Tensor, copied
-from ..nodes import Atom, Call, Constant, Function, Tuple, Var
+from ...traits import Trait
+from ..nodes import Atom, Call, Constant, Function, Tuple, Var, tensor_type
 from ..operator import Operator, Pattern
 from ..types import TensorType, Type
 from ..walk import with_sizes
@@ -104,7 +105,7 @@ def group_to_prim(
     """
     group, order = _with_plain_sizes(group)
     lowering = _Lowering(group, frozenset(constant))
-    if any(_operator(call).pattern == Pattern.OPAQUE for _, call in lowering.calls):
+    if any(call.operator.pattern == Pattern.OPAQUE for _, call in lowering.calls):
         made = lowering.procedure(name)
         return replace(made, size_order=order) if order else made
     if lowering.contractions > 1:
@@ -132,7 +133,7 @@ class _Lowering:
     def __init__(self, group: Function, constant: frozenset[int]) -> None:
         self.group = group
         self.params = [
-            Buffer(f"x{n}", _tensor(p.type).shape, _tensor(p.type).dtype, n in constant)
+            Buffer(f"x{n}", tensor_type(p).shape, tensor_type(p).dtype, n in constant)
             for n, p in enumerate(group.params)
         ]
         self.values = {id(p): placeholder(b) for p, b in zip(group.params, self.params)}
@@ -158,7 +159,7 @@ class _Lowering:
 
     @property
     def contractions(self) -> int:
-        return sum(_operator(call).pattern == Pattern.CONTRACTION for _, call in self.calls)
+        return sum(call.operator.pattern == Pattern.CONTRACTION for _, call in self.calls)
 
     def prim(self, name: str) -> PrimFunc:
         for number in range(len(self.calls)):
@@ -176,10 +177,10 @@ class _Lowering:
         computed where it reads them."""
         for var, call in self.calls:
             inputs = [self._tensor(a) for a in call.args]
-            result = apply_compute(_operator(call), inputs, call.attrs, var.type)
+            result = apply_compute(call.operator, inputs, call.attrs, var.type)
             if isinstance(result, Statements):
                 if [var] != self.results:
-                    raise InternalError(f"{_operator(call).name} is not the end of its group")
+                    raise InternalError(f"{call.operator.name} is not the end of its group")
                 params = zip(self.group.params, self.params)
                 given = {buffer.name: self.values[id(param)] for param, buffer in params}
                 return procedure_of(name, tuple(self.params), result, given)
@@ -198,7 +199,11 @@ class _Lowering:
     def _choose_stages(self) -> dict[int, str]:
         """Returns the name of the stage of each stored value, by the identity of its variable."""
         users: dict[int, list[tuple[Var, Call]]] = {}
+        pads: set[int] = set()  # and views of them
         for var, call in self.calls:
+            view = Trait.PICKS in call.operator.traits and id(call.args[0]) in pads
+            if view or call.operator.name == "nn.pad":
+                pads.add(id(var))
             for arg in call.args:
                 users.setdefault(id(arg), []).append((var, call))
         results = {id(r) for r in self.results}
@@ -213,10 +218,10 @@ class _Lowering:
             for user, _ in mine:
                 within |= {id(user)} if id(user) in stored else owners.get(id(user), set())
             owners[id(var)] = within
-            reduces = _operator(call).pattern in (Pattern.REDUCTION, Pattern.CONTRACTION)
-            reduces = reduces and not _operator(call).maps
-            padded = _operator(call).name == "nn.pad" and any(
-                _operator(c).pattern == Pattern.CONTRACTION for _, c in mine
+            reduces = call.operator.pattern in (Pattern.REDUCTION, Pattern.CONTRACTION)
+            reduces = reduces and not call.operator.maps
+            padded = id(var) in pads and any(
+                c.operator.pattern == Pattern.CONTRACTION for _, c in mine
             )
             recomputed = len(within) > 1 and (costs[id(var)] > CHEAP or id(var) in scores)
             recomputed = recomputed and not together
@@ -226,23 +231,23 @@ class _Lowering:
 
     def _is_pointwise(self) -> bool:
         """True if all results are maps over one shape, so that one loop computes them."""
-        kinds = {_operator(call).pattern for _, call in self.calls}
-        shapes = {_tensor(r.type).shape for r in self.results}
+        kinds = {call.operator.pattern for _, call in self.calls}
+        shapes = {tensor_type(r).shape for r in self.results}
         return kinds <= {Pattern.ELEMENTWISE, Pattern.BROADCAST} and len(shapes) == 1
 
     def _scores(self) -> set[int]:
         """Returns the maps of the first of two contractions: they are applied to its tile."""
         if self.contractions < 2:
             return set()
-        kinds = [_operator(call).pattern for _, call in self.calls]
+        kinds = [call.operator.pattern for _, call in self.calls]
         first = kinds.index(Pattern.CONTRACTION)
         scores = {id(self.calls[first][0])}
-        shape = _tensor(self.calls[first][0].type).shape
+        shape = tensor_type(self.calls[first][0]).shape
         for var, call in self.calls[first + 1 :]:
-            is_map = _operator(call).pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+            is_map = call.operator.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
             if (
                 is_map
-                and _tensor(var.type).shape == shape
+                and tensor_type(var).shape == shape
                 and any(id(a) in scores for a in call.args)
             ):
                 scores.add(id(var))
@@ -252,7 +257,7 @@ class _Lowering:
         """Returns a rough cost of one element of each value if all maps below are recomputed."""
         costs: dict[int, float] = {}
         for var, call in self.calls:
-            op = _operator(call)
+            op = call.operator
             row = SCALAR_OPS.get(op.name)
             cost = row.cost if row else 1.0
             if op.pattern in (Pattern.REDUCTION, Pattern.CONTRACTION):
@@ -264,7 +269,7 @@ class _Lowering:
     def _lower(self, number: int) -> None:
         var, call = self.calls[number]
         inputs = [self._tensor(a) for a in call.args]
-        result = apply_compute(_operator(call), inputs, call.attrs, var.type)
+        result = apply_compute(call.operator, inputs, call.attrs, var.type)
         assert not isinstance(result, Statements)
         name = self.stored.get(id(var))
         if name is not None or isinstance(result, Reduction):
@@ -311,18 +316,6 @@ class _Lowering:
         if isinstance(atom, Constant):
             return _constant(atom)
         return self.values[id(atom)]
-
-
-def _operator(call: Call) -> Operator:
-    if not isinstance(call.op, Operator):
-        raise InternalError("a fused group calls operators only")
-    return call.op
-
-
-def _tensor(type: object) -> TensorType:
-    if not isinstance(type, TensorType):
-        raise InternalError(f"a fused group works on tensors, not on {type}")
-    return type
 
 
 def _constant(atom: Constant) -> Tensor:

@@ -19,22 +19,27 @@ After::
 
 A cross entropy takes one logarithm of each row's probabilities, and a classifier the first token of
 a normalised sequence; every hundredth window of a signal is gathered. Picked first, the array of
-all of them is never stored. (What nobody reads any more goes with the dead code.)
+all of them is never stored. (What nobody reads any more goes with the dead code.) A convolution of
+which nothing but a slice is read, as in the derivative of a padded one, computes that alone.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator, Pattern
-from ..types import TensorType
-from ..walk import Step, map_functions, rewrite_blocks
+from ..walk import Step, map_functions, rewrite_blocks, use_counts
+from ..work import elements
 
 FEWER = 8
 """Least ratio of all elements to those that are picked."""
@@ -50,19 +55,23 @@ _PICKS = frozenset({"strided_slice", "take"})
 @optional(level=2)
 def pull_picks(module: Module) -> Module:
     """Moves slices and gathers of few elements in front of elementwise operators of their block."""
-    return map_functions(module, lambda function: rewrite_blocks(function, _new_step))
+    return map_functions(module, lambda f: rewrite_blocks(f, partial(_new_step, use_counts(f))))
 
 
-def _new_step() -> Step:
+def _new_step(uses: Counter[Var]) -> Step:
     calls: dict[Var, Call] = {}
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
             return None
         before = len(builder.bindings)
-        new = _pulled(value, _size(var), calls, builder)
+        new = _windows(value, uses, calls, builder) or _pulled(
+            value, elements(var.type), calls, builder
+        )
         if new is None:
             calls[var] = value
+        elif isinstance(new, Var):
+            uses[new] += uses[var]
         for binding in builder.bindings[before:]:
             if isinstance(binding.value, Call):
                 calls[binding.var] = binding.value
@@ -71,9 +80,7 @@ def _new_step() -> Step:
     return step
 
 
-def _pulled(
-    pick: Call, picked: int | None, calls: dict[Var, Call], builder: Builder
-) -> Atom | None:
+def _pulled(pick: Call, picked: float, calls: dict[Var, Call], builder: Builder) -> Atom | None:
     """Returns the elements that ``pick`` takes of what it is applied to, ``picked`` in number,
     computed from picked operands."""
     if pick.operator.name not in _PICKS:
@@ -84,8 +91,7 @@ def _pulled(
     ) is not None and Trait.VIEW in call.operator.traits:
         chain.append(call)
     root = chain[-1].args[0]
-    size = _size(root)
-    if size is None or picked is None or picked * FEWER > size:
+    if not picked * FEWER <= elements(root.type) < math.inf:
         return None
     gather = _call(root, calls)
     is_slice = len(chain) == 1 and pick.operator.name == "strided_slice"
@@ -115,6 +121,33 @@ def _pulled(
         call = calls[atom]
         values[atom] = builder.emit(call.operator, [operand(a) for a in call.args], call.attrs)
     return values[root]
+
+
+def _windows(
+    pick: Call, uses: Counter[Var], calls: dict[Var, Call], builder: Builder
+) -> Atom | None:
+    """Returns a slice of a convolution that nothing else reads, as the convolution of a slice."""
+    source = pick.args[0] if pick.operator.name == "strided_slice" else None
+    call = calls.get(source) if isinstance(source, Var) and uses[source] == 1 else None
+    if call is None or not call.operator.name.endswith("d_valid"):
+        return None
+    x, w = map(tensor_type, call.args)
+    batch, *spatial, channels = zip(*(pick.attrs[key] for key in _SLICE), strict=True)
+    if channels != (0, w.shape[-1], 1):
+        return None
+    slices, steps = [batch], list[int]()
+    given = (np.resize(call.attrs[name], len(spatial)).tolist() for name in ("strides", "dilation"))
+    for (begin, end, step), taps, stride, apart in zip(spatial, w.shape, *given):
+        sizes = [v for v in (begin, end, taps) if isinstance(v, int)]
+        if len(sizes) < 3 or step < 1 or begin >= end:
+            return None
+        last = begin + (end - begin - 1) // step * step
+        slices.append((begin * stride, last * stride + (sizes[2] - 1) * apart + 1, 1))
+        steps.append(step * stride)
+    attrs = dict(zip(_SLICE, zip(*slices, (0, x.shape[-1], 1)), strict=True))
+    part = builder.emit(OPERATORS["strided_slice"], call.args[:1], attrs)
+    attrs = {**call.attrs, "strides": tuple(steps)}
+    return builder.emit(call.operator, (part, call.args[1]), attrs)
 
 
 def _gathered(pick: Call, gather: Call, calls: dict[Var, Call], builder: Builder) -> Atom:
@@ -194,8 +227,3 @@ def _is_map(call: Call) -> bool:
 
 def _call(atom: Atom, calls: dict[Var, Call]) -> Call | None:
     return calls.get(atom) if isinstance(atom, Var) else None
-
-
-def _size(atom: Atom) -> int | None:
-    kind = atom.type
-    return kind.size if isinstance(kind, TensorType) and isinstance(kind.size, int) else None

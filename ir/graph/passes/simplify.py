@@ -34,7 +34,7 @@ from ...pass_context import optional
 from ...traits import Trait
 from .. import nodes
 from ..builder import Builder
-from ..type_rules import normalise_axes
+from ..type_rules import normalise_axes, permutation
 from ..walk import has_trait, map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
@@ -318,20 +318,15 @@ def _holds_all_of(_facts: Facts, wide: str, x: nodes.Atom) -> bool:
     return bool(np.can_cast(narrow.numpy, target.numpy, "safe"))
 
 
-def _axes(x: nodes.Atom, axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    rank = len(nodes.tensor_type(x).shape)
-    return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
-
-
 def _one_after_the_other(
     _facts: Facts, x: nodes.Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
 ) -> tuple[int, ...]:
-    first = _axes(x, p)
-    return tuple(first[a] for a in _axes(x, q))
+    rank = nodes.tensor_type(x).rank
+    return tuple(permutation(p, rank)[a] for a in permutation(q, rank))
 
 
 def _in_order(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
-    return list(_axes(x, axes)) == sorted(_axes(x, axes))
+    return permutation(axes, rank := nodes.tensor_type(x).rank) == (*range(rank),)
 
 
 def _are_matrix_and_vector(_facts: Facts, x: nodes.Atom, v: nodes.Atom) -> bool:
@@ -339,7 +334,8 @@ def _are_matrix_and_vector(_facts: Facts, x: nodes.Atom, v: nodes.Atom) -> bool:
 
 
 def _moves_only_ones(_facts: Facts, x: nodes.Atom, axes: tuple[int, ...] | None) -> bool:
-    long = [a for a in _axes(x, axes) if nodes.tensor_type(x).shape[a] != 1]
+    shape = nodes.tensor_type(x).shape
+    long = [a for a in permutation(axes, len(shape)) if shape[a] != 1]
     return long == sorted(long)
 
 

@@ -43,6 +43,7 @@ from ..builder import Builder
 from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator, Pattern
+from ..type_rules import normalise_axes, permutation
 from ..types import TensorType
 from ..walk import Step, map_functions, rewrite_blocks, use_counts
 from ..work import call_work
@@ -133,25 +134,24 @@ def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -
     views = [state.view_of(a) for a in call.args]
     first = next((t for t in views if t is not None and t.sinks), None)
     if first is None:
-        if op.pattern == Pattern.CONTRACTION:
+        places = any(attr.kind == "PerAxis" for attr in op.attrs)
+        if op.pattern == Pattern.CONTRACTION or (places and state.contracted & {*call.args}):
             state.contracted.add(var)
         return None
     if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and len(op.params) > 0:
-        return _past_elementwise(state, op, call, var, first, builder)
+        return _past_elementwise(state, call, var, first, builder)
     if op.name in COMBINERS:
         return _past_reduction(state, op, call, first, builder)
     axes = first.axes
-    if mover is None or axes is None or any(t is None or t.axes != axes for t in views):
+    if mover is None or axes is None:
         return None
-    sources = [_source_of(builder, t) for t in views if t is not None]
-    attrs = mover(call, axes)
-    return _sink_below(state, builder.emit(op, sources, attrs), first.groups, builder)
+    return _before_view(state, call, mover(call, axes), first, first.shape, builder)
 
 
 def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
     """Merges a transpose of a transpose into one, or into none."""
     source = call.args[0]
-    axes = _axes(call)
+    axes = permutation(call.attrs["axes"], tensor_type(source).rank)
     below = state.view_of(source)
     if below is not None and below.sinks:
         groups = tuple(below.groups[a] for a in axes)
@@ -279,23 +279,17 @@ def _reshaped(builder: Builder, atom: Atom, shape: Shape) -> Atom:
     return builder.emit(OPERATORS["reshape"], (atom,), {"newshape": shape})
 
 
-def _axes(call: Call) -> Axes:
-    kind = tensor_type(call.args[0])
-    axes = call.attrs["axes"]
-    return tuple(range(kind.rank))[::-1] if axes is None else tuple(a % kind.rank for a in axes)
-
-
 def _past_elementwise(
-    state: _State, op: Operator, call: Call, var: Var, first: _View, builder: Builder
+    state: _State, call: Call, var: Var, first: _View, builder: Builder
 ) -> Atom | None:
     groups = first.groups
     if not isinstance(var.type, TensorType) or var.type.rank != len(groups):
         return None
     views = [t for a in call.args for t in [state.view_of(a)] if t is not None]
-    sizes = list(first.shape)
+    sizes = first.shape
     for view in views:
         if view.groups == groups:
-            sizes = [b if a == 1 else a for a, b in zip(sizes, view.shape)]
+            sizes = tuple(b if a == 1 else a for a, b in zip(sizes, view.shape))
     if not all(_fits(view, groups, sizes) for view in views if view.groups == groups):
         return None
     attrs = dict(call.attrs)
@@ -303,11 +297,7 @@ def _past_elementwise(
         attrs["shape"] = _spread(attrs["shape"], groups, sizes)
         if attrs["shape"] is None:
             return None
-    args = [_in_source_order(state, a, groups, sizes) for a in call.args]
-    if any(arg is None for arg in args):
-        return None
-    sources = [arg(builder) for arg in args if arg is not None]
-    return _sink_below(state, builder.emit(op, sources, attrs), groups, builder)
+    return _before_view(state, call, attrs, first, sizes, builder)
 
 
 def _fits(view: _View, groups: Groups, sizes: Sequence[IntExpr]) -> bool:
@@ -336,6 +326,17 @@ def _spread(shape: Shape, groups: Groups, sizes: Sequence[IntExpr]) -> Shape | N
     return tuple(spread[a] for a in sorted(spread))
 
 
+def _before_view(
+    state: _State, call: Call, attrs: Mapping[str, Any], view: _View, sizes: Shape, builder: Builder
+) -> Atom | None:
+    """Emits the call on the arrays of which its operands are views, None if one costs a copy."""
+    makers = [_in_source_order(state, a, view.groups, sizes) for a in call.args]
+    if None in makers:
+        return None
+    sources = [make(builder) for make in makers if make is not None]
+    return _sink_below(state, builder.emit(call.operator, sources, attrs), view.groups, builder)
+
+
 def _in_source_order(
     state: _State, atom: Atom, groups: Groups, sizes: Sequence[IntExpr]
 ) -> Callable[[Builder], Atom] | None:
@@ -354,6 +355,10 @@ def _in_source_order(
     order = [a for g in groups for a in g]
     moved = [a for a in order if spread[a] != 1]
     call = state.calls.get(atom) if isinstance(atom, Var) else None
+    if call is not None and call.op.name == "broadcast_to":
+        inner = _in_source_order(state, call.args[0], groups, sizes)
+        if inner is not None:
+            return lambda builder: builder.emit(call.op, (inner(builder),), {"shape": spread})
     free = isinstance(atom, Constant) or (call is not None and not call.args)
     if not free and moved != sorted(moved):
         return None
@@ -376,7 +381,7 @@ def _past_reduction(
     run along what is between them."""
     if op.name == "max" and _comes_back(state, call, view):
         return None
-    reduced = _reduced_axes(call, len(view.groups))
+    reduced = normalise_axes(call.attrs["axis"], len(view.groups))
     axes = sorted(a for r in reduced for a in view.groups[r])
     if not axes:
         return None
@@ -400,19 +405,12 @@ def _comes_back(state: _State, call: Call, view: _View) -> bool:
     become one over other axes, so that softmax would no longer fit one kernel."""
     operand = call.args[0]
     rank = len(view.groups)
-    axes = _reduced_axes(call, rank)
+    axes = normalise_axes(call.attrs["axis"], rank)
     last = tuple(range(rank - len(axes), rank))
     moved = sorted(a for n in axes for a in view.groups[n])
     used_again = isinstance(operand, Var) and state.uses[operand] > 1
     stays_last = moved == list(range(len(view.shape) - len(moved), len(view.shape)))
     return used_again and axes == last and not stays_last
-
-
-def _reduced_axes(call: Call, rank: int) -> Axes:
-    axis = call.attrs["axis"]
-    if axis is None:
-        return tuple(range(rank))
-    return tuple(sorted(a % rank for a in (axis if isinstance(axis, tuple) else (axis,))))
 
 
 # How an operator is done before the transpose instead of after it: from its call and the axes of
@@ -439,6 +437,6 @@ def _concatenate(call: Call, axes: Axes) -> Mapping[str, Any]:
 
 def _mover_of(op: Operator) -> _Mover | None:
     names = [attr.name for attr in op.attrs if attr.kind == "PerAxis"]
-    if names and len(op.params) == 1:
+    if names:
         return _per_axis(*names)
     return _concatenate if op.name == "concatenate" else None

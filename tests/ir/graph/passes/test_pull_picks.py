@@ -68,6 +68,51 @@ def test_a_slice_of_gathered_rows() -> None:
     )
 
 
+def test_a_convolution_of_which_a_slice_is_read_is_one_of_a_slice() -> None:
+    check_pass(
+        pulled,
+        before="""fn (%x: Tensor[(2, 9, 9, 3), float32], %w: Tensor[(3, 2, 3, 4), float32]) {
+          %0 = conv2d_valid(%x, %w, strides=[1, 2], dilation=[2, 1]);
+          %1 = strided_slice(%0, begin=[0, 1, 0, 0], end=[2, 4, 4, 4], strides=[1, 2, 1, 1]);
+          strided_slice(%1, begin=[1, 0, 1, 0], end=[2, 2, 4, 4], strides=[1, 1, 2, 1])
+        }""",
+        after="""fn (%x: Tensor[(2, 9, 9, 3), float32], %w: Tensor[(3, 2, 3, 4), float32]) {
+          %0 = strided_slice(%x, begin=[0, 1, 0, 0], end=[2, 8, 8, 3], strides=[1, 1, 1, 1]);
+          %1 = strided_slice(%0, begin=[1, 0, 2, 0], end=[2, 7, 8, 3], strides=[1, 1, 1, 1]);
+          conv2d_valid(%1, %w, strides=[2, 4], dilation=[2, 1])
+        }""",
+    )
+    check_pass(
+        pulled,
+        before="""fn (%x: Tensor[(2, 9, 9, 3), float32], %w: Tensor[(3, 3, 3, 4), float32]) {
+          %0 = conv2d_valid(%x, %w, strides=2);
+          strided_slice(%0, begin=[0, 1, 0, 0], end=[2, 4, 2, 4], strides=[1, 1, 1, 1])
+        }""",
+        after="""fn (%x: Tensor[(2, 9, 9, 3), float32], %w: Tensor[(3, 3, 3, 4), float32]) {
+          %0 = strided_slice(%x, begin=[0, 2, 0, 0], end=[2, 9, 5, 3], strides=[1, 1, 1, 1]);
+          conv2d_valid(%0, %w, strides=[2, 2])
+        }""",
+    )
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "(strided_slice(%0, begin=[0, 1, 0], end=[2, 4, 4], strides=[1, 1, 1]), %0)",
+        "strided_slice(%0, begin=[0, 1, 1], end=[2, 4, 4], strides=[1, 1, 1])",
+        "strided_slice(%0, begin=[0, 4, 0], end=[2, 0, 4], strides=[1, -1, 1])",
+        "strided_slice(%0, begin=[0, 4, 0], end=[2, 4, 4], strides=[1, 1, 1])",
+    ],
+)
+def test_a_convolution_that_is_read_otherwise_is_left(read: str) -> None:
+    text = f"""fn (%x: Tensor[(2, 9, 3), float32], %w: Tensor[(3, 3, 4), float32]) {{
+      %0 = conv1d_valid(%x, %w);
+      {read}
+    }}"""
+    program = parse(text)
+    assert pull_picks(program) is program
+
+
 @pytest.mark.parametrize(
     "text",
     [

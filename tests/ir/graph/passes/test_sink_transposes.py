@@ -53,6 +53,27 @@ CONV = "%0 = conv2d_valid(%x, %w); %1 = transpose(%0, axes=[0, 3, 1, 2]);"  # (2
             "transpose(%1, axes=[0, 3, 1, 2])",
         ),
         (
+            '%2 = full(shape=[2, 4, 9, 9], fill_value=0, dtype="float32");'
+            "strided_set(%2, %1, begin=[0, 0, 1, 2], strides=[1, 1, 1, 1])",
+            '%1 = full(shape=[2, 4, 9, 9], fill_value=0, dtype="float32");'
+            "%2 = transpose(%1, axes=[0, 2, 3, 1]);"
+            "%3 = strided_set(%2, %0, begin=[0, 1, 2, 0], strides=[1, 1, 1, 1]);"
+            "transpose(%3, axes=[0, 3, 1, 2])",
+        ),
+        (
+            "%2 = sum(%x, axis=[1, 2, 3]); %3 = reshape(%2, newshape=[2, 1, 1, 1]);"
+            "add(broadcast_to(%3, shape=[2, 4, 6, 6]), %1)",
+            "%1 = sum(%x, axis=[1, 2, 3]); %2 = reshape(%1, newshape=[2, 1, 1, 1]);"
+            "%3 = broadcast_to(%2, shape=[2, 6, 6, 4]);"
+            "%4 = add(%3, %0); transpose(%4, axes=[0, 3, 1, 2])",
+        ),
+        (
+            "%2 = strided_slice(%0, begin=[0, 1, 1, 0], end=[2, 5, 5, 4], strides=[1, 1, 1, 1]);"
+            "exp(transpose(%2, axes=[0, 3, 1, 2]))",
+            "%1 = strided_slice(%0, begin=[0, 1, 1, 0], end=[2, 5, 5, 4], strides=[1, 1, 1, 1]);"
+            "%2 = exp(%1); transpose(%2, axes=[0, 3, 1, 2])",
+        ),
+        (
             'reduce_window(%1, combiner="max", window=[1, 1, 2, 3], strides=[1, 1, 1, 2],'
             " dilation=[1, 1, 1, 1])",
             '%1 = reduce_window(%0, combiner="max", window=[1, 2, 3, 1], strides=[1, 1, 2, 1],'
