@@ -137,10 +137,11 @@ def _narrowed(x: Any, to: Type) -> Any:
 
 
 def _rounded(x: Any, dtype: np.dtype[Any], bits: int, least: int) -> Any:
-    """Returns floats as integers; those out of range are poison."""
+    """Returns floats as integers; one out of range as the least integer, as x86-64 does it."""
     inside = (x > least * 2.0**bits - 1) & (x < 2.0**bits)
     wide = np.where(inside, np.trunc(x), 0)
-    return wide.astype(f"u{dtype.itemsize}" if not least else dtype).view(dtype)[()]
+    whole = wide.astype(f"u{dtype.itemsize}" if not least else dtype).view(dtype)
+    return np.where(inside, whole, np.iinfo(dtype).min)[()].astype(dtype)
 
 
 def _bits_as(x: Any, source: Type, to: Type) -> Any:
