@@ -15,19 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..ir import dims
 from ..ir.dataclass import dataclass
-from ..ir.dims import (
-    Dim,
-    IntExpr,
-    Symbol,
-    as_int,
-    ceildiv,
-    evaluate,
-    int_max,
-    resolve,
-    size,
-    substitute,
-)
+from ..ir.dims import Dim, IntExpr, Symbol, as_int, ceildiv, evaluate, int_max, resolve, size
 from ..ir.dtype import Array
 from ..ir.errors import ScheduleError
 from ..ir.loop.block_sums import block_sums
@@ -281,7 +271,7 @@ def _case_kernel(
 ) -> Kernel:
     """The interface of a kernel with these nests, which has no text yet."""
     whole = {size.name: Dim((((size,), 1),)) for size in prim.sizes}
-    spaces = [substitute(workspace_bytes(nest), whole) for nest in nests]
+    spaces = [dims.substitute(workspace_bytes(nest), whole) for nest in nests]
     space = spaces[0]
     for other in spaces[1:]:
         space = resolve(int_max(space, other), {})

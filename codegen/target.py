@@ -53,6 +53,7 @@ _LEVELS = (
     IsaLevel("aarch64", 16, 32, True, False, _set("asimd"), "", "generic", "aarch64-linux-gnu"),
 )
 ISA_LEVELS = {level.name: level for level in _LEVELS}
+X86_LEVELS = tuple(level.name for level in _LEVELS if not level.triple)
 
 EXTREMES = {
     16: ("llvm.x86.sse.{}.ps", "llvm.x86.sse2.{}.pd"),

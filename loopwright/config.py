@@ -19,7 +19,7 @@ from typing import Any
 from .codegen.llvm.settings import DEFAULT_MEGABYTES, OFF
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.runtime.stack import DEFAULT_STACK_MEGABYTES, MOST_STACK_MEGABYTES
-from .codegen.target import ISA_LEVELS
+from .codegen.target import X86_LEVELS
 from .ir.dataclass import dataclass
 from .ir.errors import LoopwrightValueError
 
@@ -177,7 +177,7 @@ class Config:
     isa: str | None = field(
         default=None,
         metadata=_about(
-            _one_of(*ISA_LEVELS), "level", f"the highest ISA level to use: {', '.join(ISA_LEVELS)}"
+            _one_of(*X86_LEVELS), "level", f"the highest ISA level to use: {', '.join(X86_LEVELS)}"
         ),
     )
     cache: Path | None = field(

@@ -16,13 +16,7 @@ from loopwright.commands.log import existing_log
 from loopwright.commands.usage import UsageError
 
 from .samples import samples_of
-from .shipping import (
-    cross_validated,
-    samples_to_ship,
-    train_model,
-    winners_to_ship,
-    write_records,
-)
+from .shipping import cross_validated, samples_to_ship, train_model, winners_to_ship, write_records
 
 __all__ = ["main"]
 

@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..libraries import (
-    onnxruntime_bound,
-    onnxruntime_session,
-    openvino_bound,
-    openvino_compiled,
-)
+from ..libraries import onnxruntime_bound, onnxruntime_session, openvino_bound, openvino_compiled
 from .programs import Program, weights_of
 
 __all__ = ["DYNAMIC", "OURS", "PEERS", "Job", "Peer", "Runner"]

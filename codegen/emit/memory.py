@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from ...ir import dims
 from ...ir.dataclass import dataclass
-from ...ir.dims import (
-    Dim,
-    FloorDiv,
-    IntExpr,
-    Max,
-    Min,
-    Mod,
-    Symbol,
-    bounds,
-    linear,
-    mod,
-    size_symbols,
-)
+from ...ir.dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, bounds, linear, mod
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import flat_index, row_major, stride_along
 from ..llvm.text import overload
@@ -189,7 +178,7 @@ class Memory:
         if not left.name.startswith("%") and not right.name.startswith("%"):
             a, b = int(left.name), int(right.name)
             return a // b if isinstance(atom, FloorDiv) else a % b
-        if size_symbols(atom.left, atom.right):
+        if dims.size_symbols(atom.left, atom.right):
             least = bounds(atom.right, self.ranges)
             if least is None or least[0] < 1:  # of no iterations
                 right = w.intrinsic("smax", right, w.int(1))

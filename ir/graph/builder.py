@@ -8,22 +8,9 @@ from typing import Any
 from ..dtype import INT64
 from ..errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from ..span import Span
+from . import nodes
 from .limits import DEFAULT_LIMITS, GraphLimits
-from .nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Expr,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
+from .nodes import Atom, Binding, Block, Call, Expr, For, Function, GlobalVar, If, Tuple, Var, While
 from .operator import Operator
 from .requirements import Requirement, locate
 from .types import FuncType, TensorType, TupleType, Type, instantiate
@@ -108,7 +95,9 @@ class Builder:
     def get_item(self, value: Atom, index: int, *, span: Span | None = None) -> Var:
         if not isinstance(value.type, TupleType) or not 0 <= index < len(value.type.fields):
             raise LoopwrightTypeError(f"field {index} of {value.type} does not exist", span=span)
-        return self.bind(TupleGetItem(value, index, span or self.span), value.type.fields[index])
+        return self.bind(
+            nodes.TupleGetItem(value, index, span or self.span), value.type.fields[index]
+        )
 
     def cond(self, condition: Atom, then: Block, orelse: Block, *, span: Span | None = None) -> Var:
         if not is_bool_scalar(condition.type):

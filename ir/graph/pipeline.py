@@ -30,6 +30,7 @@ from .passes.pull_picks import pull_picks
 from .passes.read_updates import read_updates
 from .passes.reduce_carries import reduce_carries
 from .passes.reduce_chosen import reduce_chosen
+from .passes.repeat_maps import repeat_maps
 from .passes.select_few import select_few
 from .passes.share_groups import share_groups
 from .passes.simplify import simplify
@@ -136,6 +137,8 @@ def default_pipeline(
         update_carries,
         # Equal rows are shared, and no kernel reaches over the edge of a block.
         sink_picks,
+        # Maps are what they will be: fusion would store those that several reductions read.
+        partial(repeat_maps, limits=limits),
         # Fusion counts users and needs each of its groups to be used, so dead code has to be gone.
         eliminate_dead_code,
         partial(fuse_operators, choices=choices, limits=limits),

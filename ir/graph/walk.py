@@ -15,24 +15,9 @@ from typing import Any, TypeAlias, TypeGuard
 from ..dims import IntExpr, Symbol, size_symbols
 from ..errors import RAISE_FAILED, InternalError
 from ..traits import Trait
+from . import nodes
 from .builder import Builder
-from .nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
+from .nodes import Atom, Binding, Block, Call, Expr, For, Function, GlobalVar, If, Tuple, Var, While
 from .operator import Operator
 from .types import bind_sizes, sizes_in, sizes_in_attr, substitute_attr, substitute_type
 
@@ -43,7 +28,7 @@ def operands(value: Expr) -> tuple[Atom, ...]:
         return (value.op, *value.args) if isinstance(value.op, GlobalVar | Var) else value.args
     if isinstance(value, Tuple):
         return value.fields
-    if isinstance(value, TupleGetItem):
+    if isinstance(value, nodes.TupleGetItem):
         return (value.value,)
     if isinstance(value, If):
         return (value.condition,)
@@ -110,8 +95,8 @@ def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
         return Call(value.op, new, value.attrs, value.span)
     if isinstance(value, Tuple):
         return Tuple(new, value.span)
-    if isinstance(value, TupleGetItem):
-        return TupleGetItem(new[0], value.index, value.span)
+    if isinstance(value, nodes.TupleGetItem):
+        return nodes.TupleGetItem(new[0], value.index, value.span)
     if isinstance(value, If):
         return If(new[0], value.then, value.orelse, value.span)
     if isinstance(value, While):
@@ -147,7 +132,7 @@ def copy_block(
         instead.update(zip(params, copies))
         blocks = [copy_block(b, instead, sizes) for b in nested_blocks(value)]
         value = with_nested_blocks(value, blocks, copies)
-        if isinstance(value, Var | Constant | GlobalVar):
+        if isinstance(value, Var | nodes.Constant | GlobalVar):
             instead[binding.var] = value
             continue
         var = instead[binding.var] = copy(binding.var)
@@ -252,7 +237,7 @@ def may_fail(value: Expr) -> TypeGuard[Call]:
     if not isinstance(value, Call) or value.attrs.get("function") != RAISE_FAILED:
         return False
     failure = value.args[0]
-    return not isinstance(failure, Constant) or bool(failure.value.any())
+    return not isinstance(failure, nodes.Constant) or bool(failure.value.any())
 
 
 def free_variables(scope: Function | Block) -> set[Var]:
@@ -283,7 +268,7 @@ def use_counts(scope: Function | Block) -> Counter[Var]:
     return Counter(a for _, uses in _walk(scope) for a in uses if isinstance(a, Var))
 
 
-def called_by(module: Module, name: str = "main") -> Iterator[tuple[str, Call]]:
+def called_by(module: nodes.Module, name: str = "main") -> Iterator[tuple[str, Call]]:
     """Returns the calls of the module's kernels and functions in the function ``name``, and in the
     functions it reaches, at any depth: each with the name of what is called."""
     reached, work = {name}, [name]
@@ -309,10 +294,10 @@ Step: TypeAlias = Callable[[Var, Expr, Builder], Atom | None]
 
 
 def map_functions(
-    module: Module,
+    module: nodes.Module,
     change: Callable[[Function], Function],
     holding: tuple[type[Expr], ...] = (),
-) -> Module:
+) -> nodes.Module:
     """``module`` with ``change`` applied to its functions, only to those with expressions of the
     kinds ``holding`` if there are any; the same object if none changed."""
     for name, function in module.functions.items():

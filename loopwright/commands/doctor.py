@@ -21,7 +21,7 @@ from ..autotune.model.shipped import shipped_model
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.llvm.settings import cache_folder
 from ..codegen.machine import LEVELS, MachineModel, measured_machine
-from ..codegen.target import ISA_LEVELS, Target
+from ..codegen.target import X86_LEVELS, Target
 from ..text import bytes_text, rate_text, table
 
 _NEEDED = ("numpy", "llvmlite", "xgboost", "tqdm")
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="measure again (about eight seconds)")
     parser.add_argument(
         "--isa",
-        choices=[n for n, l in ISA_LEVELS.items() if not l.triple],
+        choices=X86_LEVELS,
         help="measure with the instructions of this level only",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")

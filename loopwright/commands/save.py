@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ..codegen.target import ISA_LEVELS, Target
+from ..codegen.target import X86_LEVELS, Target
 from ..text import bytes_text
 from .log_files import existing_log
 from .usage import UsageError
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
     parser.add_argument(
         "--isa",
-        choices=[n for n, l in ISA_LEVELS.items() if not l.triple],
+        choices=X86_LEVELS,
         help="make code for processors of this level",
     )
     parser.set_defaults(run=_run)

@@ -24,14 +24,7 @@ from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.nodes import Constant, Module
 from ..ir.graph.weights import map_constants
-from ..ir.program.analysis import (
-    accesses,
-    at_sizes,
-    live_bytes,
-    places,
-    recursive_functions,
-    walk,
-)
+from ..ir.program.analysis import accesses, at_sizes, live_bytes, places, recursive_functions, walk
 from ..ir.program.nodes import Alloc, Call, Free, Program, SetSize
 from ..ir.program.planner import lower_bound
 from ..text import bytes_text, table

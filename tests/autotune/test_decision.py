@@ -12,11 +12,7 @@ from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.note import entry_of
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool.tools import best, list_records, merge, prune, verify
-from loopwright.autotune.record import (
-    MeasureRecord,
-    TargetKey,
-    Workload,
-)
+from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
 from loopwright.autotune.record_line import FutureRecordError, RecordError
 
 WORK = Workload("9f1c", "take float32 i=1024", "prim (float32[1024])")

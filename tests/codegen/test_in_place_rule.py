@@ -1,11 +1,7 @@
 """Which operands a result may be written over."""
 
 import pytest
-from loopwright.codegen.in_place_rule import (
-    elements_read,
-    in_place_rule,
-    may_share,
-)
+from loopwright.codegen.in_place_rule import elements_read, in_place_rule, may_share
 from loopwright.ir.dims import IntExpr, symbol
 from loopwright.ir.dtype import FLOAT32, FLOAT64, INT32
 from loopwright.ir.loop.expr import Expr, cast, op, read

@@ -13,14 +13,7 @@ from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.driver.pipeline import kernels_of, lower_module
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.schedule.steps import (
-    Schedule,
-    cache_write,
-    reorder,
-    split,
-    unroll,
-    vectorize,
-)
+from loopwright.ir.schedule.steps import Schedule, cache_write, reorder, split, unroll, vectorize
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]

@@ -14,15 +14,7 @@ from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.schedule.cases import Cases, on_one_thread
-from loopwright.ir.schedule.steps import (
-    Schedule,
-    pack,
-    parallel,
-    reorder,
-    split,
-    unroll,
-    vectorize,
-)
+from loopwright.ir.schedule.steps import Schedule, pack, parallel, reorder, split, unroll, vectorize
 
 HOST = Target.host()
 PRIM = parse_prim("""

@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.autotune.budget import Budget, BudgetClock
 from loopwright.tuning import interleaved
-from loopwright.tuning.time_plan import (
-    SHARES,
-    TimePlan,
-)
+from loopwright.tuning.time_plan import SHARES, TimePlan
 
 
 class Clock:

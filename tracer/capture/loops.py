@@ -27,15 +27,7 @@ from ..core.trace import MOST_SHORT, Trace, TracedAnewError, active
 from ..memory.scope import unclear_names
 from ..memory.storage import Kind, Storage
 from .branches import branch_on, conjunction, negation
-from .lists import (
-    Growth,
-    after_loop,
-    iteration,
-    most_of,
-    set_most,
-    truth,
-    with_room,
-)
+from .lists import Growth, after_loop, iteration, most_of, set_most, truth, with_room
 from .steps import Steps, steps_of
 from .variables import (
     NOTHING,

@@ -31,23 +31,10 @@ from dataclasses import replace
 
 from ...errors import LoopwrightError, LoopwrightTypeError
 from ...traits import Trait
+from .. import nodes
 from ..builder import Builder
 from ..loops import filled, next_values
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Expr,
-    For,
-    Function,
-    GlobalVar,
-    If,
-    Tuple,
-    TupleGetItem,
-    Var,
-    While,
-)
+from ..nodes import Atom, Binding, Block, Call, Expr, For, GlobalVar, If, Tuple, Var, While
 from ..operator import Operator
 from ..types import TensorType, TupleType, Type, fields_of
 from .rules import Derived, Step, has_tangent, no_derivative, tangent_of
@@ -120,13 +107,13 @@ class Tangents:
             self.keep(var, value)
             if isinstance(value, Tuple):
                 self.fields[var] = [self.get(field) for field in value.fields]
-            elif isinstance(value, TupleGetItem):
+            elif isinstance(value, nodes.TupleGetItem):
                 assert isinstance(value.value, Var)
                 self._set(var, self.fields[value.value][value.index])
             elif isinstance(value, Var):
                 self._set(var, self.of.get(value))
                 self.fields.update({var: self.fields[value]} if value in self.fields else {})
-            elif isinstance(value, Function):
+            elif isinstance(value, nodes.Function):
                 raise LoopwrightTypeError("a function as a value has no derivative")
 
     def _set(self, var: Var, tangent: Atom | None) -> None:

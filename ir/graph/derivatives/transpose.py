@@ -23,19 +23,7 @@ from ...errors import LoopwrightError
 from ..builder import Builder
 from ..compose import Value, call
 from ..loops import int64
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Expr,
-    For,
-    GlobalVar,
-    If,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from ..nodes import Atom, Binding, Block, Call, Expr, For, GlobalVar, If, Tuple, TupleGetItem, Var
 from ..types import TensorType, fields_of
 from ..walk import all_uses, copy_block
 from .forward import Fields, or_zeros

@@ -35,13 +35,7 @@ from ..operator import Pattern, get
 from ..printer import value_text
 from ..structural import atom_key
 from ..types import TensorType
-from ..walk import (
-    has_trait,
-    map_functions,
-    nested_blocks,
-    operands,
-    rewrite_function,
-)
+from ..walk import has_trait, map_functions, nested_blocks, operands, rewrite_function
 
 
 @optional(level=1)

@@ -36,22 +36,10 @@ import numpy as np
 
 from ...pass_context import optional
 from ...span import Span
+from .. import nodes
 from ..builder import Builder
 from ..loops import next_values
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    If,
-    Module,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from ..nodes import Atom, Binding, Block, Call, Constant, Expr, Function, If, Module, Tuple, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..structural import atom_key, equal_blocks
 from ..types import TensorType
@@ -154,7 +142,7 @@ def _is_cheap(then: Block, orelse: Block, pairs: Sequence[tuple[Atom, Atom]]) ->
 def _is_small_map(binding: Binding) -> bool:
     value = binding.value
     if not isinstance(value, Call):
-        return isinstance(value, Tuple | TupleGetItem)
+        return isinstance(value, Tuple | nodes.TupleGetItem)
     op = value.op
     maps = isinstance(op, Operator) and op.compute is not None and op.pattern <= Pattern.INJECTIVE
     return maps and elements(binding.var.type) <= SELECTED_ELEMENTS

@@ -57,23 +57,12 @@ from typing import Any
 
 from ...dims import as_int
 from ...pass_context import optional
+from .. import nodes
 from ..accesses import Accesses
 from ..builder import Builder
 from ..choices import Choices, call_text
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    For,
-    Function,
-    Module,
-    Var,
-    tensor_type,
-)
+from ..nodes import Atom, Binding, Block, Call, Constant, For, Function, Module, Var, tensor_type
 from ..operator import get
 from ..types import TensorType
 from ..vmap import Batch, batched_call
@@ -92,7 +81,7 @@ def hoist_products(
 
 
 def _hoist(function: Function, choices: Choices | None, limits: GraphLimits) -> Function:
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+    def step(var: Var, value: nodes.Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, For) or not isinstance(value.extent, Constant):
             return None
         body = _Loop(value, int(value.extent.value), builder, choices, limits).body()

@@ -18,12 +18,7 @@ from loopwright.ir.loop import scalar
 from loopwright.ir.ops import all_operators, elementwise, get
 from loopwright.ir.ops.declare import attr, composite, primitive
 from loopwright.tracer.nn.apply import declared
-from operators import (
-    array_type,
-    assert_agree,
-    evaluate_operator,
-    samples_of,
-)
+from operators import array_type, assert_agree, evaluate_operator, samples_of
 
 
 @pytest.fixture(autouse=True)

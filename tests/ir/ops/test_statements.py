@@ -14,14 +14,7 @@ from loopwright.ir.loop.verify import verify_nest, verify_prim
 from loopwright.ir.ops import all_operators
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
-from operators import (
-    Evaluated,
-    array_type,
-    assert_agree,
-    has_statements,
-    operator_prim,
-    samples_of,
-)
+from operators import Evaluated, array_type, assert_agree, has_statements, operator_prim, samples_of
 
 STATEMENTS = {name: op for name, op in all_operators().items() if has_statements(op)}
 

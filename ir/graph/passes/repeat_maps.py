@@ -1,0 +1,103 @@
+"""Compute a large map of small values in each reduction that reads it, rather than store it.
+
+Before::
+
+    def @main(%x: Tensor[(64, 1), float32]) -> (Tensor[(64), float32], Tensor[(64), float32]) {
+      %0 = transpose(%x, axes=[1, 0]);
+      %1 = subtract(%x, %0);
+      %2 = sum(%1, axis=[0]);
+      %3 = sum(%1, axis=[1]);
+      (%2, %3)
+    }
+
+After::
+
+    def @main(%x: Tensor[(64, 1), float32]) -> (Tensor[(64), float32], Tensor[(64), float32]) {
+      %0 = transpose(%x, axes=[1, 0]);
+      %1 = subtract(%x, %0);
+      %2 = subtract(%x, %0);
+      %3 = sum(%2, axis=[0]);
+      %4 = subtract(%x, %0);
+      %5 = sum(%4, axis=[1]);
+      (%3, %5)
+    }
+
+Reductions along different axes do not share a kernel, so that a map that both read would be written
+to memory. A gradient has many: the differences of all pairs, summed over either. (A map that nobody
+reads any more goes with the dead code.)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...pass_context import optional
+from ...traits import Trait
+from ..builder import Builder
+from ..limits import DEFAULT_LIMITS, GraphLimits
+from ..nodes import Atom, Call, Expr, Function, Module, Var
+from ..operator import Operator, Pattern
+from ..walk import Step, all_bindings, all_uses, map_functions, rewrite_blocks
+from ..work import elements
+
+LARGE = 2
+"""Elements of a map for each that it is computed of, from which it is computed again."""
+
+
+@optional(level=2)
+def repeat_maps(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
+    """Gives each reduction of a large map of small values, which others read too, its own one."""
+
+    def repeated(function: Function) -> Function:
+        users: dict[Var, set[Var]] = defaultdict(set)
+        for binding in all_bindings(function.body):
+            for use in all_uses(binding.value):
+                users[use].add(binding.var)
+        return rewrite_blocks(function, lambda: _step(users, limits))
+
+    return map_functions(module, repeated)
+
+
+def _step(users: dict[Var, set[Var]], limits: GraphLimits) -> Step:
+    calls: dict[Atom, Call] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        calls[var] = value
+        if value.op.pattern != Pattern.REDUCTION or len(value.args) != 1:
+            return None
+        chain = _chain(value.args[0], calls, limits)
+        if all(users[v] <= {*chain, var} for v in chain):
+            return None
+        instead: dict[Atom, Atom] = {}
+        for member in (v for v in calls if v in chain):
+            call = chain[member]
+            args = [instead.get(a, a) for a in call.args]
+            instead[member] = builder.emit(call.op, args, call.attrs, span=call.span)
+        return builder.emit(value.op, [instead[value.args[0]]], value.attrs)
+
+    return step
+
+
+def _chain(last: Atom, calls: dict[Atom, Call], limits: GraphLimits) -> dict[Atom, Call]:
+    """Returns the calls that a large map consists of: none if they cost much, or if what they are
+    computed of is not small."""
+    size, chain, inputs = elements(last.type), dict[Atom, Call](), set[Atom]()
+    todo = [last]
+    while todo:
+        atom = todo.pop()
+        call = calls.get(atom)
+        if call is None or elements(atom.type) < size or not _is_map(call):
+            inputs.add(atom)
+        elif atom not in chain:
+            chain[atom] = call
+            todo += call.args
+    cost = sum(call.operator.cost for call in chain.values())
+    is_small = LARGE * sum(elements(a.type) for a in inputs) <= size
+    return chain if is_small and cost < limits.costly else {}
+
+
+def _is_map(call: Call) -> bool:
+    op = call.op
+    return isinstance(op, Operator) and (op.pattern <= Pattern.BROADCAST or Trait.VIEW in op.traits)
