@@ -103,7 +103,7 @@ def _changed(
     if len(seen) > 1 and rng.random() < 0.5:  # only one of them: others may depend on each other
         kept = rng.choice(seen)
         sizes = {n: sizes[n] if n == kept else n for n in seen}
-    dtypes = {d: _other_dtype(rng, dtype_of(d)) for d in {a.dtype for a in arrays}}
+    dtypes = {d: _other_dtype(rng, dtype_of(d)) for d in dict.fromkeys(a.dtype for a in arrays)}
     made: list[Any] = []
     for a in arrays:
         shape = tuple(sizes.get(n, n) for n in a.shape)
