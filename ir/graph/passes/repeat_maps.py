@@ -49,7 +49,7 @@ def repeat_maps(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
     """Gives each reduction of a large map of small values, which others read too, its own one."""
 
     def repeated(function: Function) -> Function:
-        users: dict[Var, set[Var]] = defaultdict(set)
+        users: dict[Atom, set[Var]] = defaultdict(set)
         for binding in all_bindings(function.body):
             for use in all_uses(binding.value):
                 users[use].add(binding.var)
@@ -58,7 +58,7 @@ def repeat_maps(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
     return map_functions(module, repeated)
 
 
-def _step(users: dict[Var, set[Var]], limits: GraphLimits) -> Step:
+def _step(users: dict[Atom, set[Var]], limits: GraphLimits) -> Step:
     calls: dict[Atom, Call] = {}
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
