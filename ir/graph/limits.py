@@ -23,6 +23,8 @@ class GraphLimits:
     # Fusion.
     costly: float = 8.0
     """Cost per element from which storing a value is better than computing it twice."""
+    large_map: int = 2
+    """Elements of a cheap map for each that it is computed of, from which it is not stored."""
     segment_cost: float = 512.0
     """Cost per element of one kernel of elementwise operators: its code stays in the L1."""
     longest_row: int = 1 << 18

@@ -40,9 +40,6 @@ from ..operator import Operator, Pattern
 from ..walk import Step, all_bindings, all_uses, map_functions, rewrite_blocks
 from ..work import elements
 
-LARGE = 2
-"""Elements of a map for each that it is computed of, from which it is computed again."""
-
 
 @optional(level=2)
 def repeat_maps(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
@@ -94,7 +91,7 @@ def _chain(last: Atom, calls: dict[Atom, Call], limits: GraphLimits) -> dict[Ato
             chain[atom] = call
             todo += call.args
     cost = sum(call.operator.cost for call in chain.values())
-    is_small = LARGE * sum(elements(a.type) for a in inputs) <= size
+    is_small = limits.large_map * sum(elements(a.type) for a in inputs) <= size
     return chain if is_small and cost < limits.costly else {}
 
 
