@@ -55,7 +55,6 @@ class Rows:
         self.module = module or nodes.Module()
         self.fields: dict[Atom, tuple[Atom, ...]] = {}
         self.functions: dict[Atom, nodes.Function] = {}
-        self.recursive = recursive_components(call_graph(self.module))
         self.active: Atom | None = None
 
     def bindings(self, bindings: Iterable[nodes.Binding]) -> bool:
@@ -245,10 +244,11 @@ class Rows:
     ) -> bool:
         """Emits the body of a function for all rows, or a call of it if they share its operands."""
         function: Any = self.functions.get(callee) or self.module.functions.get(callee.name)
+        is_recursive = callee.name in recursive_components(call_graph(self.module))
         if callee not in self.functions and not any(map(self.differs, call.args)):
             args = [self.shared(arg) for arg in call.args]
             self.whole[var] = self.builder.emit(callee, args, call.attrs, span=call.span)
-        elif isinstance(function, nodes.Function) and callee.name not in self.recursive:
+        elif isinstance(function, nodes.Function) and not is_recursive:
             for param, arg in zip(function.params, call.args, strict=True):
                 self.alias(param, arg)
             self.bindings(function.body.bindings)

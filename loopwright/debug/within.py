@@ -33,7 +33,7 @@ from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .difference import Difference, difference
 from .machine.kernels import run_text
-from .machine.run import Fault
+from .machine.memory import Fault
 from .wide import Value, flat, values_of
 
 MOST_ITERATIONS = 200_000

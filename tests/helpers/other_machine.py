@@ -56,20 +56,20 @@ def run_emulated(
     """Returns the outputs of a kernel. AssertionError if it writes what it may not."""
     operands = prepare_operands(kernel, inputs)
     workspace = np.full(as_int(kernel.workspace_bytes), 1, np.uint8)
-    places: list[int] = []
+    begins: list[int] = []
     data = bytearray()
     for operand, array in [*zip(kernel.operands, operands, strict=True), (None, workspace)]:
         raw = np.full(array.nbytes, 1, np.uint8).tobytes()
         if operand is None or operand.role != "out":
             raw = array.tobytes()
-        places.append(len(data))
+        begins.append(len(data))
         data += raw + bytes([GARBAGE]) * (BESIDE + -len(raw) % 64)
     lines: list[str] = []
-    for n, value in enumerate([*places, *map(int, kernel.size_values)]):
+    for n, value in enumerate([*begins, *map(int, kernel.size_values)]):
         lines.append(f"  %p{n} = getelementptr i64, ptr %args, i64 {n}")
-        if n < len(places):
+        if n < len(begins):
             lines.append(f"  %d{n} = getelementptr i8, ptr @data, i64 {value}")
-        held = f"ptr %d{n}" if n < len(places) else f"i64 {value}"
+        held = f"ptr %d{n}" if n < len(begins) else f"i64 {value}"
         lines.append(f"  store {held}, ptr %p{n}, align 8")
     main = _MAIN.format(size=len(data), name=kernel.name, count=len(lines), lines="\n".join(lines))
     made = folder / "program"
@@ -84,11 +84,11 @@ def run_emulated(
     after = done.stdout
     assert len(after) == len(data)
     outputs: list[Array] = []
-    for operand, array, place in zip(kernel.operands, operands, places, strict=False):
-        end = place + array.nbytes
+    for operand, array, begin in zip(kernel.operands, operands, begins, strict=False):
+        end = begin + array.nbytes
         assert set(after[end : end + BESIDE]) == {GARBAGE}, f"writes behind {operand.buffer.name}"
         if operand.role.writes:
-            outputs.append(np.frombuffer(after[place:end], array.dtype).reshape(array.shape))
+            outputs.append(np.frombuffer(after[begin:end], array.dtype).reshape(array.shape))
         else:
-            assert after[place:end] == array.tobytes(), f"writes to {operand.buffer.name}"
+            assert after[begin:end] == array.tobytes(), f"writes to {operand.buffer.name}"
     return outputs

@@ -73,14 +73,14 @@ ERRORS: dict[str, Callable[[str, random.Random], str]] = {
 
 
 def planted(text: str, kind: str, rng: random.Random) -> Iterator[str]:
-    """Yields texts with one error of a kind, at places in random order."""
+    """Yields texts with one error of a kind, in random order."""
     lines = text.split("\n")
-    places = list(range(len(lines)))
-    rng.shuffle(places)
-    for place in places:
-        line = lines[place]
+    numbers = list(range(len(lines)))
+    rng.shuffle(numbers)
+    for number in numbers:
+        line = lines[number]
         if line.startswith("declare"):
             continue
         changed = ERRORS[kind](line, rng)
         if changed != line:
-            yield "\n".join([*lines[:place], changed, *lines[place + 1 :]])
+            yield "\n".join([*lines[:number], changed, *lines[number + 1 :]])

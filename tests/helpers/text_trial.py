@@ -14,7 +14,7 @@ from loopwright.codegen.kernel import Kernel, compile_nest
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import FEATURES, ISA_LEVELS, Target
 from loopwright.debug.machine.kernels import TEXT_STORES, run_text
-from loopwright.debug.machine.run import Fault
+from loopwright.debug.machine.memory import Fault
 from loopwright.ir.dtype import Array
 from loopwright.ir.errors import InternalError, ScheduleError
 from loopwright.ir.loop.prim import PrimFunc

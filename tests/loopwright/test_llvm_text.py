@@ -10,7 +10,9 @@ import pytest
 from loopwright.codegen.emit.memory import Memory
 from loopwright.debug.machine.kernels import run_text
 from loopwright.debug.machine.meanings import fma
-from loopwright.debug.machine.run import Fault, Machine, parse_llvm
+from loopwright.debug.machine.memory import Fault
+from loopwright.debug.machine.parser import parse_llvm
+from loopwright.debug.machine.run import Machine
 from loopwright.ir.errors import InternalError
 
 HEAD = "define i64 @f(ptr %a, i64 %n) {\n"

@@ -131,7 +131,7 @@ class Tangents:
             self.fields[var] = [None] * len(types)
             return
         if isinstance(op, GlobalVar | Var):
-            self._function(var, call, op, types)
+            self._function(var, call, op, tangents)
             return
         is_linear = Trait.LINEAR in op.traits or Trait.MULTILINEAR in op.traits
         decompose = op.decompose or op.unfold
@@ -153,12 +153,10 @@ class Tangents:
         elif tangent is not None:
             self.of[var] = tangent.atom
 
-    def _function(
-        self, var: Var, call: Call, callee: GlobalVar | Var, types: Sequence[Type]
-    ) -> None:
+    def _function(self, var: Var, call: Call, callee: GlobalVar | Var, tangents: Fields) -> None:
         """Emits a call of a function that has the tangents, too. With a ``split`` that one is for
         the linear part, and the values are computed without it."""
-        tangents = [self.get(a) for a in call.args]
+        types = fields_of(var.type)
         forward = self.derived.forward(callee, tuple(t is not None for t in tangents))
         args = [*call.args, *(t for t in tangents if t is not None)]
         bound = self.builder.emit(forward, args, span=call.span)

@@ -14,9 +14,9 @@ from typing import Any
 
 from ...errors import LoopwrightTypeError
 from ..builder import Builder
-from ..nodes import Atom, Block, Function, GlobalVar, Var
+from ..nodes import Atom, Function, GlobalVar, Var
 from ..types import FuncType, TupleType, Type, fields_of
-from ..walk import copy_block
+from ..walk import with_sizes
 from .forward import Tangents, or_zeros, tangent_var
 from .linearise import linearise
 from .rules import has_tangent
@@ -40,15 +40,17 @@ class DerivedFunctions:
         """
         key = callee.name, moving
         if key not in self._forward:
-            params, body = self._copy(callee.name)
-            inputs = {p: tangent_var(p) for p, moves in zip(params, moving, strict=True) if moves}
-            results = fields_of(body.result.type)
-            everything = [*params, *inputs.values()]
+            function = self._copy(callee.name)
+            inputs = {
+                p: tangent_var(p) for p, moves in zip(function.params, moving, strict=True) if moves
+            }
+            results = fields_of(function.body.result.type)
+            everything = [*function.params, *inputs.values()]
             types = [*results, *filter(has_tangent, results)]
             name = self._forward[key] = self._declared(f"{callee.name}_jvp", everything, types)
             self._sources[name] = key
             tangents = Tangents(Builder(), inputs, derived=self)
-            values, moved = tangents.outcome(body)
+            values, moved = tangents.outcome(function.body)
             values += (
                 or_zeros(t, r, tangents.builder)
                 for t, r in zip(moved, results, strict=True)
@@ -62,22 +64,21 @@ class DerivedFunctions:
         parameters are those of the function at hand, and cotangents of the floats it gives."""
         if forward not in self._backward:
             source, moving = self._sources[forward]
-            params, body = self._copy(source)
-            results = fields_of(body.result.type)
+            function = self._copy(source)
+            results = fields_of(function.body.result.type)
             given = {n: Var(f"ct{n}", t) for n, t in enumerate(results) if has_tangent(t)}
-            inputs = [p for p, moves in zip(params, moving, strict=True) if moves]
-            everything = [*params, *given.values()]
+            inputs = [p for p, moves in zip(function.params, moving, strict=True) if moves]
+            everything = [*function.params, *given.values()]
             types = [p.type for p in inputs]
-            name = self._declared(f"{source}_vjp", everything, types)
-            self._backward[forward] = name
+            name = self._backward[forward] = self._declared(f"{source}_vjp", everything, types)
             builder = Builder()
-            _, linear = linearise(body, inputs, builder, self)
+            _, linear = linearise(function.body, inputs, builder, self)
             atoms = linear.pull([given.get(n) for n in range(len(results))], builder)
             ends = [or_zeros(a, t, builder) for a, t in zip(atoms, types, strict=True)]
             self._define(name, everything, ends, builder)
         return self._backward[forward]
 
-    def _copy(self, name: str) -> tuple[list[Var], Block]:
+    def _copy(self, name: str) -> Function:
         function = self.functions.get(name)
         if not isinstance(function, Function):
             kind = "not traced to its end" if function is None else "a kernel of its own"
@@ -85,8 +86,7 @@ class DerivedFunctions:
                 f"{name} has no derivative here: it is {kind}",
                 hint="a loop, or @lw.custom_vjp on a function around it",
             )
-        params = [Var(p.name, p.type, p.span) for p in function.params]
-        return params, copy_block(function.body, dict(zip(function.params, params)))
+        return with_sizes(function, {})
 
     def _declared(self, name: str, params: Sequence[Var], results: Sequence[Type]) -> GlobalVar:
         """Returns a function without a body, which comes later, as it may call itself."""

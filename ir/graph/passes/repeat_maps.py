@@ -29,6 +29,7 @@ reads any more goes with the dead code.)
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 from ...pass_context import optional
@@ -39,6 +40,8 @@ from ..nodes import Atom, Call, Expr, Function, Module, Var
 from ..operator import Operator, Pattern
 from ..walk import Step, all_bindings, all_uses, map_functions, rewrite_blocks
 from ..work import elements
+
+_Calls = dict[Atom, tuple[int, Call]]  # with their numbers, in order
 
 
 @optional(level=2)
@@ -56,20 +59,20 @@ def repeat_maps(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
 
 
 def _step(users: dict[Atom, set[Var]], limits: GraphLimits) -> Step:
-    calls: dict[Atom, Call] = {}
+    calls: _Calls = {}
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
             return None
-        calls[var] = value
+        calls[var] = len(calls), value
         if value.op.pattern != Pattern.REDUCTION or len(value.args) != 1:
             return None
         chain = _chain(value.args[0], calls, limits)
         if all(users[v] <= {*chain, var} for v in chain):
             return None
         instead: dict[Atom, Atom] = {}
-        for member in (v for v in calls if v in chain):
-            call = chain[member]
+        for member in sorted(chain, key=lambda v: calls[v][0]):
+            call = calls[member][1]
             args = [instead.get(a, a) for a in call.args]
             instead[member] = builder.emit(call.op, args, call.attrs, span=call.span)
         return builder.emit(value.op, [instead[value.args[0]]], value.attrs)
@@ -77,22 +80,24 @@ def _step(users: dict[Atom, set[Var]], limits: GraphLimits) -> Step:
     return step
 
 
-def _chain(last: Atom, calls: dict[Atom, Call], limits: GraphLimits) -> dict[Atom, Call]:
-    """Returns the calls that a large map consists of: none if they cost much, or if what they are
-    computed of is not small."""
-    size, chain, inputs = elements(last.type), dict[Atom, Call](), set[Atom]()
-    todo = [last]
+def _chain(last: Atom, calls: _Calls, limits: GraphLimits) -> set[Atom]:
+    """Returns the calls that a large map of known size consists of: none if they cost much, or if
+    what they are computed of is not small."""
+    size, cost, chain, inputs = elements(last.type), 0.0, set[Atom](), set[Atom]()
+    todo = [last] if size < math.inf else []
     while todo:
         atom = todo.pop()
-        call = calls.get(atom)
+        _, call = calls.get(atom, (0, None))
         if call is None or elements(atom.type) < size or not _is_map(call):
             inputs.add(atom)
         elif atom not in chain:
-            chain[atom] = call
+            chain.add(atom)
+            cost += call.operator.cost
             todo += call.args
-    cost = sum(call.operator.cost for call in chain.values())
+        if cost >= limits.costly:
+            return set()
     is_small = limits.large_map * sum(elements(a.type) for a in inputs) <= size
-    return chain if is_small and cost < limits.costly else {}
+    return chain if is_small else set()
 
 
 def _is_map(call: Call) -> bool:

@@ -19,7 +19,9 @@ from ...ir.dtype import Array
 from ...ir.errors import InternalError
 from ...ir.loop.prim import PrimFunc
 from ...ir.loop.procedure import executions
-from .run import Fault, Machine, parse_llvm
+from .memory import Fault
+from .parser import parse_llvm
+from .run import Machine
 
 TEXT_STORES = 4_000
 """Stores of a kernel up to which a compile that is to be verified runs its text."""

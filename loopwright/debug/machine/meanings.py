@@ -76,7 +76,6 @@ ARITHMETIC: dict[str, Meaning] = {
     "fsub": operator.sub,
     "fmul": operator.mul,
     "fdiv": operator.truediv,
-    "frem": np.fmod,
     "fneg": operator.neg,
     "freeze": lambda a: a,
 }
@@ -269,8 +268,6 @@ FUNCTIONS: Mapping[str, Meaning] = {
     "ceil": np.ceil,
     "trunc": np.trunc,
     "rint": np.rint,
-    "roundeven": np.rint,
-    "nearbyint": np.rint,
     "ldexp": np.ldexp,
     "expect": lambda x, _: x,
     "arithmetic.fence": lambda x: x,
@@ -294,9 +291,8 @@ FUNCTIONS: Mapping[str, Meaning] = {
             "vpermi2var": lambda a, index, b: _picked(np.concatenate([a, b]), index),
         }.items()
     },
-    **{f"x86.avx512.permvar.{kind}": _picked for kind in ("sf", "df", "si", "di")},
+    **{f"x86.avx512.permvar.{kind}": _picked for kind in ("sf", "df", "di")},
     "x86.avx2.permd": _picked,
-    "x86.avx2.permps": _picked,
     "x86.avx512.mask.compress": _masked,
     "x86.avx512.vpdpbusd": _dot,
     "aarch64.neon.usdot": _dot,

@@ -1,6 +1,7 @@
 """Runs LLVM text: registers are names, memory is checked, and every function is one of ours.
 
->>> text = "define void @f(ptr %a) {\\n  %x = load i64, ptr %a, align 8\\n  ret void\\n}"
+>>> from .parser import parse_llvm
+    >>> text = "define void @f(ptr %a) {\\n  %x = load i64, ptr %a, align 8\\n  ret void\\n}"
 >>> machine, data = Machine(parse_llvm(text)), np.zeros(1, np.int64)
 >>> machine.call("f", machine.memory.add(data, "a"))
 """
@@ -17,9 +18,7 @@ import numpy as np
 from ...ir.errors import InternalError
 from .meanings import ARITHMETIC, FUNCTIONS, cast, comparison, select
 from .memory import Fault, Memory
-from .parser import Function, Instruction, Module, Operand, Type, any_value, parse_llvm
-
-__all__ = ["Fault", "Machine", "parse_llvm"]
+from .parser import Function, Instruction, Module, Operand, Type, any_value
 
 ENDLESS = 20_000_000
 """Instructions after which a program counts as one without end."""
@@ -43,7 +42,8 @@ class _Block:
 class Machine:
     """A module's code, and the memory that it works on.
 
-    ``iterations`` says in what pieces a parallel loop of so many runs.
+    ``iterations`` says in what pieces a parallel loop of so many runs. ``effects`` are LLVM's
+    functions on memory and on tile registers.
     """
 
     def __init__(
@@ -62,6 +62,15 @@ class Machine:
             self.globals[f"@{name}"] = np.int64(address)
         for name in module.functions:
             self.globals[f"@{name}"] = name
+        self.effects: dict[str, Callable[..., None]] = {
+            "masked.store": self._masked_store,
+            "masked.compressstore": self._masked_compressstore,
+            "x86.ldtilecfg": self._ldtilecfg,
+            "x86.tilerelease": self._tilerelease,
+            "x86.tilezero": self._tilezero,
+            "x86.tileloadd64": self._tileloadd64,
+            "x86.tilestored64": self._tilestored64,
+        }
         self._code: dict[str, tuple[dict[str, _Block], dict[str, Any]]] = {}
 
     def call(self, name: str, *args: Any) -> Any:
@@ -176,9 +185,12 @@ class Machine:
         if name == "lw_parallel_for":
             return self._parallel
         short = _SUFFIX.sub("", name).removeprefix("llvm.")
-        method = getattr(self, "_" + short.removeprefix("x86.").replace(".", "_"), None)
-        if method is not None:
-            return partial(method, type) if type is not None else method
+        if short in self.effects:
+            return self.effects[short]
+        if short == "masked.load" and type is not None:
+            return partial(self._masked_load, type)
+        if match := re.fullmatch(r"x86\.tdpb([su]{2})d", short):
+            return partial(self._tile_product, match[1])
         if short not in FUNCTIONS:
             raise InternalError(f"{name} has no meaning in loopwright/debug/machine/meanings.py")
         return FUNCTIONS[short]
@@ -191,16 +203,10 @@ class Machine:
     # -- functions on memory ------------------------------------------------------------------
 
     def _masked_load(self, type: Type, address: Any, mask: Any, other: Any) -> Any:
-        return self._lanes(type, address, mask, other, range(len(mask)))
-
-    def _masked_expandload(self, type: Type, address: Any, mask: Any, other: Any) -> Any:
-        return self._lanes(type, address, mask, other, np.cumsum(mask) - 1)
-
-    def _lanes(self, type: Type, address: Any, mask: Any, other: Any, places: Any) -> Any:
-        made, size = other.copy(), type.dtype.itemsize
+        made = other.copy()
         for lane in np.flatnonzero(mask):
-            at = address + size * int(places[lane])
-            made[lane] = self.memory.part(at, size, 1, "reads").view(type.dtype)[0]
+            at = address + type.dtype.itemsize * int(lane)
+            made[lane] = self._load(Type(type.element), 1, at)
         return made
 
     def _masked_store(self, value: Any, address: Any, mask: Any) -> None:
@@ -243,12 +249,6 @@ class Machine:
         rows, columns = len(a), b.shape[1] // 4
         pairs = np.einsum("ikg,kjg->ij", a.reshape(rows, -1, 4), b.reshape(-1, columns, 4))
         self.tiles[total] = (self.tiles[total].view(np.int32) + pairs).view(np.uint8)
-
-    def __getattr__(self, name: str) -> Any:
-        match = re.fullmatch(r"_tdpb([su]{2})d", name)
-        if match is None:
-            raise AttributeError(name)
-        return partial(self._tile_product, match[1])
 
 
 def _shuffled(picks: Any, poison: Any, a: Any, b: Any) -> Any:

@@ -40,6 +40,20 @@ def test_what_is_computed_of_large_values_stays():
     assert maps(text, "subtract") == 1
 
 
+def test_maps_of_unknown_size_stay():
+    f = lw.compile(lambda x: ((x - x.mean(0)) ** 2).mean(0) + (x - x.mean(0)).max(0))
+    program = f.trace(lw.f32["n", 8]).module
+    assert repeat_maps(program) is program
+
+
+def test_operands_of_operands_are_computed_first():
+    text = PAIRS.replace("%m = multiply(%d, %w)", "%e = negative(%d);\n  %m = add(%e, %d)")
+    program = parse(text)
+    args = random_args(program)
+    assert_same_value(evaluate(repeat_maps(program), *args), evaluate(program, *args))
+    assert maps(text, "negative") == 3 and maps(text, "subtract") == 3
+
+
 def test_what_costs_much_stays():
     text = PAIRS.replace("%m = multiply(%d, %w)", "%e = exp(%d);\n  %m = multiply(%e, %w)")
     assert maps(text, "exp") == 1
