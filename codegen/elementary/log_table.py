@@ -10,7 +10,6 @@ the middle of one; of the 32 floats, 1 may be a border.
 from __future__ import annotations
 
 import functools
-import math
 from fractions import Fraction
 
 from ...ir.dataclass import dataclass
@@ -18,35 +17,13 @@ from .emitter import Emitter, Value
 
 FIRST = 0.703125  # the least m in float64; the last of its range is less than 2 FIRST
 
-# c for each sixteenth of an octave from FIRST on, in units of 2^-8
-INVERSES64 = (352, 344, 328, 312, 304, 296, 280, 272, 264, 256, 240, 228, 216, 204, 196, 184)
-# c by the five leading bits of the fraction: [1, 3/2), then [3/4, 1), in units of 2^-7
+# c for each sixteenth of an octave from FIRST on, in units of 2^-7
+INVERSES64 = (176, 172, 164, 156, 152, 148, 140, 136, 132, 128, 120, 114, 108, 102, 98, 92)
+# c by the five leading bits of the fraction: [1, 3/2), then [3/4, 1)
 INVERSES32 = (
     *(128, 122, 118, 116, 112, 109, 106, 104, 101, 99, 96, 94, 92, 90, 88, 86),
     *(168, 166, 162, 160, 156, 154, 150, 148, 144, 142, 140, 138, 136, 134, 132, 128),
 )
-# -log c of the former, as a multiple of 2^-42 and the rest
-LOGS64 = (
-    (-0.31845373111855224, 1.7625431312172662e-14),
-    (-0.2954642128938758, 3.993416384387844e-14),
-    (-0.2478361639045943, 1.3029797173308663e-14),
-    (-0.19782574332998593, 6.604544877082384e-14),
-    (-0.17185025692674571, 8.649239607212071e-14),
-    (-0.14518200984457508, 7.718001336828099e-14),
-    (-0.08961215868976069, 7.355770219435029e-14),
-    (-0.06062462181648698, 5.213620639136504e-14),
-    (-0.03077165866670839, -4.529814257790929e-14),
-    (0.0, 0.0),
-    (0.0645385211375924, -2.1225608044809997e-14),
-    (0.11583181552509814, 2.3568822182038756e-14),
-    (0.16989903679541385, -1.6376276414097503e-14),
-    (0.22705745063535687, -1.078736749871691e-14),
-    (0.2670627852489815, 6.371947269815667e-14),
-    (0.33024168687052224, 5.4612144489920215e-14),
-)
-LN2 = Fraction(0.6931471805599453) + Fraction(2.3190468138462996e-17)
-LN10 = Fraction(2.302585092994046) + Fraction(-2.1707562233822494e-16)
-UNITS = {"e": Fraction(1), "2": LN2, "10": LN10}
 # Binary places of the exact part of k log 2 - log c, whose least multiples of 2^-places are exact.
 PLACES = {"float": 16, "double": 40}
 # log(1 + f) = f + f^2 P(f), |f| <= 0.0342
@@ -71,15 +48,25 @@ class Column:
 
 
 @functools.cache
+def natural_log(x: Fraction) -> Fraction:
+    """log x to 128 binary places, as the series of 2 atanh((x - 1) / (x + 1))."""
+    one = 1 << 140
+    ratio = (x - 1) * one // (x + 1)
+    total, power, n = 0, ratio, 1
+    while abs(power) > 1:
+        total, power, n = total + power // n, power * ratio * ratio // one**2, n + 2
+    return Fraction(2 * total, one)
+
+
+UNITS = {"e": Fraction(1), "2": natural_log(Fraction(2)), "10": natural_log(Fraction(10))}
+
+
+@functools.cache
 def columns(kind: str) -> tuple[Column, ...]:
     """The table of a kind of floats, by the bits that lead to a column."""
-    if kind == "double":
-        logs = [Fraction(high) + Fraction(low) for high, low in LOGS64]
-        return tuple(Column(Fraction(c, 256), v, False) for c, v in zip(INVERSES64, logs))
-    return tuple(
-        Column(Fraction(c, 128), -Fraction(math.log(c / 128)), i >= 16)
-        for i, c in enumerate(INVERSES32)
-    )
+    single = kind == "float"
+    inverses = [Fraction(c, 128) for c in (INVERSES32 if single else INVERSES64)]
+    return tuple(Column(c, -natural_log(c), single and i >= 16) for i, c in enumerate(inverses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +152,7 @@ def slopes(e: Emitter, base: str) -> list[float]:
 def start(e: Emitter, reduced: Reduced, base: str = "e") -> Start:
     """The part of the logarithm to ``base`` ("e", "2", "10") that does not depend on f."""
     unit, places = UNITS[base], PLACES[e.kind]
-    octave = LN2 / unit
+    octave = UNITS["2"] / unit
     short_octave = _short(octave, places)
     exact = [_short(c.log / unit, places) + c.low * short_octave for c in columns(e.kind)]
     logs = [c.log / unit + c.low * octave for c in columns(e.kind)]

@@ -97,10 +97,6 @@ def times(e: Emitter, a: Pair, b: Pair) -> Pair:
     return quick_sum(p.high, p.low + (a.high * b.low + a.low * b.high))
 
 
-def constant_pair(e: Emitter, high: float, low: float) -> Pair:
-    return Pair(e.constant(high), e.constant(low))
-
-
 def log2_pair(e: Emitter, x: Value) -> Pair:
     """log2 of positive finite x in double, to about 2^-68 relative."""
     k, f = split(e, x)
@@ -119,7 +115,7 @@ def log2_pair(e: Emitter, x: Value) -> Pair:
     factor = quick_sum(1.0, t.high)
     factor = Pair(factor.high, factor.low + t.low)
     mantissa = times(e, Pair(s, s_low), factor)
-    two_over_ln2 = constant_pair(e, 2.8853900817779268, 4.0710547481862066e-17)
+    two_over_ln2 = Pair(e.constant(2.8853900817779268), e.constant(4.0710547481862066e-17))
     mantissa = times(e, mantissa, two_over_ln2)
     total = k + mantissa.high
     return quick_sum(total, (k - total) + mantissa.high + mantissa.low)

@@ -301,49 +301,7 @@ POLYNOMIALS: dict[str, Fit] = {
 }
 
 
-def _nearly_exact(f: Real, low: float, high: float) -> tuple[float, float]:
-    """A float32 near the middle whose ``f`` is almost a float32 (S. Gal's accurate tables)."""
-    middle = mp.mpf(low + high) / 2
-    shifts = [mp.mpf(2) ** -14 * i * (high - low) / 16 for i in range(-1500, 1500)]
-    points = [_round(middle + s, 24) for s in shifts]
-    best = min(points, key=lambda x: abs(_round(f(x), 24) - f(x)))
-    return float(best), float(_round(f(best), 24))
-
-
-def tanh_table() -> list[tuple[float, ...]]:
-    """For each eighth of an octave of 1 + x: where tanh is expanded, and its polynomial there.
-
-    The first row is of tanh(x) - x; beyond 9.02 tanh is 1.
-    """
-    first = Fit(lambda t: mp.tanh(t) / t - 1, 1e-6, 0.12501, 4, lambda t: t / mp.tanh(t))
-    rows: list[tuple[float, ...]] = [(0.0, 0.0, *fit(replace(first, fixed=(0.0, 0.0)))[0])]
-    for i in range(1, 32):
-        octave = 2.0 ** (i // 8)
-        low, high = octave * (1 + i % 8 / 8) - 1, octave * (9 + i % 8) / 8 - 1
-        if low >= 9:
-            rows.append((9.0, 1.0, *[0.0] * 5))
-            continue
-        at, there = _nearly_exact(mp.tanh, low, high)
-        if low >= 7:  # few float32 are left below 1: the expansion begins where tanh is one
-            there = 1 - 2.0**-24 * (10 if low < 8 else 2)
-            at = float(_round(mp.atanh(there), 24))
-        problem = Fit(
-            lambda t, at=at: mp.tanh(at + t),
-            low - at - 1e-6,
-            high - at + 1e-6,
-            5,
-            lambda t, at=at: 1 / mp.tanh(at + t),
-            fixed=(there,),
-        )
-        rows.append((at, *fit(problem)[0]))
-    return rows
-
-
 def main(names: Sequence[str]) -> None:
-    if "TANH_TABLE" in names:
-        for column in zip(*tanh_table()):
-            sys.stdout.write(", ".join(f"{c:.9g}" for c in column) + "\n")
-        return
     for name in names or POLYNOMIALS:
         coefficients, error = fit(POLYNOMIALS[name])
         sys.stdout.write(f"{name}: error 2^{error:.2f}\n(\n")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 from loopwright.codegen.elementary import BINARY, function, log_table
+from loopwright.codegen.elementary.erf import ERF
 from loopwright.codegen.elementary.exp import power_of_root
+from loopwright.codegen.elementary.hyperbolic import TANH
 from loopwright.codegen.elementary.root import ROOTS32, ROOTS64, root_columns
 from loopwright.codegen.target import Target
 
@@ -55,16 +58,14 @@ def test_tangents_are_not_divided(dtype: str, most: int) -> None:
     assert len(calculations) <= most
 
 
-def test_logarithms_of_the_table_are_right_to_96_places() -> None:
+def test_logarithms_of_the_table_are_right_to_120_places() -> None:
+    numbers = [(c.inverse, -c.log) for kind in ("float", "double") for c in log_table.columns(kind)]
+    numbers += [(Fraction(n), log_table.UNITS[str(n)]) for n in (2, 10)]
     with mpmath.workprec(200):
-        for inverse, (high, low) in zip(log_table.INVERSES64, log_table.LOGS64, strict=True):
-            exact = -mpmath.log(mpmath.mpf(inverse) / 256)
-            assert abs(mpmath.mpf(high) + mpmath.mpf(low) - exact) < mpmath.mpf(2) ** -95
-            assert Fraction(high) * (1 << 42) == round(Fraction(high) * (1 << 42))
-        for unit, number in (("2", 2), ("10", 10)):
-            value = log_table.UNITS[unit]
+        for number, value in numbers:
+            exact = mpmath.log(mpmath.mpf(number.numerator) / number.denominator)
             shown = mpmath.mpf(value.numerator) / value.denominator
-            assert abs(shown - mpmath.log(number)) < mpmath.mpf(2) ** -105
+            assert abs(shown - exact) < mpmath.mpf(2) ** -120
 
 
 def ends(kind: str) -> list[tuple[Fraction, Fraction]]:
@@ -175,3 +176,13 @@ def test_power_in_float32_of_what_is_close_to_one() -> None:
     y = np.concatenate([[-1444.39599609375], rng.uniform(-87, 87, 100_000) / np.log(x[1:])])
     worst = worst_of(compile_function("power", "float32", HOST), "power", x, y.astype(np.float32))
     assert worst.error <= 0.65, str(worst)
+
+
+@pytest.mark.parametrize(("pieces", "exact"), [(TANH, mpmath.tanh), (ERF, mpmath.erf)])
+def test_pieces_begin_where_the_function_is_a_float_to_29_bits(pieces: Any, exact: Any) -> None:
+    points, values, *slopes = pieces.rows
+    assert len(points) == pieces.count
+    assert len(slopes) == pieces.degree
+    for point, value in zip(points, values, strict=True):
+        assert point == np.float32(point)
+        assert point == pieces.top or abs(np.float32(value) - exact(point)) <= 2.0**-29
