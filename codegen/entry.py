@@ -23,14 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.dims import IntExpr, ceildiv
-from ..ir.program.analysis import (
-    Place,
-    calls,
-    fixed_regions,
-    has_control_flow,
-    instructions,
-    recursive_functions,
-)
+from ..ir.program import analysis as analysis
+from ..ir.program.analysis import Place, calls, has_control_flow, instructions, recursive_functions
 from ..ir.program.nodes import Access, For, Instr, Invoke, Program, SetSize
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_memory import CLOCK, FRAMES_END, STACK_END, Interface, register_type
@@ -100,7 +94,7 @@ class EntryWriter(BodyWriter):
         inlined: Inlined | None = None,
         more: int = 0,
     ) -> None:
-        fixed = fixed_regions(program)
+        fixed = analysis.fixed_regions(program)
         super().__init__(
             program,
             {region.name: slot for slot, region in enumerate(fixed)},

@@ -13,15 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from ..ir.dataclass import dataclass
-from ..ir.program.analysis import (
-    calls,
-    each_scope,
-    has_control_flow,
-    map_calls,
-    places,
-    scopes,
-    walk,
-)
+from ..ir.program import analysis
+from ..ir.program.analysis import calls, each_scope, has_control_flow, map_calls, places, scopes
 from ..ir.program.nodes import Call, Program
 from .module_text import KernelText, SizedKernel
 
@@ -159,7 +152,7 @@ def operands_apart(program: Program) -> dict[str, set[int]]:
         same = {u.source: u.target for u in scope.updates}
         if scope.name != program.name:  # what callers hand over may be the same memory
             same = dict.fromkeys((r.name for r in (*scope.inputs, *scope.outputs)), "")
-        for call in (i for i in walk(scope.body) if isinstance(i, Call) and i.inline):
+        for call in (i for i in analysis.walk(scope.body) if isinstance(i, Call) and i.inline):
             roots = [where[o.name].root for o in call.operands]
             memory = [same.get(root, root) for root in roots]
             written = {m for m, o in zip(memory, call.operands, strict=True) if o.access.writes}

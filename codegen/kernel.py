@@ -32,6 +32,7 @@ from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
 from .limits import check_limits, check_text, text_limit
+from .lower.lowering import lowered
 from .module_text import ModuleText
 from .target import Target
 
@@ -84,7 +85,7 @@ class KernelModule:
             offset = offset + ceildiv(buffer.size * buffer.dtype.bytes, ALIGN) * ALIGN
         parallel = ParallelWriter(symbol, serial)
         emitter = NestEmitter(self.target, writer, places, sizes, self._functions, parallel)
-        emitter.roots(nest.body)
+        emitter.body(lowered(nest, self.target).body, Env(sizes))
         self.writers += [*parallel.functions, writer]
         self._linkage.update((w.name, "internal ") for w in parallel.functions)
         self.parallel = self.parallel or bool(parallel.functions)
@@ -210,17 +211,20 @@ class Kernel:
         one."""
         return executions(self.nest.body)
 
+    def nest_for(self, values: Mapping[str, int]) -> Nest:
+        """The nest that runs at some sizes."""
+        value = evaluate(self.chosen_by, values)
+        return next((nest for at_most, nest in self.cases if value <= at_most), self.nest)
+
     def at(self, values: Mapping[str, int]) -> Kernel:
         """Returns the same code with what it must be handed for these sizes."""
         if not self.sizes:
             return self
-        value = evaluate(self.chosen_by, values)
-        chosen = (nest for at_most, nest in self.cases if value <= at_most)
         return replace(
             self,
             operands=tuple(operand.at(values) for operand in self.operands),
             workspace_bytes=evaluate(self.workspace_bytes, values),
-            nest=next(chosen, self.nest).at(values),
+            nest=self.nest_for(values).at(values),
             sizes=(),
             size_values=tuple(values[s.name] for s in self.sizes),
             cases=(),

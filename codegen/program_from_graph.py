@@ -19,23 +19,11 @@ from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType, TupleType, Type, sizes_in
 from ..ir.graph.walk import sizes_of_call
+from ..ir.program import nodes as operations
 from ..ir.program import nodes as program_nodes
 from ..ir.program.analysis import scopes, spans
 from ..ir.program.lifetimes import place_lifetimes
-from ..ir.program.nodes import (
-    Access,
-    Alias,
-    Alloc,
-    Call,
-    Copy,
-    Instr,
-    Library,
-    Operand,
-    Program,
-    Region,
-    SetSize,
-    Update,
-)
+from ..ir.program.nodes import Access, Alias, Alloc, Call, Copy, Instr, Operand, Program, Region
 from ..ir.size_table import Shape, SizeCheck, solve
 from ..ir.traits import Trait
 from ..ir.window import Window
@@ -91,7 +79,9 @@ class _Conversion:
         while len(functions) < len(self.called):
             functions.append(self.function(*[*self.called.items()][len(functions)]))
         regions = tuple(program_nodes.Constant(self.regions[name]) for name in self.constants)
-        written = tuple(Update(main.inputs[p].name, main.outputs[r].name, w) for r, p, w in updates)
+        written = tuple(
+            operations.Update(main.inputs[p].name, main.outputs[r].name, w) for r, p, w in updates
+        )
         program = replace(main, constants=regions, updates=written, functions=tuple(functions))
         program = place_lifetimes(program)
         # Values last: a constant that is used only in packed form is never copied itself.
@@ -256,7 +246,7 @@ class _Conversion:
         if isinstance(call.op, Operator) and Trait.SETS_SIZE in call.op.traits:
             (count,) = args
             symbol = next(iter(size_symbols(call.attrs["size"]).values()))
-            self.body.append(SetSize(symbol, count, call.attrs["most"], call.span))
+            self.body.append(operations.SetSize(symbol, count, call.attrs["most"], call.span))
             return count
         if isinstance(call.op, Operator) and Trait.LIBRARY in call.op.traits:
             return self.library(var, call, args)
@@ -316,7 +306,7 @@ class _Conversion:
             *(Operand(Access.OUT, name) for name in _flat(results)),
         )
         function, options = call.attrs["function"], call.attrs["options"]
-        self.body.append(Library(function, operands, options, call.span))
+        self.body.append(operations.Library(function, operands, options, call.span))
         return results
 
     def invoke(self, var: nodes.Var, call: GraphCall, callee: nodes.Function) -> Names:

@@ -25,21 +25,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from .dims import (
-    Atom,
-    Dim,
-    FloorDiv,
-    IntExpr,
-    Max,
-    Min,
-    Mod,
-    Monomial,
-    Symbol,
-    atom_text,
-    from_terms,
-    of_atom,
-    terms_of,
-)
+from . import dims
+from .dims import Atom, Dim, FloorDiv, IntExpr, Min, Monomial, Symbol, from_terms, of_atom, terms_of
 
 End: TypeAlias = int | float
 """An end of an interval: an integer, or an infinity."""
@@ -77,9 +64,9 @@ def _replaced(atom: Atom, values: Mapping[Atom, IntExpr], facts: Facts) -> IntEx
     right = replace_atoms(atom.right, values, facts)
     if isinstance(atom, FloorDiv):
         return quotient(left, right, facts)
-    if isinstance(atom, Mod):
+    if isinstance(atom, dims.Mod):
         return left - right * quotient(left, right, facts)
-    if isinstance(atom, Max):
+    if isinstance(atom, dims.Max):
         return left - ramp(left - right, facts)
     return right + ramp(left - right, facts)
 
@@ -253,7 +240,7 @@ def _polynomial_quotient(a: IntExpr, b: IntExpr) -> tuple[IntExpr, IntExpr]:
 
 
 def _degree(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
-    return len(term[0]), [atom_text(atom) for atom in term[0]]
+    return len(term[0]), [dims.atom_text(atom) for atom in term[0]]
 
 
 def _leading(expr: IntExpr) -> int:

@@ -10,19 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
+from . import dims
 from .dataclass import dataclass
-from .dims import (
-    RELATIONS,
-    Dim,
-    IntExpr,
-    Symbol,
-    evaluate,
-    floordiv,
-    size_symbols,
-    substitute,
-    symbol,
-    symbols,
-)
+from .dims import RELATIONS, Dim, IntExpr, Symbol, evaluate, floordiv, size_symbols, symbol, symbols
 from .errors import UnsupportedError
 from .span import Span
 
@@ -89,7 +79,7 @@ def _solved(expr: Dim, value: IntExpr, name: str, solved: Mapping[str, IntExpr])
     rest = expr - coefficient * atom.expr
     if name in symbols(rest):
         return None
-    numerator = value - substitute(rest, solved)
+    numerator = value - dims.substitute(rest, solved)
     return floordiv(numerator if coefficient > 0 else -numerator, abs(coefficient))
 
 

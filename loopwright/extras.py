@@ -12,7 +12,7 @@ import those that they are made of. So an extra may be changed without reading t
     memory       what memory a call takes
     profile      the time of every kernel call
     repro        a small program that shows a failure of the compiler
-    validate     the LLVM text of a kernel, run by an interpreter
+    validate     the nest in vectors of a kernel, and its LLVM text, run by interpreters
     rewrite      a statement with control flow on traced values, for the hint of an error
     save         compiled functions as files; ``lw.load`` reads them
     watch        writes to captured arrays, seen by the system; without it they are summed

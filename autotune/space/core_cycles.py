@@ -16,7 +16,8 @@ from math import gcd, prod
 import numpy as np
 
 from ...codegen.core import Core, core_of
-from ...codegen.emit.cover import MAX_WINDOWS, SPARSE_BLOCK
+from ...codegen.emit.cover import MAX_WINDOWS
+from ...codegen.lower.shuffles import SPARSE_BLOCK
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int

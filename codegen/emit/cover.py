@@ -19,7 +19,6 @@ from .memory import Env, Memory, Place
 from .writer import Value
 
 MAX_WINDOWS = 4  # vectors loaded for one
-SPARSE_BLOCK = 4  # a block is transposed if at least 1 / SPARSE_BLOCK of it is used
 
 
 def lane_offsets(

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from ...ir.dtype import INT8
 from ...ir.loop.intrinsics import GROUP, dot_of
-from ...ir.loop.nest import Intrinsic, Loop, Store
-from ...ir.loop.stride import stride_along
+from ...ir.loop.nest import Intrinsic, Store
 from ..target import FEATURES
 from .memory import Env
 from .values import ValueEmitter
@@ -26,29 +25,17 @@ def dot_product(e: ValueEmitter, total: Value, unsigned: Value, signed: Value) -
     return e.w.call(symbol, total, unsigned, signed, type="i32", lanes=total.lanes)
 
 
-def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
-    """Stores all iterations of an unrolled loop inside a vector loop at once, if together they are
-    contiguous: four iterations store lanes with a stride of four elements.
-    """
-    if len(loop.body) != 1:  # no statement is left where the addend is zero
-        return False
-    stmt, lanes, count = loop.body[0], env.lanes, loop.trips
-    if not isinstance(stmt, Store) or stmt.stream or lanes is None or lanes.mask:
-        return False
-    place = e.places.get(stmt.buffer)
-    if place is None or count not in (2, 4):
-        return False
-    if count * lanes.lanes * place.buffer.dtype.bytes > e.target.vector_bytes:
-        return False  # LLVM splits longer vectors into single elements
+def store_interleaved(e: ValueEmitter, loop: Intrinsic, env: Env) -> None:
+    """Stores all iterations of a loop inside a vector loop at once: they are contiguous."""
+    (stmt,), lanes, count = loop.body, env.lanes, loop.trips
+    assert isinstance(stmt, Store) and lanes is not None
+    place = e.places[stmt.buffer]
     flat = e.memory.flat_index(place, stmt.indices)
-    if stride_along(flat, loop.var) != 1 or e.memory.lane_stride(flat, env) != count:
-        return False
     vectors = [
         e.w.splat(e.value(stmt.value, env.bind(loop.var, i)), lanes.lanes) for i in range(count)
     ]
     address = e.memory.address(place, flat, env.bind(loop.var, 0))
     e.memory.store(place, address, interleave(e.w, vectors), count * lanes.active)
-    return True
 
 
 def interleave(w: FunctionWriter, vectors: list[Value]) -> Value:

@@ -42,7 +42,6 @@ class ParallelWriter:
         }
         emitter = NestEmitter(outer.target, inner, places, sizes, outer.scalars.functions, None)
         emitter.ranges = dict(outer.ranges)
-        emitter.native = outer.native
         start, end = Value("%begin", "i64"), Value("%end", "i64")
 
         def body(index: Value, _: dict[str, Value]) -> dict[str, Value]:

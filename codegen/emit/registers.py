@@ -19,21 +19,8 @@ from ...ir.dims import IntExpr, as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import without_mod
+from ..lower.lanes import SHORTEST, lanes_for
 from .writer import FunctionWriter, Value
-
-SHORTEST = 4  # lanes of the last vector of a row at least: shorter ones are no faster
-
-
-def lanes_for(width: int, native: int, least: int = 1) -> int:
-    """Lanes of the shortest vector with room for ``width`` elements, or of a ``native`` one; no
-    fewer than ``least``.
-
-    Cores that run wide vectors in halves run a short one in half of the time.
-    """
-    lanes = native
-    while lanes // 2 >= max(width, least):
-        lanes //= 2
-    return lanes
 
 
 @dataclass

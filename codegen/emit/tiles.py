@@ -3,17 +3,16 @@ product of two of them.
 
 The loops that add to a buffer in the scope ``tiles`` use up to four registers for its sums, and two
 for each operand. The rows of the left operand are loaded as they lie; the right one is packed in
-groups of four. On a machine without such registers the buffer is one like any other.
+groups of four.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ...ir.dataclass import dataclass
-from ...ir.loop.intrinsics import GROUP, ROWS, SIDE, TileDot, tile_dot_of
+from ...ir.loop.intrinsics import GROUP, ROWS, SIDE, TileDot
 from ...ir.loop.kinds import Instruction
-from ...ir.loop.nest import Alloc, Intrinsic, Stmt, statements
 from ...ir.loop.stride import stride_along
 from .memory import Env
 from .values import ValueEmitter
@@ -102,18 +101,3 @@ class TileSums:
 
 def _register(number: int) -> Value:
     return Value(str(number), "i8")
-
-
-def tile_sums(e: ValueEmitter, alloc: Alloc, rest: Sequence[Stmt]) -> TileSums | None:
-    """Returns the loops that add to a buffer by tile instructions; None if there are none, or the
-    target lacks the instructions. ``rest`` are the statements behind the allocation.
-    """
-    if not e.target.has_tiles:
-        return None
-    buffers = {name: place.buffer for name, place in e.places.items()}
-    buffers[alloc.buffer.name] = alloc.buffer
-    for stmt in statements(tuple(rest[:2])):
-        if isinstance(stmt, Intrinsic) and stmt.instruction == Instruction.AMX_DOT:
-            dot = tile_dot_of(stmt, buffers)
-            return TileSums(dot) if dot and dot.sums.buffer == alloc.buffer.name else None
-    return None

@@ -11,10 +11,11 @@ from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.limited_index import limited
 from ...ir.loop.prim import Buffer
-from ...ir.loop.stride import stride_along, stride_within
+from ...ir.loop.stride import mentions, stride_along, stride_within
+from ..lower.shuffles import SPARSE_BLOCK
 from ..target import Target
-from .access import index_parts, is_zero, mentions
-from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
+from .access import index_parts, is_zero
+from .cover import MAX_WINDOWS, cover, lane_offsets
 from .memory import Env, Lanes, Memory, Place
 from .out_of_range import checked, limited_place, needed_operands, reads_behind_test
 from .registers import Registers

@@ -32,23 +32,11 @@ from math import prod
 
 from ..dataclass import dataclass
 from ..dims import IntExpr, as_int, ceildiv, int_min, symbol, symbols
+from . import nest as nests
 from .block_tiles import BLOCKS, adds_to, block_length, block_tiles, greatest
 from .expr import Read, const, read, walk
 from .kinds import LoopKind, Scope
-from .nest import (
-    Accumulate,
-    Alloc,
-    If,
-    Let,
-    Loop,
-    Nest,
-    Stmt,
-    Store,
-    map_bodies,
-    rewritten,
-    statements,
-    substituted,
-)
+from .nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, rewritten, statements, substituted
 from .prim import Buffer
 from .stride import stride_along
 
@@ -181,7 +169,7 @@ class _Sum:
         """True if the iterations of a loop add to different elements."""
         behind = {loop.var}
         for stmt in statements(loop.body):
-            if isinstance(stmt, Let) and symbols(stmt.value) & behind:
+            if isinstance(stmt, nests.Let) and symbols(stmt.value) & behind:
                 behind.add(stmt.var)
             if not isinstance(stmt, Accumulate) or stmt.buffer != self.name:
                 continue
@@ -298,4 +286,4 @@ def _renamed(stmt: Stmt, old: str, new: str) -> Stmt:
     """A statement that adds to another buffer."""
     if isinstance(stmt, Accumulate) and stmt.buffer == old:
         return replace(stmt, buffer=new)
-    return map_bodies(stmt, lambda s: _renamed(s, old, new))
+    return nests.map_bodies(stmt, lambda s: _renamed(s, old, new))

@@ -23,36 +23,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from .. import dims
 from ..dataclass import dataclass
-from ..dims import (
-    LARGEST_SIZE,
-    IntExpr,
-    bounds,
-    ceildiv,
-    int_min,
-    size_symbols,
-    substitute,
-    symbol,
-    symbols,
-)
+from ..dims import LARGEST_SIZE, IntExpr, bounds, ceildiv, int_min, size_symbols, symbol, symbols
 from ..dtype import DType
+from . import nest as nests
 from .expr import Op, Read, const, index, index_value, op, read, walk
 from .kinds import LoopKind, Scope
-from .nest import (
-    Accumulate,
-    Alloc,
-    If,
-    Let,
-    Loop,
-    Nest,
-    Stmt,
-    Store,
-    chain,
-    map_bodies,
-    rewritten,
-    statements,
-    substituted,
-)
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, chain, map_bodies, statements
 from .prim import Buffer
 
 
@@ -161,7 +139,7 @@ class _Tiles:
         """Returns a statement with its sums in blocks."""
         if not adds_to(stmt, self.name):
             return [stmt]
-        new = rewritten(stmt, lambda body: tuple(n for s in body for n in self.limited(s)))
+        new = nests.rewritten(stmt, lambda body: tuple(n for s in body for n in self.limited(s)))
         return self._cut(new) if isinstance(new, Loop) and new.kind == LoopKind.FOR else [new]
 
     def _cut(self, loop: Loop) -> list[Stmt]:
@@ -270,7 +248,7 @@ class _Tiles:
             start = {l.var: 0 for l in one.around if not one.moves_with(l.var)}
             after.append(self._flush(one, tile, {**start, loop.var: first}))
         body = tuple(
-            substituted(_replaced(stmt, instead), {loop.var: first + symbol(inner)})
+            nests.substituted(_replaced(stmt, instead), {loop.var: first + symbol(inner)})
             for stmt in loop.body
         )
         return (*before, Loop(LoopKind.FOR, inner, extent, body), *after)
@@ -286,7 +264,7 @@ class _Tiles:
         if isinstance(one.stmt, If):
             iteration = _zero_in_first(one.stmt)
             assert iteration is not None
-            iteration = substitute(iteration, start)
+            iteration = dims.substitute(iteration, start)
             stored = _within(inside, Store(self.name, one.added.indices, value))
             if not isinstance(iteration, int):
                 stmt = If(op("equal", index(iteration), index(0)), (stored,), (stmt,))

@@ -10,21 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ..dims import RELATIONS, Dim, IntExpr, bounds, resolve, substitute
 from ..dtype import BOOL
-from .expr import (
-    Const,
-    Expr,
-    Index,
-    Op,
-    Read,
-    const,
-    index,
-    index_value,
-    op,
-    read,
-    rebuilt_indices,
-    rewrite,
-    select,
-)
+from . import expr as exprs
+from .expr import Const, Expr, Index, Op, Read, const, index, index_value, op, read, rebuilt_indices
 from .scalar import COMBINERS, SCALAR_OPS
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -89,12 +76,12 @@ def worked_out(
         if isinstance(node, Op) and node.name in COMPARISONS:
             return decide(node.name, done[id(node.args[0])], done[id(node.args[1])], ranges)
         if isinstance(node, Op) and node.name == "where":
-            return select(*(done[id(a)] for a in node.args))
+            return exprs.select(*(done[id(a)] for a in node.args))
         if isinstance(node, Op) and node.name in ("logical_and", "logical_or"):
             return join(node.name, done[id(node.args[0])], done[id(node.args[1])])
         return None
 
-    return rewrite(expr, leaf)
+    return exprs.rewrite(expr, leaf)
 
 
 def _minus(value: IntExpr | Expr, fixed: IntExpr) -> IntExpr | Expr:

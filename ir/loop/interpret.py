@@ -6,9 +6,9 @@ also the oracle of every schedule primitive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import lt
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,31 +18,40 @@ from .expr import Const, Expr, Index, Read
 from .nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Prefetch, Sort, Stmt
 from .scalar import COMBINERS, SCALAR_OPS
 
+Env: TypeAlias = Mapping[str, int]
+Run: TypeAlias = Callable[[Stmt, Env, Mapping[str, Array]], bool]
+
 
 def interpret(
-    nest: Nest, operands: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+    nest: Nest,
+    operands: Mapping[str, Array],
+    sizes: Mapping[str, int] | None = None,
+    run: Run | None = None,
 ) -> None:
     """Run ``nest`` on arrays by operand name; the outputs among them are written to. ``sizes`` are
-    the values of symbolic sizes."""
+    the values of symbolic sizes. ``run`` is asked first to run a statement: False if it does not.
+    """
     arrays, sizes = dict(operands), dict(sizes or {})
     for buffer in nest.workspace:
         shape = [evaluate(s, sizes) for s in buffer.shape]
         arrays[buffer.name] = np.full(shape, 77, buffer.dtype.numpy)
     with np.errstate(all="ignore"):
-        _run(nest.body, sizes, arrays)
+        _run(nest.body, sizes, arrays, run)
 
 
-def _run(body: tuple[Stmt, ...], env: Mapping[str, int], arrays: Mapping[str, Array]) -> None:
+def _run(body: tuple[Stmt, ...], env: Env, arrays: Mapping[str, Array], run: Run | None) -> None:
     for stmt in body:
+        if run is not None and run(stmt, env, arrays):
+            continue
         if isinstance(stmt, Loop):
             iterations = range(evaluate(stmt.extent, env))
             if isinstance(stmt, At):
-                chosen = int(_value(stmt.value, env, arrays, {}))
+                chosen = int(value_of(stmt.value, env, arrays, {}))
                 iterations = range(chosen, chosen + 1) if chosen in iterations else range(0)
             inside = dict(env)
             for i in iterations:
                 inside[stmt.var] = i
-                _run(stmt.body, inside, arrays)
+                _run(stmt.body, inside, arrays, run)
         elif isinstance(stmt, Let):
             env = {**env, stmt.var: (value := evaluate(stmt.value, env))}
             if stmt.extent is not None and not 0 <= value < evaluate(stmt.extent, env):
@@ -51,23 +60,30 @@ def _run(body: tuple[Stmt, ...], env: Mapping[str, int], arrays: Mapping[str, Ar
             shape = [as_int(s) for s in stmt.buffer.shape]
             arrays = {**arrays, stmt.buffer.name: np.full(shape, 77, stmt.buffer.dtype.numpy)}
         elif isinstance(stmt, If):
-            taken = stmt.then if _value(stmt.condition, env, arrays, {}) else stmt.orelse
-            _run(taken, env, arrays)
+            taken = stmt.then if value_of(stmt.condition, env, arrays, {}) else stmt.orelse
+            _run(taken, env, arrays, run)
         elif isinstance(stmt, Sort):
             if evaluate(stmt.count, env) == 0:
                 continue
             for place in (stmt.indices, stmt.last):
-                at = _indices(place, env, arrays, {})
-                _check(arrays[stmt.buffer], at, stmt.buffer)
+                at = element(stmt.buffer, place, env, arrays)
             row = arrays[stmt.buffer][at[:-1]]
             row[at[-1] + 1 - evaluate(stmt.count, env) : at[-1] + 1].sort()
         elif not isinstance(stmt, Prefetch):
-            at = _indices(stmt.indices, env, arrays, {})
-            _check(arrays[stmt.buffer], at, stmt.buffer)
-            value = _value(stmt.value, env, arrays, {})
+            at = element(stmt.buffer, stmt.indices, env, arrays)
+            value = value_of(stmt.value, env, arrays, {})
             if isinstance(stmt, Accumulate):
                 value = COMBINERS[stmt.combiner].numpy(arrays[stmt.buffer][at], value)
             arrays[stmt.buffer][at] = value
+
+
+def element(
+    name: str, indices: tuple[IntExpr | Expr, ...], env: Env, arrays: Mapping[str, Array]
+) -> tuple[int, ...]:
+    """Returns the place of an element. IndexError if it is outside of its buffer."""
+    at = _indices(indices, env, arrays, {})
+    _check(arrays[name], at, name)
+    return at
 
 
 def _check(array: Array, at: tuple[int, ...], name: str) -> None:
@@ -82,15 +98,16 @@ def _indices(
     memo: dict[int, Any],
 ) -> tuple[int, ...]:
     at = [
-        evaluate(i, env) if isinstance(i, (Dim, int)) else int(_value(i, env, arrays, memo))
+        evaluate(i, env) if isinstance(i, (Dim, int)) else int(value_of(i, env, arrays, memo))
         for i in indices
     ]
     return tuple(at)
 
 
-def _value(
+def value_of(
     expr: Expr, env: Mapping[str, int], arrays: Mapping[str, Array], memo: dict[int, Any]
 ) -> Any:
+    """Returns the value of an expression, computed once for each of its nodes."""
     value = memo.get(id(expr))
     if value is None:
         value = memo[id(expr)] = _compute(expr, env, arrays, memo)
@@ -109,9 +126,9 @@ def _compute(
         _check(arrays[expr.buffer], at, expr.buffer)
         return arrays[expr.buffer][at]
     if expr.name == "where":
-        chosen = expr.args[1] if _value(expr.args[0], env, arrays, memo) else expr.args[2]
-        return _value(chosen, env, arrays, memo)
-    args = [_value(a, env, arrays, memo) for a in expr.args]
+        chosen = expr.args[1] if value_of(expr.args[0], env, arrays, memo) else expr.args[2]
+        return value_of(chosen, env, arrays, memo)
+    args = [value_of(a, env, arrays, memo) for a in expr.args]
     if expr.name == "cast":
         return convert(args[0], expr.dtype)
     return expr.dtype.numpy.type(SCALAR_OPS[expr.name].numpy(*args))

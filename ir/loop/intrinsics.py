@@ -23,19 +23,27 @@ its meaning, for the interpreter and for machines without the instruction.
       vectorize j in 32:
         acc[i, j] = acc[i, j]
 
+    unroll t in 16 by transpose:                the lanes are strided, the iterations contiguous:
+      vectorize l in 16 by [16]:                the vectors of all iterations are transposed in
+        y[l, t] = exp(x[t, l])                  registers; by transpose.rows: rows are computed in a
+                                                loop, into memory
+    vectorize l in 8 by [8]:                    interleave: lanes are as many elements apart as
+      unroll t in 2 by interleave:              there are iterations
+        y[l, t] = x[t, l]
+
 Which target has which of them is said by ``codegen/target.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..dataclass import dataclass
 from ..dims import IntExpr, as_int
 from ..dtype import DTYPES, INT32
 from .expr import Const, Expr, Op, Read
 from .kinds import Instruction, LoopKind
-from .nest import Accumulate, Intrinsic, Loop, Stmt, Store, chain
+from .nest import Accumulate, Alloc, Intrinsic, Loop, Stmt, Store, chain, statements
 from .prim import Buffer
 from .stride import flat_index, stride_along
 
@@ -43,6 +51,7 @@ GROUP = 4  # products that one lane adds up at once
 ROWS = 16  # of a tile register
 ROW_BYTES = 64
 SIDE = 2  # tile registers of sums in each direction: four, and two for each operand
+SHUFFLES = (Instruction.TRANSPOSE, Instruction.TRANSPOSE_ROWS, Instruction.INTERLEAVE)
 INT8, BYTES = DTYPES["int8"], (DTYPES["int8"], DTYPES["uint8"])
 
 Buffers = Mapping[str, Buffer]
@@ -87,6 +96,8 @@ def is_instance(stmt: Intrinsic, lane: str | None, buffers: Buffers) -> bool:
     ``lane``."""
     if stmt.instruction == Instruction.VNNI:
         return is_vnni(stmt, lane, buffers)
+    if stmt.instruction in SHUFFLES:
+        return all(isinstance(inner, Loop | Store) for inner in statements(stmt.body))
     if stmt.instruction == Instruction.AMX_DOT:
         return tile_dot_of(stmt, buffers) is not None
     stored = chain(stmt)[1]
@@ -178,6 +189,16 @@ def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
             inside = tuple(loop.var for loop in inner)
             extents = rows, columns, depth
             return TileDot(sums, names[1], column.var, inside, rows_of, columns_of, *extents)
+    return None
+
+
+def tile_dot_behind(alloc: Alloc, rest: Sequence[Stmt], buffers: Buffers) -> TileDot | None:
+    """Returns the loops that add to a buffer by tile instructions, among the statements behind its
+    allocation; None if there are none."""
+    for stmt in statements(tuple(rest[:2])):
+        if isinstance(stmt, Intrinsic) and stmt.instruction == Instruction.AMX_DOT:
+            dot = tile_dot_of(stmt, {**buffers, alloc.buffer.name: alloc.buffer})
+            return dot if dot and dot.sums.buffer == alloc.buffer.name else None
     return None
 
 

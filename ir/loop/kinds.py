@@ -6,11 +6,13 @@ from enum import StrEnum
 
 
 class LoopKind(StrEnum):
-    """Kind of a loop: its iterations run in order, on threads, in vector lanes, or unrolled."""
+    """Kind of a loop: its iterations run in order, on threads, in vector lanes, in lanes that are
+    joined, or unrolled."""
 
     FOR = "for"
     PARALLEL = "parallel"
     VECTORIZE = "vectorize"
+    REDUCE = "reduce"
     UNROLL = "unroll"
 
 
@@ -29,6 +31,9 @@ class Instruction(StrEnum):
     AMX_ZERO = "amx.zero"
     AMX_DOT = "amx.dot"
     AMX_STORE = "amx.store"
+    TRANSPOSE = "transpose"
+    TRANSPOSE_ROWS = "transpose.rows"
+    INTERLEAVE = "interleave"
 
 
 class Role(StrEnum):

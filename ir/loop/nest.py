@@ -6,21 +6,23 @@
     Result  ::= Buffer ["begins as" param "at" position]
     Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group? ["shifted"]]
     Group   ::= "by" size "of" dimension
-    Stmt    ::= kind var "in" extent ["by" instruction] ":" Stmt*
+    Stmt    ::= kind var "in" extent ["by" How] ":" Stmt*
               | "let" var ["in" extent] "=" int_expr            until the end of the enclosing body
-              | scope Buffer                                    scope: registers | stack | tiles
+              | scope Buffer [Group]                            scope: registers | stack | tiles
               | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
               | "prefetch" buffer "[" int_expr, ... "]" ["in L2"]
               | "sort" buffer "[" int_expr, ... "]" "in" count  Sort
               | "if" Expr ":" Stmt* ["else:" Stmt*]
               | "at" var "in" extent "=" Expr ":" Stmt*         At
-    kind    ::= "for" | "parallel" | "vectorize" | "unroll"
+    kind    ::= "for" | "parallel" | "vectorize" | "reduce" | "unroll"
+    How     ::= instruction | "[" lanes, ... "]" ["together"]    vectors of so many lanes
 
 One statement a line, and what it holds indented by two spaces. An extent is a constant or an
 expression over sizes: where a split does not divide, the body stands once more for the rest.
 A ``registers`` buffer is private to the innermost body; so are a ``stack`` buffer, which lives in
-memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix.
+memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix. ``codegen.lower`` says in
+what vectors loops run and registers are held.
 """
 
 from __future__ import annotations
@@ -62,6 +64,27 @@ class Intrinsic(Loop):
 
 
 @dataclass(frozen=True, slots=True)
+class Vectors(Loop):
+    """A loop in vectors of ``widths`` lanes, one after the other; lanes from the extent on are
+    idle. All lanes of a vector execute a statement before one executes the next; all vectors do if
+    they run ``together``.
+
+    In a ``reduce`` loop accumulations to an element first go to one total a lane, from vector to
+    vector; the totals are joined in halves, and what they give with the element.
+    """
+
+    widths: tuple[int, ...]
+    together: bool = False
+
+    def lanes(self, extent: int) -> Iterator[range]:
+        """Yields the iterations of each vector; a vector that is idle has none."""
+        first = 0
+        for width in self.widths:
+            yield range(first, min(first + width, extent))
+            first += width
+
+
+@dataclass(frozen=True, slots=True)
 class At(Loop):
     """The one iteration ``var`` of a loop that ``value``, int64, chooses; none if it is outside.
 
@@ -87,10 +110,13 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """A buffer that lives until the end of the enclosing body, in ``scope``."""
+    """A buffer that lives until the end of the enclosing body, in ``scope``; in registers of
+    ``lanes`` elements along a dimension, if that is decided."""
 
     buffer: Buffer
     scope: Scope
+    lanes: int = 1
+    dim: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +258,14 @@ def statement_lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, S
             if isinstance(stmt, At):
                 yield f"{pad}at {stmt.var} in {stmt.extent} = {statement_text(stmt.value)}:", stmt
             else:
-                how = f" by {stmt.instruction}" if isinstance(stmt, Intrinsic) else ""
-                yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}{how}:", stmt
+                yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}{_how(stmt)}:", stmt
             yield from statement_lines(stmt.body, depth + 1)
         elif isinstance(stmt, Let):
             within = "" if stmt.extent is None else f" in {stmt.extent}"
             yield f"{pad}let {stmt.var}{within} = {stmt.value}", stmt
         elif isinstance(stmt, Alloc):
-            yield f"{pad}{stmt.scope} {stmt.buffer}", stmt
+            held = "" if stmt.dim is None else f" by {stmt.lanes} of {stmt.dim}"
+            yield f"{pad}{stmt.scope} {stmt.buffer}{held}", stmt
         elif isinstance(stmt, If):
             yield f"{pad}if {statement_text(stmt.condition)}:", stmt
             yield from statement_lines(stmt.then, depth + 1)
@@ -257,6 +283,15 @@ def statement_lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, S
             place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"
             how = "stream " if isinstance(stmt, Store) and stmt.stream else ""
             yield f"{pad}{how}{place} {sign} {statement_text(stmt.value)}", stmt
+
+
+def _how(loop: Loop) -> str:
+    """Returns the text behind the extent of a loop."""
+    if isinstance(loop, Intrinsic):
+        return f" by {loop.instruction}"
+    if not isinstance(loop, Vectors):
+        return ""
+    return f" by [{', '.join(map(str, loop.widths))}]{' together' if loop.together else ''}"
 
 
 def statements(body: tuple[Stmt, ...]) -> list[Stmt]:

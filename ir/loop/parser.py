@@ -12,23 +12,10 @@ from dataclasses import replace
 
 from ..dims import Symbol, as_int, size, size_symbols
 from ..scanner import Scanner
+from . import nest as nests
 from .expression_parser import AXIS, NAME, SIGN, SIGNS, SIZE, WORD, ExpressionParser
 from .kinds import Instruction, LoopKind, Role, Scope
-from .nest import (
-    Accumulate,
-    Alloc,
-    At,
-    If,
-    Intrinsic,
-    Let,
-    Loop,
-    Nest,
-    Operand,
-    Prefetch,
-    Sort,
-    Stmt,
-    Store,
-)
+from .nest import Accumulate, Alloc, At, If, Intrinsic, Let, Loop, Nest, Operand, Sort, Stmt, Store
 from .pack import SHIFTED, Pack
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import procedure
@@ -307,13 +294,22 @@ class _Parser(ExpressionParser):
             self.keyword("in")
             extent = self.extent(":")
             by = self.word("by")
-            how = self.instruction() if by else None
-            loop = Loop(LoopKind(kind[1]), var, extent, self.inner(lines, depth))
-            return Intrinsic(loop.kind, var, extent, loop.body, how) if how else loop
+            listed = by and self.scan.text.startswith("[", self.scan.skip())
+            widths = tuple(map(as_int, self.sizes())) if listed else ()
+            together = bool(widths) and self.word("together")
+            how = self.instruction() if by and not widths else None
+            loop = LoopKind(kind[1]), var, extent, self.inner(lines, depth)
+            if widths:
+                return nests.Vectors(*loop, widths, together)
+            return Intrinsic(*loop, how) if how else Loop(*loop)
         if scope := self.scan.match(_SCOPE):
-            buffer = self.buffer()
+            buffer, lanes, dim = self.buffer(), 1, None
+            if self.word("by"):
+                lanes = self.integer()
+                self.scan.expect("of")
+                dim = self.integer()
             self.leave()
-            return Alloc(buffer, Scope(scope[1]))
+            return Alloc(buffer, Scope(scope[1]), lanes, dim)
         word = self.scan.match(WORD)
         if word is None:
             return self.store()
@@ -343,7 +339,7 @@ class _Parser(ExpressionParser):
             if later := self.word("in"):
                 self.keyword("L2")
             self.leave()
-            return Prefetch(name, indices, later)
+            return nests.Prefetch(name, indices, later)
         if word[1] == "sort":
             name = self.name(NAME, "the name of a buffer")
             indices = self.sizes()

@@ -12,19 +12,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..dims import Dim, IntExpr, Symbol, product, substitute, symbol, symbols
-from .expr import (
-    Expr,
-    Index,
-    IndexLike,
-    Read,
-    index,
-    map_reads,
-    read,
-    rebuilt_indices,
-    rewrite,
-    substitute_indices,
-    walk,
-)
+from . import expr as exprs
+from .expr import Expr, Index, IndexLike, Read, index, map_reads, read, substitute_indices, walk
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .procedure import Procedure
 
@@ -351,7 +340,7 @@ def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> Pri
             return index(place(node.value))
         if isinstance(node, Read):
             name = buffers.get(node.buffer, node.buffer)
-            return read(name, rebuilt_indices(node, done, place), node.dtype)
+            return read(name, exprs.rebuilt_indices(node, done, place), node.dtype)
         return None
 
     def renamed(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
@@ -361,7 +350,7 @@ def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> Pri
         Stage(
             replace(s.buffer, name=buffers.get(s.name, s.name)),
             renamed(s.axes),
-            rewrite(s.expr, leaf),
+            exprs.rewrite(s.expr, leaf),
             renamed(s.reduce_axes),
             s.combiner,
         )

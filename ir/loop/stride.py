@@ -8,6 +8,11 @@ from ..dims import Dim, IntExpr, Mod, Symbol, floordiv, of_atom, resolve, substi
 from .prim import Buffer
 
 
+def mentions(expr: object, var: str) -> bool:
+    """True if a loop variable stands in an index."""
+    return isinstance(expr, Dim) and var in symbols(expr)
+
+
 def stride_along(index: IntExpr, var: str) -> int | None:
     """Returns the change of ``index`` when ``var`` grows by one; None if it varies, or if ``var``
     is inside a division, a remainder, a minimum or a product.

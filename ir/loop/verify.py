@@ -207,7 +207,7 @@ class _NestVerifier:
         if isinstance(stmt, Intrinsic) and not is_instance(stmt, scope.lane, scope.buffers):
             self.fail(stmt, f"these loops are not what {stmt.instruction} does")
         inner = scope.inner()
-        if stmt.kind == LoopKind.VECTORIZE:
+        if stmt.kind in (LoopKind.VECTORIZE, LoopKind.REDUCE):
             inner.lane = stmt.var
         inner.ranges[stmt.var] = (0, stmt.extent - 1)
         if stmt.kind == LoopKind.PARALLEL and not prove(stmt.extent, "<=", 1, scope.ranges):

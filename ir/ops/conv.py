@@ -23,24 +23,10 @@ from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor, index_add, index_div, index_mul
 from ..traits import Trait
+from . import window as geometry
 from .declare import Ints, Reduce, attr, composite, in_float64, primitive
 from .sampling import floats, ints, sample
-from .window import (
-    SPATIAL,
-    channel_axis,
-    dilation_attr,
-    kernel_axes,
-    layouts,
-    padding_attr,
-    padding_of,
-    per_spatial_axis,
-    spatial_axes,
-    spatial_pads,
-    stride_attr,
-    transpose_convolution,
-    window_count,
-    window_span,
-)
+from .window import SPATIAL, dilation_attr, kernel_axes, layouts, padding_of, per_spatial_axis
 from .winograd import ERROR_GROWTH, conv2d_algorithms, winograd, winograd_fits
 
 GROUPS = attr("number of groups of channels, convolved separately", 1, "int")
@@ -104,14 +90,14 @@ def _rule(
 ) -> TensorType:
     """Returns the type of a convolution; the defaults are those of ``conv2d_valid``."""
     rank = len(data_layout) - 2 if len(data_layout) - 2 in SPATIAL else 2
-    spatial = spatial_axes(data_layout, x, rank)
+    spatial = geometry.spatial_axes(data_layout, x, rank)
     order = kernel_axes(kernel_layout, rank)
     if w.rank != rank + 2:
         count = {3: "three", 4: "four", 5: "five"}[rank + 2]
         raise LoopwrightTypeError(
             f"the kernel needs the {count} axes {kernel_layout}, not {w.short}"
         )
-    channel = channel_axis(data_layout)
+    channel = geometry.channel_axis(data_layout)
     kernel, inputs, out = kernel_size(w, order[:rank]), w.shape[order[-2]], w.shape[order[-1]]
     check_channels(x, w, x.shape[channel], inputs, out, groups)
     strides = per_spatial_axis("strides", strides, rank)
@@ -121,7 +107,9 @@ def _rule(
     shape[channel] = out
     for n, axis in enumerate(spatial):
         padded = x.shape[axis] + sides[n] + sides[n + rank]
-        shape[axis] = window_count(padded, window_span(kernel[n], dilation[n]), strides[n], x)
+        shape[axis] = geometry.window_count(
+            padded, geometry.window_span(kernel[n], dilation[n]), strides[n], x
+        )
     return TensorType(tuple(shape), x.dtype)
 
 
@@ -227,7 +215,7 @@ def _lowered(
         result = winograd(x, w, algorithm, sides, groups)
     else:
         if padded:
-            x = F.nn.pad(x, pad_width=spatial_pads(spatial, sides))
+            x = F.nn.pad(x, pad_width=geometry.spatial_pads(spatial, sides))
         valid = getattr(F, f"conv{rank}d_valid")
         result = valid(x, w, strides=strides, dilation=dilation, groups=groups)
     return F.transpose(result, axes=(0, rank + 1, *spatial)) if planar else result
@@ -237,8 +225,8 @@ def _attrs(rank: int) -> dict[str, Any]:
     """The attributes of a convolution."""
     (first, last), letters = layouts(rank), SPATIAL[rank]
     return {
-        "strides": stride_attr(rank),
-        "padding": padding_attr(rank),
+        "strides": geometry.stride_attr(rank),
+        "padding": geometry.padding_attr(rank),
         "dilation": dilation_attr(rank),
         "groups": GROUPS,
         "data_layout": attr(f"layout of x and of the result, {first} or {last}", first, "str"),
@@ -380,7 +368,7 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
         Pattern.CONTRACTION,
         batch="images",
         traits=Trait.MULTILINEAR,
-        transpose=lambda step: transpose_convolution(step, rank),
+        transpose=lambda step: geometry.transpose_convolution(step, rank),
         dtypes="iuf",
         rule=rule,
         reference=in_float64(_reference),
@@ -392,7 +380,7 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
         x: Tensor,
         w: Tensor,
         *,
-        strides: Ints = stride_attr(rank),
+        strides: Ints = geometry.stride_attr(rank),
         dilation: Ints = dilation_attr(rank),
         groups: int = GROUPS,
     ) -> Reduce:

@@ -21,17 +21,9 @@ from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.scalar import SCALAR_OPS, ScalarOp
 from ..loop.tensor import Tensor
 from ..traits import Trait
+from . import sampling
 from .declare import Element, attr, composite, elementwise_doc, primitive
-from .sampling import (
-    FLOAT_DTYPES,
-    elementwise_samples,
-    extremes,
-    floats,
-    ints,
-    sample,
-    specials,
-    truths,
-)
+from .sampling import FLOAT_DTYPES, extremes, floats, ints, sample, specials, truths
 
 if TYPE_CHECKING:
     from ..graph.derivatives.rules import Step, Transposition
@@ -113,7 +105,7 @@ def _samples(row: ScalarOp, rng: np.random.Generator) -> list[Sample]:
     start = list(SCALAR_OPS).index(row.name) % len(_INTEGERS)
     integers = [_INTEGERS[(start + step) % len(_INTEGERS)] for step in (0, 1, 3)]
     if row.arity == 1:
-        return elementwise_samples(
+        return sampling.elementwise_samples(
             rng, row.kinds, row.domain, integers=integers, largest=row.largest
         )
     return _binary_samples(row, rng, integers) if row.arity == 2 else _where_samples(rng)

@@ -20,25 +20,10 @@ from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
 from ..loop.scalar import COMBINERS
 from ..loop.tensor import Tensor, index_add, index_mul
+from . import window as geometry
 from .declare import DTYPE_WORDS, Element, PerAxis, Reduce, attr, composite, in_float64, primitive
 from .sampling import floats, ints, sample
-from .window import (
-    LAYOUT,
-    SPATIAL,
-    Padding,
-    dilation_attr,
-    layouts,
-    padding_attr,
-    padding_of,
-    per_spatial_axis,
-    spans,
-    spatial_axes,
-    spatial_pads,
-    transpose_window,
-    window_count,
-    window_span,
-    window_tangent,
-)
+from .window import SPATIAL, Padding, layouts, per_spatial_axis, spans, spatial_axes, window_count
 
 
 class _Windows:
@@ -65,11 +50,11 @@ class _Windows:
         self.window = per_spatial_axis("pool_size", pool_size, rank)
         self.strides = per_spatial_axis("strides", pool_size if strides is None else strides, rank)
         self.dilation = per_spatial_axis("dilation", dilation, rank)
-        self.padding = padding_of(padding, rank)
+        self.padding = geometry.padding_of(padding, rank)
         shape = list(x.shape)
         beyond: list[IntExpr] = []
         for n, axis in enumerate(self.axes):
-            stride, span = self.strides[n], window_span(self.window[n], self.dilation[n])
+            stride, span = self.strides[n], geometry.window_span(self.window[n], self.dilation[n])
             size = x.shape[axis] + self.padding[n] + self.padding[n + rank]
             count = window_count(size, span, stride, x)
             if ceil_mode:
@@ -96,7 +81,7 @@ class _Windows:
     def padded(self, x: Value, padding: Padding, value: Any) -> Value:
         if all(side == 0 for side in padding):
             return x
-        return F.nn.pad(x, pad_width=spatial_pads(self.axes, padding), pad_value=value)
+        return F.nn.pad(x, pad_width=geometry.spatial_pads(self.axes, padding), pad_value=value)
 
     def reduce(self, x: Value, combiner: str) -> Value:
         """Each window of the padded image ``x`` reduced to one element."""
@@ -307,8 +292,8 @@ def _declare_pool(kind: str, kinds: str, text: str, reference: Any, body: Any, r
             "strides": attr(
                 "distance of neighbouring windows; None: the window's size", None, "Ints"
             ),
-            "padding": padding_attr(rank),
-            "dilation": dilation_attr(rank),
+            "padding": geometry.padding_attr(rank),
+            "dilation": geometry.dilation_attr(rank),
             "layout": attr(" or ".join(layouts(rank)), first, "str"),
             **({"count_include_pad": padded} if kind == "avg" else {}),
             "ceil_mode": attr("True if a last window may reach over the padding", False, "bool"),
@@ -367,7 +352,7 @@ dtype.
         ],
         doc=doc,
     )
-    def _global(x: Value, *, layout: str = LAYOUT) -> Value:
+    def _global(x: Value, *, layout: str = geometry.LAYOUT) -> Value:
         return getattr(F, reduce)(x, axis=axes(layout), keepdims=True)
 
 
@@ -437,8 +422,8 @@ def _reduce_window_samples(rng: np.random.Generator) -> list[Sample]:
     "reduce_window",
     Pattern.CONTRACTION,
     dtypes="iuf",
-    tangent=window_tangent,
-    transpose=transpose_window,
+    tangent=geometry.window_tangent,
+    transpose=geometry.transpose_window,
     rule=_reduce_window_rule,
     reference=_reduce_window_reference,
     samples=_reduce_window_samples,

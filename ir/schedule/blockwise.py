@@ -16,23 +16,8 @@ from ..dataclass import dataclass
 from ..dim_proofs import prove
 from ..dims import IntExpr, as_int, ceildiv, int_min, substitute, symbol
 from ..errors import ScheduleError
-from ..loop.expr import (
-    Expr,
-    Index,
-    IndexLike,
-    Op,
-    Read,
-    buffers_of,
-    const,
-    index,
-    op,
-    read,
-    rebuilt_indices,
-    rewrite,
-    select,
-    substitute_indices,
-    walk,
-)
+from ..loop import expr as exprs
+from ..loop.expr import Expr, Index, IndexLike, Op, Read, buffers_of, const, index, op, read, select
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .schedule import Preparation
@@ -127,7 +112,7 @@ def _key_axes(prim: PrimFunc, maximum: Stage) -> dict[str, str]:
     while True:
         before = len(keys)
         for stage in prim.stages:
-            for node in walk(stage.expr):
+            for node in exprs.walk(stage.expr):
                 if not isinstance(node, Read) or node.buffer not in stages:
                     continue
                 producer = stages[node.buffer]
@@ -255,7 +240,7 @@ class _Blocks:
         return Stage(
             Buffer(f"{stage.name}.part", (self.parts, *stage.buffer.shape), stage.buffer.dtype),
             (self.block, *axes),
-            substitute_indices(value, names),
+            exprs.substitute_indices(value, names),
             tuple(Axis(key, self.size) if a.name == key else a for a in stage.reduce_axes),
             stage.combiner,
         )
@@ -339,7 +324,7 @@ class _Blocks:
                 at = names.index(along)
                 indices = (*node.indices[:at], block, *node.indices[at:])
                 return read(node.buffer, indices, node.dtype)
-            moved = rebuilt_indices(node, done, lambda i: substitute(i, {key: near}))
+            moved = exprs.rebuilt_indices(node, done, lambda i: substitute(i, {key: near}))
             return read(node.buffer, moved, node.dtype)
 
-        return rewrite(expr, leaf)
+        return exprs.rewrite(expr, leaf)

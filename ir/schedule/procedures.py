@@ -27,25 +27,10 @@ from math import inf
 
 from .. import dims
 from ..errors import ScheduleError
+from ..loop import nest as nests
 from ..loop.expr import Expr, IndexLike, Read, map_reads, read, walk
 from ..loop.kinds import LoopKind
-from ..loop.nest import (
-    Accumulate,
-    Alloc,
-    At,
-    Let,
-    Loop,
-    Nest,
-    Prefetch,
-    Sort,
-    Stmt,
-    Store,
-    expressions,
-    map_bodies,
-    rewritten,
-    statements,
-    substituted,
-)
+from ..loop.nest import Accumulate, Alloc, At, Let, Loop, Nest, Sort, Stmt, Store, statements
 from ..loop.prim import Buffer
 from ..loop.procedure import Procedure, plain_nest
 from .limits import LIMITS
@@ -100,7 +85,7 @@ def _rewritten(
         def below(body: Sequence[Stmt], inner: Ranges = inner) -> tuple[Stmt, ...]:
             return _rewritten(body, inner, args, rewrite, done)
 
-        result.append(rewritten(stmt, below))
+        result.append(nests.rewritten(stmt, below))
     return tuple(result)
 
 
@@ -129,7 +114,7 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
             places[stmt.buffer].append(stmt.indices)
         if isinstance(stmt, Sort) and stmt.buffer in places:
             places[stmt.buffer] += [stmt.indices, stmt.last]
-        for expr in expressions(stmt):
+        for expr in nests.expressions(stmt):
             for node in walk(expr):
                 if isinstance(node, Read) and node.buffer in places:
                     places[node.buffer].append(node.indices)
@@ -195,7 +180,7 @@ def _split(loop: Loop, _ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
 
     def part(extent: dims.IntExpr, begin: dims.IntExpr) -> Loop:
         place = {loop.var: begin + dims.symbol(inner)}
-        return Loop(loop.kind, inner, extent, tuple(substituted(s, place) for s in loop.body))
+        return Loop(loop.kind, inner, extent, tuple(nests.substituted(s, place) for s in loop.body))
 
     parts: list[Stmt] = []
     if count != 0:
@@ -223,7 +208,7 @@ def _in_lanes(stmt: Stmt, loop: Loop, private: set[str]) -> Stmt:
         wide = Buffer(buffer.name, (*buffer.shape, loop.extent), buffer.dtype)
         return Alloc(wide, stmt.scope)
     if isinstance(stmt, Loop) and not isinstance(stmt, At) and stmt.kind != LoopKind.VECTORIZE:
-        return map_bodies(stmt, lambda s: _in_lanes(s, loop, private))
+        return nests.map_bodies(stmt, lambda s: _in_lanes(s, loop, private))
     if isinstance(stmt, Store | Accumulate):
         lane = dims.symbol(loop.var)
 
@@ -238,7 +223,7 @@ def _in_lanes(stmt: Stmt, loop: Loop, private: set[str]) -> Stmt:
         return Loop(LoopKind.VECTORIZE, loop.var, loop.extent, (changed,))
     if isinstance(stmt, Let) and loop.var not in dims.symbols(stmt.value):
         return stmt
-    if isinstance(stmt, Prefetch):
+    if isinstance(stmt, nests.Prefetch):
         return stmt
     raise ScheduleError(f"vectorize: data decides which statements an iteration of {loop.var} runs")
 

@@ -25,7 +25,9 @@ from ..loop.prim import PrimFunc, Stage
 from .columns import BoolArray, Guarded, IntArray, array_of
 
 FOR, PARALLEL, UNROLL, VECTORIZE, INSTRUCTION = range(5)
-KINDS = dict(zip((LoopKind.FOR, LoopKind.PARALLEL, LoopKind.UNROLL, LoopKind.VECTORIZE), range(4)))
+KINDS: dict[LoopKind, int] = dict(
+    zip((LoopKind.FOR, LoopKind.PARALLEL, LoopKind.UNROLL, LoopKind.VECTORIZE), range(4))
+)
 """Numbers of the kinds of loops; ``INSTRUCTION`` is a loop that one instruction runs in a lane."""
 
 

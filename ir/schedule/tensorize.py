@@ -8,19 +8,8 @@ from dataclasses import replace
 from ..dims import Dim, IntExpr, symbol, symbols
 from ..dtype import UINT8
 from ..errors import ScheduleError
-from ..loop.expr import (
-    Expr,
-    Index,
-    Op,
-    Read,
-    buffers_of,
-    const,
-    map_reads,
-    op,
-    read,
-    substitute_indices,
-    walk,
-)
+from ..loop import expr as exprs
+from ..loop.expr import Expr, Index, Op, Read, buffers_of, const, map_reads, op, read, walk
 from ..loop.intrinsics import is_vnni, is_zero, tile_dot_of
 from ..loop.kinds import Instruction, LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, If, Intrinsic, Loop, Stmt, Store, chain, statements
@@ -255,4 +244,4 @@ def _sums_of(stage: Stage, factor: Expr, walked: set[str]) -> Stage:
     axes = tuple(Axis(f"{name}.{a.name}", a.extent) for a in stage.axes if a.name in walked)
     reduced = tuple(Axis(f"{name}.{a.name}", a.extent) for a in stage.reduce_axes)
     buffer = Buffer(name, tuple(a.extent for a in axes), stage.buffer.dtype)
-    return Stage(buffer, axes, substitute_indices(factor, names), reduced, "sum")
+    return Stage(buffer, axes, exprs.substitute_indices(factor, names), reduced, "sum")

@@ -25,18 +25,8 @@ from functools import cached_property
 from ..dataclass import dataclass
 from ..dims import IntExpr, symbol
 from ..dtype import FLOAT32
-from ..loop.expr import (
-    Expr,
-    IndexLike,
-    Op,
-    Read,
-    buffers_of,
-    op,
-    reads_of,
-    rewrite,
-    substitute_indices,
-    walk,
-)
+from ..loop import expr as exprs
+from ..loop.expr import Expr, IndexLike, Op, Read, buffers_of, op, reads_of, substitute_indices
 from ..loop.prim import PrimFunc, Stage
 from ..loop.scalar import SCALAR_OPS
 from ..traits import Trait
@@ -106,7 +96,7 @@ class _Rows:
                 return op("divide_weight", *args)
             return None
 
-        expr = rewrite(stage.expr, leaf)
+        expr = exprs.rewrite(stage.expr, leaf)
         combiner = "max_number" if self.may_ignore_nan(stage) else stage.combiner
         if expr is stage.expr and combiner == stage.combiner:
             return stage
@@ -174,7 +164,7 @@ class _Rows:
 
     def _same_row(self, stage: Stage, users: set[str], names: set[str]) -> bool:
         """True if a stage reads ``users`` in its own row, at which ``names`` are."""
-        for node in walk(stage.expr):
+        for node in exprs.walk(stage.expr):
             if isinstance(node, Read) and node.buffer in users:
                 axes = self.stages[node.buffer].axes
                 for axis, i in zip(axes, node.indices, strict=True):

@@ -30,6 +30,7 @@ from ..codegen.in_place_rule import elements_read, in_place_rule
 from ..codegen.kernel import Kernel
 from ..codegen.kernel_interface import is_view
 from ..codegen.llvm.engine import disassemble
+from ..codegen.lower.lowering import lowered
 from ..codegen.machine import known_machine
 from ..codegen.program import CompiledProgram, compile_program
 from ..codegen.program_from_graph import NewValue, program_from_module
@@ -67,7 +68,7 @@ from .kernels import begin_kernel, checked_kernels
 from .options import Precision, error_growth
 
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
-LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
+LEVELS = ("graph", "kernels", "loops", "vectors", "program", "llvm", "asm")
 
 WEIGHTS_RATE = 0.7
 """Rate at which weights come from memory during a product, over that of plain reads."""
@@ -373,8 +374,7 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
         for name, prim in prims.items():
             verify_prim(prim)
             verify_nest(kernels[name].nest)
-            if passes.verify > 1:
-                extra("validate")(prim, kernels[name])
+            extra("validate")(prim, kernels[name], target, passes.verify > 1)
     program = program_from_module(source.lowered, kernels, source.updates)
     program = optimise(
         program,
@@ -485,6 +485,9 @@ def _levels(
             as_text(_graph_functions(source.lowered)) + "\n" + each(lambda n: str(source.prims[n]))
         ),
         "loops": lambda _: each(lambda n: str(replace(kernels[n].nest, name=n))),
+        "vectors": lambda source: each(
+            lambda n: str(replace(lowered(kernels[n].nest, source.target), name=n))
+        ),
         "program": lambda _: str(compiled.program),
         "llvm": lambda _: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
         "asm": lambda source: _assembly(source, kernels, compiled),

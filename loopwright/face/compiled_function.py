@@ -22,23 +22,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from .. import tracer as tracing
 from ..codegen.target import Target
 from ..config import MEASURE, Config
 from ..driver.options import Precision, check_threads, error_growth
 from ..ir.errors import LoopwrightTypeError
 from ..ir.pass_context import PassContext
 from ..ir.progress_line import progress
-from ..tracer import (
-    Arguments,
-    Borrowed,
-    Request,
-    Traced,
-    any_traced,
-    as_called,
-    to_array,
-    trace,
-    without_iterators,
-)
+from ..tracer import Arguments, Borrowed, Request, Traced, any_traced, as_called, to_array, trace
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, tune_option
 from .call_signature import CallSignature, Copied, names_of
@@ -217,7 +208,7 @@ class CompiledFunction(Inspected, Copied):
                 return results[0] if ready.finish is None else ready.finish(results)
         quick = self._signature.quick_key(args, kwargs)
         if quick is None:
-            args, kwargs = without_iterators(args, kwargs) or (args, kwargs)
+            args, kwargs = tracing.without_iterators(args, kwargs) or (args, kwargs)
         if quick is not None:
             ready = self._ready.get(quick[0])
             if ready is not None and (ready.guard is None or ready.guard.holds()):

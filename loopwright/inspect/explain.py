@@ -13,6 +13,7 @@ from ..autotune.ranges import Point, fitted, point_of, specialised, typical_poin
 from ..autotune.selection.select import Chosen, Origin
 from ..autotune.space.space import ScheduleSpace
 from ..autotune.space.tiling import UNUSED
+from ..codegen.lower.lowering import lowered
 from ..codegen.machine import MachineModel
 from ..codegen.roofline import LEVELS, Roof
 from ..driver.pipeline import Built, Parts
@@ -24,6 +25,7 @@ from ..ir.program.analysis import calls as calls_of
 from ..ir.schedule.cases import Cases, on_one_thread
 from ..ir.schedule.steps import Schedule
 from ..text import bytes_text, rate_text, seconds_text, table
+from .hottest import hottest_loop
 from .kernel_calls import KernelCall, LoopTime, Timed, bound_text
 from .profile import profile
 
@@ -35,8 +37,9 @@ FAR_BELOW = 0.6
 class Explained(Timed):
     """One kernel: the work of its first call stands for that of each.
 
-    ``source`` says where the schedule came from, ``choices`` what it is made of, and ``nest`` is
-    the loop nest it gives. ``cases`` says which schedule a kernel with symbolic sizes has where.
+    ``source`` says where the schedule came from, ``choices`` what it is made of, ``nest`` is the
+    loop nest it gives, in vectors, and ``hottest`` its hottest loop. ``cases`` says which schedule
+    a kernel with symbolic sizes has where.
     """
 
     source: str
@@ -44,6 +47,7 @@ class Explained(Timed):
     choices: Mapping[str, int]
     nest: str
     cases: tuple[str, ...] = ()
+    hottest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ def explain(
 
 def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCall]) -> Explained:
     prim, schedule = parts.prims[name], chosen.schedule
+    nest = lowered(parts.kernels[name].nest, parts.target)
     return Explained(
         name=name,
         calls=sum(call.calls for call in calls),
@@ -114,7 +119,8 @@ def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCa
         source=_source(chosen),
         sketch=chosen.sketch,
         choices={} if isinstance(schedule, Cases) else _choices(prim, parts, schedule),
-        nest=str(parts.kernels[name].nest),
+        nest=str(nest),
+        hottest=tuple(hottest_loop(nest)),
         cases=tuple(_cases(parts, name, chosen)) if prim.sizes else (),
     )
 
@@ -252,7 +258,7 @@ def _schedules(explanation: Explanation) -> Iterator[str]:
         yield f"  {kernel.name}"
         yield f"    {kernel.source}"
         yield f"    {sketch}{': ' if choices else ''}{choices}"
-        yield from (f"    {case}" for case in kernel.cases)
+        yield from (f"    {line}" for line in (*kernel.cases, *kernel.hottest))
 
 
 def _remarks(explanation: Explanation) -> Iterator[str]:

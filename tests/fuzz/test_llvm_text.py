@@ -9,8 +9,10 @@ import warnings
 from collections import Counter
 
 import pytest
+from loopwright.codegen.lower.lowering import LOWERINGS
+from planted_lowering import ERRORS as ERRORS_OF_PASSES
 from planted_text import ERRORS
-from text_trial import planted_errors, trial
+from text_trial import MACHINES, planted_errors, planted_in_lowerings, trial
 
 
 @pytest.fixture(autouse=True)
@@ -35,3 +37,16 @@ def test_planted_errors_are_seen():
             assert said or is_none, f"seed {seed}: {kind}"
             seen[kind] += bool(said)
     assert len(ERRORS) >= 20 and not set(ERRORS) - {k for k, n in seen.items() if n}
+
+
+def test_errors_planted_in_what_passes_return_are_seen():
+    seen: set[tuple[str, str]] = set()
+    for seed in range(8):
+        machine = MACHINES[seed % len(MACHINES) :][:1]
+        for lowering, kind, said, is_none in planted_in_lowerings(seed, 1, machine):
+            assert said or is_none, f"seed {seed}, {lowering}: {kind}"
+            seen |= {(lowering, kind)} if said else set()
+    for lowering in LOWERINGS:
+        kinds = [kind for name, kind in seen if name == lowering.__name__]
+        assert len(kinds) >= 20, (lowering.__name__, sorted(kinds))
+    assert len(ERRORS_OF_PASSES) > 30

@@ -7,21 +7,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+import loopwright as lw
 import numpy as np
 from loopwright.autotune.measure.inputs import make_inputs, make_probes
 from loopwright.autotune.measure.reference import Reference
 from loopwright.codegen.kernel import Kernel, compile_nest
+from loopwright.codegen.lower.lanes import Machine as Lowered
+from loopwright.codegen.lower.lowering import LOWERINGS
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import FEATURES, ISA_LEVELS, Target
-from loopwright.debug.machine.kernels import TEXT_STORES, run_text
+from loopwright.debug.machine.kernels import (
+    TEXT_STORES,
+    VECTOR_STORES,
+    run_nest,
+    run_text,
+    wrong_lowering,
+)
 from loopwright.debug.machine.memory import Fault
 from loopwright.ir.dtype import Array
 from loopwright.ir.errors import InternalError, ScheduleError
+from loopwright.ir.loop.nest import Nest
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.loop.procedure import executions
 from loopwright.ir.schedule.apply import apply_schedule
 from mutated_schedules import schedules
+from planted_lowering import ERRORS as ERRORS_OF_PASSES
+from planted_lowering import planted as planted_nests
 from planted_text import ERRORS, planted
+from random_sizes import draw_sized
 from small_kernels import draw_kernel
 
 MACHINES = [
@@ -68,11 +81,13 @@ def wrong(kernel: Kernel, given: Sequence[Case]) -> str:
     return ""
 
 
-def kernels(seed: int, most: int) -> Iterator[tuple[str, PrimFunc, Target, Kernel]]:
+def kernels(
+    seed: int, most: int, machines: Sequence[Target] = MACHINES
+) -> Iterator[tuple[str, PrimFunc, Target, Kernel]]:
     """Yields a random kernel under up to ``most`` schedules for each machine."""
     rng = random.Random(seed)
     name, prim = draw_kernel(rng)
-    for machine in MACHINES:
+    for machine in machines:
         made: set[str] = set()
         for schedule in islice(schedules(prim, machine, rng), TRIED):
             try:
@@ -95,8 +110,27 @@ def trial(seed: int, most: int) -> tuple[int, list[str]]:
     for name, prim, machine, kernel in kernels(seed, most):
         given = given or cases(prim, seed, 3)
         count += 1
-        if text := wrong(kernel, given):
+        text = wrong_lowering(prim, kernel, given[-1][0], machine, {}) or wrong(kernel, given)
+        if text:
             bad.append(f"seed {seed}, {name} for {machine.isa}: {text}")
+    return count, bad
+
+
+def trial_of_program(seed: int) -> tuple[int, list[str]]:
+    """Returns for how many machines a program of symbolic sizes was compiled, and what the compile
+    says of its kernels: their nests in vectors, and their texts, run at small sizes, masks among
+    them. The process verifies that much (``LOOPWRIGHT_VERIFY=2``)."""
+    program, count, bad = draw_sized(seed), 0, list[str]()
+    arrays = program.arrays(dict.fromkeys(("n", "m", "k"), 7), np.random.default_rng(seed))
+    for machine in MACHINES:
+        compiled = lw.compile(program.function(), dynamic=program.dynamic, target=machine)
+        try:
+            compiled.lower(*arrays)
+        except InternalError as error:
+            bad.append(f"seed {seed} for {machine.isa}: {error}\n{program}")
+        except lw.LoopwrightError:
+            continue
+        count += 1
     return count, bad
 
 
@@ -123,3 +157,30 @@ def planted_errors(seed: int, most: int) -> Iterator[tuple[str, str, bool]]:
                         for a, b in zip(outputs, run_text(bad, inputs), strict=True)
                     ),
                 )
+
+
+def planted_in_lowerings(
+    seed: int, most: int, machines: Sequence[Target] = MACHINES
+) -> Iterator[tuple[str, str, str, bool]]:
+    """Yields for a seed's kernels each kind of error, planted once in what each pass from nest to
+    nest returns: the pass, the kind, what is said of it, and whether it changes no bit."""
+    rng = random.Random(seed)
+    for _, prim, machine, kernel in kernels(seed, most, machines):
+        if executions(kernel.nest.body) > VECTOR_STORES:
+            continue
+        given = [make_inputs(prim, seed), make_inputs(prim, seed, special=SPECIAL)]
+        for number, lowering in enumerate(LOWERINGS):
+            nest = kernel.nest
+            for before in LOWERINGS[: number + 1]:
+                nest = before(nest, Lowered.of(kernel.nest, machine))
+            for kind in ERRORS_OF_PASSES:
+                for bad in islice(planted_nests(nest, kind, rng), 1):
+                    passes = (*LOWERINGS[:number], lambda _nest, _machine, bad=bad: bad)
+                    said = [wrong_lowering(prim, kernel, x, machine, {}, passes) for x in given]
+                    is_none = not any(said) and all(_same_bits(nest, bad, kernel, x) for x in given)
+                    yield lowering.__name__, kind, "".join(said), is_none
+
+
+def _same_bits(nest: Nest, other: Nest, kernel: Kernel, inputs: dict[str, Array]) -> bool:
+    pair = (run_nest(each, kernel, inputs, {}) for each in (nest, other))
+    return all(a.tobytes() == b.tobytes() for a, b in zip(*pair, strict=True))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.codegen.emit.memory import Memory
+from loopwright.codegen.lower.lowering import LOWERINGS
+from loopwright.codegen.lower.scope import rewrite
 from loopwright.debug.machine.kernels import run_text
 from loopwright.debug.machine.meanings import fma
 from loopwright.debug.machine.memory import Fault
 from loopwright.debug.machine.parser import parse_llvm
 from loopwright.debug.machine.run import Machine
 from loopwright.ir.errors import InternalError
+from loopwright.ir.loop.nest import Vectors
 
 HEAD = "define i64 @f(ptr %a, i64 %n) {\n"
 
@@ -98,7 +103,7 @@ def test_a_wrong_text_is_named(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_VERIFY", "2")
     monkeypatch.setattr(Memory, "store", one_lane_less)
     x = np.random.default_rng(1).random((5, 16), np.float32)
-    with pytest.raises(InternalError, match="LLVM text of kernel"):
+    with pytest.raises(InternalError, match="its LLVM text is wrong"):
         lw.compile(lambda x: x * 3.25 + 0.125)(x)
 
 
@@ -107,3 +112,28 @@ def test_symbolic_sizes_are_tried_small(monkeypatch):
     f = lw.compile(lambda x: np.cumsum(x * 2)[::-1])
     f.lower(lw.f32["n"]).compile()
     np.testing.assert_allclose(f(np.arange(5, dtype=np.float32)), np.cumsum(np.arange(5) * 2)[::-1])
+
+
+def test_a_wrong_pass_to_vectors_is_named(monkeypatch):
+    """As every compile is verified in tests, at LOOPWRIGHT_VERIFY=1: the last lanes are lost, and
+    then the same with sizes that are not constants."""
+
+    def split(nest, machine):
+        return rewrite(nest, lambda s, *_: (replace(s, extent=s.extent - 1),) if lanes(s) else None)
+
+    def lanes(stmt):
+        return isinstance(stmt, Vectors) and stmt.kind == "vectorize"
+
+    wrong = (*LOWERINGS[:3], split, *LOWERINGS[3:])
+    monkeypatch.setattr("loopwright.debug.machine.kernels.LOWERINGS", wrong)
+    x = np.random.default_rng(1).random((5, 16), np.float32)
+    with pytest.raises(InternalError, match="split changes the results of its nest"):
+        lw.compile(lambda x: x * 3.25 + 0.125)(x)
+    with pytest.raises(InternalError, match="split"):
+        lw.compile(lambda x: x * 3.25 + 0.125).lower(lw.f32["n"]).compile()
+
+
+def test_vectors_are_a_level_that_is_shown():
+    text = lw.compile(lambda x: np.exp(x).sum(axis=1)).lower(lw.f32[4, 40]).as_text("vectors")
+    assert re.search(r"vectorize \S+ in \d+ by \[", text) and re.search(r"reduce \S+ in", text)
+    assert re.search(r"registers \S+: float32\[.*\] by \d+ of \d", text)

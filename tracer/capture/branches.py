@@ -25,18 +25,9 @@ from ..core.integer_ranges import as_dim, note_choice
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
 from ..core.spans import caret_lines, instruction, is_library, span_of
+from . import variables as assigned
 from .lists import check_room, truth, with_room
-from .variables import (
-    NOTHING,
-    UNBOUND,
-    Names,
-    Variables,
-    carried_names,
-    converted,
-    like,
-    note_alike,
-    promoted,
-)
+from .variables import NOTHING, UNBOUND, Names, Variables, carried_names, converted, note_alike
 
 
 class _Sides:
@@ -178,7 +169,7 @@ def _either(test: Proxy, then: Callable[[], Any], orelse: Callable[[], Any], sid
                 if not notes.sides and _lack_results(*sides.values):
                     notes.sides = sides.values
                     continue
-                more = promoted(*sides.values)
+                more = assigned.promoted(*sides.values)
                 if not more.keys() - notes.dtypes.keys():
                     raise
                 notes.dtypes |= more
@@ -195,7 +186,7 @@ def _filled(value: Any, other: Any) -> Any:
     """Returns the value of a side, with values like those of the other where it has none."""
     if isinstance(value, tuple) and isinstance(other, tuple):
         return tuple(map(_filled, value, other))
-    return like(other) if value is NOTHING is not other else value
+    return assigned.like(other) if value is NOTHING is not other else value
 
 
 @for_users

@@ -22,19 +22,10 @@ import itertools
 from collections.abc import Sequence
 from typing import TypeGuard, TypeVar
 
+from . import leaving as exits
 from .expressions import LIBRARY as LIBRARY
 from .expressions import Expressions, as_lambda, call, library, tested
-from .leaving import (
-    always_returns,
-    assign,
-    at,
-    holds,
-    leaves,
-    load,
-    marked,
-    returns,
-    without_returns,
-)
+from .leaving import always_returns, assign, at, holds, leaves, load, marked, returns
 from .liveness import NESTED, Liveness, Names, assigned, flat, only_augmented, reads
 
 RESULT = "result·"
@@ -281,7 +272,7 @@ class _Rewriter:
         self.variables |= {flag, result}
         target = ast.Name(result, ast.Store())
         nothing = at(node, ast.Assign([target], library("NOTHING")))
-        node.body = without_returns(node.body, flag, result)
+        node.body = exits.without_returns(node.body, flag, result)
         leave = at(node, ast.If(load(flag), [ast.Return(load(result))], []))
         return [assign(node, flag, False), nothing], leave
 

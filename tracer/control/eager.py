@@ -15,16 +15,8 @@ import numpy as np
 from ...ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ..core.proxy import Proxy, fail_leaked
 from ..core.pytree import Structure, flatten, paths, unflatten
-from .leaves import (
-    Fixed,
-    LeafType,
-    carried,
-    check_fixed,
-    check_structure,
-    differ,
-    joined,
-    leaf_type,
-)
+from . import leaves as trees
+from .leaves import Fixed, LeafType, carried, check_fixed, check_structure, differ, leaf_type
 
 
 def is_true(operation: str, value: Any) -> bool:
@@ -159,7 +151,7 @@ class _Stacked:
         first, second = "the outputs", "the next ones"
         check_structure(self.operation, first, self.structure, second, structure)
         for number, type_ in enumerate(types):
-            meeting = joined(self.types[number], type_)
+            meeting = trees.joined(self.types[number], type_)
             if meeting is None:
                 path = paths(structure, "the output")[number]
                 raise differ(self.operation, path, "was", self.types[number], "is now", type_)

@@ -32,17 +32,9 @@ from ..core.spans import caret_lines
 from ..core.trace import Trace, active
 from ..memory.scope import Scope
 from ..memory.storage import Kind
+from . import leaves as trees
 from .eager import not_a_condition, not_an_array
-from .leaves import (
-    Fixed,
-    LeafType,
-    carried,
-    check_fixed,
-    check_structure,
-    differ,
-    flattened,
-    leaf_type,
-)
+from .leaves import Fixed, LeafType, carried, check_fixed, differ, flattened, leaf_type
 
 COUNT = TensorType((), INT64)
 """The type of an index."""
@@ -202,7 +194,7 @@ class _Loop:
         """Returns the atoms with which the user's carries go on."""
         leaves, structure = flattened(tree)
         operation = self.operation
-        check_structure(operation, "the carry", self.structure, "the body's", structure)
+        trees.check_structure(operation, "the carry", self.structure, "the body's", structure)
         labels = paths(structure, "the carry")
         for number, (label, value) in enumerate(zip(labels, leaves, strict=True)):
             before, after = self.types[number], leaf_type(value)

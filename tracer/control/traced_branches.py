@@ -24,16 +24,8 @@ from ..core.side_effects import watched
 from ..core.spans import is_library, span_of
 from ..core.trace import Trace
 from ..memory.scope import Scope, Storage
-from .leaves import (
-    Fixed,
-    LeafType,
-    check_fixed,
-    check_structure,
-    differ,
-    flattened,
-    joined,
-    leaf_type,
-)
+from . import leaves as trees
+from .leaves import Fixed, LeafType, check_fixed, check_structure, differ, flattened, joined
 from .traced import UnknownResultError, condition_of, new_proxy, ours, running, stand_in, under
 
 RAISED = (IndexError, TypeError, ValueError)
@@ -106,7 +98,7 @@ def _outcome(
     try:
         with trace.block() as scope:
             leaves, structure = flattened(watched(trace, function))
-            types = [leaf_type(leaf) for leaf in leaves]
+            types = [trees.leaf_type(leaf) for leaf in leaves]
             values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
     except UnknownResultError as error:
         return error

@@ -28,16 +28,8 @@ from ..core.emitting import check_cast, emit, lift
 from ..core.proxy import Proxy, is_number, run
 from ..core.trace import active
 from ..memory.regions import Region, Run, write_region
-from .indexing import (
-    basic_view,
-    expanded,
-    forwards,
-    is_element,
-    mask_of,
-    masked,
-    masked_part,
-    region_of,
-)
+from . import indexing
+from .indexing import basic_view, expanded, forwards, is_element, mask_of, masked, masked_part
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .ufuncs import IN_PLACE
 
@@ -177,7 +169,7 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
 
 def _assign_at(x: Proxy, items: list[Any], key: Any, value: Any) -> None:
     """``x[key] = value`` for a key with traced ints or arrays of ints."""
-    part, region, front = region_of(x, items)
+    part, region, front = indexing.region_of(x, items)
     alias = value.alias if isinstance(value, Proxy) else None
     if alias is not None and alias.region == region and alias.parent.atom is part.atom:
         x.owner.memory.changed = True

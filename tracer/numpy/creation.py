@@ -16,18 +16,9 @@ from ...ir.dims import Dim, IntExpr, ceildiv
 from ...ir.dtype import FLOAT64, INT64, DType
 from ...ir.errors import UnsupportedError
 from ...ir.graph.requirements import greater
+from ..core import emitting
 from ..core.dispatch import METHODS, by_element, implements, views
-from ..core.emitting import (
-    common,
-    common_dtype,
-    copied,
-    dtype_argument,
-    emit,
-    kind_of,
-    lift,
-    one_array,
-    read_only_view,
-)
+from ..core.emitting import common, common_dtype, copied, dtype_argument, emit, lift, one_array
 from ..core.proxy import Proxy, is_number, numpys_options, run
 from ..core.trace import active
 from .shaping import broadcast_shapes, broadcast_to, moveaxis, shape_argument, size
@@ -76,7 +67,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, *, _device: Any = None
 
 
 def _default(value: Any) -> Any:
-    kind = kind_of(value)
+    kind = emitting.kind_of(value)
     return {int: np.int64, float: np.float64, complex: np.complex128}.get(kind, kind)
 
 
@@ -321,5 +312,5 @@ def _meshgrid(
         grid = emit("reshape", array, newshape=slim)
         made.append(grid if sparse else broadcast_to(grid, shape))
     if not copy:
-        return tuple(read_only_view(g, lambda g=g: g) for g in made)
+        return tuple(emitting.read_only_view(g, lambda g=g: g) for g in made)
     return tuple(map(copied, made))

@@ -10,17 +10,9 @@ from numpy._core import umath as _umath  # pyright: ignore
 
 from ...ir.dtype import BOOL, FLOAT64, INT64, UINT64, DType
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..core import emitting
 from ..core.dispatch import by_element, implementation_of, implements, method, views
-from ..core.emitting import (
-    check_cast,
-    common_dtype,
-    copied,
-    dtype_argument,
-    emit,
-    kind_of,
-    lift,
-    one_array,
-)
+from ..core.emitting import check_cast, common_dtype, copied, dtype_argument, emit, lift, one_array
 from ..core.proxy import Proxy, is_number
 from ..core.trace import active
 
@@ -237,7 +229,7 @@ def _copy_method(a: Any, order: str = "C") -> Proxy:
 @implements(np.result_type)
 def _result_type(*values: Any) -> np.dtype[Any]:
     numbers = {int: 0, float: 0.0, complex: 0j}
-    kinds = [kind_of(v) if isinstance(v, Proxy) else v for v in values]
+    kinds = [emitting.kind_of(v) if isinstance(v, Proxy) else v for v in values]
     return np.result_type(
         *(numbers[k] if isinstance(k, type) and k in numbers else k for k in kinds)
     )

@@ -39,19 +39,8 @@ from ..core.emitting import common, copied, dtype_argument, lift, one_array
 from ..core.proxy import Proxy, run
 from ..core.symbolic_sizes import Size, has_sizes
 from ..core.trace import active
-from .creation import (
-    arange,
-    empty,
-    eye,
-    full,
-    identity,
-    linspace,
-    ones,
-    tri,
-    tril_indices,
-    triu_indices,
-    zeros,
-)
+from . import creation
+from .creation import arange, empty, eye, full, identity, linspace, ones, tri, tril_indices, zeros
 from .padding import as_strided
 from .shaping import broadcast_shapes, broadcast_to, flattened, reshape
 
@@ -287,7 +276,7 @@ _CREATION = {
     f.__name__: f
     for f in (
         *(arange, empty, eye, full, identity, linspace, ones, tri, tril_indices),
-        *(triu_indices, zeros),
+        *(creation.triu_indices, zeros),
     )
 }
 

@@ -11,17 +11,9 @@ import numpy as np
 
 from ...ir.dims import Dim, product
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..core import emitting
 from ..core.dispatch import METHODS, UFUNCS, implement, implements, method, views
-from ..core.emitting import (
-    check_cast,
-    common_strong,
-    dtype_argument,
-    emit,
-    lift,
-    one_array,
-    promoted,
-    read_only_view,
-)
+from ..core.emitting import check_cast, common_strong, dtype_argument, emit, lift, read_only_view
 from ..core.proxy import Proxy
 from .creation import eye
 from .reductions import axes_of, float_operand, normalise_axis
@@ -40,7 +32,7 @@ def _matmul(
         check_cast(dtype_argument(dtype), "same_kind", x1, x2)
         operands = [lift(x, dtype_argument(dtype)) for x in (x1, x2)]
     else:
-        operands, _ = promoted(np.matmul, x1, x2)
+        operands, _ = emitting.promoted(np.matmul, x1, x2)
     return emit("nn.matmul", *operands)
 
 
@@ -122,7 +114,7 @@ def _ufunc_outer(ufunc: np.ufunc, a: Any, b: Any, **options: Any) -> Any:
 
 @implements(np.tensordot, np.linalg.tensordot)
 def _tensordot_function(a: Any, b: Any, axes: Any = 2) -> Proxy:
-    return one_array(_tensordot(a, b, axes))
+    return emitting.one_array(_tensordot(a, b, axes))
 
 
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Proxy:

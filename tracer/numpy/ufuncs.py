@@ -11,17 +11,9 @@ import numpy as np
 from ...ir.dtype import BOOL, INT64, UINT64
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ...ir.loop.scalar import SCALAR_OPS, ScalarOp
+from ..core import emitting
 from ..core.dispatch import UFUNCS, by_element, implements
-from ..core.emitting import (
-    check_cast,
-    common_dtype,
-    dtype_argument,
-    emit,
-    kind_of,
-    lift,
-    promoted,
-    ufunc_dtypes,
-)
+from ..core.emitting import check_cast, common_dtype, dtype_argument, emit, kind_of, lift, promoted
 from ..core.proxy import Proxy, WeakType, is_number, run
 from .elementwise import full_like
 
@@ -73,7 +65,7 @@ def _comparison(ufunc: Any, name: str) -> Callable[..., Proxy]:
         if decided is not None:
             return decided
         x, y = _strong_ints(x, y)
-        kinds = ufunc_dtypes(ufunc, (kind_of(x), kind_of(y)))
+        kinds = emitting.ufunc_dtypes(ufunc, (kind_of(x), kind_of(y)))
         if kinds[0] != kinds[1]:
             return _compare_signs_apart(name, lift(x, kinds[0]), lift(y, kinds[1]))
         return emit(name, *promoted(ufunc, x, y)[0])

@@ -18,16 +18,8 @@ from ..control.traced import new_proxy, ours, running
 from ..core.emitting import emit, lift
 from ..core.proxy import Proxy
 from ..core.pytree import paths, unflatten
-from .block import (
-    TracedBlock,
-    atom_like,
-    called,
-    emitted,
-    emitting,
-    no_floats,
-    smooth,
-    traced_block,
-)
+from . import block as blocks
+from .block import TracedBlock, atom_like, called, emitted, emitting, no_floats, smooth
 from .vmap import vmap
 
 
@@ -54,7 +46,7 @@ class Linearised:
                 raise no_floats(name, f"argument {label}", type_)
             self.types.append(type_)
         split = TracedCall(function, args, argnums)
-        traced, atoms = traced_block(name, split, points, lambda _path, _type: True)
+        traced, atoms = blocks.traced_block(name, split, points, lambda _path, _type: True)
         trace = self.trace
         emitted(trace, [Binding(p, a) for p, a in zip(traced.params, atoms, strict=True)])
         builder = emitting(trace)

@@ -27,25 +27,11 @@ from ....ir.dims import Dim, as_int, symbols
 from ....ir.errors import ScheduleError
 from ....ir.loop.expr import Op, Read, reads_of, walk
 from ....ir.loop.prim import PrimFunc, Stage
+from ....ir.schedule import steps as primitives
 from ....ir.schedule.columns import least
 from ....ir.schedule.columns import most as greatest
 from ....ir.schedule.skipping import is_masked
-from ....ir.schedule.steps import (
-    Schedule,
-    Step,
-    blockwise,
-    cache_read,
-    cache_write,
-    compute_at,
-    layout,
-    own_axis,
-    reorder,
-    rfactor,
-    skip,
-    state_of,
-    unroll,
-    vectorize,
-)
+from ....ir.schedule.steps import Schedule, Step, blockwise, cache_read, own_axis, state_of, unroll
 from ...protocols import BoolArray
 from ..analysis import Group, accesses_of
 from ..estimate import fastest, offers
@@ -158,7 +144,7 @@ def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
     for stage in prim.stages:
         names = [a.name for a in stage.axes]
         if stage.name not in prim.outputs and row in names and names[-1] != row:
-            yield layout(stage.name, *(n for n in names if n != row), row)
+            yield primitives.layout(stage.name, *(n for n in names if n != row), row)
         elif stage.name in prim.outputs and row in names and names[-1] != row:
             yield own_axis(stage.name, names[-1])
 
@@ -232,7 +218,7 @@ class Chain(Tiling):
                     split_of[long] = lanes
                     unrolled.append(f"{long}.1")
                     if not matrix:
-                        tiles.append(rfactor(stage.name, f"{long}.1"))
+                        tiles.append(primitives.rfactor(stage.name, f"{long}.1"))
             loops = [*private[:-1], at] if private else []
             for name in reduced:
                 loops += [f"{name}.0", f"{name}.1"] if name in split_of else [name]
@@ -240,16 +226,24 @@ class Chain(Tiling):
             order += [loop for loop in loops if loop not in order]
             if stage.combiner is not None:
                 scope = "stack" if private and not matrix else "registers"
-                tiles.insert(0, cache_write(stage.name, scope, at))
+                tiles.insert(0, primitives.cache_write(stage.name, scope, at))
             if stage is not self.group.stages[0]:
                 there = here if begun or here != self.block else f"{v}.0"
-                places.append(compute_at(stage.name, at if self.follows_first(stage) else there))
+                places.append(
+                    primitives.compute_at(stage.name, at if self.follows_first(stage) else there)
+                )
             begun = begun or here == self.block
         cuts = [split_step(axis, self.extent(axis), inner) for axis, inner in split_of.items()]
-        steps = [*cuts, reorder(*order, f"{v}.1"), *tiles, *places, *map(unroll, unrolled)]
+        steps = [
+            *cuts,
+            primitives.reorder(*order, f"{v}.1"),
+            *tiles,
+            *places,
+            *map(unroll, unrolled),
+        ]
         if self.block is not None and self.masked is not None:
-            steps.append(skip(self.masked.name, self.block))
-        steps += [vectorize(f"{v}.1"), *parallel_steps(outer, choices["parallel"])]
+            steps.append(primitives.skip(self.masked.name, self.block))
+        steps += [primitives.vectorize(f"{v}.1"), *parallel_steps(outer, choices["parallel"])]
         return steps
 
     @cached_property

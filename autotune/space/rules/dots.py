@@ -19,22 +19,8 @@ from ....codegen.target import Target
 from ....ir.dtype import INT8, INT32, UINT8
 from ....ir.loop.expr import Op, Read
 from ....ir.loop.prim import Stage
-from ....ir.schedule.steps import (
-    Schedule,
-    Step,
-    cache_write,
-    compute_at,
-    compute_inline,
-    pack_grouped,
-    parallel,
-    reorder,
-    rfactor,
-    shift_bytes,
-    split,
-    tensorize,
-    unroll,
-    vectorize,
-)
+from ....ir.schedule import steps as primitives
+from ....ir.schedule.steps import Schedule, Step, cache_write, compute_at, tensorize, vectorize
 from ....ir.schedule.storage import walked_dimensions
 from ...protocols import BoolArray
 from ..analysis import Access, Group
@@ -56,22 +42,24 @@ class Dots(Tiling):
         assert v is not None and k is not None
         width = choices["vectors"] * self.lanes
         groups = choices["k_unroll"]
-        packs = [pack_grouped(name, v, width, k, SKETCHES.group) for name, _ in self.packable]
+        packs = [
+            primitives.pack_grouped(name, v, width, k, SKETCHES.group) for name, _ in self.packable
+        ]
         first = [s for step in packs for s in base.pack_steps(group, step)]
         main, after = group.main.name, [s.name for s in group.stages[1:]]
         sums: list[Step] = []
         if self.shifts and choices["tiles"] == VECTORS:
-            first += [shift_bytes(main, f"{name}.packed") for name, _ in self.packable]
+            first += [primitives.shift_bytes(main, f"{name}.packed") for name, _ in self.packable]
             sums = self._shift_steps(choices)
             if main in group.prim.outputs:
                 after = [main, *after]
             else:
-                first.append(compute_inline(main))
+                first.append(primitives.compute_inline(main))
             main = f"{main}.raw"
         iterations = -(-self.extent(k) // (SKETCHES.group * groups))
         steps = [
             base.split_step(v, self.extent(v), choices["cache_vectors"], width),
-            split(k, (iterations, groups, SKETCHES.group)),
+            primitives.split(k, (iterations, groups, SKETCHES.group)),
         ]
         rows, mid, tile = [], [f"{v}.1"], [f"{v}.2"]
         if r is not None:
@@ -87,11 +75,11 @@ class Dots(Tiling):
             scope, inner = "tiles", [*tile, f"{k}.1", f"{k}.2"]
         else:  # what one group reads stays in registers
             scope, inner = "registers", [f"{k}.1", *tile, f"{k}.2"]
-        steps.append(reorder(*outer, *mid, *private, *others, f"{k}.0", *inner))
+        steps.append(primitives.reorder(*outer, *mid, *private, *others, f"{k}.0", *inner))
         at = mid[-1]
         steps += [cache_write(main, scope, at)]
         steps += [compute_at(name, at) for name in after]
-        steps += [unroll(loop) for loop in inner if loop != tile[-1]]
+        steps += [primitives.unroll(loop) for loop in inner if loop != tile[-1]]
         if choices["tiles"] == VECTORS or not self.shifts:  # also where there are no tile registers
             steps.append(tensorize(f"{k}.2", "vnni"))
         steps.append(vectorize(f"{v}.2"))
@@ -109,9 +97,12 @@ class Dots(Tiling):
         axis = f"{self.group.main.name}.shift.{self.k_axis}"
         width = min(DOTS.shift_vectors * self.lanes, self.extent(self.k_axis))
         steps = [base.split_step(axis, self.extent(self.k_axis), width)]
-        steps += [rfactor(f"{self.group.main.name}.shift", f"{axis}.1"), vectorize(f"{axis}.1")]
+        steps += [
+            primitives.rfactor(f"{self.group.main.name}.shift", f"{axis}.1"),
+            vectorize(f"{axis}.1"),
+        ]
         if choices["parallel"] and self.row_axis is not None:
-            steps.append(parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
+            steps.append(primitives.parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
         return steps
 
     @cached_property

@@ -21,19 +21,9 @@ from ....ir.loop.expr import Op, reads_of, walk
 from ....ir.loop.prim import Stage
 from ....ir.loop.scalar import SCALAR_OPS
 from ....ir.loop.work import expression_cost, stage_points
+from ....ir.schedule import steps as primitives
 from ....ir.schedule.columns import least, when
-from ....ir.schedule.steps import (
-    Schedule,
-    Step,
-    cache_write,
-    compute_at,
-    pack,
-    prefetch,
-    reorder,
-    rfactor,
-    unroll,
-    vectorize,
-)
+from ....ir.schedule.steps import Schedule, Step, cache_write, compute_at, pack, prefetch, reorder
 from ...protocols import BoolArray
 from ..analysis import Access, Group
 from ..settings import LANES, SKETCHES
@@ -69,7 +59,7 @@ class Lanes(Tiling):
             private = [n for n in names if n not in group.shared and n not in inner]
             inner += [name for name in private if name != axis]
             if axis is not None and stage.combiner is not None:
-                after.append(rfactor(stage.name, f"{axis}.1"))
+                after.append(primitives.rfactor(stage.name, f"{axis}.1"))
             if axis is None or f"{axis}.0" in inner:
                 continue
             extent = self.extent(axis)
@@ -83,8 +73,8 @@ class Lanes(Tiling):
             steps += [cache_write(s.name, "registers", outer[-1]) for s in group.reductions]
             steps += [compute_at(s.name, outer[-1]) for s in group.stages[1:]]
         steps += after
-        steps += [unroll(loop) for loop in rows]
-        steps += [vectorize(loop) for loop in vectors]
+        steps += [primitives.unroll(loop) for loop in rows]
+        steps += [primitives.vectorize(loop) for loop in vectors]
         for stage, name in self.waited_for:
             steps += when(choices["prefetch"], prefetch(stage, name, f"{r}.0"))
         steps += base.parallel_steps(outer, choices["parallel"])

@@ -17,20 +17,9 @@ from ....ir.dims import IntExpr, as_int, linear
 from ....ir.loop.expr import Read, walk
 from ....ir.loop.prim import Stage
 from ....ir.loop.work import expression_cost, vector_work
+from ....ir.schedule import steps as primitives
 from ....ir.schedule.columns import among, least, when
-from ....ir.schedule.steps import (
-    Step,
-    cache_write,
-    compute_at,
-    cut,
-    pack,
-    pack_at,
-    prefetch,
-    prefetch_next,
-    reorder,
-    unroll,
-    vectorize,
-)
+from ....ir.schedule.steps import Step, cache_write, pack, pack_at, prefetch, prefetch_next, unroll
 from ....ir.schedule.storage import walked_dimension, walked_dimensions
 from ...protocols import BoolArray
 from .. import tiling
@@ -82,14 +71,16 @@ class Tile(tiling.Tiling):
         kinds = {tuple(a.depends(axis or "") for axis in (v, r, r2)) for a in reads}
         if {(True, False, True), (False, True, False)} <= kinds and choices["second_rows"] > 1:
             tile.reverse()  # one element for all lanes at a time is kept, not those of all rows
-        steps.append(reorder(*outer, *blocks, *cache, *private, *reduced, *tile, f"{v}.2"))
+        steps.append(
+            primitives.reorder(*outer, *blocks, *cache, *private, *reduced, *tile, f"{v}.2")
+        )
         join = outer[-1] if blocks else cache[-1]
         steps += [cache_write(s.name, "registers", cache[-1]) for s in group.reductions]
-        steps += [compute_at(s.name, join) for s in group.stages[1:]]
+        steps += [primitives.compute_at(s.name, join) for s in group.stages[1:]]
         steps += unrolled
         steps += self._prefetches(choices)
-        steps += [vectorize(f"{v}.2"), *base.parallel_steps(outer, choices["parallel"])]
-        steps += [cut(axis, points) for axis, points in group.cuts.items()]
+        steps += [primitives.vectorize(f"{v}.2"), *base.parallel_steps(outer, choices["parallel"])]
+        steps += [primitives.cut(axis, points) for axis, points in group.cuts.items()]
         # By the core that uses the panels, before it does.
         inside = choices["pack"] == tiling.Pack.INSIDE
         made = [name for name, fixed in self.packable if not fixed]

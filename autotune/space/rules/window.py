@@ -23,17 +23,9 @@ from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
 from ....ir.loop.expr import Op, index_value, reads_of, walk
 from ....ir.loop.prim import PrimFunc, Stage
 from ....ir.loop.work import vector_work
+from ....ir.schedule import steps as primitives
 from ....ir.schedule.columns import least, when
-from ....ir.schedule.steps import (
-    Schedule,
-    Step,
-    cache_write,
-    compute_at,
-    peel,
-    reorder,
-    unroll,
-    vectorize,
-)
+from ....ir.schedule.steps import Schedule, Step, cache_write, compute_at, peel, reorder, unroll
 from ...protocols import BoolArray
 from ..analysis import Access, Group
 from ..estimate import cycles_of, offers, rows_of
@@ -72,7 +64,7 @@ class Window(Tiling):
         steps += [cache_write(s.name, "registers", at) for s in group.reductions]
         steps += [compute_at(s.name, at) for s in group.stages[1:]]
         steps += [unroll(loop) for loop in (*reduced, *rows)]
-        steps.append(vectorize(f"{v}.1"))
+        steps.append(primitives.vectorize(f"{v}.1"))
         for axis, size in blocks:
             border = self.borders[axis]
             if not border.free and axis not in self.masked:
