@@ -36,7 +36,7 @@ class IterationWatch:
         self.race = False
         self.number = 0
         self._harness = harness
-        self._views = [_spread(memory) for memory in shared if memory.size]
+        self._views = [view for memory in shared for view in _words(memory) if view.size]
         self._seed = seed
 
     def loop(self, function: int, context: int, iterations: int) -> None:
@@ -53,12 +53,18 @@ class IterationWatch:
         self._harness.iterations(function, context, second.tolist())
         for view, old, half in zip(self._views, before, halves):
             written = old != half
-            self.race = self.race or bool(np.any(written & (old != view)))
+            both = written & (old != view)
+            if both.any():  # they may have changed different bytes of a word
+                was, one, other = (each[both].view(np.uint8) for each in (old, half, view))
+                self.race = self.race or bool(np.any((was != one) & (was != other)))
+                half[both] = np.where(was != one, one, other).view(view.dtype)
             np.copyto(view, half, where=written)
 
 
-def _spread(memory: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-    if memory.size <= _WATCHED_BYTES:
-        return memory
-    pages = memory[: memory.size // _PAGE * _PAGE].reshape(-1, _PAGE)
-    return pages[:: -(-memory.size // _WATCHED_BYTES)]
+def _words(memory: npt.NDArray[np.uint8]) -> list[npt.NDArray[Any]]:
+    """Returns views of memory, pages spread over it if it is large, as words and the bytes left."""
+    if memory.size > _WATCHED_BYTES:
+        pages = memory[: memory.size // _PAGE * _PAGE].reshape(-1, _PAGE)
+        return [pages[:: -(-memory.size // _WATCHED_BYTES)].view(np.uint64)]
+    whole = memory.size // 8 * 8
+    return [memory[:whole].view(np.uint64), memory[whole:]]

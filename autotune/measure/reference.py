@@ -52,6 +52,8 @@ _ROUNDINGS = 8
 """Pairs of roundings that are tried, until an element with a large error is among their results."""
 _WORST_FIRST = 64
 """Elements with the largest errors, which are looked at first."""
+_SEEN_BYTES = 1 << 22
+"""Bytes of an output that are kept: many candidates give the same ones."""
 _MOST_ELEMENTS = 2000
 """Most elements that are evaluated, so that every row has one: longer axes are covered in part."""
 
@@ -87,6 +89,7 @@ class Reference:
         self._points: dict[str, Array] = {}
         self._values: dict[str, Array] = {}
         self._measures: dict[str, tuple[Array, Array]] = {}  # right values and their scale
+        self._seen: dict[str, tuple[Array, Verdict]] = {}  # bytes of an output that was right
         if isinstance(prim, Procedure) and (plain or _work(prim) > INTERPRETED):
             self._whole = _run_plain(prim, inputs)
             return
@@ -116,7 +119,7 @@ class Reference:
     def load(path: Path, prim: PrimFunc, inputs: Mapping[str, Array]) -> Reference:
         """Returns a reference with the values that ``save`` wrote."""
         made = Reference.__new__(Reference)
-        made.prim, made.inputs, made._measures = prim, inputs, {}
+        made.prim, made.inputs, made._measures, made._seen = prim, inputs, {}, {}
         made._whole, made._points, made._values = parts = {}, {}, {}
         arrays = read_arrays(path)
         assert isinstance(arrays, dict)
@@ -138,8 +141,13 @@ class Reference:
         """Compares a candidate's outputs, arrays by name."""
         worst = Verdict(True, 0.0, 0.0)
         for name in self.prim.outputs:
-            if not (verdict := self._check_one(name, outputs[name])).right:
-                return verdict
+            data = outputs[name].reshape(-1).view(np.uint8)
+            seen, verdict = self._seen.get(name, (None, worst))
+            if seen is None or not np.array_equal(seen, data):
+                verdict = self._check_one(name, outputs[name])
+                if not verdict.right:
+                    return verdict
+                self._seen |= {name: (data.copy(), verdict)} if data.size <= _SEEN_BYTES else {}
             if verdict.max_error >= worst.max_error:
                 worst = verdict
         if self.partial and not self._whole:

@@ -9,7 +9,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from ...codegen.runtime import pool
 from ...codegen.target import Target
 from ...ir.dataclass import dataclass
 from ...ir.dims import as_int
+from ...ir.loop.procedure import Procedure
 from ..record import robust_seconds
 from ..settings import TuneSettings
 from .build_service import BuiltKernel
@@ -220,17 +221,20 @@ class RunService:
 
     def _on_probes(self, loaded: Loaded) -> Frame | None:
         """Returns a refusal if a kernel that selects elements is wrong on inputs made for it
-        (``inputs``). Whether iterations write the same memory may depend on the data, too."""
-        watch = self._watch(loaded)
+        (``inputs``). Whether iterations write the same memory may depend on the data, too, where
+        data decides what is written."""
+        watch = self._watch(loaded) if isinstance(self.prim, Procedure) else None
         refusal = None
         for number, (probe, reference) in enumerate(self._probes):
             self._show(loaded, probe)
-            watch.number = number
-            with self._harness.watched(watch.loop):
+            with nullcontext() if watch is None else self._harness.watched(watch.loop):
+                if watch is not None:
+                    watch.number = number
                 self._call(loaded, garbage=(GARBAGE, *OTHER_GARBAGE)[number % 3])
+            race = watch is not None and watch.race
             verdict = reference.check(self._outputs())
-            if watch.race or not verdict.right:
-                refusal = _error("wrong_result", _RACE) if watch.race else _refusal(verdict)
+            if race or not verdict.right:
+                refusal = _error("wrong_result", _RACE) if race else _refusal(verdict)
                 break
         if self._probes:
             self._show(loaded, self._inputs)
