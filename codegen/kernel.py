@@ -84,7 +84,7 @@ class KernelModule:
             places[buffer.name] = Place(buffer, base, True)
             offset = offset + ceildiv(buffer.size * buffer.dtype.bytes, ALIGN) * ALIGN
         parallel = ParallelWriter(symbol, serial)
-        emitter = NestEmitter(self.target, writer, places, sizes, self._functions, parallel)
+        emitter = NestEmitter(self.target, writer, places, sizes, self._functions, parallel.write)
         emitter.body(lowered(nest, self.target).body, Env(sizes))
         self.writers += [*parallel.functions, writer]
         self._linkage.update((w.name, "internal ") for w in parallel.functions)

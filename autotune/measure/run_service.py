@@ -221,20 +221,17 @@ class RunService:
 
     def _on_probes(self, loaded: Loaded) -> Frame | None:
         """Returns a refusal if a kernel that selects elements is wrong on inputs made for it
-        (``inputs``). Whether iterations write the same memory may depend on the data, too, where
-        data decides what is written."""
-        watch = self._watch(loaded) if isinstance(self.prim, Procedure) else None
+        (``inputs``), or where data decides what is written iterations write the same memory."""
+        watch, decides = self._watch(loaded), isinstance(self.prim, Procedure)
         refusal = None
         for number, (probe, reference) in enumerate(self._probes):
             self._show(loaded, probe)
-            with nullcontext() if watch is None else self._harness.watched(watch.loop):
-                if watch is not None:
-                    watch.number = number
+            watch.number = number
+            with self._harness.watched(watch.loop) if decides else nullcontext():
                 self._call(loaded, garbage=(GARBAGE, *OTHER_GARBAGE)[number % 3])
-            race = watch is not None and watch.race
             verdict = reference.check(self._outputs())
-            if race or not verdict.right:
-                refusal = _error("wrong_result", _RACE) if race else _refusal(verdict)
+            if watch.race or not verdict.right:
+                refusal = _error("wrong_result", _RACE) if watch.race else _refusal(verdict)
                 break
         if self._probes:
             self._show(loaded, self._inputs)

@@ -7,9 +7,8 @@ a range of iterations. ``codegen.lower`` has said which is which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from ...ir.dims import IntExpr, as_int, bounds, substitute, symbol
 from ...ir.errors import ScheduleError
@@ -35,12 +34,6 @@ from .writer import FunctionWriter, Value
 from .writes import WriteEmitter
 
 
-class ParallelHook(Protocol):
-    """Emitter of the function of a parallel loop."""
-
-    def write(self, outer: NestEmitter, loop: Loop) -> None: ...
-
-
 class NestEmitter(WriteEmitter):
     """Writes the body of one kernel function (or of one of its parallel loops)."""
 
@@ -51,11 +44,11 @@ class NestEmitter(WriteEmitter):
         places: Mapping[str, Place],
         sizes: Mapping[str, Value],
         functions: dict[str, str],
-        parallel: ParallelHook | None,
+        parallel: Callable[[NestEmitter, Loop], None] | None,
     ) -> None:
         super().__init__(target, writer, places, functions)
         self.sizes = dict(sizes)  # the values of symbolic sizes by name
-        self.parallel = parallel
+        self.parallel = parallel  # writes a parallel loop
         self.tiles: dict[str, TileSums] = {}  # buffers in tile registers
         self.stack_bytes = 0
         self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
@@ -135,45 +128,38 @@ class NestEmitter(WriteEmitter):
         elif stmt.kind == LoopKind.UNROLL:
             for i in range(stmt.trips):
                 self.body(stmt.body, env.bind(stmt.var, i))
-        elif stmt.kind == LoopKind.PARALLEL and self.parallel is not None and self._is_root(env):
-            self.parallel.write(self, stmt)
+        elif (
+            stmt.kind == LoopKind.PARALLEL and self.parallel and len(env.values) == len(self.sizes)
+        ):
+            self.parallel(self, stmt)  # it is outside of all others: only sizes have values
         else:
             self.serial_loop(stmt, env)
 
-    def _is_root(self, env: Env) -> bool:
-        """True outside of all loops, where nothing but sizes is bound."""
-        return len(env.values) == len(self.sizes)
-
     def intrinsic(self, stmt: Intrinsic, env: Env) -> None:
-        if stmt.instruction == Instruction.TRANSPOSE:
-            self.transposed_stores(stmt, env, in_loop=False)
-        elif stmt.instruction == Instruction.TRANSPOSE_ROWS:
-            self.transposed_stores(stmt, env, in_loop=True)
+        if stmt.instruction in (Instruction.TRANSPOSE, Instruction.TRANSPOSE_ROWS):
+            self.transposed_stores(stmt, env)
         else:
             for name in {s.buffer for s in self._writes(stmt.body)}:
                 self.tiles[name].write(self, stmt.instruction, env)
 
-    def transposed_stores(self, stmt: Intrinsic, env: Env, in_loop: bool) -> None:
+    def transposed_stores(self, stmt: Intrinsic, env: Env) -> None:
         """Emits an unrolled loop whose iterations store vectors with strided lanes at adjacent
         elements: transposes the vectors of several iterations in registers and stores them whole.
 
-        Vectors that lie in memory, or are computed ``in_loop``, become the rows of a block there,
+        Vectors that lie in memory, or are computed in a loop, become the rows of a block there,
         which one function transposes.
         """
         (inner,) = stmt.body
         assert isinstance(inner, Vectors)
-        lanes = inner.widths[0]
-        stores: list[tuple[Store, Place, IntExpr]] = []
-        for store in inner.body:
-            assert isinstance(store, Store)
-            place = self.places[store.buffer]
-            stores.append((store, place, self.memory.flat_index(place, store.indices)))
+        lanes, stores = inner.widths[0], [s for s in inner.body if isinstance(s, Store)]
         for inside in self.vectors_of(inner, env):
             assert inside.lanes is not None
-            for store, place, flat in stores:
+            for store in stores:
+                place = self.places[store.buffer]
+                flat = self.memory.flat_index(place, store.indices)
                 for start in range(0, stmt.trips, lanes):
                     count = min(lanes, stmt.trips - start)
-                    block = self._in_memory(store.value, stmt, inside, start, in_loop)
+                    block = self._in_memory(store.value, stmt, inside, start)
                     if block is not None:
                         columns = self._rows(place, flat, inner.var, inside.bind(stmt.var, start))
                         shape = (count, inside.lanes.active)
@@ -189,7 +175,7 @@ class NestEmitter(WriteEmitter):
                         self.memory.store(place, address, column, count)
 
     def _in_memory(
-        self, value: Expr, loop: Loop, env: Env, start: int, in_loop: bool
+        self, value: Expr, loop: Intrinsic, env: Env, start: int
     ) -> tuple[Value, Value] | None:
         """Returns the rows of a block in memory, which are the values of iterations from ``start``
         on; None if they are rather held in registers."""
@@ -203,7 +189,7 @@ class NestEmitter(WriteEmitter):
             if stride_along(flat, env.lanes.var) != 1 or stride_along(flat, loop.var) is None:
                 return None
             return self._rows(place, flat, loop.var, env.bind(loop.var, start))
-        if not in_loop:
+        if loop.instruction != Instruction.TRANSPOSE_ROWS:
             return None
         type, size = value.dtype.llvm, lanes * value.dtype.bytes
         key = (type, count)

@@ -25,15 +25,11 @@ def select_instructions(nest: Nest, machine: Machine) -> Nest:
     def selected(stmt: Stmt, scope: Scope, _rest: Sequence[Stmt]) -> Sequence[Stmt] | None:
         if not isinstance(stmt, Intrinsic):
             return None
-        if stmt.instruction == Instruction.VNNI:
-            available = machine.target.has_dots
-        else:
-            writes = (s for s in statements(stmt.body) if isinstance(s, Store | Accumulate))
-            available = any(s.buffer in scope.tiles for s in writes)
-        if available:
+        writes = (s for s in statements(stmt.body) if isinstance(s, Store | Accumulate))
+        in_tiles = any(s.buffer in scope.tiles for s in writes)
+        if machine.target.has_dots if stmt.instruction == Instruction.VNNI else in_tiles:
             return None
-        if stmt.instruction == Instruction.AMX_STORE:
-            return ()
-        return (Loop(stmt.kind, stmt.var, stmt.extent, stmt.body),)
+        loop = Loop(stmt.kind, stmt.var, stmt.extent, stmt.body)
+        return () if stmt.instruction == Instruction.AMX_STORE else (loop,)
 
     return rewrite(nest, selected)

@@ -54,7 +54,7 @@ def _joined(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             shared, read = shared | operators, read | reads
         else:
             last, shared, read = stmt, operators, reads
-            long = len(operators) > LONG_EXPRESSION
+            long = len(operators) > LONG_EXPRESSION and not stmt.together
             stmts.append(replace(stmt, together=True) if long else stmt)
     same = len(stmts) == len(body) and all(a is b for a, b in zip(stmts, body))
     return body if same else tuple(stmts)

@@ -11,21 +11,16 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import errors as errors
 from ..dtype import INT64, Array
-from ..errors import (
-    RAISE_FAILED,
-    LoopwrightError,
-    LoopwrightIndexError,
-    LoopwrightTypeError,
-    LoopwrightValueError,
-)
+from ..errors import RAISE_FAILED, LoopwrightError, LoopwrightIndexError, LoopwrightTypeError
 from ..span import Span
 from .registry import ArrayType, LibraryFunction, Typed, Values, register
 
 _ERRORS: dict[str, type[LoopwrightError]] = {
     "IndexError": LoopwrightIndexError,
     "TypeError": LoopwrightTypeError,
-    "ValueError": LoopwrightValueError,
+    "ValueError": errors.LoopwrightValueError,
 }
 
 MOST_CHECKS = 1 << 20

@@ -12,14 +12,9 @@ import numpy as np
 
 from ..config import Config
 from ..extras import extra
+from ..ir import errors as errors
 from ..ir.dims import Dim
-from ..ir.errors import (
-    InternalError,
-    LoopwrightError,
-    LoopwrightMemoryError,
-    LoopwrightOSError,
-    LoopwrightTypeError,
-)
+from ..ir.errors import InternalError, LoopwrightError, LoopwrightMemoryError, LoopwrightTypeError
 from ..tracer import ArraySpec, Request, Traced, cut_traceback, is_ours, located
 from ..tracer.core.arguments import LeafSpec
 from ..tracer.core.dispatch import method
@@ -81,7 +76,7 @@ def _of_system(error: OSError | MemoryError) -> Exception:
         return error
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
-        reported = LoopwrightOSError(error.filename, reason, error.errno)
+        reported = errors.LoopwrightOSError(error.filename, reason, error.errno)
     else:
         reason = f": {error}" if str(error) else ""
         reported = LoopwrightMemoryError(f"there is not enough memory{reason}")

@@ -10,12 +10,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.errors import (
-    LoopwrightError,
-    LoopwrightIndexError,
-    LoopwrightTypeError,
-    UnsupportedError,
-)
+from ...ir import errors as errors
+from ...ir.errors import LoopwrightError, LoopwrightIndexError, LoopwrightTypeError
 from ...ir.library.checks import can_raise
 from ..control import traced
 from ..control.traced_branches import branch as traced_branch
@@ -119,7 +115,7 @@ def _raise_if(test: Any, raises: _RaisesError) -> None:
     span = span_of([frame for frame, _ in steps if not is_library(frame)][-1])
     kind = IndexError if isinstance(error, LoopwrightIndexError) else type(error)
     if not can_raise(kind) or len(error.args) > 1:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"values decide whether this {type(error).__name__} is raised, and compiled code "
             "raises Python's own exceptions, with one message",
             span=span,

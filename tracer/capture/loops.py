@@ -26,23 +26,11 @@ from ..core.runtime_checks import check
 from ..core.trace import MOST_SHORT, Trace, TracedAnewError, active
 from ..memory.scope import unclear_names
 from ..memory.storage import Kind, Storage
+from . import variables as live
 from .branches import branch_on, conjunction, negation
 from .lists import Growth, after_loop, iteration, most_of, set_most, truth, with_room
 from .steps import Steps, steps_of
-from .variables import (
-    NOTHING,
-    UNBOUND,
-    Names,
-    Variables,
-    arrays_of,
-    carried_names,
-    converted,
-    like,
-    memory_of,
-    note_alike,
-    note_listed,
-    promoted,
-)
+from .variables import NOTHING, UNBOUND, Names, Variables, arrays_of, carried_names, converted, like
 
 MOST_KNOWN = 200
 """Iterations of a ``while`` on known values that are unrolled, if they compute with traced ones."""
@@ -253,9 +241,9 @@ class _Carry:
             set_most(self.trace, self.most)
             with self.bound_to(values), iteration(self.trace, self.count) as self.growth:
                 self.begins = values
-                note_listed(self.trace, values, self.initial)
+                live.note_listed(self.trace, values, self.initial)
                 if not self.notes.moves:
-                    note_alike(self.trace, self.names, values, self.initial)
+                    live.note_alike(self.trace, self.names, values, self.initial)
                 versions = [a.storage.version for a in arrays_of(values)]
                 body()
                 rebound = {n for n, v in self.same.items() if self.variables.get(n) is not v}
@@ -326,7 +314,9 @@ class _Carry:
                 notes.moves = True
             except LoopwrightTypeError:
                 values = [*zip(self.initial, self.ends)]
-                meetings = {n: self.dtypes[n] | promoted(*both) for n, both in enumerate(values)}
+                meetings = {
+                    n: self.dtypes[n] | live.promoted(*both) for n, both in enumerate(values)
+                }
                 more = {n: wider for n, wider in meetings.items() if wider}
                 if any(first is NOTHING is not last for first, last in values):
                     self.initial = tuple(like(y) if x is NOTHING else x for x, y in values)
@@ -343,7 +333,7 @@ class _Carry:
         ``happens``: the body has run. Its ``temporary`` variables have none. ``key`` is
         what the trace calls the loop if it can be unrolled instead."""
         ends = _storages(self.ends)
-        note_listed(self.trace, last, self.ends)
+        live.note_listed(self.trace, last, self.ends)
 
         def moved() -> Exception:
             self.trace.wanted |= {key} if key else set()
@@ -353,10 +343,10 @@ class _Carry:
             for storage in _storages(self.initial):
                 storage.moved = moved
         else:
-            is_new = happens and not memory_of(self.ends) & memory_of(self.begins)
+            is_new = happens and not live.memory_of(self.ends) & live.memory_of(self.begins)
             kept = () if is_new else self.initial
             twice = last if len({*ends}) < len(ends) else ()  # one array with two names
-            note_alike(self.trace, self.names, last, kept, self.ends, twice)
+            live.note_alike(self.trace, self.names, last, kept, self.ends, twice)
         self.variables.assign(self.names, last)
         for name in set(temporary).difference(self.names):
             self.variables.set(name, UNBOUND)

@@ -16,13 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.errors import (
-    LoopwrightAttributeError,
-    LoopwrightError,
-    LoopwrightIndexError,
-    LoopwrightTypeError,
-    UnsupportedError,
-)
+from ...ir import errors as errors
+from ...ir.errors import LoopwrightAttributeError, LoopwrightError, LoopwrightTypeError
 from .dispatch import METHODS
 from .spans import instruction, operand_texts, previous_instruction, segment, span_of, user_frame
 
@@ -224,7 +219,7 @@ def captured_write() -> LoopwrightError:
 def mask_shape(mask: Iterable[object], array: str) -> LoopwrightError:
     """``x[mask] = 0`` where the mask has another shape."""
     shape = f"({', '.join(map(str, mask))})"
-    return LoopwrightIndexError(
+    return errors.LoopwrightIndexError(
         f"boolean index did not match indexed array: the mask has shape {shape}, the array {array}"
     )
 
@@ -315,7 +310,7 @@ def index_of(dtype: str) -> LoopwrightError:
     """``x[i]`` where ``i`` holds floats."""
     inside = _index_text(_text())
     name = inside if inside.isidentifier() else "index"
-    return LoopwrightIndexError(
+    return errors.LoopwrightIndexError(
         f"an index must be of integers, not {dtype}", hint=f"{name}.astype(np.int64)"
     )
 
@@ -383,14 +378,14 @@ def unknown_function(name: str) -> LoopwrightError:
     callee, arguments = _call()
     if "random." in callee or callee.startswith("rng."):
         drawn = callee.rpartition(".")[2]
-        return UnsupportedError(
+        return errors.UnsupportedError(
             f"{callee} draws random numbers in Python, which knows no values while tracing",
             hint=f"lw.random.{drawn}({', '.join(['key', *arguments])}), with a key as argument",
         )
     hint = _rewrite(FUNCTION_REWRITES, name) or (
         "do this outside of the compiled function, or pass its result as an argument"
     )
-    return UnsupportedError(f"np.{name} does not work on traced arrays", hint=hint)
+    return errors.UnsupportedError(f"np.{name} does not work on traced arrays", hint=hint)
 
 
 def attribute_missing(name: str, attributes: Iterable[str]) -> LoopwrightError:

@@ -17,13 +17,9 @@ from weakref import ref
 
 import numpy as np
 
+from ...ir import errors as errors
 from ...ir.dims import Dim, IntExpr, size_symbols
-from ...ir.errors import (
-    LoopwrightError,
-    LoopwrightTypeError,
-    LoopwrightValueError,
-    UnsupportedError,
-)
+from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from ...ir.graph.nodes import Atom
 from ...ir.graph.types import TensorType
 from ...ir.ops.declare import by_parameter
@@ -490,7 +486,7 @@ def numpys_options(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> d
     """Returns NumPy's keyword arguments ``by_parameter``; ``device`` may only be the CPU."""
     options = by_parameter(function, kwargs)
     if (device := options.get("_device")) not in (None, "cpu"):
-        raise LoopwrightValueError(f'Device not understood, only "cpu" is allowed: {device}')
+        raise errors.LoopwrightValueError(f'Device not understood, only "cpu" is allowed: {device}')
     return options
 
 

@@ -12,14 +12,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...ir import errors as errors
 from ...ir.dims import IntExpr, size_symbols
 from ...ir.dtype import BOOL
-from ...ir.errors import (
-    LoopwrightOverflowError,
-    LoopwrightTypeError,
-    LoopwrightValueError,
-    UnsupportedError,
-)
+from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..core import misuse
 from ..core.arguments import any_traced
 from ..core.array_writes import check_writeable, write
@@ -133,7 +129,7 @@ def _assigned(value: Any, target: Proxy) -> Any:
             made = np.empty(np.shape(value), dtype.numpy)
             made[...] = value
     except OverflowError as error:
-        raise LoopwrightOverflowError(str(error)) from None
+        raise errors.LoopwrightOverflowError(str(error)) from None
     except ValueError as error:
         raise LoopwrightValueError(str(error)) from None
     return made[()]

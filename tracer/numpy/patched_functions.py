@@ -26,14 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import errors as errors
 from ...ir.dims import Dim, product
 from ...ir.dtype import FLOAT64, INT64, DType
-from ...ir.errors import (
-    LoopwrightError,
-    LoopwrightTypeError,
-    LoopwrightValueError,
-    UnsupportedError,
-)
+from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from ..core.dispatch import FUNCTIONS, implementation_of, views
 from ..core.emitting import common, copied, dtype_argument, lift, one_array
 from ..core.proxy import Proxy, run
@@ -188,7 +184,7 @@ def vectorized(owner: Any, args: Sequence[Any], kwargs: Any) -> Any:
     if not shape:
         return owner.pyfunc(*arrays)
     if 0 in shape and not owner.otypes:
-        raise LoopwrightValueError(
+        raise errors.LoopwrightValueError(
             "np.vectorize of arrays without elements", hint='np.vectorize(f, otypes=["float64"])'
         )
     rows = tuple(flattened(broadcast_to(a, shape)) for a in arrays)
