@@ -191,7 +191,7 @@ def _cached_attention(heads: int, length: int, depth: int, **more: Any) -> Kerne
 
 
 def _take(rows: int, n: int, count: int, dtype: str = "float32", **more: Any) -> Kernel:
-    """Rows of a table, or single elements (``n`` of 0), by index."""
+    """Rows of a table, or single elements (``n`` of 0), by index. Rows come as whole lines."""
 
     def make() -> Made:
         table = _normal(rows, max(1, n)).astype(dtype)
@@ -199,8 +199,9 @@ def _take(rows: int, n: int, count: int, dtype: str = "float32", **more: Any) ->
         return (lambda t, i: lw.xp.take(t, i, axis=0)), (table if n else table[:, 0], index)
 
     size = 4 * max(1, n)
-    moved = count * (2 * size + 4)
-    lookups = count * math.ceil(size / 64)
+    lines = math.ceil(size / 64)
+    lookups = count * lines
+    moved = count * ((64 * lines if n else 0) + size + 4)
     name = f"take_{rows}x{n}_{count}_{dtype}"
     return Kernel(name, make, moved, lookups=lookups, **more)
 

@@ -29,7 +29,7 @@ def test_the_longest_of_the_limits_bounds() -> None:
     assert limit_of(gates, V4, machine)[0] == pytest.approx((1e5 + 12e6) / 6e9)
     assert limit_of(replace(few, moved=1e9), V4, machine)[1] == "dram"
     assert limit_of(replace(few, lookups=10**6, steps=3), V4, machine) == (
-        pytest.approx(3 * 5e5 / 6e9),
+        pytest.approx(3 * 1e6 / 0.8 / 6e9),
         "look-ups",
     )
 
