@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .emitter import Emitter, Value
-from .exp import exp_parts, power_of_two
+from .exp import exp_of_negative
 from .pieces import Pieces
 
 # erf(x) = x + x * P(x^2) below the border
@@ -75,7 +75,6 @@ def erf64(e: Emitter, x: Value) -> Value:
     small = e.fma(x, e.polynomial(y, ERF64), x)
 
     u = e.at_most(e.abs(x), 6.0)
-    n, factor = exp_parts(e, -(u * u))
-    factor = factor * power_of_two(e, n + (e.magic() + e.exponent_bias))
+    factor = exp_of_negative(e, -(u * u))
     large = e.negative_fma(factor, e.polynomial(1.0 / (u + 2.0), ERFC64), 1.0)
     return e.copysign(e.select(u < 1.0, small, large), x)

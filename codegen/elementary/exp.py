@@ -71,15 +71,18 @@ def scale(e: Emitter, y: Value, n: Value) -> Value:
     inside the exponent range, the first of which leaves y exact.
     """
     if e.target.has_masks:
-        return e.intrinsic(
-            "ldexp",
-            [y, e.cast("fptosi", n, "i32")],
-            overload=f"{e.mangle(y.kind)}.{e.mangle('i32')}",
-        )
-    biased = e.bits(n + (e.magic() + 2 * e.exponent_bias))
-    half = biased.logical_shift_right(1)
-    powers = (e.float_of_bits(h << e.fraction_bits) for h in (half, biased - half))
-    return y * next(powers) * next(powers)
+        kinds = f"{e.mangle(y.kind)}.{e.mangle('i32')}"
+        return e.intrinsic("ldexp", [y, e.cast("fptosi", n, "i32")], overload=kinds)
+    return by_two_factors(e, y, n + (e.magic() + 2 * e.exponent_bias))
+
+
+def by_two_factors(e: Emitter, y: Value, biased: Value) -> Value:
+    """y * 2^n from ``biased`` = n + twice the exponent bias + the magic number."""
+    bits = e.bits(biased)
+    half = bits.logical_shift_right(1)
+    return (
+        y * power_of_two(e, e.float_of_bits(half)) * power_of_two(e, e.float_of_bits(bits - half))
+    )
 
 
 def split(e: Emitter, x: Value) -> tuple[Value, Value]:
@@ -96,12 +99,6 @@ def rest(e: Emitter, x: Value, n: Value) -> Value:
 def exp_minus_one(e: Emitter, r: Value) -> Value:
     """exp(r) - 1 = r + r^2 * P(r) for a reduced r."""
     return e.fma(r * r, e.polynomial(r, EXP[e.kind][1:]), r)
-
-
-def exp_parts(e: Emitter, x: Value) -> tuple[Value, Value]:
-    """(n, exp(r)) for x inside the clamped range."""
-    n, r = split(e, x)
-    return n, exp_of_rest(e, r)
 
 
 def exp_of_rest(e: Emitter, r: Value) -> Value:
@@ -203,14 +200,16 @@ def sigmoid_in_register(e: Emitter, x: Value) -> Value:
 
 
 def exp(e: Emitter, x: Value) -> Value:
-    """exp: in float32 13 instructions with AVX-512, 19 with AVX2.
+    """exp: in float32 13 instructions with AVX-512, 18 with AVX2.
 
     Beyond the clamp the result is infinity or zero already; denormal results come out of ``scale``.
     """
     if e.has_tables:
         return e.in_full_register(x, exp_in_register)
-    n, y = exp_parts(e, e.at_least(e.at_most(x, HIGHEST[e.kind]), LOWEST[e.kind]))
-    return scale(e, y, n)
+    x = e.at_least(e.at_most(x, HIGHEST[e.kind]), LOWEST[e.kind])
+    magic = e.magic() + 2 * e.exponent_bias
+    shifted = e.fma(x, LOG2_E, magic)
+    return by_two_factors(e, exp_of_rest(e, rest(e, x, shifted - magic)), shifted)
 
 
 def exp_weight(e: Emitter, x: Value) -> Value:
@@ -219,19 +218,28 @@ def exp_weight(e: Emitter, x: Value) -> Value:
 
     Rounding moved x by up to 2^-24 |x|, and so the result by as many of its own size. The remainder
     is therefore not corrected for the rounding of ln2, which moves it by 2^-28 |x|, nor the table
-    for its own: for exact x results are within 1.2 ulp + |x| / 20 ulp. Without tables 2^n is two
-    factors of which the second is constant, as n <= 0; rounding may have made x a little more.
+    for its own: for exact x results are within 1.2 ulp + |x| / 20 ulp.
     """
     if e.kind == "double":
         return exp(e, x)
     if e.has_tables:
         return e.in_full_register(x, exp_weight_in_register)
-    up = 64  # -151 + 64 and 64 are exponents of normal numbers
+    return exp_of_negative(e, x, roughly=True)
+
+
+def exp_of_negative(e: Emitter, x: Value, roughly: bool = False) -> Value:
+    """exp of x <= 0 without tables; ``roughly`` for an x that was rounded.
+
+    2^(n + bias / 2) is in the exponent's range for all n, also where rounding made n 1; the last
+    product alone rounds.
+    """
+    up = (e.exponent_bias + 1) // 2
     magic = e.magic() + e.exponent_bias + up
     x = e.at_least(x, LOWEST[e.kind])
     shifted = e.fma(x, LOG2_E, magic)
     n = shifted - magic
-    r = e.negative_fma(n, math.log(2), x) if e.target.has_fma else rest(e, x, n)
+    short = roughly and e.target.has_fma
+    r = e.negative_fma(n, math.log(2), x) if short else rest(e, x, n)
     return exp_of_rest(e, r) * power_of_two(e, shifted) * 2.0**-up
 
 
@@ -276,11 +284,6 @@ def sigmoid(e: Emitter, x: Value) -> Value:
     """
     if e.has_tables and e.kind == "float":
         return e.in_full_register(x, sigmoid_in_register)
-    # n <= 0: 2^(n + bias / 4) is in the exponent's range for all n; the last product alone rounds.
-    up = e.exponent_bias // 4
-    magic = e.magic() + e.exponent_bias + up
-    u = e.at_least(-e.abs(x), LOWEST[e.kind])
-    shifted = e.fma(u, LOG2_E, magic)
-    t = exp_of_rest(e, rest(e, u, shifted - magic)) * power_of_two(e, shifted) * 2.0**-up
+    t = exp_of_negative(e, -e.abs(x))
     a = e.select(e.bits(x) < 0, t, 1.0)
     return e.negative_fma(a, t / (1.0 + t), a)

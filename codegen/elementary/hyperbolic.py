@@ -13,7 +13,7 @@ from .exp import (
     HIGHEST,
     LOG2_E,
     exp_minus_one,
-    exp_parts,
+    exp_of_rest,
     power_of_two,
     scale,
     split,
@@ -85,8 +85,8 @@ def tanh64(e: Emitter, x: Value) -> Value:
 
 def half_exp(e: Emitter, magnitude: Value) -> Value:
     """exp(x) / 2 for x >= 0, finite where half of it is."""
-    n, y = exp_parts(e, e.at_most(magnitude, HIGHEST[e.kind] + 1.0))
-    return scale(e, y, n - 1.0)
+    n, r = split(e, e.at_most(magnitude, HIGHEST[e.kind] + 1.0))
+    return scale(e, exp_of_rest(e, r), n - 1.0)
 
 
 def two_exponentials(e: Emitter, u: Value, sign: float) -> Value:

@@ -35,12 +35,6 @@ ROOTS64 = (
 )
 
 
-def inverse_root_step(e: Emitter, r: Value, z: Value) -> Value:
-    """A better z^(-1/3): with h = 1 - z r^3 the error h / 3 becomes about h^3 / 6."""
-    h = e.negative_fma(z * r, r * r, 1.0)
-    return e.fma(r * h, e.fma(h, 2 / 9, 1 / 3), r)
-
-
 def cbrt(e: Emitter, x: Value) -> Value:
     """The cube root: by tables in registers where available."""
     if e.has_tables:
@@ -98,8 +92,9 @@ def cbrt_by_steps(e: Emitter, x: Value) -> Value:
     )
     z = significand * power_of_two(e, e.negative_fma(q, 3.0, k) + one)
     r = e.polynomial(z, INVERSE_ROOT)
-    for _ in range(1 if e.kind == "float" else 2):
-        r = inverse_root_step(e, r, z)
+    for _ in range(1 if e.kind == "float" else 2):  # the error h / 3 becomes about h^3 / 6
+        h = e.negative_fma(z * r, r * r, 1.0)
+        r = e.fma(r * h, e.fma(h, 2 / 9, 1 / 3), r)
     square = r * r
     y = z * square
     y = e.negative_fma(e.fma(y * y, y, -z), square * (1 / 3), y)
