@@ -4,7 +4,7 @@
 
     target              what is assumed of a machine: ISA level, vectors, caches
     kernel              PrimFunc + schedule -> LLVM text of one kernel       (emit/ writes it)
-    elementary/         exp, tanh, sin ... as vector code of our own
+    elementary/         exp, tanh, sin ... as vector code of our own   interleaved   several at once
     program_from_graph  fused graph -> program IR     program   program -> native entry
     in_place_rule       which results may be written over which operands
     saved_program       a program, its code and its constants as one file

@@ -31,6 +31,7 @@ from .emit.memory import Env, Memory, Place
 from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
+from .interleaved import interleaved
 from .limits import check_limits, check_text, text_limit
 from .lower.lowering import lowered
 from .module_text import ModuleText
@@ -128,8 +129,9 @@ class KernelModule:
     def text(self, operands: int, sizes: int) -> str:
         """Returns the text of the module of a kernel of so many operands and sizes."""
         declared = {c.partition("(")[0]: c for w in self.writers for c in sorted(w.calls)}
-        bodies = [w.text(linkage=self._linkage.get(w.name, "")) for w in self.writers]
         functions = dict(self._functions)
+        texts = (w.text(linkage=self._linkage.get(w.name, "")) for w in self.writers)
+        bodies = [interleaved(text, functions) for text in texts]
         for symbol, text in functions.items():  # what is called once is inlined
             if " noinline " in text and sum(b.count(f"@{symbol}(") for b in bodies) == 1:
                 functions[symbol] = text.replace(" noinline ", " alwaysinline ", 1)

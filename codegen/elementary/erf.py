@@ -38,22 +38,24 @@ ERF = Pieces(math.erf, offset=4.0, places=4, top=4.0 - 2.0**-21, count=16, degre
 
 
 def erf(e: Emitter, x: Value) -> Value:
-    """erf, in one way for each of the two dtypes."""
-    return erf32(e, x) if e.kind == "float" else erf64(e, x)
-
-
-def erf32(e: Emitter, x: Value) -> Value:
     """erf in float32: an odd polynomial below 0.871, and one minus the fourth power of one above.
 
     The fourth root of erfc is smooth enough for a short polynomial. Its square is put together from
     the value at the border and the rest, which is small where erfc is large. 28 instructions, no
-    division; with AVX-512 it is done by pieces.
+    division; with AVX-512 it is done by pieces. In float64 it is 1 - exp(-x^2) P(1 / (x + 2)) from
+    1 on: erfc's other factor is smooth, and errors count by erfc's size, at most 0.16.
     """
+    if e.kind == "double":
+        y = x * x
+        small = e.fma(x, e.polynomial(y, ERF64), x)
+        u = e.at_most(e.abs(x), 6.0)
+        factor = exp_of_negative(e, -(u * u))
+        large = e.negative_fma(factor, e.polynomial(1.0 / (u + 2.0), ERFC64), 1.0)
+        return e.copysign(e.select(u < 1.0, small, large), x)
     if e.has_tables:
         return e.in_full_register(x, ERF.code)
     y = x * x
     small = e.fma(x, e.polynomial(y, ERF32), x)
-
     u = e.at_most(e.abs(x), 3.95)
     t = u - BORDER32
     rest = t * e.polynomial(t, ERFC32)
@@ -63,18 +65,3 @@ def erf32(e: Emitter, x: Value) -> Value:
     large = e.negative_fma(square, square, 1.0)
     large = large if e.target.has_fma else e.narrow(large)
     return e.copysign(e.select(u < BORDER32, small, large), x)
-
-
-def erf64(e: Emitter, x: Value) -> Value:
-    """erf in float64: an odd polynomial below 1, and 1 - exp(-x^2) P(1 / (x + 2)) above.
-
-    exp(-x^2) erfc's remaining factor is smooth in 1 / (x + 2); the exponential's error counts by
-    erfc's size, at most 0.16.
-    """
-    y = x * x
-    small = e.fma(x, e.polynomial(y, ERF64), x)
-
-    u = e.at_most(e.abs(x), 6.0)
-    factor = exp_of_negative(e, -(u * u))
-    large = e.negative_fma(factor, e.polynomial(1.0 / (u + 2.0), ERFC64), 1.0)
-    return e.copysign(e.select(u < 1.0, small, large), x)

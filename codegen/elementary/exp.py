@@ -64,25 +64,14 @@ def power_of_two(e: Emitter, biased: Value) -> Value:
     return e.float_of_bits(e.bits(biased) << e.fraction_bits)
 
 
-def scale(e: Emitter, y: Value, n: Value) -> Value:
-    """y * 2^n for an integral n of up to twice the exponent's range, rounded once.
-
-    AVX-512 has the instruction (``ldexp`` becomes ``vscalef``); elsewhere 2^n is two factors, each
-    inside the exponent range, the first of which leaves y exact.
-    """
-    if e.target.has_masks:
-        kinds = f"{e.mangle(y.kind)}.{e.mangle('i32')}"
-        return e.intrinsic("ldexp", [y, e.cast("fptosi", n, "i32")], overload=kinds)
-    return by_two_factors(e, y, n + (e.magic() + 2 * e.exponent_bias))
-
-
-def by_two_factors(e: Emitter, y: Value, biased: Value) -> Value:
-    """y * 2^n from ``biased`` = n + twice the exponent bias + the magic number."""
+def scale(e: Emitter, y: Value, biased: Value) -> Value:
+    """y * 2^n for an integral n of up to twice the exponent's range, rounded once; ``biased`` is n
+    + twice the exponent bias + the magic number. 2^n is two factors, each inside the exponent's
+    range, the first of which leaves y exact."""
     bits = e.bits(biased)
     half = bits.logical_shift_right(1)
-    return (
-        y * power_of_two(e, e.float_of_bits(half)) * power_of_two(e, e.float_of_bits(bits - half))
-    )
+    powers = (e.float_of_bits(h << e.fraction_bits) for h in (half, bits - half))
+    return y * next(powers) * next(powers)
 
 
 def split(e: Emitter, x: Value) -> tuple[Value, Value]:
@@ -209,7 +198,7 @@ def exp(e: Emitter, x: Value) -> Value:
     x = e.at_least(e.at_most(x, HIGHEST[e.kind]), LOWEST[e.kind])
     magic = e.magic() + 2 * e.exponent_bias
     shifted = e.fma(x, LOG2_E, magic)
-    return by_two_factors(e, exp_of_rest(e, rest(e, x, shifted - magic)), shifted)
+    return scale(e, exp_of_rest(e, rest(e, x, shifted - magic)), shifted)
 
 
 def exp_weight(e: Emitter, x: Value) -> Value:
@@ -255,9 +244,9 @@ def exp_weight_in_register(e: Emitter, x: Value) -> Value:
 def exp2(e: Emitter, x: Value) -> Value:
     """2^x: x = n + r needs no constant."""
     x = e.at_least(e.at_most(x, HIGHEST2[e.kind]), LOWEST2[e.kind])
-    n = x + e.magic() - e.magic()
-    r = x - n
-    return scale(e, e.fma(r, e.polynomial(r, EXP2[e.kind]), 1.0), n)
+    shifted = x + (e.magic() + 2 * e.exponent_bias)
+    r = x - (shifted - (e.magic() + 2 * e.exponent_bias))
+    return scale(e, e.fma(r, e.polynomial(r, EXP2[e.kind]), 1.0), shifted)
 
 
 def expm1(e: Emitter, x: Value) -> Value:

@@ -46,17 +46,17 @@ TANH = Pieces(math.tanh, offset=1.0, places=3, top=9.0, count=32, degree=5)
 
 
 def tanh(e: Emitter, x: Value) -> Value:
-    """tanh, in one way for each of the two dtypes."""
-    return tanh32(e, x) if e.kind == "float" else tanh64(e, x)
-
-
-def tanh32(e: Emitter, x: Value) -> Value:
     """tanh in float32: an odd polynomial below 1, and 1 - 2 / (exp(2 |x|) + 1) above.
 
     exp(2 |x|) = 2^n (1 + w): with w the denominator is one fused operation, 2^n w + (2^n + 1), so
     that the quotient (at most 0.24) brings a small share of the error only. 31 instructions, one
-    division; with AVX-512 it is done by table.
+    division; with AVX-512 it is done by pieces. In float64 it is w / (w + 2), w = exp(2 |x|) - 1.
     """
+    if e.kind == "double":
+        n, r = split(e, e.at_most(e.abs(x), 20.0) * 2.0)
+        two_n = power_of_two(e, n + (e.magic() + e.exponent_bias))
+        w = e.fma(two_n, exp_minus_one(e, r), two_n - 1.0)
+        return e.copysign(e.select(e.abs(x) < 2.0**-28, e.abs(x), w / (w + 2.0)), x)
     if e.has_tables:
         return e.in_full_register(x, TANH.code)
     # Without FMA the polynomial's own roundings are too many for 1 ulp: it is done in doubles.
@@ -75,26 +75,13 @@ def tanh32(e: Emitter, x: Value) -> Value:
     return e.copysign(e.select(u < 1.0, small, large), x)
 
 
-def tanh64(e: Emitter, x: Value) -> Value:
-    """tanh in float64 as w / (w + 2), w = exp(2 |x|) - 1."""
-    n, r = split(e, e.at_most(e.abs(x), 20.0) * 2.0)
-    two_n = power_of_two(e, n + (e.magic() + e.exponent_bias))
-    w = e.fma(two_n, exp_minus_one(e, r), two_n - 1.0)
-    return e.copysign(e.select(e.abs(x) < 2.0**-28, e.abs(x), w / (w + 2.0)), x)
-
-
-def half_exp(e: Emitter, magnitude: Value) -> Value:
-    """exp(x) / 2 for x >= 0, finite where half of it is."""
-    n, r = split(e, e.at_most(magnitude, HIGHEST[e.kind] + 1.0))
-    return scale(e, exp_of_rest(e, r), n - 1.0)
-
-
 def two_exponentials(e: Emitter, u: Value, sign: float) -> Value:
     """(exp(u) + sign exp(-u)) / 2 for u >= 0; infinite where that is out of range."""
     if e.has_tables:
         return e.in_full_register(u, lambda wide, u: two_exponentials_by_table(wide, u, sign))
-    t = half_exp(e, u)
-    return t + (0.25 * sign) / t
+    n, r = split(e, e.at_most(u, HIGHEST[e.kind] + 1.0))
+    half = scale(e, exp_of_rest(e, r), n + (e.magic() + 2 * e.exponent_bias - 1))
+    return half + (0.25 * sign) / half
 
 
 def sinh(e: Emitter, x: Value) -> Value:
@@ -110,15 +97,10 @@ def cosh(e: Emitter, x: Value) -> Value:
     return two_exponentials(e, e.abs(x), 1.0)
 
 
-def huge(e: Emitter) -> float:
-    """From here on 1 + x is x, and its square is far from overflow."""
-    return 2.0 ** (e.fraction_bits + 4)
-
-
 def asinh(e: Emitter, x: Value) -> Value:
     """asinh(x) = log(1 + u + u^2 / (1 + sqrt(1 + u^2))), u = |x|; log(u) + ln2 where u is huge."""
     u = e.abs(x)
-    big = u > huge(e)
+    big = u > 2.0 ** (e.fraction_bits + 4)  # 1 + u is u, and its square far from overflow
     y = e.select(big, e.constant(0.0), u * u)
     t = u + y / (1.0 + e.sqrt(1.0 + y))
     result = log1p_of(e, t) + e.select(big, e.constant(math.log(2)), 0.0)
@@ -127,7 +109,7 @@ def asinh(e: Emitter, x: Value) -> Value:
 
 def acosh(e: Emitter, x: Value) -> Value:
     """acosh(x) = log(1 + t + sqrt(t (t + 2))), t = x - 1; log(x) + ln2 where x is huge."""
-    big = x > huge(e)
+    big = x > 2.0 ** (e.fraction_bits + 4)
     t = x - 1.0
     root = e.select(big, e.constant(0.0), e.sqrt(e.fma(t, t, 2.0 * t)))
     result = log1p_of(e, t + root) + e.select(big, e.constant(math.log(2)), 0.0)

@@ -1,7 +1,7 @@
 """Odd functions that grow from 0 to 1, in float32, by one of 16 or 32 polynomials: no division.
 
 The leading bits of |x| plus an offset choose the polynomial, whose coefficients are looked up in
-registers. Each expands the function at a point where it is a float32 to 29 bits (S. Gal: "Computing
+registers. Each expands the function at a point where it is a float32 to 31 bits (S. Gal: "Computing
 elementary functions: a new approach for achieving high accuracy and good performance", 1986), and
 interpolates it at Chebyshev nodes. They are made when they are first needed, in a millisecond.
 """
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property
 
 from ...ir.dataclass import dataclass
 from ..llvm.text import rounded
 from .emitter import Emitter, Value
+
+GRID = 1 << 24
+"""Places between two integers at which a function's value is looked for."""
 
 
 @dataclass(frozen=True)
@@ -60,23 +64,14 @@ class Pieces:
         return at, there, *terms
 
     def _nearly_exact(self, low: float, high: float) -> float:
-        """Returns the first float32 from the middle on whose function is a float32 to 29 bits."""
-        middle = self.function((low + high) / 2)
+        """Returns the first float32 from the middle on whose function is a float32 to 31 bits."""
+        middle, grid = self.function((low + high) / 2), range(int(2 * high * GRID))
         unit = math.ldexp(1.0, math.frexp(middle)[1] - 24)
         steps = (i // 2 if i % 2 else -i // 2 for i in itertools.count())
-        points = (self._inverse(rounded(middle, "float") + unit * i, 2 * high) for i in steps)
-        values = ((p, self.function(p)) for p in points)
-        return next(p for p, y in values if abs(y - rounded(y, "float")) <= 2.0**-29 * y)
-
-    def _inverse(self, value: float, above: float) -> float:
-        """Returns the float32 below a bound at which the function is nearest to a value."""
-        below = 0.0
-        while (middle := (below + above) / 2) not in (below, above):
-            if self.function(middle) < value:
-                below = middle
-            else:
-                above = middle
-        return rounded(below, "float")
+        values = (rounded(middle, "float") + unit * i for i in steps)
+        places = (bisect_left(grid, v, key=lambda i: self.function(i / GRID)) for v in values)
+        pairs = ((p, self.function(p)) for p in (rounded(i / GRID, "float") for i in places))
+        return next(p for p, y in pairs if abs(y - rounded(y, "float")) <= 2.0**-31 * y)
 
     def code(self, e: Emitter, x: Value) -> Value:
         """Returns the function of a full register: 9 instructions, and two for each degree."""

@@ -169,7 +169,8 @@ def magnitude64(e: Emitter, x: Value, y: Value) -> Value:
     n = high + e.magic() - e.magic()
     low = e.select(high.equals(exponent.high), low, e.constant(0.0))
     r = (high - n) + low
-    return scale(e, e.fma(r, e.polynomial(r, EXP2["double"]), 1.0), n)
+    biased = n + (e.magic() + 2 * e.exponent_bias)
+    return scale(e, e.fma(r, e.polynomial(r, EXP2["double"]), 1.0), biased)
 
 
 def magnitude32(e: Emitter, x: Value, y: Value) -> Value:

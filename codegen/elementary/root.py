@@ -35,13 +35,6 @@ ROOTS64 = (
 )
 
 
-def cbrt(e: Emitter, x: Value) -> Value:
-    """The cube root: by tables in registers where available."""
-    if e.has_tables:
-        return e.in_full_register(x, cbrt_by_table)
-    return cbrt_by_steps(e, x)
-
-
 def root_columns(kind: str) -> tuple[list[float], list[float]]:
     """(c, t) with t^3 c = 1, by the leading bits of the operand.
 
@@ -75,11 +68,14 @@ def cbrt_by_table(e: Emitter, x: Value) -> Value:
     return e.select(e.abs(k) < math.inf, result, x)
 
 
-def cbrt_by_steps(e: Emitter, x: Value) -> Value:
+def cbrt(e: Emitter, x: Value) -> Value:
     """The cube root of |x| = 2^(3 q) z, 1/2 <= z < 4, as 2^q z r^2 with r = z^(-1/3).
 
-    A last step of Newton's repairs the rounding, the derivative 3 y^2 = 3 / r^2 being at hand.
+    A last step of Newton's repairs the rounding, the derivative 3 y^2 = 3 / r^2 being at hand. With
+    tables in registers it is done by them.
     """
+    if e.has_tables:
+        return e.in_full_register(x, cbrt_by_table)
     one = e.magic() + e.exponent_bias
     up = 24 if e.kind == "float" else 54
     u = e.abs(x)

@@ -81,8 +81,7 @@ def reduce(e: Emitter, x: Value, wide: bool = False) -> Reduced:
 
 
 def parts(reduced: Reduced) -> list[Value]:
-    both = [reduced.n, reduced.r]
-    return both if reduced.rest is None else [*both, reduced.rest]
+    return [v for v in (reduced.n, reduced.r, reduced.rest) if v is not None]
 
 
 def subtract_multiple(e: Emitter, x: Value, shifted: Value, wide: bool) -> Reduced:
@@ -222,20 +221,13 @@ def times_half_pi(e: Emitter, high: Value, low: Value) -> tuple[Value, Value]:
     return r, (product - r) + tail
 
 
-def sin_polynomial(e: Emitter, r: Value, y: Value) -> Value:
-    return e.fma(r * y, e.polynomial(y, SIN32 if e.kind == "float" else SIN64), r)
-
-
-def cos_polynomial(e: Emitter, y: Value) -> Value:
-    tail = e.polynomial(y, COS32 if e.kind == "float" else COS64)
-    return e.fma(y, e.fma(y, tail, -0.5), 1.0)
-
-
 def sine(e: Emitter, r: Value, n: Value) -> tuple[Value, Value]:
     """sin(r + n pi / 2) up to the sign, and an integer whose top bit is the sign."""
     y = r * r
-    even = (n & 1).equals(0)
-    return e.select(even, sin_polynomial(e, r, y), cos_polynomial(e, y)), n << (e.bit_width - 2)
+    odd, tail = (SIN32, COS32) if e.kind == "float" else (SIN64, COS64)
+    sine = e.fma(r * y, e.polynomial(y, odd), r)
+    cosine = e.fma(y, e.fma(y, e.polynomial(y, tail), -0.5), 1.0)
+    return e.select((n & 1).equals(0), sine, cosine), n << (e.bit_width - 2)
 
 
 def sin(e: Emitter, x: Value) -> Value:

@@ -19,11 +19,14 @@ from dataclasses import replace
 from ...ir.loop.expr import Op, Read, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Intrinsic, Nest, Stmt, Store, Vectors, rewritten
+from ...ir.loop.scalar import SCALAR_OPS
 from .lanes import Machine
 
 LONG_EXPRESSION = 64
 """Operators of a vector from which on a core, which looks some 500 instructions ahead, does not
 overlap it with the next vectors."""
+SLOW_COSTS = range(16, 25)
+"""Costs of functions of which the same holds alone. Dearer ones (sines) have branches."""
 
 
 def join_stores(nest: Nest, _machine: Machine) -> Nest:
@@ -54,7 +57,8 @@ def _joined(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             shared, read = shared | operators, read | reads
         else:
             last, shared, read = stmt, operators, reads
-            long = len(operators) > LONG_EXPRESSION and not stmt.together
+            slow = any(isinstance(n, Op) and SCALAR_OPS[n.name].cost in SLOW_COSTS for n in nodes)
+            long = (slow or len(operators) > LONG_EXPRESSION) and not stmt.together
             stmts.append(replace(stmt, together=True) if long else stmt)
     same = len(stmts) == len(body) and all(a is b for a, b in zip(stmts, body))
     return body if same else tuple(stmts)

@@ -1,0 +1,51 @@
+"""Adjacent calls of an elementary function become its instructions, vector by vector.
+
+::
+
+    %a = call <8 x float> @f(<8 x float> %x)      %a.v0 = fmul <8 x float> %x, %x
+    %b = call <8 x float> @f(<8 x float> %y)  =>  %b.v0 = fmul <8 x float> %y, %y
+                                                  %a = fsub <8 x float> %a.v0, %x
+                                                  %b = fsub <8 x float> %b.v0, %y
+
+Those of one vector wait for each other, and a core whose schedulers hold some 64 of them does not
+get as far as the next vector.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+
+VECTORS_AT_ONCE = 4
+"""Vectors at a time: what is under way of more of them has no registers."""
+MOST_ADDED = 100_000
+"""Characters that a function may grow by: LLVM takes some 10 ms to read so many."""
+
+_CALL = re.compile(r"  (%[\w.]+) = call <[^>]*> @(lw\.[\w.]+)\((.*)\)")
+
+
+def interleaved(text: str, functions: Mapping[str, str]) -> str:
+    """Returns a function's text without such calls of straight ``functions``, texts by symbol."""
+    matches = [(line, _CALL.fullmatch(line)) for line in text.split("\n")]
+    lines: list[str] = []
+    if sum(len(functions.get(call[2], "")) for _, call in matches if call) > MOST_ADDED:
+        return text
+    for symbol, run in itertools.groupby(matches, lambda pair: pair[1][2] if pair[1] else ""):
+        rows, body = [*run], functions.get(symbol, "")
+        for i in range(0, len(rows), VECTORS_AT_ONCE):
+            calls = [call for _, call in rows[i : i + VECTORS_AT_ONCE] if call]
+            if len(calls) > 1 and body.count(":\n") == 1:
+                lines += itertools.chain(*zip(*(_steps(body, call) for call in calls)))
+            else:
+                lines += [line for line, _ in rows[i : i + VECTORS_AT_ONCE]]
+    return "\n".join(lines)
+
+
+def _steps(body: str, call: re.Match[str]) -> list[str]:
+    """The instructions of a function, with the operands and the result of a call."""
+    head, _entry, *steps, last, _end = body.strip().split("\n")
+    operands = re.findall(r"<[^>]*> (.+?)(?=, <|$)", call[3])
+    names = dict(zip(re.findall(r"%\w+", head), operands, strict=True))
+    names[last.split()[-1]] = call[1]
+    return [re.sub(r"%\w+", lambda m: names.get(m[0], f"{call[1]}.{m[0][1:]}"), s) for s in steps]
