@@ -30,9 +30,9 @@ from ..ir.schedule.steps import Schedule
 from .emit.memory import Env, Memory, Place
 from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
-from .emit.writer import FunctionWriter, Value
 from .interleaved import interleaved
 from .limits import check_limits, check_text, text_limit
+from .llvm.writer import FunctionWriter, Value
 from .lower.lowering import lowered
 from .module_text import ModuleText
 from .target import Target

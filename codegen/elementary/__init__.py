@@ -76,6 +76,6 @@ def function(name: str, dtype: str, lanes: int, target: Target) -> ElementaryFun
         if body is not power or not DTYPES[dtype].is_integer:
             raise UnsupportedError(f"there is no machine code for {name} of {dtype}")
         body = signed_power if DTYPES[dtype].is_signed else unsigned_power
-    e = Emitter(f"lw.{name}.{dtype}.x{lanes}", dtype, lanes, target)
+    e = Emitter.function(f"lw.{name}.{dtype}.x{lanes}", dtype, lanes, target)
     operands = e.parameters("x", "y") if name in BINARY else e.parameters("x")
     return e.finish(body(e, *operands))

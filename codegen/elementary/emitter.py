@@ -3,26 +3,29 @@
 ``Emitter`` collects the instructions of one function; ``Value`` is one SSA name (or constant) that
 knows its element kind, so that an algorithm reads as its formula::
 
-    e = Emitter("square_plus_one", "float32", 16, Target.host())
+    e = Emitter.function("square_plus_one", "float32", 16, Target.host())
     (x,) = e.parameters("x")
     e.finish(e.fma(x, x, 1.0)).text
 
 Every operation works on all lanes. Kinds are LLVM's element types: ``float``, ``double``, ``i1`` to
 ``i64``. LLVM contracts and reassociates nothing: every operation rounds as it is written.
+``FunctionWriter`` writes each only once.
 """
 
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ...ir.dataclass import dataclass
 from ...ir.dtype import DTYPES, LLVM_TYPES
-from ..llvm.text import float_literal, overload, rounded
+from ..llvm import writer
+from ..llvm.text import float_literal, rounded
+from ..llvm.writer import POISON, FunctionWriter
 from ..target import Target
 
-Number = int | float
+Number: TypeAlias = int | float
 
 _FLOATS = {32: "float", 64: "double"}  # by their bits
 
@@ -36,7 +39,19 @@ class ElementaryFunction:
     declarations: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def _operator(floats: str, integers: str = "") -> Callable[[Value, Value | Number], Value]:
+    """The operator that is one instruction on floats, and one on integers."""
+
+    def write(self: Value, other: Value | Number) -> Value:
+        return self.apply(floats if self.is_float or not integers else integers, other)
+
+    return write
+
+
+def _comparison(floats: str, integers: str) -> Callable[[Value, Value | Number], Value]:
+    return lambda self, other: self.compare(floats, integers, other)
+
+
 class Value:
     """An SSA value, or a constant in all lanes. Operators emit instructions.
 
@@ -44,126 +59,99 @@ class Value:
     are signed; ``>>`` is the arithmetic shift.
     """
 
-    emitter: Emitter
-    ref: str
-    kind: str
+    __slots__ = ("emitter", "ssa")
+
+    def __init__(self, emitter: Emitter, ssa: writer.Value) -> None:
+        self.emitter = emitter
+        self.ssa = ssa
+
+    @property
+    def kind(self) -> str:
+        return self.ssa.type
 
     @property
     def is_float(self) -> bool:
         return LLVM_TYPES[self.kind].is_float
 
-    def _binary(self, other: Value | Number, on_floats: str, on_integers: str) -> Value:
+    def apply(self, instruction: str, other: Value | Number, kind: str | None = None) -> Value:
         e = self.emitter
-        b = e.value(other, self.kind)
-        how = on_floats if self.is_float else on_integers
-        return e.emit(f"{how} {e.type(self.kind)} {self.ref}, {b.ref}", self.kind)
+        if not isinstance(other, Value):
+            other = e.constant(other, self.kind, self.ssa.lanes)
+        return Value(e, e.w.op(instruction, self.ssa, other.ssa, type=kind))
 
-    def _reversed(self, other: Number) -> Value:
-        return self.emitter.constant(other, self.kind)
-
-    def __add__(self, other: Value | Number) -> Value:
-        return self._binary(other, "fadd", "add")
-
-    def __sub__(self, other: Value | Number) -> Value:
-        return self._binary(other, "fsub", "sub")
-
-    def __mul__(self, other: Value | Number) -> Value:
-        return self._binary(other, "fmul", "mul")
-
-    def __truediv__(self, other: Value | Number) -> Value:
-        return self._binary(other, "fdiv", "sdiv")
-
-    def __radd__(self, other: Number) -> Value:
-        return self + other
-
-    def __rmul__(self, other: Number) -> Value:
-        return self * other
+    __add__ = __radd__ = _operator("fadd", "add")
+    __sub__ = _operator("fsub", "sub")
+    __mul__ = __rmul__ = _operator("fmul", "mul")
+    __truediv__ = _operator("fdiv", "sdiv")
+    __and__ = _operator("and")
+    __or__ = _operator("or")
+    __xor__ = _operator("xor")
+    __lshift__ = _operator("shl")
+    __rshift__ = _operator("ashr")
+    logical_shift_right = _operator("lshr")
 
     def __rsub__(self, other: Number) -> Value:
-        return self._reversed(other) - self
+        return self.emitter.constant(other, self.kind, self.ssa.lanes) - self
 
     def __rtruediv__(self, other: Number) -> Value:
-        return self._reversed(other) / self
+        return self.emitter.constant(other, self.kind, self.ssa.lanes) / self
 
     def __neg__(self) -> Value:
         e = self.emitter
-        if not self.is_float:
-            return 0 - self
-        return e.emit(f"fneg {e.type(self.kind)} {self.ref}", self.kind)
-
-    def __and__(self, other: Value | Number) -> Value:
-        return self._binary(other, "and", "and")
-
-    def __or__(self, other: Value | Number) -> Value:
-        return self._binary(other, "or", "or")
-
-    def __xor__(self, other: Value | Number) -> Value:
-        return self._binary(other, "xor", "xor")
+        return Value(e, e.w.op("fneg", self.ssa)) if self.is_float else 0 - self
 
     def __invert__(self) -> Value:
         return self ^ (-1 if self.kind != "i1" else 1)
 
-    def __lshift__(self, other: Value | Number) -> Value:
-        return self._binary(other, "shl", "shl")
-
-    def __rshift__(self, other: Value | Number) -> Value:
-        return self._binary(other, "ashr", "ashr")
-
-    def logical_shift_right(self, other: Value | Number) -> Value:
-        return self._binary(other, "lshr", "lshr")
-
     def compare(self, float_predicate: str, integer_predicate: str, other: Value | Number) -> Value:
-        e = self.emitter
-        b = e.value(other, self.kind)
         how = f"fcmp {float_predicate}" if self.is_float else f"icmp {integer_predicate}"
-        return e.emit(f"{how} {e.type(self.kind)} {self.ref}, {b.ref}", "i1")
+        return self.apply(how, other, "i1")
 
-    def __lt__(self, other: Value | Number) -> Value:
-        return self.compare("olt", "slt", other)
-
-    def __le__(self, other: Value | Number) -> Value:
-        return self.compare("ole", "sle", other)
-
-    def __gt__(self, other: Value | Number) -> Value:
-        return self.compare("ogt", "sgt", other)
-
-    def __ge__(self, other: Value | Number) -> Value:
-        return self.compare("oge", "sge", other)
-
-    def equals(self, other: Value | Number) -> Value:
-        return self.compare("oeq", "eq", other)
-
-    def differs(self, other: Value | Number) -> Value:
-        """Unequal; for floats also true when either is NaN."""
-        return self.compare("une", "ne", other)
+    __lt__ = _comparison("olt", "slt")
+    __le__ = _comparison("ole", "sle")
+    __gt__ = _comparison("ogt", "sgt")
+    __ge__ = _comparison("oge", "sge")
+    equals = _comparison("oeq", "eq")
+    differs = _comparison("une", "ne")  # for floats also true when either is NaN
 
     def is_nan(self) -> Value:
         return self.compare("uno", "ne", self)
 
+    def below(self, other: Value | Number) -> Value:
+        """True where an integer without sign is less than another."""
+        return self.compare("", "ult", other)
+
 
 class Emitter:
-    """Writes one function of ``lanes`` elements of ``dtype`` (``float32``, ``int8``, ...)."""
+    """Writes into a function, with constants of ``lanes`` elements of a kind."""
 
-    def __init__(self, symbol: str, dtype: str, lanes: int, target: Target) -> None:
-        self.symbol = symbol
+    def __init__(self, w: FunctionWriter, kind: str, lanes: int, target: Target) -> None:
+        self.w = w
+        self.kind = kind
         self.lanes = lanes
         self.target = target
-        self.kind = DTYPES[dtype].llvm
-        self._parameters: tuple[Value, ...] = ()
-        self._lines: list[str] = []
-        self._declarations: dict[str, None] = {}
-        self._names = itertools.count()
 
-    def type(self, kind: str) -> str:
-        """The LLVM type of a value of this kind: a vector, or a scalar when there is one lane."""
-        return kind if self.lanes == 1 else f"<{self.lanes} x {kind}>"
+    @staticmethod
+    def function(symbol: str, dtype: str, lanes: int, target: Target) -> Emitter:
+        """Begins a function of elements of ``dtype`` (``float32``, ``int8``, ...)."""
+        w = FunctionWriter(symbol, "", attributes="alwaysinline nounwind")
+        return Emitter(w, DTYPES[dtype].llvm, lanes, target)
 
-    def mangle(self, kind: str) -> str:
-        return overload(kind, self.lanes)
+    @staticmethod
+    def of(w: FunctionWriter, target: Target, x: writer.Value) -> tuple[Emitter, Value]:
+        """Returns an emitter of constants like a value, and the value."""
+        e = Emitter(w, x.type, x.lanes, target)
+        return e, Value(e, x)
 
     def parameters(self, *names: str) -> tuple[Value, ...]:
-        self._parameters = tuple(Value(self, f"%{name}", self.kind) for name in names)
-        return self._parameters
+        values = [writer.Value(f"%{name}", self.kind, self.lanes) for name in names]
+        self.w.params = ", ".join(map(str, values))
+        return tuple([Value(self, value) for value in values])
+
+    def finish(self, result: Value) -> ElementaryFunction:
+        """The function that returns ``result``."""
+        w, w.result = self.w, result.ssa
+        return ElementaryFunction(w.name, w.text(linkage="internal "), tuple(sorted(w.calls)))
 
     def twin(self, dtype: str) -> Emitter:
         """Returns an emitter of another dtype that writes into this function."""
@@ -173,7 +161,7 @@ class Emitter:
 
     def adopt(self, x: Value) -> Value:
         """Returns the value as one of this emitter's."""
-        return Value(self, x.ref, x.kind)
+        return Value(self, x.ssa)
 
     @property
     def has_tables(self) -> bool:
@@ -187,46 +175,14 @@ class Emitter:
         wide.lanes = 512 // self.bit_width
         if wide.lanes == self.lanes:
             return body(self, x, *more)
+        w, none = self.w, writer.Value(POISON, self.kind, wide.lanes)
         if self.lanes == 1:
-            result = body(wide, *(wide._alone(v) for v in (x, *more)))
-            vector = f"{wide.type(result.kind)} {result.ref}"
-            return self.emit(f"extractelement {vector}, i32 0", result.kind)
-        result = body(wide, *(wide.adopt(self._shuffled(v, wide.lanes)) for v in (x, *more)))
-        return self.adopt(wide._shuffled(result, self.lanes))
+            result = body(wide, *(Value(wide, w.insert(none, v.ssa, 0)) for v in (x, *more)))
+            return Value(self, w.extract(result.ssa, 0))
+        result = body(wide, *(Value(wide, _resized(w, v.ssa, wide.lanes)) for v in (x, *more)))
+        return Value(self, _resized(w, result.ssa, self.lanes))
 
-    def _alone(self, x: Value) -> Value:
-        """Returns a scalar in the first lane of a vector."""
-        return self.emit(
-            f"insertelement {self.type(x.kind)} poison, {x.kind} {x.ref}, i32 0", x.kind
-        )
-
-    def _shuffled(self, x: Value, lanes: int) -> Value:
-        """Returns the first ``lanes`` lanes; those that ``x`` does not have are undefined."""
-        places = ", ".join(f"i32 {i if i < self.lanes else 'poison'}" for i in range(lanes))
-        t = self.type(x.kind)
-        return self.emit(
-            f"shufflevector {t} {x.ref}, {t} poison, <{lanes} x i32> <{places}>", x.kind
-        )
-
-    def emit(self, instruction: str, kind: str) -> Value:
-        name = f"%v{next(self._names)}"
-        self._lines.append(f"  {name} = {instruction}")
-        return Value(self, name, kind)
-
-    def finish(self, result: Value) -> ElementaryFunction:
-        """The function that returns ``result``."""
-        arguments = ", ".join(f"{self.type(p.kind)} {p.ref}" for p in self._parameters)
-        head = f"define internal {self.type(result.kind)} @{self.symbol}({arguments})"
-        lines = (
-            f"{head} alwaysinline nounwind {{",
-            "entry:",
-            *self._lines,
-            f"  ret {self.type(result.kind)} {result.ref}",
-            "}",
-        )
-        return ElementaryFunction(self.symbol, "\n".join(lines) + "\n", tuple(self._declarations))
-
-    def constant(self, number: Number, kind: str | None = None) -> Value:
+    def constant(self, number: Number, kind: str | None = None, lanes: int | None = None) -> Value:
         """``number`` in all lanes, rounded to the kind (the function's own by default)."""
         kind = kind or self.kind
         dtype = LLVM_TYPES[kind]
@@ -236,81 +192,77 @@ class Emitter:
             bits = dtype.bits
             wrapped = int(number) & ((1 << bits) - 1)
             text = str(wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped)
-        return Value(self, text if self.lanes == 1 else f"splat ({kind} {text})", kind)
+        return Value(self, self.w.splat(writer.Value(text, kind), lanes or self.lanes))
 
     def rounded(self, number: Number, kind: str | None = None) -> Number:
         """``number`` as the kind (the function's own by default) can hold it."""
         return rounded(number, kind or self.kind)
 
+    def splat(self, x: Value) -> Value:
+        """A scalar in all lanes."""
+        return Value(self, self.w.splat(x.ssa, self.lanes))
+
     def value(self, x: Value | Number, kind: str) -> Value:
         return x if isinstance(x, Value) else self.constant(x, kind)
 
-    def intrinsic(
-        self, name: str, operands: Sequence[Value], kind: str | None = None, overload: str = ""
-    ) -> Value:
+    def intrinsic(self, name: str, *operands: Value) -> Value:
         """A call of ``@llvm.name`` on whole vectors."""
-        kind = kind or operands[0].kind
-        full = f"@llvm.{name}.{overload or self.mangle(operands[0].kind)}"
-        types = ", ".join(self.type(v.kind) for v in operands)
-        self._declarations[f"declare {self.type(kind)} {full}({types})"] = None
-        arguments = ", ".join(f"{self.type(v.kind)} {v.ref}" for v in operands)
-        return self.emit(f"call {self.type(kind)} {full}({arguments})", kind)
+        return Value(self, self.w.intrinsic(name, *(v.ssa for v in operands)))
 
     def _avx512(
-        self, name: str, arguments: Sequence[Value | str], kinds: tuple[str, str] = ("ps", "pd")
+        self, name: str, *arguments: Value | int, masked: bool = False, kinds: str = "ps pd"
     ) -> Value:
-        """A call of ``@llvm.x86.avx512.name``; arguments that are text are integer constants."""
-        typed = [a if isinstance(a, str) else f"{self.type(a.kind)} {a.ref}" for a in arguments]
-        types = [a.split()[0] if isinstance(a, str) else self.type(a.kind) for a in arguments]
-        full = f"@llvm.x86.avx512.{name}.{kinds[self.kind == 'double']}.512"
-        result = self.type(self.kind)
-        self._declarations[f"declare {result} {full}({', '.join(types)})"] = None
-        return self.emit(f"call {result} {full}({', '.join(typed)})", self.kind)
+        """A call of ``@llvm.x86.avx512.name``; if ``masked``, of all lanes with the last value in
+        the place of others. Numbers are constants, the one behind the mask the rounding."""
+        every = (writer.Value("-1", f"i{self.lanes}"),) if masked else ()
+        values = [a.ssa if isinstance(a, Value) else writer.Value(str(a), "i32") for a in arguments]
+        last = next((n for n in range(len(values), 0, -1) if values[n - 1].lanes > 1), 0)
+        symbol = f"llvm.x86.avx512.{name}.{kinds.split()[self.kind == 'double']}.512"
+        given = (*values[:last], *every, *values[last:])
+        return Value(self, self.w.call(symbol, *given, type=self.kind, lanes=self.lanes))
 
     def lookup(self, table: Sequence[float], index: Value) -> Value:
         """``table[index]``, the index modulo the size: one or two full registers of numbers."""
-        numbers = [self.constant(t).ref.removeprefix("splat (").removesuffix(")") for t in table]
         n = self.lanes
-        parts = [
-            Value(self, f"<{', '.join(numbers[i : i + n])}>", self.kind)
-            for i in range(0, len(table), n)
-        ]
+        numbers = [f"{self.kind} {float_literal(t, self.kind)}" for t in table]
+        rows = [", ".join(numbers[i : i + n]) for i in range(0, len(table), n)]
+        parts = [Value(self, writer.Value(f"<{row}>", self.kind, n)) for row in rows]
         if len(parts) == 1:
-            return self._avx512("permvar", (parts[0], index), ("sf", "df"))
-        return self._avx512("vpermi2var", (parts[0], index, parts[1]))
+            return self._avx512("permvar", parts[0], index, kinds="sf df")
+        return self._avx512("vpermi2var", parts[0], index, parts[1])
 
     def scale_by_floor(self, y: Value, n: Value) -> Value:
         """y * 2^floor(n), rounded once, for any n, infinite ones too: AVX-512's ``vscalef``."""
-        return self._avx512("mask.scalef", (y, n, y, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.scalef", y, n, y, 4, masked=True)
 
     def exponent_of(self, x: Value) -> Value:
         """floor(log2 |x|), denormal x too; -inf of 0, inf of inf, NaN of NaN: ``vgetexp``."""
-        return self._avx512("mask.getexp", (x, x, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.getexp", x, x, 4, masked=True)
 
     def significand_of(self, x: Value, least: float = 1.0) -> Value:
         """|x| times a power of two, in [1, 2) or [3/4, 3/2) by ``least``, denormal x too; 1 of 0
         and inf: ``vgetmant``. In [1, 2) the power is 2^-``exponent_of``."""
         form = {1.0: 4, 0.75: 7}[least]
-        return self._avx512("mask.getmant", (x, f"i32 {form}", x, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.getmant", x, form, x, 4, masked=True)
 
     def reciprocal_estimate(self, x: Value) -> Value:
         """1 / x within 2^-14: AVX-512's ``vrcp14``."""
-        return self._avx512("rcp14", (x, x, f"i{self.lanes} -1"))
+        return self._avx512("rcp14", x, x, masked=True)
 
     def bounded(self, x: Value, bound: float) -> Value:
         """``x``, its magnitude at most ``bound``, and ``bound`` for NaN: AVX-512's ``vrange``."""
         limit = self.constant(bound)
-        return self._avx512("mask.range", (x, limit, "i32 2", x, f"i{self.lanes} -1", "i32 4"))
+        return self._avx512("mask.range", x, limit, 2, x, 4, masked=True)
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
         """a * b + c: rounded once where the target has FMA, twice where it has not."""
         b, c = self.value(b, a.kind), self.value(c, a.kind)
-        return self.intrinsic("fma", [a, b, c]) if self.target.has_fma else a * b + c
+        return self.intrinsic("fma", a, b, c) if self.target.has_fma else a * b + c
 
     def negative_fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
         """c - a * b, rounded as ``fma``."""
         b, c = self.value(b, a.kind), self.value(c, a.kind)
-        return self.intrinsic("fma", [-a, b, c]) if self.target.has_fma else c - a * b
+        return self.intrinsic("fma", -a, b, c) if self.target.has_fma else c - a * b
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """Horner's rule; the constant term first."""
@@ -319,14 +271,18 @@ class Emitter:
             total = self.fma(x, total, c)
         return self.value(total, x.kind)
 
-    def select(self, condition: Value, a: Value | Number, b: Value | Number) -> Value:
+    def select(
+        self,
+        condition: Value,
+        a: Value | Number,
+        b: Value | Number,
+        *,
+        unlikely: bool = False,
+    ) -> Value:
         """``a`` where the condition holds, else ``b``; at least one of them is a Value."""
         kind = a.kind if isinstance(a, Value) else b.kind if isinstance(b, Value) else self.kind
         a, b = self.value(a, kind), self.value(b, kind)
-        t = self.type(kind)
-        return self.emit(
-            f"select {self.type('i1')} {condition.ref}, {t} {a.ref}, {t} {b.ref}", kind
-        )
+        return Value(self, self.w.select(condition.ssa, a.ssa, b.ssa, unlikely=unlikely))
 
     def at_most(self, x: Value, bound: Value | Number) -> Value:
         """min(x, bound), NaN when x is NaN; one instruction on x86."""
@@ -347,7 +303,7 @@ class Emitter:
 
     def cast(self, instruction: str, x: Value, kind: str) -> Value:
         """LLVM's conversions: fpext, fptrunc, fptosi, sitofp, zext, sext, trunc, bitcast."""
-        return self.emit(f"{instruction} {self.type(x.kind)} {x.ref} to {self.type(kind)}", kind)
+        return Value(self, self.w.convert(instruction, x.ssa, kind))
 
     def widen(self, x: Value) -> Value:
         """float to double."""
@@ -358,13 +314,13 @@ class Emitter:
         return self.cast("fptrunc", x, "float")
 
     def abs(self, x: Value) -> Value:
-        return self.intrinsic("fabs", [x])
+        return self.intrinsic("fabs", x)
 
     def sqrt(self, x: Value) -> Value:
-        return self.intrinsic("sqrt", [x])
+        return self.intrinsic("sqrt", x)
 
     def copysign(self, magnitude: Value | Number, sign: Value) -> Value:
-        return self.intrinsic("copysign", [self.value(magnitude, sign.kind), sign])
+        return self.intrinsic("copysign", self.value(magnitude, sign.kind), sign)
 
     def sign_bit(self, x: Value) -> Value:
         """The sign bit of ``x`` alone, as an integer."""
@@ -404,14 +360,14 @@ class Emitter:
         """1.5 * 2^(p-1): adding it to a small number rounds that to an integer in the low bits."""
         return 1.5 * 2.0 ** LLVM_TYPES[kind or self.kind].fraction_bits
 
-    def any(self, condition: Value) -> str:
-        """Returns the name of a scalar i1: true if the condition holds in some lane."""
+    def any(self, condition: Value) -> writer.Value:
+        """A scalar i1: true if the condition holds in some lane."""
         if self.lanes == 1:
-            return condition.ref
+            return condition.ssa
         # A bit test of the mask as one integer becomes movmsk / kortest.
-        mask = f"i{self.lanes}"
-        packed = self.emit(f"bitcast {self.type('i1')} {condition.ref} to {mask}", mask)
-        return self.emit(f"icmp ne {mask} {packed.ref}, 0", "i1").ref
+        w, mask = self.w, f"i{self.lanes}"
+        packed = w.pure(f"bitcast {condition.ssa} to {mask}", mask, 1, condition.ssa.depth)
+        return w.op("icmp ne", packed, w.int(0), type="i1")
 
     def rarely(
         self, condition: Value, common: Sequence[Value], rare: Callable[[], Sequence[Value]]
@@ -421,57 +377,32 @@ class Emitter:
 
         ``rare`` emits the code of the slow path, which computes all lanes.
         """
-        flag = self.any(condition)
-        before, number = self._block, next(self._names)
-        slow, done = f"slow{number}", f"done{number}"
-        self._lines.append(
-            f"  br i1 {flag}, label %{slow}, label %{done}, "
-            '!prof !{!"branch_weights", i32 1, i32 1000}'
+        usual = [v.ssa for v in common]
+        results = self.w.where(
+            self.any(condition), lambda: [v.ssa for v in rare()], usual, cold=True
         )
-        self._begin(slow)
-        results = rare()
-        self._lines.append(f"  br label %{done}")
-        after = self._block
-        self._begin(done)
-        return [
-            self.emit(
-                f"phi {self.type(a.kind)} [ {a.ref}, %{before} ], [ {b.ref}, %{after} ]", a.kind
-            )
-            for a, b in zip(common, results)
-        ]
+        return [Value(self, value) for value in results]
 
     def repeat(
         self,
         state: Sequence[Value],
-        unfinished: Callable[[Sequence[Value]], Value],
-        body: Callable[[Sequence[Value]], Sequence[Value]],
+        unfinished: Callable[[list[Value]], Value],
+        body: Callable[[list[Value]], Sequence[Value]],
     ) -> list[Value]:
         """``while any(unfinished(state)): state = body(state)``; all lanes run while one does."""
-        before, number = self._block, next(self._names)
-        test, loop, after = (f"{part}{number}" for part in ("test", "again", "after"))
-        now = [Value(self, f"%s{number}.{i}", v.kind) for i, v in enumerate(state)]
-        self._lines.append(f"  br label %{test}")
-        self._begin(test)
-        place = len(self._lines)
-        flag = self.any(unfinished(now))
-        self._lines.append(f"  br i1 {flag}, label %{loop}, label %{after}")
-        self._begin(loop)
-        following = body(now)
-        self._lines.append(f"  br label %{test}")
-        phis = [
-            f"  {n.ref} = phi {self.type(n.kind)} "
-            f"[ {first.ref}, %{before} ], [ {later.ref}, %{self._block} ]"
-            for n, first, later in zip(now, state, following)
-        ]
-        self._lines[place:place] = phis
-        self._begin(after)
-        return now
 
-    def _begin(self, block: str) -> None:
-        self._lines.append(f"{block}:")
+        def held(state: Sequence[writer.Value]) -> list[Value]:
+            return [Value(self, value) for value in state]
 
-    @property
-    def _block(self) -> str:
-        """The label of the block being written."""
-        labels = (line[:-1] for line in reversed(self._lines) if line.endswith(":"))
-        return next(labels, "entry")
+        ends = self.w.repeat(
+            [v.ssa for v in state],
+            lambda now: self.any(unfinished(held(now))),
+            lambda now: [v.ssa for v in body(held(now))],
+        )
+        return held(ends)
+
+
+def _resized(w: FunctionWriter, x: writer.Value, lanes: int) -> writer.Value:
+    """The first ``lanes`` lanes; those that ``x`` does not have are undefined."""
+    none = x._replace(name=POISON, depth=0)
+    return w.shuffle(x, none, tuple([lane if lane < x.lanes else -1 for lane in range(lanes)]))

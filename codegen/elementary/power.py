@@ -188,7 +188,7 @@ def magnitude32(e: Emitter, x: Value, y: Value) -> Value:
     r = exponent - n
     y2 = wide.fma(r, wide.polynomial(r, EXP2_SHORT), 1.0)
     magnitude = y2 * power_of_two(wide, shifted + float(wide.exponent_bias))
-    return Value(e, e.narrow(magnitude).ref, "float")
+    return e.adopt(e.narrow(magnitude))
 
 
 def is_integer(e: Emitter, v: Value) -> Value:

@@ -22,7 +22,7 @@ def truncate_mod(e: Emitter, x: Value, y: Value) -> Value:
     a = e.select(undefined, e.constant(0.0), u)
     if narrow:
         rest = e.narrow(long_division(wide, wide.adopt(e.widen(a)), wide.adopt(e.widen(v)), 28))
-        rest = Value(e, rest.ref, rest.kind)
+        rest = e.adopt(rest)
     else:
         rest = long_division(e, a, v, 48 if e.target.has_fma else 24)
     return e.select(undefined, e.constant(math.nan), e.copysign(rest, x))
@@ -95,7 +95,7 @@ def floor_parts(e: Emitter, x: Value, y: Value) -> tuple[Value, Value]:
 def floor(e: Emitter, v: Value) -> Value:
     """floor without the rounding instruction, which baseline x86-64 lacks."""
     if e.target.has_fma:
-        return e.intrinsic("floor", [v])
+        return e.intrinsic("floor", v)
     limit = 2.0**e.fraction_bits
     u = e.abs(v)
     nearest = e.copysign(u + limit - limit, v)

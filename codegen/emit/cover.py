@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...ir.dims import IntExpr, bounds, resolve, substitute
+from ..llvm.writer import Value
 from .memory import Env, Memory, Place
-from .writer import Value
 
 MAX_WINDOWS = 4  # vectors loaded for one
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from ...ir.dtype import INT8
 from ...ir.loop.intrinsics import GROUP, dot_of
 from ...ir.loop.nest import Intrinsic, Store
+from ..llvm.writer import FunctionWriter, Value
 from ..target import FEATURES
 from .memory import Env
 from .values import ValueEmitter
-from .writer import FunctionWriter, Value
 
 
 def dot_product(e: ValueEmitter, total: Value, unsigned: Value, signed: Value) -> Value:

@@ -9,163 +9,130 @@ P. Montgomery: "Division by invariant integers using multiplication", 1994).
 from __future__ import annotations
 
 from ...ir.dtype import DType, dtype_of
-from .writer import FunctionWriter, Value
+from ..elementary.emitter import Emitter, Value
 
 
-def divide_integers(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
+def divide_integers(e: Emitter, name: str, a: Value, b: Value, dtype: DType) -> Value:
     """``floor_divide``, ``floor_mod`` or ``truncate_mod`` of values of equal lanes."""
     constant = _literal(b)
     if constant is not None and not (dtype.is_signed and constant < 0):
-        return _by_constant(w, name, a, constant, dtype)
-    if a.lanes == 1:
-        return _of_scalars(w, name, a, b, dtype)
-    return _by_variable(w, name, a, b, dtype)
+        return _by_constant(e, name, a, constant, dtype)
+    return (_of_scalars if e.lanes == 1 else _by_variable)(e, name, a, b, dtype)
 
 
 def _literal(value: Value) -> int | None:
     """Returns the literal in all lanes; None if the value is not a literal."""
-    text = value.name.removeprefix("splat (").removesuffix(")").split()[-1]
+    text = value.ssa.name.removeprefix("splat (").removesuffix(")").split()[-1]
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def _integer(w: FunctionWriter, value: int, like: Value) -> Value:
-    return w.splat(Value(str(value), like.type), like.lanes)
-
-
-def _by_constant(w: FunctionWriter, name: str, a: Value, divisor: int, dtype: DType) -> Value:
+def _by_constant(e: Emitter, name: str, a: Value, divisor: int, dtype: DType) -> Value:
     """Returns the quotient by a constant that is not negative, or the remainder."""
-
-    def integer(value: int) -> Value:
-        return _integer(w, value, a)
-
     if divisor == 0:
-        return integer(0)
-    signed = dtype.is_signed
+        return e.constant(0)
+    signed, divides = dtype.is_signed, name == "floor_divide"
     bits = divisor.bit_length() - 1
     if divisor == 1 << bits and (name != "truncate_mod" or not signed):
-        if name == "floor_divide":
-            return w.op("ashr" if signed else "lshr", a, integer(bits))
-        return w.op("and", a, integer(divisor - 1))
+        if divides:
+            return a >> bits if signed else a.logical_shift_right(bits)
+        return a & (divisor - 1)
     if not signed:
-        quotient = _unsigned_quotient(w, a, divisor, dtype.bits, dtype.bits)
-        return quotient if name == "floor_divide" else _rest(w, a, integer(divisor), quotient)
-    if a.lanes == 1 and name != "floor_divide":
-        rest = w.op("srem", a, integer(divisor))
+        quotient = _unsigned_quotient(e, a, divisor, dtype.bits, dtype.bits)
+        return quotient if divides else a - quotient * divisor
+    if e.lanes == 1 and not divides:
+        rest = a.apply("srem", divisor)
         if name == "truncate_mod":
             return rest
-        below = w.op("icmp slt", rest, integer(0), type="i1")
-        rest = w.select(below, w.op("add", rest, integer(divisor)), rest)
+        rest = e.select(rest < 0, rest + divisor, rest)
         # The mask leaves it as it is. LLVM reads off that it is not negative, and short: then what
         # is computed from it is divided as a number without sign.
-        return w.op("and", rest, integer((1 << (divisor - 1).bit_length()) - 1))
+        return rest & ((1 << (divisor - 1).bit_length()) - 1)
     # ~x = -1 - x has the floor -1 - floor(x / d): negative numbers are divided as ~x.
-    sign = w.op("ashr", a, integer(dtype.bits - 1))
-    flipped = w.op("xor", a, sign)
+    sign = a >> (dtype.bits - 1)
+    flipped = a ^ sign
     if name == "truncate_mod":
-        size = w.op("sub", flipped, sign)
-        rest = _by_constant(w, name, size, divisor, dtype_of(f"uint{dtype.bits}"))
-        return w.op("sub", w.op("xor", rest, sign), sign)
-    quotient = _unsigned_quotient(w, flipped, divisor, dtype.bits, dtype.bits - 1)
-    quotient = w.op("xor", quotient, sign)
-    return quotient if name == "floor_divide" else _rest(w, a, integer(divisor), quotient)
+        rest = _by_constant(e, name, flipped - sign, divisor, dtype_of(f"uint{dtype.bits}"))
+        return (rest ^ sign) - sign
+    quotient = _unsigned_quotient(e, flipped, divisor, dtype.bits, dtype.bits - 1) ^ sign
+    return quotient if divides else a - quotient * divisor
 
 
-def _unsigned_quotient(w: FunctionWriter, a: Value, divisor: int, width: int, bits: int) -> Value:
+def _unsigned_quotient(e: Emitter, a: Value, divisor: int, width: int, bits: int) -> Value:
     """``a``, a number of ``bits`` bits without sign, by a constant.
 
     LLVM does this itself for scalars, and up to 32 bits; vectors have no upper half of 64-bit
     products.
     """
-    if width < 64 or a.lanes == 1:
-        masked = a if bits == width else w.op("and", a, _integer(w, (1 << bits) - 1, a))
-        return w.op("udiv", masked, _integer(w, divisor, a))
+    if width < 64 or e.lanes == 1:
+        return (a if bits == width else a & ((1 << bits) - 1)).apply("udiv", divisor)
     places = (divisor - 1).bit_length()
     factor = (1 << (bits + places)) // divisor + 1
     if factor < 1 << 64:
-        high = _upper_product(w, a, factor)
-        return w.op("lshr", high, _integer(w, bits + places - 64, a))
+        return _upper_product(a, factor).logical_shift_right(bits + places - 64)
     # The factor has 65 bits, the first of which stands for ``a`` itself: (high + a) >> places.
-    high = _upper_product(w, a, factor - (1 << 64))
-    half = w.op("lshr", w.op("sub", a, high), _integer(w, 1, a))
-    return w.op("lshr", w.op("add", half, high), _integer(w, places - 1, a))
+    high = _upper_product(a, factor - (1 << 64))
+    return ((a - high).logical_shift_right(1) + high).logical_shift_right(places - 1)
 
 
-def _upper_product(w: FunctionWriter, a: Value, factor: int) -> Value:
+def _upper_product(a: Value, factor: int) -> Value:
     """The upper 64 bits of a product with a constant, by products of 32 bits."""
-    mask, half = _integer(w, 0xFFFFFFFF, a), _integer(w, 32, a)
-    low, high = _integer(w, factor & 0xFFFFFFFF, a), _integer(w, factor >> 32, a)
-    a_low, a_high = w.op("and", a, mask), w.op("lshr", a, half)
-    middle = w.op("add", w.op("mul", a_high, low), w.op("lshr", w.op("mul", a_low, low), half))
-    other = w.op("add", w.op("mul", a_low, high), w.op("and", middle, mask))
-    upper = w.op("add", w.op("mul", a_high, high), w.op("lshr", middle, half))
-    return w.op("add", upper, w.op("lshr", other, half))
+    mask = 0xFFFFFFFF
+    low, high = factor & mask, factor >> 32
+    a_low, a_high = a & mask, a.logical_shift_right(32)
+    middle = a_high * low + (a_low * low).logical_shift_right(32)
+    other = a_low * high + (middle & mask)
+    upper = a_high * high + middle.logical_shift_right(32)
+    return upper + other.logical_shift_right(32)
 
 
-def _of_scalars(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
+def _of_scalars(e: Emitter, name: str, a: Value, b: Value, dtype: DType) -> Value:
     """The same with the machine's own division, which gives the quotient and the remainder.
 
     What would trap is divided by 1 instead: the remainder is 0 then, and the quotient that is meant
     is 0 (by zero) or -a (by -1).
     """
-    zero, one, signed = _integer(w, 0, a), _integer(w, 1, a), dtype.is_signed
-    shifted, traps = (w.op("add", b, one), 2) if signed else (b, 1)
-    special = w.op("icmp ult", shifted, _integer(w, traps, a), type="i1")
-    safe = w.select(special, one, b, unlikely=True)
-    remainder = w.op("srem" if signed else "urem", a, safe)
+    signed = dtype.is_signed
+    special = (b + 1).below(2) if signed else b.below(1)
+    safe = e.select(special, 1, b, unlikely=True)
+    remainder = a.apply("srem" if signed else "urem", safe)
     if name == "truncate_mod" or (name == "floor_mod" and not signed):
         return remainder
     if not signed:
-        return w.select(special, zero, w.op("udiv", a, safe))
-    inexact = w.op("icmp ne", remainder, zero, type="i1")
-    opposite = w.op("icmp slt", w.op("xor", remainder, safe), zero, type="i1")
-    adjust = w.op("and", inexact, opposite)
+        return e.select(special, 0, a.apply("udiv", safe))
+    adjust = remainder.differs(0) & ((remainder ^ safe) < 0)
     if name == "floor_mod":  # of two signs it is rarely; a jump does not wait for what it skips
-        return w.select(adjust, w.op("add", remainder, safe), remainder, unlikely=True)
-    quotient = w.op("add", w.op("sdiv", a, safe), w.convert("sext", adjust, a.type))
-    return w.select(special, w.op("sub", zero, w.op("and", a, b)), quotient)
+        return e.select(adjust, remainder + safe, remainder, unlikely=True)
+    return e.select(special, -(a & b), a / safe + e.cast("sext", adjust, a.kind))
 
 
-def _by_variable(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
-    zero, one = _integer(w, 0, a), _integer(w, 1, a)
-    by_zero = w.op("icmp eq", b, zero, type="i1")
+def _by_variable(e: Emitter, name: str, a: Value, b: Value, dtype: DType) -> Value:
+    by_zero = b.equals(0)
     if not dtype.is_signed:
-        safe = w.select(by_zero, one, b)
-        quotient = _quotient(w, a, safe, dtype)
-        value = quotient if name == "floor_divide" else _rest(w, a, safe, quotient)
-        return w.select(by_zero, zero, value)
-    minus_one = _integer(w, -1, a)
-    least = _integer(w, -(1 << (dtype.bits - 1)), a)
-    wraps = w.op(
-        "and", w.op("icmp eq", a, least, type="i1"), w.op("icmp eq", b, minus_one, type="i1")
-    )
-    safe = w.select(w.op("or", by_zero, wraps), one, b)
-    quotient = _quotient(w, a, safe, dtype)
-    remainder = _rest(w, a, safe, quotient)
+        safe = e.select(by_zero, 1, b)
+        quotient = _quotient(e, a, safe, dtype)
+        return e.select(by_zero, 0, quotient if name == "floor_divide" else a - quotient * safe)
+    wraps = a.equals(-(1 << (dtype.bits - 1))) & b.equals(-1)
+    safe = e.select(by_zero | wraps, 1, b)
+    quotient = _quotient(e, a, safe, dtype)
+    remainder = a - quotient * safe
     if name == "truncate_mod":
-        return w.select(by_zero, zero, remainder)
-    inexact = w.op("icmp ne", remainder, zero, type="i1")
-    opposite = w.op("icmp slt", w.op("xor", remainder, safe), zero, type="i1")
-    adjust = w.op("and", inexact, opposite)
-    if name == "floor_mod":
-        value = w.select(adjust, w.op("add", remainder, safe), remainder)
-    else:
-        value = w.select(adjust, w.op("sub", quotient, one), quotient)
-    return w.select(by_zero, zero, value)
+        return e.select(by_zero, 0, remainder)
+    adjust = remainder.differs(0) & ((remainder ^ safe) < 0)
+    mod = name == "floor_mod"
+    usual, other = (remainder, remainder + safe) if mod else (quotient, quotient - 1)
+    return e.select(by_zero, 0, e.select(adjust, other, usual))
 
 
-def _quotient(w: FunctionWriter, a: Value, b: Value, dtype: DType) -> Value:
+def _quotient(e: Emitter, a: Value, b: Value, dtype: DType) -> Value:
     """The quotient rounded to zero, of operands for which there is one."""
     signed = dtype.is_signed
-    if a.lanes == 1 or dtype.bits == 64 or _literal(b) is not None:
-        return w.op("sdiv" if signed else "udiv", a, b)
+    if dtype.bits == 64 or _literal(b) is not None:
+        return a.apply("sdiv" if signed else "udiv", b)
     if dtype.bits == 32:
         to_float, to_whole = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
-        x, y = (w.convert(to_float, v, "double") for v in (a, b))
-        return w.convert(to_whole, w.op("fdiv", x, y), "i32")
+        return e.cast(
+            to_whole, e.cast(to_float, a, "double") / e.cast(to_float, b, "double"), "i32"
+        )
     grow = "sext" if signed else "zext"
-    x, y = (w.convert("sitofp", w.convert(grow, v, "i32"), "float") for v in (a, b))
-    return w.convert("trunc", w.convert("fptosi", w.op("fdiv", x, y), "i32"), a.type)
-
-
-def _rest(w: FunctionWriter, a: Value, b: Value, quotient: Value) -> Value:
-    return w.op("sub", a, w.op("mul", quotient, b))
+    x, y = (e.cast("sitofp", e.cast(grow, v, "i32"), "float") for v in (a, b))
+    return e.cast("trunc", e.cast("fptosi", x / y, "i32"), a.kind)

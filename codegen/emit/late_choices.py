@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from ...ir.loop.expr import Expr, Op, Read, children, walk
 from ...ir.loop.scalar import SCALAR_OPS
+from ..llvm.writer import Value
 from .scalars import ScalarEmitter
-from .writer import Value
 
 FLOAT_LATENCY = 4
 """Cycles of an instruction on floats; those on integers take one."""

@@ -20,6 +20,7 @@ from ...ir.loop.nest import Accumulate, Alloc, At, If, Intrinsic, Loop, Sort, St
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
+from ..llvm.writer import FunctionWriter, Value
 from ..lower.lanes import SHORTEST
 from ..lower.scope import declare_range, most, ranges_where
 from ..target import Target
@@ -30,7 +31,6 @@ from .registers import Registers
 from .scalars import literal
 from .tiles import TileSums
 from .transpose import transpose, transposing_function
-from .writer import FunctionWriter, Value
 from .writes import WriteEmitter
 
 

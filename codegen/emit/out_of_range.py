@@ -13,10 +13,10 @@ from ...ir.dtype import INT64
 from ...ir.library.checks import LARGEST
 from ...ir.loop.expr import Const, Expr, Op, Read, const, walk
 from ...ir.loop.limited_index import Limited
+from ..llvm.writer import Value
 from .access import is_zero
 from .late_choices import late_choice
 from .scalars import ScalarEmitter
-from .writer import Value
 
 
 def limited_place(scalars: ScalarEmitter, place: Value, limits: Limited) -> Value:

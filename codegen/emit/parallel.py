@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...ir.loop.nest import Accumulate, Loop, Sort, Store, statements
+from ..llvm.writer import FunctionWriter, Value
 from .memory import Env, Place
 from .nests import NestEmitter
-from .writer import FunctionWriter, Value
 
 
 class ParallelWriter:

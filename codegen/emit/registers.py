@@ -19,8 +19,8 @@ from ...ir.dims import IntExpr, as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import without_mod
+from ..llvm.writer import FunctionWriter, Value
 from ..lower.lanes import SHORTEST, lanes_for
-from .writer import FunctionWriter, Value
 
 
 @dataclass

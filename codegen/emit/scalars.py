@@ -13,7 +13,7 @@ zero, a few instructions on integers do the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,34 +23,33 @@ from ...ir.errors import InternalError
 from ...ir.loop.scalar import SCALAR_OPS
 from ..elementary import FUNCTIONS, INTERNAL
 from ..elementary import function as elementary_function
+from ..elementary.emitter import Emitter
 from ..llvm.text import float_literal
+from ..llvm.writer import FunctionWriter, Value
 from ..target import Target
 from .division import divide_by_one, divide_weight, inverse_square
 from .integer_division import divide_integers
-from .writer import FunctionWriter, Value
 
 
 def widened(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
     """Returns the float32 that ``x``, an integer with the bits of a ``dtype``, stands for."""
     if dtype.name == "float16" and target.has_fma:
         return w.convert("fpext", w.convert("bitcast", x, "half"), "float")
-    wide = w.convert("zext", x, "i32")
+    e, wide = Emitter.of(w, target, w.convert("zext", x, "i32"))
     if dtype.exponent_bits == FLOAT32.exponent_bits:
-        return w.convert("bitcast", _shift(w, "shl", wide, 32 - dtype.bits), "float")
+        return e.float_of_bits(wide << (32 - dtype.bits)).ssa
     shift, least, infinity = _layout(dtype)
     sign_bit = 1 << (dtype.bits - 1)
-    sign = _shift(w, "shl", _and(w, wide, sign_bit), 32 - dtype.bits)
-    size = _and(w, wide, sign_bit - 1)
+    sign = (wide & sign_bit) << (32 - dtype.bits)
+    size = wide & (sign_bit - 1)
     # Exponents are higher in float32 by the difference of the biases, and by as much once more in
     # inf and nan.
-    higher = _int(w, (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits, wide)
-    normal = w.op("add", _shift(w, "shl", size, shift), higher)
-    beyond = w.op("icmp uge", size, _int(w, infinity, wide), type="i1")
-    more = w.op("add", normal, higher)
-    steps = w.op("fmul", w.convert("sitofp", size, "float"), _float(w, least, wide))
-    tiny = w.op("icmp ult", size, _int(w, 1 << dtype.fraction_bits, wide), type="i1")
-    bits = w.select(tiny, w.convert("bitcast", steps, "i32"), w.select(beyond, more, normal))
-    return w.convert("bitcast", w.op("or", bits, sign), "float")
+    higher = (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits
+    normal = (size << shift) + higher
+    steps = e.cast("sitofp", size, "float") * least
+    tiny = size.below(1 << dtype.fraction_bits)
+    large = e.select(size.below(infinity), normal, normal + higher)
+    return e.float_of_bits(e.select(tiny, e.bits(steps), large) | sign).ssa
 
 
 def narrowed(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
@@ -59,28 +58,26 @@ def narrowed(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value
         return w.convert("bitcast", w.convert("fptrunc", x, "half"), dtype.llvm)
     shift, least, infinity = _layout(dtype)
     quiet_nan = infinity | 1 << (dtype.fraction_bits - 1)
-    bits = w.convert("bitcast", x, "i32")
-    size = _and(w, bits, 0x7FFFFFFF)
-    sign = _and(w, _shift(w, "lshr", bits, 32 - dtype.bits), 1 << (dtype.bits - 1))
-    is_nan = w.op("icmp ugt", size, _bits_of(w, np.inf, bits), type="i1")
+    e, bits = Emitter.of(w, target, w.convert("bitcast", x, "i32"))
+    size = bits & 0x7FFFFFFF
+    sign = bits.logical_shift_right(32 - dtype.bits) & (1 << (dtype.bits - 1))
+    is_nan = size > _bits(np.inf)
+    # Cutting off the last bits of this rounds to nearest, ties to even.
+    rounded = size + ((1 << (shift - 1)) - 1) + (size.logical_shift_right(shift) & 1)
     if dtype.exponent_bits == FLOAT32.exponent_bits:
-        value = _shift(w, "lshr", _rounded(w, size, shift), shift)
-        value = w.select(is_nan, _int(w, quiet_nan, bits), value)
-        return w.convert("trunc", w.op("or", value, sign), dtype.llvm)
-    higher = _int(w, (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits, bits)
-    normal = _shift(w, "lshr", w.op("sub", _rounded(w, size, shift), higher), shift)
+        value = e.select(is_nan, quiet_nan, rounded.logical_shift_right(shift))
+        return e.cast("trunc", value | sign, dtype.llvm).ssa
+    higher = (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits
+    normal = (rounded - higher).logical_shift_right(shift)
     # The last place of this number has the unit of subnormal numbers: adding it rounds to that.
     magic = least * 2.0**FLOAT32.fraction_bits
-    moved = w.op("fadd", w.convert("bitcast", size, "float"), _float(w, magic, bits))
-    steps = w.op("sub", w.convert("bitcast", moved, "i32"), _bits_of(w, magic, bits))
+    steps = e.bits(e.float_of_bits(size) + magic) - _bits(magic)
     smallest = least * 2.0**dtype.fraction_bits
-    tiny = w.op("icmp ult", size, _bits_of(w, smallest, bits), type="i1")
-    beyond = w.op("icmp uge", size, _bits_of(w, 4 / smallest, bits), type="i1")
-    quiet = _and(w, _shift(w, "lshr", size, shift), (1 << dtype.fraction_bits) - 1)
-    nan = w.op("or", quiet, _int(w, quiet_nan, bits))
-    large = w.select(is_nan, nan, _int(w, infinity, bits))
-    value = w.select(beyond, large, w.select(tiny, steps, normal))
-    return w.convert("trunc", w.op("or", value, sign), dtype.llvm)
+    quiet = size.logical_shift_right(shift) & ((1 << dtype.fraction_bits) - 1)
+    large = e.select(is_nan, quiet | quiet_nan, infinity)
+    small = e.select(size < _bits(smallest), steps, normal)
+    value = e.select(size < _bits(4 / smallest), small, large)
+    return e.cast("trunc", value | sign, dtype.llvm).ssa
 
 
 def _layout(dtype: DType) -> tuple[int, float, int]:
@@ -91,44 +88,20 @@ def _layout(dtype: DType) -> tuple[int, float, int]:
     return FLOAT32.fraction_bits - dtype.fraction_bits, least, infinity
 
 
-def _bits_of(w: FunctionWriter, value: float, like: Value) -> Value:
-    """The bits of a float32, as an i32."""
-    return _int(w, int(np.float32(value).view(np.int32)), like)
+def _bits(value: float) -> int:
+    """The bits of a float32 that is not negative."""
+    return int(np.float32(value).view(np.int32))
 
 
-def rounded_to_odd(w: FunctionWriter, x: Value) -> Value:
+def rounded_to_odd(w: FunctionWriter, target: Target, x: Value) -> Value:
     """Returns a float64 as a float32 whose last bit is set if it is not exact: rounding it once
     more to half of its bits gives what rounding ``x`` once would."""
-    near = w.convert("fptrunc", x, "float")
-    bits = w.convert("bitcast", near, "i32")
-    back = w.convert("fpext", near, "double")
-    inexact = w.op("fcmp one", back, x, type="i1")
-    farther = w.op("fcmp ogt", w.intrinsic("fabs", back), w.intrinsic("fabs", x), type="i1")
-    toward_zero = w.select(farther, w.op("sub", bits, _int(w, 1, bits)), bits)
-    odd = w.op("or", toward_zero, _int(w, 1, bits))
-    return w.convert("bitcast", w.select(inexact, odd, bits), "float")
-
-
-def _rounded(w: FunctionWriter, size: Value, dropped: int) -> Value:
-    """``size`` plus what makes cutting off the last bits round to nearest, ties to even."""
-    last = _and(w, _shift(w, "lshr", size, dropped), 1)
-    return w.op("add", w.op("add", size, _int(w, (1 << (dropped - 1)) - 1, size)), last)
-
-
-def _shift(w: FunctionWriter, opcode: str, x: Value, count: int) -> Value:
-    return w.op(opcode, x, _int(w, count, x))
-
-
-def _and(w: FunctionWriter, x: Value, mask: int) -> Value:
-    return w.op("and", x, _int(w, mask, x))
-
-
-def _int(w: FunctionWriter, value: int, like: Value) -> Value:
-    return w.splat(Value(str(value), "i32"), like.lanes)
-
-
-def _float(w: FunctionWriter, value: float, like: Value) -> Value:
-    return w.splat(Value(float_literal(value, "float"), "float"), like.lanes)
+    e, exact = Emitter.of(w, target, x)
+    near = e.narrow(exact)
+    bits, back = e.bits(near), e.widen(near)
+    inexact = back.compare("one", "ne", exact)
+    toward_zero = e.select(e.abs(back) > e.abs(exact), bits - 1, bits)
+    return e.float_of_bits(e.select(inexact, toward_zero | 1, bits)).ssa
 
 
 def literal(value: bool | int | float, dtype: DType) -> Value:
@@ -150,27 +123,45 @@ class ScalarEmitter:
         self.w = writer
         self.target = target
         self.functions = functions
+        self.operators: dict[object, Callable[[list[Value]], Value]] = {}  # by name and dtypes
 
-    def apply(self, name: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
-        """Writes the operator on values of equal lanes; ``dtypes`` are the operands'."""
-        lanes = max(a.lanes for a in args)
-        if name == "divide" and dtypes[0].is_float and self._many_by_one(*args):
-            return divide_by_one(self.w, *args)
-        if name == "divide_weight" and self._many_by_one(*args):
-            return divide_weight(self.w, *args)
-        args = [self.w.splat(a, lanes) for a in args]
-        if name == "where":
-            return self.w.select(*args)
-        if name == "cast":
-            return self.cast(args[0], dtypes[0], result)
-        dtype = dtypes[0]
-        code = _CODE.get(name, _NONE)
+    def apply(self, name: str, args: list[Value], dtypes: Sequence[DType], result: DType) -> Value:
+        """Writes the operator on some values; ``dtypes`` are the operands'."""
+        return self.operator(name, dtypes, result)(args)
+
+    def operator(
+        self, name: str, dtypes: Sequence[DType], result: DType
+    ) -> Callable[[list[Value]], Value]:
+        """Returns what writes an operator on operands of these dtypes."""
+        key = (name, *dtypes, result)
+        write = self.operators.get(key)
+        if write is None:
+            write = self.operators[key] = self._operator(name, dtypes[0], result)
+        return write
+
+    def _operator(self, name: str, dtype: DType, result: DType) -> Callable[[list[Value]], Value]:
+        w, code = self.w, _CODE.get(name, _NONE)
         body = code.floats if dtype.is_float else code.bools if dtype.is_bool else code.ints
-        if body is not None:
-            return body(self, dtype, *args)
-        if SCALAR_OPS[name].composition is not None:
-            return self._composed(name, args, dtype)
-        return self.elementary(name, args, dtype)
+        by_one = divide_weight if name == "divide_weight" else divide_by_one
+        divides = self.target.has_fma and dtype.is_float and name in ("divide", "divide_weight")
+
+        def write(args: list[Value]) -> Value:
+            lanes = max([a.lanes for a in args])
+            if divides and _many_by_one(*args):
+                e, x = Emitter.of(w, self.target, args[0])
+                return by_one(e, x, Emitter.of(w, self.target, args[1])[1]).ssa
+            args = [a if a.lanes == lanes else w.splat(a, lanes) for a in args]
+            if name == "where":
+                return w.select(*args)
+            if name == "cast":
+                return self.cast(args[0], dtype, result)
+            if body is not None:
+                return body(self, dtype, *args)
+            if SCALAR_OPS[name].composition is not None:
+                return self._composed(name, args, dtype)
+            return self.elementary(name, args, dtype)
+
+        return write
 
     def _composed(self, name: str, args: list[Value], dtype: DType) -> Value:
         """Writes the composition that defines the operator, on operands of ``dtype``."""
@@ -183,10 +174,6 @@ class ScalarEmitter:
         composition = SCALAR_OPS[name].composition
         assert composition is not None
         return composition(step, *args)
-
-    def _many_by_one(self, x: Value, y: Value) -> bool:
-        """True if a loop divides vectors by a value that is the same in all of its iterations."""
-        return self.target.has_fma and x.lanes > 1 and y.lanes in (1, x.lanes) and y.depth < x.depth
 
     def elementary(self, name: str, args: list[Value], dtype: DType) -> Value:
         """Writes a call of our own vector code, which LLVM inlines."""
@@ -219,7 +206,7 @@ class ScalarEmitter:
             return self.cast(widened(w, self.target, x, source), FLOAT32, target)
         if target.is_half:
             double = source.is_float and source.bits == 64
-            single = rounded_to_odd(w, x) if double else self.cast(x, source, FLOAT32)
+            single = rounded_to_odd(w, self.target, x) if double else self.cast(x, source, FLOAT32)
             return narrowed(w, self.target, single, target)
         if target.is_bool:
             zero = self.const(0.0, x) if source.is_float else self.integer(0, x)
@@ -261,10 +248,15 @@ class ScalarEmitter:
     def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
         """``a * b + c`` on floats, fused where the machine can."""
         lanes = max(a.lanes, b.lanes, c.lanes)
-        a, b, c = (self.w.splat(v, lanes) for v in (a, b, c))
+        a, b, c = [v if v.lanes == lanes else self.w.splat(v, lanes) for v in (a, b, c)]
         if self.target.has_fma:
             return self.w.intrinsic("fma", a, b, c)
         return self.w.op("fadd", self.w.op("fmul", a, b), c)
+
+
+def _many_by_one(x: Value, y: Value) -> bool:
+    """True if a loop divides vectors by a value that is the same in all of its iterations."""
+    return x.lanes > 1 and y.lanes in (1, x.lanes) and y.depth < x.depth
 
 
 _NEW_FIRST = ("maximum", "minimum", "max_number")
@@ -310,7 +302,7 @@ def _is_nan(e: ScalarEmitter, _dtype: DType, x: Value) -> Value:
 
 def _power(e: ScalarEmitter, dtype: DType, x: Value, y: Value) -> Value:
     if e.target.has_fma and y.name == e.const(-2.0, x).name:
-        return inverse_square(e.w, x)
+        return inverse_square(*Emitter.of(e.w, e.target, x)).ssa
     return e.elementary("power", [x, y], dtype)
 
 
@@ -346,7 +338,11 @@ def _inverted(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
 
 
 def _integer_division(name: str) -> Body:
-    return lambda e, dtype, a, b: divide_integers(e.w, name, a, b, dtype=dtype)
+    def write(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+        other, x = Emitter.of(e.w, e.target, a)
+        return divide_integers(other, name, x, other.of(e.w, e.target, b)[1], dtype).ssa
+
+    return write
 
 
 def _left_shift(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:

@@ -17,8 +17,10 @@ predecessor leaves only what is less.
 from __future__ import annotations
 
 from ...ir.dtype import DType
+from ..elementary.emitter import Value
+from ..llvm import writer
 from ..target import Target
-from .sorting_network import SortingNetwork
+from .sorting_network import ROWS, SortingFunction, SortingNetwork, sort_symbol
 
 UNROLLED = 4
 """Vectors that the partition of a long piece reads at a time."""
@@ -32,223 +34,298 @@ def sort_text(dtype: DType, target: Target) -> tuple[list[str], str]:
     return _Sorting(dtype, target).text()
 
 
-class _Sorting(SortingNetwork):
-    """Writes the functions; ``lanes`` are those of networks, ``wide`` those of partitions."""
+class _Partition(SortingFunction):
+    """``(ptr, i64 count, pivot)``: puts the elements up to the pivot in front, and returns their
+    number. There are three blocks of ``unrolled`` vectors or more."""
 
-    def text(self) -> tuple[list[str], str]:
-        parts = [self.network(rows) for rows in self.rows]
-        parts += [self.partition(1), self.partition(UNROLLED), self.sort()]
-        table = [self.table()] if self.groups() == "table" else []
-        return [*self.declared], "\n".join([*table, *parts, ""])
+    def __init__(self, name: str, dtype: DType, lanes: int, target: Target, unrolled: int) -> None:
+        self.target, self.table, self.unrolled = target, f"@{name}.table", unrolled
+        symbol = f"{name}.part{unrolled}"
+        super().__init__(symbol, dtype, lanes, target, f", {dtype.llvm} %pivot")
+        self.pivot = Value(self.e, self.w.splat(writer.Value("%pivot", self.type), lanes))
+        base = self.w.alloca(self.type, lanes * (unrolled + 1))
+        self.beside = self.memory_at(base, dtype)
 
-    # -- instructions ----------------------------------------------------------------------------
-
-    # -- networks --------------------------------------------------------------------------------
-
-    # -- partitions ------------------------------------------------------------------------------
-
-    def partition(self, unrolled: int) -> str:
-        """``(ptr, i64 count, pivot)``: puts the elements up to the pivot in front, and returns
-        their number. There are three blocks of ``unrolled`` vectors or more."""
-        lanes, scalar = self.wide, self.scalar
-        block = lanes * unrolled
-        kind = self.kind
-        lines = self.lines
-        rest = self.put(f"and i64 %n, {block - 1}")
-        whole = self.put(f"sub i64 %n, {rest}")
+    def write(self) -> str:
+        lanes, e, n = self.lanes, self.e, self.n
+        block = lanes * self.unrolled
+        steps = range(0, block, lanes)
+        rest = n & (block - 1)
+        whole = n - rest
         # The elements behind whole blocks wait in memory, two blocks in registers.
-        beside = self.put(f"alloca [{block + lanes} x {scalar}], align 64")
-        tail = self.at("%p", self.put(f"sub i64 %n, {block}"))
-        for n in range(unrolled):
-            self.store(self.load(tail, n), self.at(beside, n * lanes))
-        first = [self.load("%p", n) for n in range(unrolled)]
-        end = self.put(f"sub i64 {whole}, {block}")
-        last_at = self.at("%p", end)
-        last = [self.load(last_at, n) for n in range(unrolled)]
-        pivot = self.splat("%pivot", scalar, lanes)
-        current = [f"%current{n}" for n in range(unrolled)]
-        lines += [
-            "  br label %head",
-            "head:",
-            *(
-                f"  %current{n} = phi {kind} [ {first[n]}, %entry ], [ %following{n}, %step ]"
-                for n in range(unrolled)
-            ),
-            "  %low = phi i64 [ 0, %entry ], [ %low.next, %step ]",
-            "  %high = phi i64 [ %n, %entry ], [ %high.next, %step ]",
-            f"  %begin = phi i64 [ {block}, %entry ], [ %begin.next, %step ]",
-            f"  %end = phi i64 [ {end}, %entry ], [ %end.next, %step ]",
-            "  %more = icmp ult i64 %begin, %end",
-            "  br i1 %more, label %step, label %tail",
-            "step:",
-            "  %room = sub i64 %begin, %low",
-            "  %other = sub i64 %high, %end",
-            "  %difference = sub i64 %other, %room",
-            "  %right = ashr i64 %difference, 63",  # all ones if there is less room there
-            f"  %moved = and i64 %right, {block}",
-            "  %end.next = sub i64 %end, %moved",
-            f"  %begin.more = add i64 %begin, {block}",
-            "  %begin.next = sub i64 %begin.more, %moved",
-            "  %apart = sub i64 %end.next, %begin",
-            "  %chosen = and i64 %apart, %right",
-            "  %from = add i64 %begin, %chosen",
-        ]
-        source = self.at("%p", "%from")
-        # The next vectors are on their way while these, whose number decides the way, are stored.
-        following = [self.load(source, n) for n in range(unrolled)]
-        low, high = self.spread(current, pivot, "%low", "%high")
-        lines += [
-            f"  %low.next = add i64 {low}, 0",
-            f"  %high.next = add i64 {high}, 0",
-            "  br label %head",
-            "tail:",
-            f"  %t.begin = sub i64 {block}, {rest}",
-            f"  %partial = and i64 {rest}, {lanes - 1}",
-            "  %t.end = add i64 %t.begin, %partial",
-        ]
+        for step in steps:
+            self.store(self.load(self.place, n - block, step), self.beside, step)
+        end = whole - block
+        first, last = ([self.load(self.place, at, step) for step in steps] for at in (0, end))
+
+        def unfinished(state: list[Value]) -> Value:
+            return state[2].below(state[3])
+
+        def partitioned(state: list[Value]) -> list[Value]:
+            low, high, begin, end, *current = state
+            right = ((high - end) - (begin - low)) >> 63  # all ones if there is less room there
+            moved = right & block
+            last = end - moved
+            source = begin + ((last - begin) & right)
+            # The next vectors are on their way while these, whose number decides the way, are
+            # stored.
+            following = [self.load(self.place, source, step) for step in steps]
+            return [*self.spread(current, low, high), begin + block - moved, last, *following]
+
+        state = [e.constant(0), n, e.constant(block), end, *first]
+        low, high, _, _, *current = e.repeat(state, unfinished, partitioned)
+        begin, partial = block - rest, rest & (lanes - 1)
+        end = begin + partial
         if self.target.has_masks and lanes > 1:
-            low, high = self.partial(beside, pivot)
-            lines.append("  br label %whole")
-            before, low_before, high_before = "tail", low, high
+            low, high = self.partial(begin, partial, low, high)
         else:
-            self.one_by_one(beside)
-            before, low_before, high_before = "one", "%t.low", "%t.high"
-        lines += [
-            "whole:",
-            f"  %w = phi i64 [ %t.end, %{before} ], [ %w.next, %vector ]",
-            f"  %w.low = phi i64 [ {low_before}, %{before} ], [ %w.low.next, %vector ]",
-            f"  %w.high = phi i64 [ {high_before}, %{before} ], [ %w.high.next, %vector ]",
-            f"  %w.more = icmp ult i64 %w, {block}",
-            "  br i1 %w.more, label %vector, label %ending",
-            "vector:",
-        ]
-        waiting = self.load(self.at(beside, "%w"), 0)
-        low, high = self.spread([waiting], pivot, "%w.low", "%w.high")
-        lines += [
-            f"  %w.low.next = add i64 {low}, 0",
-            f"  %w.high.next = add i64 {high}, 0",
-            f"  %w.next = add i64 %w, {lanes}",
-            "  br label %whole",
-            "ending:",
-        ]
-        low, _ = self.spread([*current, *last], pivot, "%w.low", "%w.high")
-        lines.append(f"  ret i64 {low}")
-        lines.insert(0, "entry:")
-        text = self.finish(
-            f"define internal i64 @{self.name}.part{unrolled}"
-            f"(ptr %p, i64 %n, {scalar} %pivot) nounwind {{"
-        )
-        for n, name in enumerate(following):
-            text = text.replace(f"%following{n},", f"{name},")
-        return text
+            low, high, _ = e.repeat([low, high, begin], lambda s: s[2].below(end), self.one_by_one)
 
-    def partial(self, beside: str, pivot: str) -> tuple[str, str]:
-        """Stores the first ``%partial`` lanes at ``%t.begin``, exactly."""
-        lanes, flags = self.wide, f"<{self.wide} x i1>"
-        value = self.load(self.at(beside, "%t.begin"), 0)
-        below = self.put(f"icmp {self.sign}le {self.vector} {value}, {pivot}")
-        number = self.splat(self.put("trunc i64 %partial to i32"), "i32", lanes)
-        places = ", ".join(f"i32 {n}" for n in range(lanes))
-        valid = self.put(f"icmp ult <{lanes} x i32> <{places}>, {number}")
-        front = self.put(f"and {flags} {below}, {valid}")
-        back = self.put(f"xor {flags} {front}, {valid}")
-        mask = self.put(f"bitcast {flags} {front} to i{lanes}")
-        some = self.call(f"i{lanes}", f"llvm.ctpop.i{lanes}", f"i{lanes} {mask}")
-        count = self.put(f"zext i{lanes} {some} to i64")
-        others = self.put(f"sub i64 %partial, {count}")
-        high = self.put(f"sub i64 %high, {others}")
-        self.compress_store(value, self.at("%p", "%low"), front)
-        self.compress_store(value, self.at("%p", high), back)
-        return self.put(f"add i64 %low, {count}"), high
+        def spread(state: list[Value]) -> list[Value]:
+            low, high, at = state
+            return [*self.spread([self.load(self.beside, at)], low, high), at + lanes]
 
-    def one_by_one(self, beside: str) -> None:
-        """Stores the elements from ``%t.begin`` to ``%t.end``, each at both ends."""
-        scalar, lines = self.scalar, self.lines
-        lines += [
-            "  br label %one",
-            "one:",
-            "  %t = phi i64 [ %t.begin, %tail ], [ %t.next, %put ]",
-            "  %t.low = phi i64 [ %low, %tail ], [ %t.low.next, %put ]",
-            "  %t.high = phi i64 [ %high, %tail ], [ %t.high.next, %put ]",
-            "  %t.more = icmp ult i64 %t, %t.end",
-            "  br i1 %t.more, label %put, label %whole",
-            "put:",
-        ]
-        value = self.put(f"load {scalar}, ptr {self.at(beside, '%t')}")
-        lines += [
-            f"  store {scalar} {value}, ptr {self.at('%p', '%t.low')}",
-            "  %t.high.less = sub i64 %t.high, 1",
-        ]
-        lines += [
-            f"  store {scalar} {value}, ptr {self.at('%p', '%t.high.less')}",
-            f"  %t.below = icmp {self.sign}le {scalar} {value}, %pivot",
-            "  %t.one = zext i1 %t.below to i64",
-            "  %t.low.next = add i64 %t.low, %t.one",
-            "  %t.high.next = add i64 %t.high.less, %t.one",
-            "  %t.next = add i64 %t, 1",
-            "  br label %one",
-        ]
+        low, high, _ = e.repeat([low, high, end], lambda s: s[2].below(block), spread)
+        low, _ = self.spread([*current, *last], low, high)
+        self.w.result = low.ssa
+        return self.w.text(linkage="internal ")
 
-    def spread(self, values: list[str], pivot: str, low: str, high: str) -> tuple[str, str]:
+    def is_below(self, value: Value, pivot: Value) -> Value:
+        """True for elements up to the pivot."""
+        return value.compare("", f"{self.sign}le", pivot)
+
+    def counted(self, chosen: Value) -> tuple[Value, Value]:
+        """The lanes of a mask as an integer, and their number."""
+        e, lanes, mask = self.e, self.lanes, chosen.ssa
+        bits = Value(e, self.w.pure(f"bitcast {mask} to i{lanes}", f"i{lanes}", 1, mask.depth))
+        return bits, e.cast("zext", e.intrinsic("ctpop", bits), "i64")
+
+    def partial(self, begin: Value, count: Value, low: Value, high: Value) -> tuple[Value, Value]:
+        """Stores the first ``count`` lanes at ``begin``, exactly."""
+        value, valid = self.load(self.beside, begin), self.lanes_before(count)
+        front = self.is_below(value, self.pivot) & valid
+        _, below = self.counted(front)
+        high = high - (count - below)
+        self.compress_store(value, low, front)
+        self.compress_store(value, high, front ^ valid)
+        return low + below, high
+
+    def one_by_one(self, state: list[Value]) -> list[Value]:
+        """Stores an element at both ends."""
+        low, high, at = state
+        lanes, self.lanes = self.lanes, 1
+        value = self.load(self.beside, at)
+        high = high - 1
+        self.store(value, self.place, low)
+        self.store(value, self.place, high)
+        self.lanes = lanes
+        pivot = Value(self.e, writer.Value("%pivot", self.type))
+        one = self.e.cast("zext", self.is_below(value, pivot), "i64")
+        return [low + one, high + one, at + 1]
+
+    def spread(self, values: list[Value], low: Value, high: Value) -> tuple[Value, Value]:
         """Stores vectors at both ends of the free memory, and returns where it then begins and
         ends."""
-        lanes = self.wide
         for value in values:
-            mask = ""
-            below = self.put(f"icmp {self.sign}le {self.kind} {value}, {pivot}")
-            if lanes == 1:
-                count = self.put(f"zext i1 {below} to i64")
-                front = value
+            below = self.is_below(value, self.pivot)
+            front, bits = value, below
+            if self.lanes == 1:
+                count = self.e.cast("zext", below, "i64")
             else:
-                mask = self.put(f"bitcast <{lanes} x i1> {below} to i{lanes}")
-                some = self.call(f"i{lanes}", f"llvm.ctpop.i{lanes}", f"i{lanes} {mask}")
-                count = self.put(f"zext i{lanes} {some} to i64")
-                front = self.grouped(value, below, mask)
-            self.store(front, self.at("%p", low))
-            high = self.put(f"sub i64 {high}, {lanes}")
-            if self.groups() == "compress":
-                above = self.put(
-                    f"bitcast i{lanes} {self.put(f'xor i{lanes} {mask}, -1')} to <{lanes} x i1>"
-                )
-                high = self.put(f"add i64 {high}, {count}")
-                self.compress_store(value, self.at("%p", high), above)
+                bits, count = self.counted(below)
+                front = self.grouped(value, below, bits)
+            self.store(front, self.place, low)
+            high = high - self.lanes
+            if _groups(self.lanes, self.type, self.target) == "compress":
+                high = high + count
+                self.compress_store(value, high, ~below)
             else:
-                self.store(front, self.at("%p", high))
-                high = self.put(f"add i64 {high}, {count}")
-            low = self.put(f"add i64 {low}, {count}")
+                self.store(front, self.place, high)
+                high = high + count
+            low = low + count
         return low, high
 
-    def grouped(self, value: str, below: str, mask: str) -> str:
+    def grouped(self, value: Value, below: Value, bits: Value) -> Value:
         """The vector with lanes up to the pivot in front; behind them the others, if a table has
         their places."""
-        lanes, vector = self.wide, self.vector
-        if self.groups() == "compress":
-            return self.call(
-                vector,
-                f"llvm.x86.avx512.mask.compress.v{lanes}{self.scalar}",
-                f"{vector} {value}",
-                f"{vector} zeroinitializer",
-                f"<{lanes} x i1> {below}",
-            )
-        number = self.put(f"zext i{lanes} {mask} to i64")
-        entry = self.put(f"getelementptr [8 x i8], ptr @{self.name}.table, i64 {number}")
-        places = self.put(f"load <8 x i8>, ptr {entry}")
-        if lanes * self.bits == 512:
-            order = self.put(f"zext <8 x i8> {places} to {vector}")
-            name = "llvm.x86.avx512.permvar.di.512"
-            return self.call(vector, name, f"{vector} {value}", f"{vector} {order}")
-        words = "<8 x i32>"
-        order = self.put(f"zext <8 x i8> {places} to {words}")
-        given = self.put(f"bitcast {vector} {value} to {words}")
-        moved = self.call(words, "llvm.x86.avx2.permd", f"{words} {given}", f"{words} {order}")
-        return self.put(f"bitcast {words} {moved} to {vector}")
+        w, lanes, ssa = self.w, self.lanes, value.ssa
+        if _groups(lanes, self.type, self.target) == "compress":
+            symbol = f"llvm.x86.avx512.mask.compress.v{lanes}{self.type}"
+            zeros = ssa._replace(name="zeroinitializer", depth=0)
+            given = (ssa, zeros, below.ssa)
+            return Value(self.e, w.call(symbol, *given, type=self.type, lanes=lanes))
+        number = w.convert("zext", bits.ssa, "i64")
+        entry = w.offset(writer.Value(self.table, "ptr"), "[8 x i8]", number, 0)
+        places = w.pure(f"load <8 x i8>, {entry}", "i8", 8, entry.depth)
+        wide = lanes == 8 and self.type == "i64"
+        order = w.convert("zext", places, "i64" if wide else "i32")
+        if wide:
+            moved = w.call("llvm.x86.avx512.permvar.di.512", ssa, order, type="i64", lanes=8)
+            return Value(self.e, moved)
+        words = w.pure(f"bitcast {ssa} to <8 x i32>", "i32", 8, ssa.depth)
+        moved = w.call("llvm.x86.avx2.permd", words, order, type="i32", lanes=8)
+        back = w.pure(f"bitcast {moved} to {ssa.full_type}", self.type, lanes, moved.depth)
+        return Value(self.e, back)
 
-    def compress_store(self, value: str, place: str, chosen: str) -> None:
+    def compress_store(self, value: Value, index: Value, chosen: Value) -> None:
         """Stores the chosen lanes, and nothing behind them."""
-        name = f"llvm.masked.compressstore.v{self.wide}{self.scalar}"
-        arguments = (f"{self.vector} {value}", f"ptr {place}", f"<{self.wide} x i1> {chosen}")
-        self.declare("void", name, arguments)
-        self.lines.append(f"  call void @{name}({', '.join(arguments)})")
+        symbol = f"llvm.masked.compressstore.v{self.lanes}{self.type}"
+        self.w.effect(symbol, value.ssa, self.at(self.place, index), chosen.ssa)
+        self.place.version += 1
+
+
+class _Quicksort(SortingFunction):
+    """``(ptr, i64 count, i64 limit)``, which calls itself, with a limit of bad pivots; and the
+    function that calls it."""
+
+    def __init__(
+        self, name: str, dtype: DType, lanes: int, target: Target, least: writer.Value
+    ) -> None:
+        super().__init__(f"{name}.rec", dtype, 1, target, ", i64 %limit")
+        self.name, self.vector, self.least = name, lanes, Value(self.e, least)
+        self.sample = self.memory_at(self.w.alloca(self.type, 4 * lanes), dtype)
+
+    def write(self, rows: list[int], long: int) -> str:
+        w, e, name, wide = self.w, self.e, self.name, self.vector
+        here, limit = self.place.base, Value(e, writer.Value("%limit", "i64"))
+
+        def split(n: Value, pivot: Value) -> Value:
+            def call(unrolled: int) -> Value:
+                return self.called("i64", f"part{unrolled}", self.place.base, n.ssa, pivot.ssa)
+
+            few = n.below(long)
+            many = ~few
+            (large,) = w.where(many.ssa, lambda: [call(UNROLLED).ssa], [w.int(0)])
+            (small,) = w.where(few.ssa, lambda: [call(1).ssa], [large])
+            return Value(e, small)
+
+        def divided(state: list[Value]) -> list[Value]:
+            start, n, left = state
+            self.place.base, self.place.version = start.ssa, self.place.version + 1
+            (large,) = w.where(
+                (~n.below(1024)).ssa, lambda: [self.median(n, 4).ssa], [self.median(n, 1).ssa]
+            )
+            spent = left.equals(0)
+            (pivot,) = w.where(spent.ssa, lambda: [self.middle(n).ssa], [large])
+            pivot = Value(e, pivot)
+            k = split(n, pivot)
+            left = left - e.cast("zext", ~spent, "i64")
+            # The shorter part is sorted, and there is nothing of it if all are up to the pivot.
+            others, behind = n - k, Value(e, self.at(self.place, k))
+            front = k.below(others)
+            first, length = e.select(front, start, behind), e.select(front, k, others)
+            self.called("void", "rec", first.ssa, length.ssa, left.ssa)
+            rest, count = e.select(front, behind, start), e.select(front, others, k)
+
+            def less() -> list[writer.Value]:
+                zero = [w.int(0)]
+                some = pivot.differs(self.least)
+                return w.where(some.ssa, lambda: [split(n, pivot - 1).ssa], zero)
+
+            (count,) = w.where(k.equals(n).ssa, less, [count.ssa])
+            return [rest, Value(e, count), left]
+
+        most = rows[-1] * wide
+        start, n, _ = e.repeat(
+            [Value(e, here), self.n, limit], lambda s: ~s[1].below(most + 1), divided
+        )
+
+        def call(rows: int) -> None:
+            self.called("void", str(rows), start.ssa, n.ssa)
+
+        def network(first: int, *others: int) -> None:
+            if not others:
+                call(first)
+                return
+            fits = n.below(first * wide + 1).ssa
+            w.branch(fits, lambda: call(first), lambda: network(*others))
+
+        network(*rows)
+        text = w.text(linkage="internal ")
+        outer = SortingFunction(name, self.dtype, 1, e.target)
+        zeros = outer.w.call(
+            "llvm.ctlz.i64", outer.n.ssa, writer.Value("false", "i1"), type="i64", lanes=1
+        )
+        limit = (64 - Value(outer.e, zeros)) << 1
+        outer.w.line(f"call void @{name}.rec(ptr %p, i64 %n, {limit.ssa})")
+        w.calls |= outer.w.calls
+        return text + outer.w.text(linkage="internal ")
+
+    def called(self, type: str, function: str, *args: writer.Value) -> Value:
+        """The result of a call of one of the functions."""
+        result = self.w.fresh() if type != "void" else ""
+        call = f"call {type} @{self.name}.{function}({', '.join(map(str, args))})"
+        self.w.line(f"{result} = {call}" if result else call)
+        return Value(self.e, writer.Value(result, type, 1, self.w.depth))
+
+    def median(self, n: Value, rows: int) -> Value:
+        """The median of a sample of so many vectors."""
+        count = rows * self.vector
+        step = n.apply("udiv", count)
+
+        def copied(state: list[Value]) -> list[Value]:
+            self.store(self.load(self.place, state[0] * step), self.sample, state[0])
+            return [state[0] + 1]
+
+        self.e.repeat([self.e.constant(0)], lambda s: s[0].below(count), copied)
+        self.called("void", str(rows), self.sample.base, self.e.constant(count).ssa)
+        self.sample.version += 1
+        return self.load(self.sample, count // 2)
+
+    def middle(self, n: Value) -> Value:
+        """The number between the least and the greatest element."""
+        first = self.load(self.place, 0)
+
+        def extremes(state: list[Value]) -> list[Value]:
+            low, high, at = state
+            x = self.load(self.place, at)
+            e, sign = self.e, self.sign
+            return [e.intrinsic(f"{sign}min", low, x), e.intrinsic(f"{sign}max", high, x), at + 1]
+
+        start = [first, first, self.e.constant(1)]
+        low, high, _ = self.e.repeat(start, lambda s: s[2].below(n), extremes)
+        return low + (high - low).logical_shift_right(1)
+
+
+def _groups(lanes: int, type: str, target: Target) -> str:
+    """Returns what puts lanes in two groups: a "table" of permutations of at most eight lanes,
+    "compress"; "" if nothing does."""
+    if type not in ("i32", "i64") or target.vector_bytes < 32:
+        return ""
+    return "table" if lanes <= 8 else "compress"
+
+
+class _Sorting:
+    """Writes the functions; ``lanes`` are those of networks, ``wide`` those of partitions."""
+
+    def __init__(self, dtype: DType, target: Target) -> None:
+        self.dtype, self.target = dtype, target
+        self.scalar, self.sign = dtype.llvm, "s" if dtype.is_signed else "u"
+        low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+        self.least, self.greatest = low, low + (1 << dtype.bits) - 1
+        self.name = sort_symbol(dtype)
+        self.lanes = target.vector_bytes // dtype.bytes
+        self.groups = _groups(self.lanes, self.scalar, target)
+        self.wide = self.lanes if self.groups else 1
+        self.rows = [rows for rows in ROWS if 2 * rows <= target.vector_registers]
+
+    def text(self) -> tuple[list[str], str]:
+        declared: set[str] = set()
+        parts = [self.table()] if self.groups == "table" else []
+        for rows in self.rows:
+            network = SortingNetwork(f"{self.name}.{rows}", self.dtype, self.lanes, self.target)
+            parts.append(network.write(rows, self.greatest))
+            declared |= network.w.calls
+        for unrolled in (1, UNROLLED):
+            given = (self.name, self.dtype, self.wide, self.target, unrolled)
+            partition = _Partition(*given)
+            parts.append(partition.write())
+            declared |= partition.w.calls
+        least = writer.Value(str(self.least), self.scalar)
+        quicksort = _Quicksort(self.name, self.dtype, self.lanes, self.target, least)
+        parts.append(quicksort.write(self.rows, LONG * max(self.lanes, self.wide)))
+        declared |= quicksort.w.calls
+        return sorted(declared), "\n".join([*parts, ""])
 
     def table(self) -> str:
         """The orders of the eighths of a vector that put the lanes of each mask's bits in front."""
@@ -261,130 +338,3 @@ class _Sorting(SortingNetwork):
             rows.append(f"[8 x i8] [{', '.join(f'i8 {p}' for p in places)}]")
         size = f"[{1 << lanes} x [8 x i8]]"
         return f"@{self.name}.table = internal constant {size} [{', '.join(rows)}], align 64"
-
-    # -- the sort --------------------------------------------------------------------------------
-
-    def sort(self) -> str:
-        """The function of the module, and the recursive one, which has a limit of bad pivots."""
-        name, scalar, lanes = self.name, self.scalar, self.lanes
-        least = f"llvm.{self.sign}min.{scalar}"
-        greatest = f"llvm.{self.sign}max.{scalar}"
-        for function in (least, greatest):
-            self.declared[f"declare {scalar} @{function}({scalar}, {scalar})"] = None
-        self.declared["declare i64 @llvm.ctlz.i64(i64, i1)"] = None
-        long = LONG * max(lanes, self.wide)
-        bases = "\n".join(
-            f"""  %fits{rows} = icmp ule i64 %n, {rows * lanes}
-  br i1 %fits{rows}, label %sort{rows}, label %over{rows}
-sort{rows}:
-  call void @{name}.{rows}(ptr %p, i64 %n)
-  ret void
-over{rows}:"""
-            for rows in self.rows
-        )
-        samples = {rows: rows * lanes for rows in (1, 4)}
-        sampling = "\n".join(
-            f"""sample{rows}:
-  %s{rows}.step = udiv i64 %n, {count}
-  br label %s{rows}.head
-s{rows}.head:
-  %s{rows}.i = phi i64 [ 0, %sample{rows} ], [ %s{rows}.next, %s{rows}.head ]
-  %s{rows}.at = mul i64 %s{rows}.i, %s{rows}.step
-  %s{rows}.p = getelementptr {scalar}, ptr %p, i64 %s{rows}.at
-  %s{rows}.x = load {scalar}, ptr %s{rows}.p
-  %s{rows}.q = getelementptr {scalar}, ptr %sample, i64 %s{rows}.i
-  store {scalar} %s{rows}.x, ptr %s{rows}.q
-  %s{rows}.next = add i64 %s{rows}.i, 1
-  %s{rows}.more = icmp ult i64 %s{rows}.next, {count}
-  br i1 %s{rows}.more, label %s{rows}.head, label %s{rows}.done
-s{rows}.done:
-  call void @{name}.{rows}(ptr %sample, i64 {count})
-  %s{rows}.m = getelementptr {scalar}, ptr %sample, i64 {count // 2}
-  %s{rows}.pivot = load {scalar}, ptr %s{rows}.m
-  br label %chosen"""
-            for rows, count in samples.items()
-        )
-        return f"""define internal i64 @{name}.split(ptr %p, i64 %n, {scalar} %pivot) nounwind {{
-  %long = icmp uge i64 %n, {long}
-  br i1 %long, label %many, label %few
-many:
-  %m = call i64 @{name}.part{UNROLLED}(ptr %p, i64 %n, {scalar} %pivot)
-  ret i64 %m
-few:
-  %f = call i64 @{name}.part1(ptr %p, i64 %n, {scalar} %pivot)
-  ret i64 %f
-}}
-define internal void @{name}.rec(ptr %start, i64 %length, i64 %limit) nounwind {{
-entry:
-  %sample = alloca [{samples[4]} x {scalar}], align 64
-  br label %head
-head:
-  %p = phi ptr [ %start, %entry ], [ %p.next, %again ], [ %p, %equal ]
-  %n = phi i64 [ %length, %entry ], [ %n.next, %again ], [ %less, %equal ]
-  %left = phi i64 [ %limit, %entry ], [ %left.next, %again ], [ %left.next, %equal ]
-{bases}
-  %spent = icmp eq i64 %left, 0
-  br i1 %spent, label %range, label %sampled
-sampled:
-  %large = icmp uge i64 %n, 1024
-  br i1 %large, label %sample4, label %sample1
-{sampling}
-range:
-  %first = load {scalar}, ptr %p
-  br label %range.head
-range.head:
-  %r.i = phi i64 [ 1, %range ], [ %r.next, %range.head ]
-  %r.low = phi {scalar} [ %first, %range ], [ %r.low.next, %range.head ]
-  %r.high = phi {scalar} [ %first, %range ], [ %r.high.next, %range.head ]
-  %r.p = getelementptr {scalar}, ptr %p, i64 %r.i
-  %r.x = load {scalar}, ptr %r.p
-  %r.low.next = call {scalar} @{least}({scalar} %r.low, {scalar} %r.x)
-  %r.high.next = call {scalar} @{greatest}({scalar} %r.high, {scalar} %r.x)
-  %r.next = add i64 %r.i, 1
-  %r.more = icmp ult i64 %r.next, %n
-  br i1 %r.more, label %range.head, label %range.done
-range.done:
-  %r.span = sub {scalar} %r.high.next, %r.low.next
-  %r.half = lshr {scalar} %r.span, 1
-  %r.pivot = add {scalar} %r.low.next, %r.half
-  br label %chosen
-chosen:
-  %pivot = phi {scalar} [ %s1.pivot, %s1.done ], [ %s4.pivot, %s4.done ], [ %r.pivot, %range.done ]
-  %k = call i64 @{name}.split(ptr %p, i64 %n, {scalar} %pivot)
-  %left.some = icmp ne i64 %left, 0
-  %left.one = zext i1 %left.some to i64
-  %left.next = sub i64 %left, %left.one
-  %none = icmp eq i64 %k, %n
-  br i1 %none, label %greatest, label %two
-greatest:
-  %lowest = icmp eq {scalar} %pivot, {self.least}
-  br i1 %lowest, label %done, label %equal
-equal:
-  %before = sub {scalar} %pivot, 1
-  %less = call i64 @{name}.split(ptr %p, i64 %n, {scalar} %before)
-  br label %head
-two:
-  %behind = getelementptr {scalar}, ptr %p, i64 %k
-  %others = sub i64 %n, %k
-  %front = icmp ult i64 %k, %others
-  br i1 %front, label %front.first, label %back.first
-front.first:
-  call void @{name}.rec(ptr %p, i64 %k, i64 %left.next)
-  br label %again
-back.first:
-  call void @{name}.rec(ptr %behind, i64 %others, i64 %left.next)
-  br label %again
-again:
-  %p.next = phi ptr [ %behind, %front.first ], [ %p, %back.first ]
-  %n.next = phi i64 [ %others, %front.first ], [ %k, %back.first ]
-  br label %head
-done:
-  ret void
-}}
-define internal void @{name}(ptr %p, i64 %n) nounwind {{
-  %zeros = call i64 @llvm.ctlz.i64(i64 %n, i1 false)
-  %log = sub i64 64, %zeros
-  %limit = shl i64 %log, 1
-  call void @{name}.rec(ptr %p, i64 %n, i64 %limit)
-  ret void
-}}"""

@@ -8,45 +8,58 @@ from __future__ import annotations
 
 import functools
 
-from ...ir.dims import linear
+from ...ir.dims import IntExpr, linear
 from ...ir.loop.decide import COMPARISONS
 from ...ir.loop.expr import Const, Expr, Op, index_value
-from .memory import Env
-
-_Linear = tuple[dict[str, int], int]
+from .memory import Env, Memory
 
 
 class StaticConditions:
     """Evaluates conditions with the values that an Env gives the unrolled loops."""
 
-    def __init__(self) -> None:
-        self.differences: dict[int, tuple[Op, _Linear | None]] = {}  # by the identity of the Op
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.differences: dict[int, tuple[Op, IntExpr | None]] = {}  # by the identity of the Op
 
     def mask(self, condition: Expr, env: Env) -> tuple[bool, ...] | None:
         """Returns the condition as one bool per lane (a single one outside of a vector loop), or
         None if it is not constant."""
-        lanes = env.lanes.lanes if env.lanes is not None else 1
+        if id(condition) not in env.masks:
+            env.masks[id(condition)] = condition, self._mask(condition, env)
+        return env.masks[id(condition)][1]
+
+    def _mask(self, condition: Expr, env: Env) -> tuple[bool, ...] | None:
+        lanes = env.lanes
+        count = lanes.lanes if lanes is not None else 1
         if isinstance(condition, Const):
-            return (bool(condition.value),) * lanes
+            return (bool(condition.value),) * count
         if not isinstance(condition, Op):
             return None
         if condition.name in ("logical_and", "logical_or"):
-            return self._joined(condition, env)
-        if condition.name not in COMPARISONS:
+            left, right = (self.mask(a, env) for a in condition.args)
+            return _joined(condition.name == "logical_or", left, right)
+        difference = self.difference(condition)
+        if difference is None:
             return None
-        parts = self._difference(condition)
-        if parts is None:
+        form = self.memory.form(difference)
+        parts, value = self.memory.parts(form, env)
+        if parts.terms:
             return None
-        value, stride = parts[1], 0
-        for name, coefficient in parts[0].items():
-            if env.lanes is not None and name == env.lanes.var:
-                value, stride = value + coefficient * env.lanes.offset, coefficient
-                continue
-            iteration = env.values.get(name)
-            if not isinstance(iteration, int):
-                return None
-            value += coefficient * iteration
-        return _compared(condition.name, value, stride, lanes)
+        stride = 0 if lanes is None else form.stride(lanes.var)
+        assert stride is not None
+        return _compared(condition.name, value, stride, count)
+
+    def difference(self, condition: Op) -> IntExpr | None:
+        """Returns left - right of a comparison of linear indices; None for other operators."""
+        entry = self.differences.get(id(condition))
+        if entry is None:
+            difference = None
+            if condition.name in COMPARISONS:
+                left, right = (index_value(a) for a in condition.args)
+                if left is not None and right is not None and linear(left - right) is not None:
+                    difference = left - right
+            entry = self.differences[id(condition)] = condition, difference
+        return entry[1]
 
     def deciding(self, expr: Op, env: Env) -> Expr | None:
         """The operand that a conjunction or disjunction is equal to, as the other is constant."""
@@ -56,20 +69,6 @@ class StaticConditions:
                 if sure is not None and {*sure} == {expr.name == "logical_and"}:
                     return other
         return None
-
-    def _difference(self, condition: Op) -> _Linear | None:
-        """Returns left - right as coefficients and a constant; None if it is not linear."""
-        entry = self.differences.get(id(condition))
-        if entry is None:
-            left, right = (index_value(a) for a in condition.args)
-            parts = None if left is None or right is None else linear(left - right)
-            entry = condition, parts
-            self.differences[id(condition)] = entry
-        return entry[1]
-
-    def _joined(self, condition: Op, env: Env) -> tuple[bool, ...] | None:
-        left, right = (self.mask(a, env) for a in condition.args)
-        return _joined(condition.name == "logical_or", left, right)
 
 
 # An unrolled loop asks for few different masks, again and again.

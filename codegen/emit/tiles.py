@@ -14,9 +14,9 @@ from ...ir.dataclass import dataclass
 from ...ir.loop.intrinsics import GROUP, ROWS, SIDE, TileDot
 from ...ir.loop.kinds import Instruction
 from ...ir.loop.stride import stride_along
+from ..llvm.writer import Value
 from .memory import Env
 from .values import ValueEmitter
-from .writer import Value
 
 LEFT, RIGHT = SIDE * SIDE, SIDE * SIDE + SIDE  # the first registers of the operands
 

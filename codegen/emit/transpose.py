@@ -8,9 +8,9 @@ from functools import cache
 from ...ir.dtype import LLVM_TYPES, DType
 from ...ir.loop.prim import Buffer
 from ..llvm.text import overload
+from ..llvm.writer import FunctionWriter, Value
 from ..target import Target
 from .memory import Memory, Place
-from .writer import FunctionWriter, Value
 
 ZIPPED_BYTES = 16  # of a vector whose halves can be zipped with another's by one instruction
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import TypeAlias, cast
 
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.errors import ScheduleError
-from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
+from ...ir.loop.expr import Const, Expr, Index, Op, Read, reads_of
 from ...ir.loop.limited_index import limited
 from ...ir.loop.prim import Buffer
-from ...ir.loop.stride import mentions, stride_along, stride_within
+from ...ir.loop.stride import flat_index, mentions, stride_along, stride_within
+from ..llvm.writer import FunctionWriter, Value
 from ..lower.shuffles import SPARSE_BLOCK
 from ..target import Target
 from .access import index_parts, is_zero
 from .cover import MAX_WINDOWS, cover, lane_offsets
-from .memory import Env, Lanes, Memory, Place
+from .memory import Env, Form, Lanes, Memory, Place, first_lanes, mask_of
 from .out_of_range import checked, limited_place, needed_operands, reads_behind_test
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .static_conditions import StaticConditions
 from .transpose import transpose
-from .writer import FunctionWriter, Value
 
 Plain: TypeAlias = tuple[IntExpr, ...]
 
@@ -46,15 +46,14 @@ class ValueEmitter:
         self.memory = Memory(writer, target)
         self.scalars = ScalarEmitter(writer, target, functions)
         self.conditions: dict[str, Expr] = {}  # conditions of guards by SSA name
-        self.static = StaticConditions()
-        self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
+        self.static = StaticConditions(self.memory)
         self.chosen: list[tuple[Expr, bool]] = []  # branches around the code
         # By identities, of objects that are kept, and the layout of the registers.
-        self.register_keys: dict[tuple[int, ...], tuple[object, object, IntExpr]] = {}
-        self.literals: dict[int, tuple[Const, Value]] = {}  # by the identity of the Const
+        self.register_forms: dict[tuple[int, ...], tuple[object, object, Form]] = {}
         self.inside: dict[object, bool] = {}  # by a read's identity, shape and variables' ranges
+        self.literals: dict[int, tuple[Const, Value]] = {}  # by the identity of the Const
+        self.guarded: dict[int, tuple[Op, list[Read]]] = {}  # the reads in a choice
         self.names: dict[int, list[str]] = {}  # the variables of a read, by its identity
-        self.plain: dict[int, bool] = {}  # True if data decides no index of a read, by its identity
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
@@ -110,10 +109,9 @@ class ValueEmitter:
         self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
     ) -> Value:
         if isinstance(expr, Const):
-            entry = self.literals.get(id(expr))
-            if entry is None:
-                entry = self.literals[id(expr)] = expr, literal(expr.value, expr.dtype)
-            return entry[1]
+            if id(expr) not in self.literals:
+                self.literals[id(expr)] = expr, literal(expr.value, expr.dtype)
+            return self.literals[id(expr)][1]
         if isinstance(expr, Index):
             return self.index_vector(expr.value, env)
         if isinstance(expr, Read):
@@ -135,8 +133,9 @@ class ValueEmitter:
         if deciding is not None:
             return self.value(deciding, env, guard, memo)
         if env.lanes is None and reads_behind_test(expr):
-            test, inner = self.value(expr.args[0], env, guard, memo), dict(memo)
-            return self.w.where(test, lambda: self.value(expr.args[1], env, guard, inner))
+            (first, other), inner = expr.args, dict(memo)
+            test, false = self.value(first, env, guard, memo), Value("false", "i1")
+            return self.w.where(test, lambda: [self.value(other, env, guard, inner)], [false])[0]
         if left := checked(self.scalars, expr, lambda e: self.value(e, env, guard, memo)):
             return left
         args = [self.value(a, env, guard, memo) for a in expr.args]
@@ -154,9 +153,8 @@ class ValueEmitter:
         """A ``where`` whose branches are computed where they are chosen."""
         then = self.value(expr.args[1], env, self._both(guard, test), memo)
         orelse = self.value(expr.args[2], env, self._both(guard, inverse), memo)
-        return self.scalars.apply(
-            "where", [test, then, orelse], [a.dtype for a in expr.args], expr.dtype
-        )
+        dtypes = [a.dtype for a in expr.args]
+        return self.scalars.apply("where", [test, then, orelse], dtypes, expr.dtype)
 
     def _choice(
         self, expr: Op, then: bool, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -184,8 +182,7 @@ class ValueEmitter:
             some = self._read_some(then, env, sure, literal(orelse.value, orelse.dtype))
             if some is not None:
                 return some
-        test = self.memory.mask_of(sure)
-        inverse = self.memory.mask_of(tuple(not s for s in sure))
+        test, inverse = mask_of(sure), mask_of(tuple([not s for s in sure]))
         return self._choice_of(expr, test, inverse, env, guard, memo)
 
     def _read_some(
@@ -200,7 +197,7 @@ class ValueEmitter:
             return None
         flat = self.memory.flat_index(place, indices)
         stride = self.memory.lane_stride(flat, env)
-        mask = tuple(w and l < env.lanes.active for l, w in enumerate(wanted))
+        mask = (*wanted[: env.lanes.active], *first_lanes(len(wanted) - env.lanes.active, 0))
         if not any(mask):
             return self.w.splat(other, env.lanes.lanes)
         if stride == 1:
@@ -209,7 +206,7 @@ class ValueEmitter:
         covered = self._covered(place, flat, stride, mask, env)
         if covered is None:
             return None
-        return self.w.select(self.memory.mask_of(mask), covered, self.w.splat(other, len(mask)))
+        return self.w.select(mask_of(mask), covered, self.w.splat(other, len(mask)))
 
     def _covered(
         self, place: Place, flat: IntExpr, stride: int | None, mask: tuple[bool, ...], env: Env
@@ -242,28 +239,20 @@ class ValueEmitter:
         return isinstance(expr, Read) and expr.buffer in self.places and not self._inside(expr)
 
     def _needs_guard(self, expr: Op) -> bool:
-        return any(not self._inside(n) for a in expr.args[1:] for n in self._reads_below(a))
-
-    def _reads_below(self, expr: Expr) -> frozenset[Read]:
-        """The reads in an expression, cached for it and for each of its subexpressions."""
-        if id(expr) not in self.reads:
-            for node in walk(expr):
-                if id(node) not in self.reads:
-                    reads = frozenset([node] if isinstance(node, Read) else [])
-                    below = [self.reads[id(child)][1] for child in children(node)]
-                    self.reads[id(node)] = node, reads.union(*below)
-        return self.reads[id(expr)][1]
+        if id(expr) not in self.guarded:
+            self.guarded[id(expr)] = expr, [n for a in expr.args[1:] for n in reads_of(a)]
+        return not all(map(self._inside, self.guarded[id(expr)][1]))
 
     def _inside(self, node: Read) -> bool:
         """True if the loops' ranges, or limits of an index from data, prove that the read lies in
         its buffer, and so do all reads that such an index is computed from."""
         held = self.registers.get(node.buffer)
         buffer = held.buffer if held is not None else self.places[node.buffer].buffer
-        if len(node.plain_indices) < len(node.indices):
-            return self._is_inside(node, buffer)
         names = self.names.get(id(node))
         if names is None:
-            names = sorted({n for i in node.plain_indices for n in symbols(i)})
+            if len(node.plain_indices) < len(node.indices):
+                return self._is_inside(node, buffer)
+            names = sorted({name for i in node.plain_indices for name in symbols(i)})
             self.names[id(node)] = names
         key = (id(node), buffer.shape, *[self.memory.ranges.get(name) for name in names])
         inside = self.inside.get(key)
@@ -277,7 +266,7 @@ class ValueEmitter:
                 limits, least = limited(i), bounds(size, {})
                 if limits is None or least is None or not 0 < limits.size <= least[0]:
                     return False
-                if not all(self._inside(inner) for inner in self._reads_below(i)):
+                if not all(map(self._inside, reads_of(i))):
                     return False
                 continue
             inside, room = bounds(i, self.ranges), bounds(size - i, self.ranges)
@@ -293,25 +282,21 @@ class ValueEmitter:
         assert env.lanes is not None
         lanes = env.lanes.lanes
         if stride is not None:
-            steps = ", ".join(f"i64 {stride * l}" for l in range(lanes))
             base = self.w.splat(self.memory.index(expr, env), lanes)
-            return self.w.op("add", base, Value(f"<{steps}>", "i64", lanes))
+            return self.w.op("add", base, _steps(stride, lanes))
         wide = Value("zeroinitializer", "i64", lanes)
         for lane in range(env.lanes.active):
             wide = self.w.insert(wide, self.memory.index(expr, env.lane(lane)), lane)
         return wide
 
     def read(self, node: Read, env: Env, guard: Value | None, memo: dict[object, Value]) -> Value:
-        lanes = env.lanes
-        if lanes is not None and lanes.mask is not None:
-            places = node.indices
-            if any(not isinstance(i, int | Dim) or mentions(i, lanes.var) for i in places):
-                guard = self._both(guard, lanes.mask)
+        lanes, plain = env.lanes, len(node.plain_indices) == len(node.indices)
+        mask = lanes and lanes.mask
+        if lanes and mask and (not plain or any(mentions(i, lanes.var) for i in node.indices)):
+            guard = self._both(guard, mask)
         if guard is not None and self._inside(node):
             guard = None
-        if id(node) not in self.plain:
-            self.plain[id(node)] = all(isinstance(i, int | Dim) for i in node.indices)
-        if self.plain[id(node)]:
+        if plain:
             return self.read_place(node.buffer, cast(Plain, node.indices), env, guard)
         return self.gather(node, env, guard, memo)
 
@@ -322,21 +307,28 @@ class ValueEmitter:
         if held is not None:
             return self.read_registers(held, indices, env, guard)
         place = self.places[name]
-        flat = self.memory.flat_index(place, indices)
-        stride = self.memory.lane_stride(flat, env)
+        form = self.memory.flat_form(place, indices)
         lanes = env.lanes
+        stride = 0 if lanes is None else form.stride(lanes.var)
         if lanes is None or stride == 0:
             if guard is not None and guard.lanes > 1:
-                return self._per_lane(place, flat, env, guard)
-            return self._load_one(place, flat, env, guard)
+                return self._per_lane(place, form, env, guard)
+            return self._load_one(place, form, env, guard)
         if stride == 1:
-            return self._load_vector(place, self.memory.address(place, flat, env), lanes, guard)
+            parts, at = self.memory.parts(form, env)
+            version, notes = self.memory.version(place), self.w.levels[-1].notes
+            key = (place.base.name, parts, at, lanes.lanes, lanes.active, guard, version)
+            value = notes.get(key)
+            if value is None:
+                address = self.memory.address_of(place, form, env)
+                value = notes[key] = self._load_vector(place, address, lanes, guard)
+            return value
         vector: Value | None = None
         if guard is None:
-            mask = tuple(l < lanes.active for l in range(lanes.lanes))
-            vector = self._covered(place, flat, stride, mask, env)
-        vector = vector or self._transposed(place, flat, env, guard)
-        return vector or self._per_lane(place, flat, env, guard)
+            mask = first_lanes(lanes.lanes, lanes.active)
+            vector = self._covered(place, form.index, stride, mask, env)
+        vector = vector or self._transposed(place, form.index, env, guard)
+        return vector or self._per_lane(place, form, env, guard)
 
     def _load_vector(
         self, place: Place, address: Value, lanes: Lanes, guard: Value | None
@@ -450,16 +442,15 @@ class ValueEmitter:
         condition = self.conditions.get(guard.name)
         if condition is None or guard.lanes > 1:
             return None
-        values = {n: v for n, v in env.values.items() if n != lanes.var}
-        mask = self.w.splat(self.value(condition, Env(values, lanes)), lanes.lanes)
+        mask = self.w.splat(self.value(condition, Env(env.values, lanes)), lanes.lanes)
         if lanes.active < lanes.lanes:
             mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
         return mask
 
     def _load_one(
-        self, place: Place, flat: IntExpr, env: Env, guard: Value | None, extra: Value | None = None
+        self, place: Place, form: Form, env: Env, guard: Value | None, extra: Value | None = None
     ) -> Value:
-        address = self.memory.address(place, flat, env, extra)
+        address = self.memory.address_of(place, form, env, extra)
         if guard is not None:
             address = self.w.select(guard, address, NOWHERE)
         return self.memory.load(place, address, 1, 1)
@@ -467,7 +458,7 @@ class ValueEmitter:
     def _per_lane(
         self,
         place: Place,
-        flat: IntExpr,
+        form: Form,
         env: Env,
         guard: Value | None,
         moving: Sequence[tuple[Value, IntExpr]] = (),
@@ -479,7 +470,7 @@ class ValueEmitter:
         for lane in range(lanes.active):
             extra = self._distance(moving, env, lane)
             wanted = self.w.extract(guard, lane) if guard is not None and guard.lanes > 1 else guard
-            one = self._load_one(place, flat, env.lane(lane), wanted, extra)
+            one = self._load_one(place, form, env.lane(lane), wanted, extra)
             wide = self.w.insert(wide or Value("zeroinitializer", one.type, lanes.lanes), one, lane)
         assert wide is not None
         return wide
@@ -494,18 +485,17 @@ class ValueEmitter:
             static.append(offset)
             if chosen is not None:
                 moving.append((self._position(chosen, env, guard, memo), stride))
-        flat = self.memory.flat_index(place, tuple(static))
-        stride = self.memory.lane_stride(flat, env)
-        uniform = all(v.lanes == 1 for v, _ in moving)
+        form = self.memory.form(flat_index(place.buffer, tuple(static)))
         lanes = env.lanes
-        if uniform and (lanes is None or stride in (0, 1)):
+        stride = 0 if lanes is None else form.stride(lanes.var)
+        if all(v.lanes == 1 for v, _ in moving) and (lanes is None or stride in (0, 1)):
             extra = self._distance(moving, env)
             if lanes is not None and stride == 1:
-                address = self.memory.address(place, flat, env, extra)
+                address = self.memory.address_of(place, form, env, extra)
                 return self._load_vector(place, address, lanes, guard)
             if guard is None or guard.lanes == 1:
-                return self._load_one(place, flat, env, guard, extra)
-        return self._per_lane(place, flat, env, guard, moving)
+                return self._load_one(place, form, env, guard, extra)
+        return self._per_lane(place, form, env, guard, moving)
 
     def _distance(
         self, moving: Sequence[tuple[Value, IntExpr]], env: Env, lane: int = 0
@@ -572,18 +562,26 @@ class ValueEmitter:
         """The number of the element at lane 0, and whether the others are contiguous;
         if not, all lanes are at that element."""
         key = (id(held.buffer), id(indices), held.lane_axis, held.lanes)
-        entry = self.register_keys.get(key)
+        entry = self.register_forms.get(key)
         if entry is None:
-            entry = self.register_keys[key] = held.buffer, indices, held.flat_index(indices)
-        flat = entry[2]
-        value, constant = self.memory.index_value(flat, env)
-        stride = self.memory.lane_stride(flat, env)
-        if value is not None or stride not in (0, 1):
+            form = self.memory.form(held.flat_index(indices))
+            entry = self.register_forms[key] = held.buffer, indices, form
+        form = entry[2]
+        parts, number = self.memory.parts(form, env)
+        stride = 0 if env.lanes is None else form.stride(env.lanes.var)
+        if parts.terms or stride not in (0, 1):
             raise ScheduleError(f"{held.buffer.name} is in registers, but not used lane by lane")
-        return constant, stride == 1
+        return number, stride == 1
 
 
 def _zero(held: Registers, lanes: int) -> Value:
     if lanes == 1:
         return literal(0, held.buffer.dtype)
     return Value("zeroinitializer", held.buffer.dtype.llvm, lanes)
+
+
+@cache
+def _steps(stride: int, lanes: int) -> Value:
+    """The multiples of a stride in the lanes of a vector."""
+    steps = ", ".join(f"i64 {stride * lane}" for lane in range(lanes))
+    return Value(f"<{steps}>", "i64", lanes)

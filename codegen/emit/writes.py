@@ -9,13 +9,13 @@ from ...ir.loop.decide import guarded_parts
 from ...ir.loop.expr import Const, Op
 from ...ir.loop.nest import Accumulate, Prefetch, Sort, Store
 from ...ir.loop.scalar import COMBINERS
+from ..llvm.writer import FunctionWriter, Value
 from ..target import CACHE_LINE, Target
 from .memory import Env, Lanes, Place
 from .registers import Registers
 from .sorting import sort_text
 from .sorting_network import sort_symbol
 from .values import ValueEmitter
-from .writer import FunctionWriter, Value
 
 
 class WriteEmitter(ValueEmitter):

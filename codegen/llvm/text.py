@@ -19,6 +19,12 @@ def float_literal(value: float, type: str) -> str:
 
 
 @cache
+def full_type(type: str, lanes: int = 1) -> str:
+    """The type of a vector of some lanes, or of a scalar."""
+    return type if lanes == 1 else f"<{lanes} x {type}>"
+
+
+@cache
 def overload(type: str, lanes: int = 1) -> str:
     """The suffix of an intrinsic on vectors of a type: ``f32``, ``v16f32``, ``v4i64``."""
     row = LLVM_TYPES.get(type)

@@ -122,7 +122,7 @@ class _Sum:
 
     def limited(self, stmt: Stmt) -> list[Stmt]:
         """Returns a statement behind the allocation with its sums in blocks."""
-        if not adds_to(stmt, self.name):
+        if not isinstance(stmt, Loop | If) or not adds_to(stmt, self.name):
             return [stmt]
         if isinstance(stmt, Loop) and stmt.kind != LoopKind.PARALLEL and self._only_adds(stmt):
             return self._in_blocks([stmt])[0]

@@ -65,7 +65,12 @@ def block_length(extent: int, most: int) -> int:
 
 def adds_to(stmt: Stmt, name: str) -> bool:
     """True if a statement, or one inside of it, adds to elements of a buffer."""
-    return any(isinstance(s, Accumulate) and s.buffer == name for s in statements((stmt,)))
+    if not isinstance(stmt, Loop | If):
+        return isinstance(stmt, Accumulate) and stmt.buffer == name
+    for inner in statements((stmt,)):
+        if isinstance(inner, Accumulate) and inner.buffer == name:
+            return True
+    return False
 
 
 def greatest(extent: IntExpr) -> int:
@@ -137,7 +142,7 @@ class _Tiles:
 
     def limited(self, stmt: Stmt) -> list[Stmt]:
         """Returns a statement with its sums in blocks."""
-        if not adds_to(stmt, self.name):
+        if not isinstance(stmt, Loop | If) or not adds_to(stmt, self.name):
             return [stmt]
         new = nests.rewritten(stmt, lambda body: tuple(n for s in body for n in self.limited(s)))
         return self._cut(new) if isinstance(new, Loop) and new.kind == LoopKind.FOR else [new]

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 from ..dataclass import dataclass
@@ -299,8 +300,8 @@ def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
     inside: list[Stmt] = []
     for stmt in body:
         inside.append(stmt)
-        for below in _held(stmt, "body"):
-            inside += statements(below)
+        for get in _holders(type(stmt), "body"):
+            inside += statements(get(stmt))
     return inside
 
 
@@ -335,21 +336,22 @@ def rewritten(
 ) -> S:
     """A statement with other bodies, and other expressions and indices that it evaluates itself:
     the same object if they are."""
-    new: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     for name, holds in _fields(type(stmt)):
-        value = getattr(stmt, name)
+        value = new = getattr(stmt, name)
         if body and holds == "body":
-            new[name] = body(value)
+            new = body(value)
         elif expr and holds == "expr":
-            new[name] = expr(value)
+            new = expr(value)
         elif index and holds == "index" and isinstance(value, Dim):
-            new[name] = index(value)
+            new = index(value)
         elif index and holds == "indices":
-            new[name] = tuple([index(i) for i in value])
+            new = tuple([index(i) for i in value])
         elif index and holds == "buffer" and not all(isinstance(n, int) for n in value.shape):
-            new[name] = replace(value, shape=tuple([index(n) for n in value.shape]))
-    changed = any(value is not getattr(stmt, name) for name, value in new.items())
-    return replace(stmt, **new) if changed else stmt
+            new = replace(value, shape=tuple([index(n) for n in value.shape]))
+        if new is not value:
+            changed[name] = new
+    return replace(stmt, **changed) if changed else stmt
 
 
 def map_bodies(stmt: S, new: Callable[[Stmt], Stmt]) -> S:
@@ -384,7 +386,13 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, str], ...]:
     return tuple([(f.name, _HOLDS[str(f.type)]) for f in fields(kind) if f.type in _HOLDS])
 
 
+@cache
+def _holders(kind: type[Any], what: str) -> tuple[Callable[[Any], Any], ...]:
+    """Returns getters of the fields of a kind that hold something."""
+    return tuple([attrgetter(name) for name, holds in _fields(kind) if holds == what])
+
+
 def _held(stmt: Stmt, what: str) -> list[Any]:
     """The values of the fields that hold something."""
-    values = [getattr(stmt, name) for name, holds in _fields(type(stmt)) if holds == what]
+    values = [get(stmt) for get in _holders(type(stmt), what)]
     return [value for value in values if value is not None]

@@ -8,9 +8,10 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.codegen.elementary.emitter import Emitter
 from loopwright.codegen.emit.integer_division import divide_integers
-from loopwright.codegen.emit.writer import FunctionWriter, Value
 from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.llvm.writer import FunctionWriter, Value
 from loopwright.codegen.one_kernel import run_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import dtype_of
@@ -63,7 +64,8 @@ def test_vectors_are_multiplied(dtype: str, name: str) -> None:
     w = FunctionWriter("f", "")
     kind, lanes = f"i{np.iinfo(dtype).bits}", 8
     a = Value("%a", kind, lanes)
-    divide_integers(w, name, a, w.splat(Value("7", kind), lanes), dtype_of(dtype))
+    e, x = Emitter.of(w, HOST, a)
+    divide_integers(e, name, x, e.constant(7), dtype_of(dtype))
     text = w.text()
     assert "fdiv" not in text
     assert "select" not in text
@@ -76,7 +78,8 @@ def test_vectors_are_multiplied(dtype: str, name: str) -> None:
 
 def test_divisors_that_trap_wait_behind_a_jump() -> None:
     w = FunctionWriter("f", "")
-    divide_integers(w, "floor_mod", Value("%a", "i64"), Value("%b", "i64"), dtype_of("int64"))
+    (e, a), (_, b) = (Emitter.of(w, HOST, Value(name, "i64")) for name in ("%a", "%b"))
+    divide_integers(e, "floor_mod", a, b, dtype_of("int64"))
     (guard,) = [line for line in w.text().splitlines() if "select" in line and "i64 1," in line]
     assert '!"branch_weights", i32 1, i32 1000000' in guard
 

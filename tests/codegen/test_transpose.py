@@ -5,9 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 from loopwright.codegen.emit.transpose import transpose
-from loopwright.codegen.emit.writer import FunctionWriter, Value
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
+from loopwright.codegen.llvm.writer import FunctionWriter, Value
 from loopwright.codegen.target import ISA_LEVELS, Target
 
 HOST = Target.host()

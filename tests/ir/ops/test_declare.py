@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from loopwright.codegen.emit.scalars import ScalarEmitter, literal
-from loopwright.codegen.emit.writer import FunctionWriter
+from loopwright.codegen.llvm.writer import FunctionWriter
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32, INT32
 from loopwright.ir.errors import InternalError, LoopwrightTypeError

@@ -9,17 +9,18 @@ text stays short. (Writing text takes 0.2 us an instruction; llvmlite's builder 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ...ir.dataclass import dataclass
 from ...ir.dtype import LLVM_TYPES
 from ...ir.errors import ScheduleError
-from ..llvm.text import overload
+from .text import full_type, overload
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 class Value(NamedTuple):
@@ -32,11 +33,10 @@ class Value(NamedTuple):
 
     @property
     def full_type(self) -> str:
-        return self.type if self.lanes == 1 else f"<{self.lanes} x {self.type}>"
+        return full_type(self.type, self.lanes)
 
     def __str__(self) -> str:
-        name, type, lanes, _ = self
-        return f"{type} {name}" if lanes == 1 else f"<{lanes} x {type}> {name}"
+        return f"{full_type(self.type, self.lanes)} {self.name}"
 
 
 @dataclass
@@ -58,18 +58,21 @@ class _Level:
     notes: dict[Hashable, Any] = field(default_factory=dict)
 
 
-_SCALES = (1, 2, 4, 8)
-"""Factors of an index register in an address."""
+Compute: TypeAlias = "Callable[[], Sequence[Value]]"
+
+POISON = "poison"  # the name of a value that is never used
+_SCALES = (1, 2, 4, 8)  # factors of an index register in an address
 
 _UNLIKELY = '!prof !{!"branch_weights", i32 1, i32 1000000}'
+_COLD = _UNLIKELY.replace("1000000", "1000")
 
 
 @cache
 def _mask(lanes: tuple[int, ...]) -> str:
-    """The literal of a shuffle's mask."""
+    """The literal of a shuffle's mask, in which negative numbers are poison."""
     if not any(lanes):
         return f"<{len(lanes)} x i32> zeroinitializer"
-    return f"<{len(lanes)} x i32> <{', '.join(f'i32 {l}' for l in lanes)}>"
+    return f"<{len(lanes)} x i32> <{', '.join(f'i32 {l if l >= 0 else POISON}' for l in lanes)}>"
 
 
 class FunctionWriter:
@@ -83,6 +86,7 @@ class FunctionWriter:
     ) -> None:
         self.most = most or sys.maxsize
         self.name, self.params, self.attributes = name, params, attributes
+        self.prefix = "v"  # of the names of values
         self.levels = [_Level("entry", 0)]
         self.allocas: list[str] = []
         self.calls: set[str] = set()
@@ -90,6 +94,8 @@ class FunctionWriter:
         self.streams = False
         self._tiles: dict[bytes, str] = {}  # shapes of tile registers, and the constant they are in
         self._count = 0
+        self._floor = 0  # no value is written outside of this level
+        self.result: Value | None = None
 
     @property
     def depth(self) -> int:
@@ -100,36 +106,33 @@ class FunctionWriter:
         """Depth of the innermost level under a condition: loads must not be hoisted above it."""
         return self.levels[-1].guard
 
-    def fresh(self, prefix: str = "v") -> str:
+    def fresh(self, prefix: str = "") -> str:
         self._count += 1
         if self._count > self.most:
             raise ScheduleError(f"the kernel has more than {self.most} values")
-        return f"%{prefix}{self._count}"
+        return f"%{prefix or self.prefix}{self._count}"
 
     # -- instructions --------------------------------------------------------------------------
 
     def pure(self, text: str, type: str, lanes: int, depth: int, key: Hashable = None) -> Value:
         """A value without effects, written once, at ``depth``: equal texts and keys are one value.
         A ``key`` tells texts apart that depend on what is in memory."""
+        depth = max(depth, self._floor)
         level = self.levels[depth]
         number: Hashable = text if key is None else (text, key)
         value = level.values.get(number)
         if value is None:
-            value = level.values[number] = Value(self.fresh(), type, lanes, depth)
-            level.code.append(f"  {value.name} = {text}")
+            name = self.fresh()
+            value = level.values[number] = Value(name, type, lanes, depth)
+            level.code.append(f"  {name} = {text}")
         return value
 
     def op(self, opcode: str, *args: Value, type: str | None = None) -> Value:
         """``opcode type a, b``: an instruction whose operands and result have one type."""
         first = args[0]
-        depth = first.depth
-        names = first.name
-        for a in args[1:]:
-            names = f"{names}, {a.name}"
-            if a.depth > depth:
-                depth = a.depth
-        text = f"{opcode} {first.full_type} {names}"
-        return self.pure(text, type or first.type, first.lanes, depth)
+        names = ", ".join([a.name for a in args])
+        text = f"{opcode} {full_type(first.type, first.lanes)} {names}"
+        return self.pure(text, type or first.type, first.lanes, max([a.depth for a in args]))
 
     def note(self, key: Hashable, depth: int, value: Any) -> None:
         """Keeps something made of values, for as long as the values at ``depth`` may be used."""
@@ -144,8 +147,9 @@ class FunctionWriter:
 
     def convert(self, opcode: str, value: Value, type: str) -> Value:
         """``opcode from-type value to type`` on every lane."""
-        to = Value("", type, value.lanes).full_type
-        return self.pure(f"{opcode} {value} to {to}", type, value.lanes, value.depth)
+        return self.pure(
+            f"{opcode} {value} to {full_type(type, value.lanes)}", type, value.lanes, value.depth
+        )
 
     def select(
         self, condition: Value, then: Value, orelse: Value, *, unlikely: bool = False
@@ -157,21 +161,25 @@ class FunctionWriter:
 
     def call(self, symbol: str, *args: Value, type: str, lanes: int, flags: str = "") -> Value:
         """Emits a call of a function without effects; intrinsics are declared as well."""
-        result = Value("", type, lanes).full_type
+        result = full_type(type, lanes)
         if symbol not in self._declared and symbol.startswith("llvm."):
             self._declared.add(symbol)
             signature = ", ".join(a.full_type for a in args)
             self.calls.add(f"declare {result} @{symbol}({signature})")
-        text = f"call {flags}{result} @{symbol}({', '.join([str(a) for a in args])})"
+        handed = ", ".join([f"{full_type(t, n)} {name}" for name, t, n, _ in args])
+        text = f"call {flags}{result} @{symbol}({handed})"
         return self.pure(text, type, lanes, max([a.depth for a in args], default=0))
 
     def intrinsic(self, name: str, *args: Value, extra: str = "") -> Value:
         """An overloaded intrinsic of the operands' type, such as ``llvm.sqrt``."""
-        first = args[0]
-        symbol = f"llvm.{name}.{overload(first.type, first.lanes)}"
-        if extra:
-            args = (*args, Value(extra, "i1"))
-        return self.call(symbol, *args, type=first.type, lanes=first.lanes)
+        _, type, lanes, _ = args[0]
+        symbol = f"llvm.{name}.{overload(type, lanes)}"
+        if extra or symbol not in self._declared:
+            flag = (Value(extra, "i1"),) if extra else ()
+            return self.call(symbol, *args, *flag, type=type, lanes=lanes)
+        full = full_type(type, lanes)
+        text = f"call {full} @{symbol}({full} {f', {full} '.join([a.name for a in args])})"
+        return self.pure(text, type, lanes, max([a.depth for a in args]))
 
     def splat(self, value: Value, lanes: int) -> Value:
         """The scalar in every lane."""
@@ -227,7 +235,7 @@ class FunctionWriter:
 
     def effect(self, symbol: str, *args: Value) -> None:
         """Emits a call of an intrinsic with an effect, at the current place."""
-        self.calls.add(f"declare void @{symbol}({', '.join(a.type for a in args)})")
+        self.calls.add(f"declare void @{symbol}({', '.join(a.full_type for a in args)})")
         self.line(f"call void @{symbol}({', '.join(map(str, args))})")
 
     def configure_tiles(self, shapes: bytes) -> None:
@@ -261,6 +269,10 @@ class FunctionWriter:
     def scale(self, value: Value, factor: int) -> Value:
         return value if factor == 1 else self.op("mul", value, self.int(factor))
 
+    def positive(self, value: Value) -> Value:
+        """An integer that has to be positive; something positive where it is not."""
+        return self.intrinsic("smax", value, self.int(1))
+
     def is_counter(self, value: Value) -> bool:
         """True if a value counts the iterations of a loop."""
         return self.levels[value.depth].counter == value.name
@@ -277,15 +289,16 @@ class FunctionWriter:
 
     def offset(self, base: Value, type: str, index: Value | None, constant: int) -> Value:
         """The address of element ``index + constant`` behind ``base``."""
-        place = base
         if index is not None and index.name != "0":
-            place = self._gep(place, type, index)
-        return self._gep(place, type, self.int(constant)) if constant else place
+            base = self._gep(base, type, index)
+        if not constant:
+            return base
+        text = f"getelementptr {type}, ptr {base.name}, i64 {constant}"
+        return self.pure(text, "ptr", 1, base.depth)
 
     def _gep(self, base: Value, type: str, index: Value) -> Value:
-        depth = base.depth if base.depth >= index.depth else index.depth
         text = f"getelementptr {type}, ptr {base.name}, i64 {index.name}"
-        return self.pure(text, "ptr", 1, depth)
+        return self.pure(text, "ptr", 1, max(base.depth, index.depth))
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -319,22 +332,17 @@ class FunctionWriter:
             f"{head}:",
             f"  {index.name} = phi i64 [{first}, %{before}], [{index.name}.next, %{level.label}]",
         ]
-        for key, phi in phis.items():
-            lines.append(
-                f"  {phi.name} = phi {phi.full_type} [{carried[key].name}, %{before}], "
-                f"[{ends[key].name}, %{level.label}]"
-            )
+        following = [ends[key] for key in phis], level.label
+        lines += self._phis([*phis.values()], ([*carried.values()], before), following)
         counters = {1: index}
         products: list[str] = []
         for factor, value in level.steps.items():
             if level.holds_loops:  # a multiplication is cheaper there than a register
                 products.append(f"  {value.name} = mul i64 {index.name}, {factor}")
                 continue
-            begun = self.scale(start, factor).name if start else "0"
-            lines.append(
-                f"  {value.name} = phi i64 [{begun}, %{before}], "
-                f"[{value.name}.next, %{level.label}]"
-            )
+            begun = self.scale(start, factor) if start else self.int(0)
+            moved = [value._replace(name=f"{value.name}.next")], level.label
+            lines += self._phis([value], ([begun], before), moved)
             counters[factor] = value
         last = extent.name if isinstance(extent, Value) else str(extent)
         flag = self.fresh("more")
@@ -361,34 +369,51 @@ class FunctionWriter:
         body: Callable[[Value, dict[K, Value]], dict[K, Value]],
     ) -> dict[K, Value]:
         """A ``loop`` that is skipped if ``extent`` is zero: ``carried`` values pass as they are,
-        others are zero then.
+        others are zero then. Loads are not hoisted out of it."""
+        ends: dict[K, Value] = {}
+        usual: list[Value] = []
 
-        The loop stands in a level of its own, which loads are not hoisted out of.
-        """
-        parent, depth = self.levels[-1], self.depth
+        def compute() -> list[Value]:
+            ends.update(self.loop(extent, carried, body))
+            zeros = ((k, v._replace(name="zeroinitializer")) for k, v in ends.items())
+            usual.extend(carried.get(key, zero) for key, zero in zeros)
+            return [*ends.values()]
+
         some = self.op("icmp sgt", extent, self.int(0), type="i1")
+        return dict(zip(ends, self.where(some, compute, usual)))
+
+    def repeat(
+        self,
+        state: Sequence[Value],
+        unfinished: Callable[[Sequence[Value]], Value],
+        body: Callable[[Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """``while unfinished(state): state = body(state)``; nothing is moved out of it."""
+        parent, floor = self.levels[-1], self._floor
         self._count += 1
-        inside, join = f"some{self._count}", f"join{self._count}"
-        self.levels.append(_Level(inside, len(self.levels)))
-        ends = self.loop(extent, carried, body)
-        level = self.levels.pop()
-        parent.code += [
-            f"  br i1 {some.name}, label %{inside}, label %{join}",
-            f"{inside}:",
-            *level.code,
-            f"  br label %{join}",
-            f"{join}:",
-        ]
-        joined: dict[K, Value] = {}
-        for key, end in ends.items():
-            none = carried[key].name if key in carried else "zeroinitializer"
-            joined[key] = Value(self.fresh("c"), end.type, end.lanes, depth)
-            parent.code.append(
-                f"  {joined[key].name} = phi {end.full_type} [{none}, %{parent.label}], "
-                f"[{end.name}, %{level.label}]"
-            )
-        parent.label = join
-        return joined
+        test, inside, after = (f"{part}{self._count}" for part in ("test", "inside", "after"))
+        level = _Level(test, self.guard_depth)
+        self.levels.append(level)
+        self._floor = self.depth
+        now = [Value(self.fresh("s"), v.type, v.lanes, self.depth) for v in state]
+        flag = unfinished(now)
+        level.code += [f"  br i1 {flag.name}, label %{inside}, label %{after}", f"{inside}:"]
+        level.label = inside
+        following = body(now)
+        self.levels.pop()
+        self._floor = floor
+        parent.code += [f"  br label %{test}", f"{test}:"]
+        parent.code += self._phis(now, (state, parent.label), (following, level.label))
+        parent.code += [*level.code, f"  br label %{test}", f"{after}:"]
+        parent.label = after
+        return [value._replace(depth=self.depth) for value in now]
+
+    @staticmethod
+    def _phis(values: Sequence[Value], *ways: tuple[Sequence[Value], str]) -> list[str]:
+        """The lines of values that are others by the ``ways`` here, each with a label."""
+        names = [[f"[{value.name}, %{label}]" for value in given] for given, label in ways]
+        phis = zip(values, zip(*names, strict=True), strict=True)
+        return [f"  {v.name} = phi {v.full_type} {', '.join(given)}" for v, given in phis]
 
     def rarely(self, condition: Value, usual: Value, symbol: str, *args: Value) -> Value:
         """``usual``, or where ``condition`` holds the result of a call that is made only then."""
@@ -396,40 +421,50 @@ class FunctionWriter:
         level = self.levels[depth]
         self._count += 1
         rare, join = f"rare{self._count}", f"usual{self._count}"
-        made, result = self.fresh(), Value(self.fresh("c"), usual.type, usual.lanes, depth)
-        call = f"call {usual.full_type} @{symbol}({', '.join(map(str, args))})"
+        made = usual._replace(name=self.fresh())
+        result = usual._replace(name=self.fresh("c"), depth=depth)
         level.code += [
             f"  br i1 {condition.name}, label %{rare}, label %{join}, {_UNLIKELY}",
             f"{rare}:",
-            f"  {made} = {call}",
+            f"  {made.name} = call {usual.full_type} @{symbol}({', '.join(map(str, args))})",
             f"  br label %{join}",
             f"{join}:",
-            f"  {result.name} = phi {usual.full_type} [{usual.name}, %{level.label}], "
-            f"[{made}, %{rare}]",
+            *self._phis([result], ([usual], level.label), ([made], rare)),
         ]
         level.label = join
         return result
 
-    def where(self, condition: Value, compute: Callable[[], Value]) -> Value:
-        """The bool that is computed where ``condition`` holds, and only there; else false."""
-        parent, depth = self.levels[-1], self.depth
+    def where(
+        self, condition: Value, compute: Compute, usual: Sequence[Value], *, cold: bool = False
+    ) -> list[Value]:
+        """The values computed where ``condition`` holds, and only there; else ``usual``. Nothing
+        that a ``cold`` branch computes is moved out of it."""
+        parent = self.levels[-1]
         self._count += 1
         inside, join = f"if{self._count}", f"join{self._count}"
-        self.levels.append(_Level(inside, len(self.levels)))
-        made = compute()
-        level = self.levels.pop()
-        result = Value(self.fresh("c"), made.type, 1, depth)
+        level, made = self._branch(inside, compute, cold)
+        results = [Value(self.fresh("c"), v.type, v.lanes, self.depth) for v in made]
+        unlikely = f", {_COLD}" if cold else ""
         parent.code += [
-            f"  br i1 {condition.name}, label %{inside}, label %{join}",
+            f"  br i1 {condition.name}, label %{inside}, label %{join}{unlikely}",
             f"{inside}:",
             *level.code,
             f"  br label %{join}",
             f"{join}:",
-            f"  {result.name} = phi {made.type} [false, %{parent.label}], "
-            f"[{made.name}, %{level.label}]",
+            *self._phis(results, (usual, parent.label), (made, level.label)),
         ]
         parent.label = join
-        return result
+        return results
+
+    def _branch(self, label: str, compute: Callable[[], T], cold: bool = False) -> tuple[_Level, T]:
+        """The code that computes something under a condition."""
+        level, floor = _Level(label, len(self.levels)), self._floor
+        self.levels.append(level)
+        self._floor = self.depth if cold else floor
+        made = compute()
+        self._floor = floor
+        self.levels.pop()
+        return level, made
 
     def branch(
         self, condition: Value, then: Callable[[], None], orelse: Callable[[], None] | None
@@ -445,20 +480,19 @@ class FunctionWriter:
         for label, body in ((f"then{number}", then), (f"else{number}", orelse)):
             if body is None:
                 continue
-            self.levels.append(_Level(label, len(self.levels)))
-            body()
-            level = self.levels.pop()
+            level, _ = self._branch(label, body)
             lines += [f"{label}:", *level.code, f"  br label %join{number}"]
         parent.code += [*lines, f"join{number}:"]
         parent.label = f"join{number}"
 
     def text(self, *, linkage: str = "") -> str:
         """The whole ``define``."""
-        head = f"define {linkage}void @{self.name}({self.params}) {self.attributes} {{\nentry:\n"
+        type = "void" if self.result is None else self.result.full_type
+        head = f"define {linkage}{type} @{self.name}({self.params}) {self.attributes} {{\nentry:\n"
         body = "\n".join([*self.allocas, *self.levels[0].code])
         fence = "  fence seq_cst\n" if self.streams else ""  # streamed stores are not ordered
         if len(self._tiles) == 1:
             line = f"  call void @llvm.x86.ldtilecfg(ptr {next(iter(self._tiles.values()))})\n"
             body = line + body.replace(line, "")
         release = "  call void @llvm.x86.tilerelease()\n" if self._tiles else ""
-        return f"{head}{body}\n{fence}{release}  ret void\n}}\n"
+        return f"{head}{body}\n{fence}{release}  ret {self.result or 'void'}\n}}\n"
