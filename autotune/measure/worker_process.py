@@ -133,7 +133,8 @@ class WorkerProcess:
         self._begin(_Request(service, request, timeout))
 
     def _begin(self, request: _Request) -> None:
-        died_idle = self._process is not None and self._process.poll() is not None
+        # An idle worker has nothing to say: what can be read is the end of its pipe.
+        died_idle = self._process is not None and select.select([self._read], [], [], 0)[0]
         if self._served >= self._lives or died_idle:
             self._bury()
         self.start()

@@ -26,7 +26,7 @@ from ..measure.kernels import on_one_thread
 from ..measure.racing import race
 from ..model.cost_model import JudgedModel, available_model
 from ..progress import Progress
-from ..protocols import Candidate, CostModel, Measurer, Population
+from ..protocols import Candidate, CostModel, FloatArray, Measurer, Population
 from ..record import MeasureRecord, schedule_key
 from ..request import TuneRequest
 from ..task import Task
@@ -61,6 +61,7 @@ class Tuner:
         self._handed = [Candidate(tuple(steps), sketch) for steps, sketch in self.task.handed]
         self._handed += [Candidate(tuple(schedule), "user") for schedule in given]
         self._candidates: dict[bytes, Candidate] = {}  # by row, of one proposal
+        self._computed: dict[bytes, FloatArray] = {}  # their features
         self.costs: dict[str, float] = {}
         self._alike: dict[bytes, Sequence[Any]] = {}  # the first schedule with these features
         self._nests: dict[bytes, set[Hashable]] = {}  # of rows with these features
@@ -207,6 +208,7 @@ class Tuner:
         model proposes was measured before.
         """
         self._candidates.clear()
+        self._computed.clear()
         if not self.costs:  # the defaults are measured before any time is spent on a search
             count = min(count, self.search.queued) or count
         chosen = self._aside[:0]
@@ -270,13 +272,22 @@ class Tuner:
         """Returns what rows with equal features have in common."""
         if not len(rows):
             return []
-        looks = self.task.space.features(rows).astype(np.float16)
+        looks = self._features(rows).astype(np.float16)
         if self.task.threads == 1:
             looks[:, list(self.task.of_threads)] = 0
         return [look.tobytes() for look in looks]
 
     def _score(self, rows: Population) -> Any:
-        return self.model.predict(self.task.space.features(rows))
+        return self.model.predict(self._features(rows))
+
+    def _features(self, rows: Population) -> FloatArray:
+        """Returns the features of rows, computed once in a proposal: a row that is ranked is
+        compared with others, and maybe learned from."""
+        keys = [row.tobytes() for row in rows]
+        missing = {key: n for n, key in enumerate(keys) if key not in self._computed}
+        if missing:
+            self._computed |= zip(missing, self.task.space.features(rows[[*missing.values()]]))
+        return np.array([self._computed[key] for key in keys])
 
     def _candidate(self, row: Population) -> Candidate:
         candidate = self._candidates.get(row.tobytes())
@@ -311,7 +322,7 @@ class Tuner:
     def _learn(self, rows: Population, costs: Any) -> None:
         if len(rows):
             self.search.observe(rows, costs)
-            self.model.update(self._group, self.task.space.features(rows), costs)
+            self.model.update(self._group, self._features(rows), costs)
 
     def _pooled(self) -> dict[str, tuple[float, MeasureRecord]]:
         workload, key = self.task.workload.hash, self.task.key
