@@ -22,7 +22,7 @@ from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
 from ..llvm.writer import FunctionWriter, Value
 from ..lower.lanes import SHORTEST
-from ..lower.scope import declare_range, most, ranges_where
+from ..lower.scope import declare_range, greatest_of, ranges_where
 from ..target import Target
 from .access import is_below
 from .dots import emit_dot, store_interleaved
@@ -93,7 +93,7 @@ class NestEmitter(WriteEmitter):
         if stmt.dim is not None:
             self.registers[buffer.name] = Registers(buffer, stmt.dim, stmt.lanes)
             return
-        count = most(buffer.size, self.ranges)  # the stack has room for any size
+        count = greatest_of(buffer.size, self.ranges)  # the stack has room for any size
         place = Place(buffer, Value("", "ptr"), True)
         size = count * buffer.dtype.bytes
         before = self.stack.get(buffer.name)
@@ -117,7 +117,7 @@ class NestEmitter(WriteEmitter):
             self.tiles[buffer.name] = TileSums(dot)
 
     def loop(self, stmt: Loop, env: Env) -> None:
-        last = most(stmt.extent, self.ranges) - 1
+        last = greatest_of(stmt.extent, self.ranges) - 1
         if last < 0:
             return
         self.ranges[stmt.var] = (0, last)
@@ -268,7 +268,7 @@ class NestEmitter(WriteEmitter):
 
     def vectors_of(self, stmt: Vectors, env: Env) -> list[Env]:
         """The environment of each vector of a vector loop; of a symbolic extent, with masks."""
-        width = most(stmt.extent, self.ranges)
+        width = greatest_of(stmt.extent, self.ranges)
         self.ranges[stmt.var] = (0, width - 1)
         kept, vectors = self.vectors.get(id(stmt), (None, []))
         if kept is None:
@@ -380,7 +380,7 @@ class NestEmitter(WriteEmitter):
         chosen = self.value(stmt.value, env)
         inner = env.bind(stmt.var, chosen)
         ranges = dict(self.ranges)
-        self.ranges[stmt.var] = (0, most(stmt.extent, self.ranges) - 1)
+        self.ranges[stmt.var] = (0, greatest_of(stmt.extent, self.ranges) - 1)
         if isinstance(stmt.extent, int) and is_below(stmt.value, stmt.extent):
             self.body(stmt.body, inner)
         else:

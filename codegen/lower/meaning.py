@@ -22,7 +22,7 @@ from ...ir.loop.nest import Accumulate, Loop, Nest, Prefetch, Stmt, Store, Vecto
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import mentions, stride_along
 from ...ir.loop.verify import verify_nest
-from .scope import Scope, rewrite
+from .scope import Scope, greatest_of, rewrite
 
 Arrays: TypeAlias = Mapping[str, Array]
 
@@ -119,7 +119,7 @@ def _reads(expr: Expr) -> list[Read]:
 
 
 def _problem_of_loop(loop: Vectors, scope: Scope) -> str | None:
-    if not sum(loop.widths[:-1]) < scope.most(loop.extent) <= sum(loop.widths):
+    if not sum(loop.widths[:-1]) < greatest_of(loop.extent, scope.ranges) <= sum(loop.widths):
         return f"vectors of {loop.widths} lanes do not hold {loop.extent} iterations"
     if not all(width > 1 and width & (width - 1) == 0 for width in loop.widths):
         return "the lanes of a vector are a power of two"

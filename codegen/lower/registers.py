@@ -26,7 +26,7 @@ from ...ir.loop.nest import Accumulate, Alloc, At, If, Loop, Nest, Sort, Stmt, S
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along
 from .lanes import Machine, lanes_for
-from .scope import Scope, rewrite
+from .scope import Scope, greatest_of, rewrite
 
 MAX_REGISTER_ELEMENTS = 4096
 """Elements of a private buffer beyond which it is an array on the stack."""
@@ -43,13 +43,13 @@ def place_registers(nest: Nest, machine: Machine) -> Nest:
         in_tiles = stmt.scope == Memory.TILES and machine.target.has_tiles
         if in_tiles and tile_dot_behind(stmt, rest, scope.memory) is not None:
             return (stmt,)
-        if scope.most(buffer.size) <= MAX_REGISTER_ELEMENTS:
+        if greatest_of(buffer.size, scope.ranges) <= MAX_REGISTER_ELEMENTS:
             layout = register_axis(buffer, rest)
         if layout is None:
             return (replace(stmt, scope=Memory.STACK),) if stmt.scope != Memory.STACK else None
         dim, in_vectors = layout
         width = buffer.shape[dim] if buffer.shape else 1
-        lanes = lanes_for(scope.most(width), machine.lanes) if in_vectors else 1
+        lanes = lanes_for(greatest_of(width, scope.ranges), machine.lanes) if in_vectors else 1
         placed = Alloc(buffer, Memory.REGISTERS, lanes, dim)
         return None if placed == stmt else (placed,)
 

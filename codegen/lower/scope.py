@@ -18,7 +18,7 @@ Ranges: TypeAlias = Mapping[str, tuple[int, int]]
 """The ranges of variables, both ends inclusive."""
 
 
-def most(size: IntExpr, ranges: Ranges) -> int:
+def greatest_of(size: IntExpr, ranges: Ranges) -> int:
     """Returns the greatest value of a size."""
     inside = bounds(size, ranges)
     assert inside is not None, f"the range of {size} is not known"
@@ -29,7 +29,7 @@ def declare_range(let: Let, ranges: dict[str, tuple[int, int]]) -> None:
     """Adds the range of the variable of a let, if that is known."""
     inside = bounds(let.value, ranges)
     if inside is None and let.extent is not None:
-        inside = 0, most(let.extent, ranges) - 1
+        inside = 0, greatest_of(let.extent, ranges) - 1
     ranges.pop(let.var, None)  # a loop may reuse a variable's name
     ranges |= {} if inside is None else {let.var: inside}
 
@@ -45,10 +45,6 @@ class Scope:
     ranges: dict[str, tuple[int, int]]
     copied: frozenset[str] = frozenset()
     lane: str = ""
-
-    def most(self, size: IntExpr) -> int:
-        """Returns the greatest value of a size."""
-        return most(size, self.ranges)
 
     def inner(self, ranges: Ranges, loop: Loop | None = None) -> Scope:
         """Returns the scope of a body with these ranges."""
@@ -108,7 +104,7 @@ def _inside(stmt: Stmt, scope: Scope, visit: Visit) -> Stmt:
         return stmt if same else replace(stmt, then=then, orelse=orelse)
     if not isinstance(stmt, Loop):
         return stmt
-    last = scope.most(stmt.extent) - 1
+    last = greatest_of(stmt.extent, scope.ranges) - 1
     inner = scope.inner({**scope.ranges, stmt.var: (0, last)}, stmt)
     return stmt if last < 0 else rewritten(stmt, lambda body: _body(body, inner, visit))
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.dims import as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Read, walk
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, Loop, Nest, Prefetch, Stmt, Store, Vectors, statements
 from ...ir.loop.stride import mentions
 from .lanes import SHORTEST, Machine, lanes_for
-from .scope import Scope, rewrite
+from .scope import Scope, greatest_of, rewrite
 
 
 def split_vectors(nest: Nest, machine: Machine) -> Nest:
@@ -28,9 +29,9 @@ def split_vectors(nest: Nest, machine: Machine) -> Nest:
     def split(stmt: Stmt, scope: Scope, _rest: Sequence[Stmt]) -> Sequence[Stmt] | None:
         if type(stmt) is not Loop or stmt.kind != LoopKind.VECTORIZE:
             return None
-        width = scope.most(stmt.extent)
+        width = greatest_of(stmt.extent, scope.ranges)
         held = [scope.registers[n] for n in _moving_with(stmt) & scope.registers.keys()]
-        rows = [scope.most(a.buffer.shape[a.dim or 0]) if a.buffer.shape else 1 for a in held]
+        rows = [as_int(a.buffer.shape[a.dim or 0]) if a.buffer.shape else 1 for a in held]
         most = max([width, *rows])
         lanes = lanes_for(most, machine.lanes)
         if lanes == 1:

@@ -30,6 +30,7 @@ LIMITS = {
     "A graph pass": Limit(40, 2),
     "A sketch rule": Limit(45, 2),
     "A schedule step": Limit(30, 3),
+    "A lowering": Limit(30, 2),
     "A target": Limit(1, 1),
     "A dtype": Limit(1, 1),
     "An operator of ONNX": Limit(3, 1),
