@@ -11,7 +11,7 @@ LEVELS = {
     "graph": "what is computed: the typed graph, each line with the line of Python it came from",
     "kernels": "after fusion: one kernel per group of operators, as tensor expressions",
     "loops": "each kernel as a loop nest, with its schedule applied",
-    "vectors": "each loop nest as the target runs it: vectors, registers, instructions",
+    "vector": "each loop nest as the target runs it: vectors, registers, instructions",
     "program": "the kernels in order on planned buffers",
     "llvm": "the LLVM IR",
     "asm": "the assembly",

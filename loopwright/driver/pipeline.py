@@ -68,7 +68,7 @@ from .kernels import begin_kernel, checked_kernels
 from .options import Precision, error_growth
 
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
-LEVELS = ("graph", "kernels", "loops", "vectors", "program", "llvm", "asm")
+LEVELS = ("graph", "kernels", "loops", "vector", "program", "llvm", "asm")
 
 WEIGHTS_RATE = 0.7
 """Rate at which weights come from memory during a product, over that of plain reads."""
@@ -485,7 +485,7 @@ def _levels(
             as_text(_graph_functions(source.lowered)) + "\n" + each(lambda n: str(source.prims[n]))
         ),
         "loops": lambda _: each(lambda n: str(replace(kernels[n].nest, name=n))),
-        "vectors": lambda source: each(
+        "vector": lambda source: each(
             lambda n: str(replace(lowered(kernels[n].nest, source.target), name=n))
         ),
         "program": lambda _: str(compiled.program),

@@ -134,6 +134,6 @@ def test_a_wrong_pass_to_vectors_is_named(monkeypatch):
 
 
 def test_vectors_are_a_level_that_is_shown():
-    text = lw.compile(lambda x: np.exp(x).sum(axis=1)).lower(lw.f32[4, 40]).as_text("vectors")
+    text = lw.compile(lambda x: np.exp(x).sum(axis=1)).lower(lw.f32[4, 40]).as_text("vector")
     assert re.search(r"vectorize \S+ in \d+ by \[", text) and re.search(r"reduce \S+ in", text)
     assert re.search(r"registers \S+: float32\[.*\] by \d+ of \d", text)
