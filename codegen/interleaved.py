@@ -27,7 +27,7 @@ _CALL = re.compile(r"  (%[\w.]+) = call <[^>]*> @(lw\.[\w.]+)\((.*)\)")
 
 def interleaved(text: str, functions: Mapping[str, str]) -> str:
     """Returns a function's text without such calls of straight ``functions``, texts by symbol."""
-    matches = [(line, _CALL.fullmatch(line)) for line in text.split("\n")]
+    matches = [(l, _CALL.fullmatch(l) if "@lw." in l else None) for l in text.split("\n")]
     lines: list[str] = []
     if sum(len(functions.get(call[2], "")) for _, call in matches if call) > MOST_ADDED:
         return text
