@@ -11,7 +11,7 @@ from ...ir.dims import IntExpr, bounds
 from ...ir.loop.expr import Expr, Op, index_value
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.kinds import Scope as Memory
-from ...ir.loop.nest import Alloc, If, Let, Loop, Nest, Stmt, rewritten
+from ...ir.loop.nest import Alloc, If, Let, Loop, Nest, Stmt
 from ...ir.loop.prim import Buffer
 
 Ranges: TypeAlias = Mapping[str, tuple[int, int]]
@@ -20,6 +20,8 @@ Ranges: TypeAlias = Mapping[str, tuple[int, int]]
 
 def greatest_of(size: IntExpr, ranges: Ranges) -> int:
     """Returns the greatest value of a size."""
+    if isinstance(size, int):
+        return size
     inside = bounds(size, ranges)
     assert inside is not None, f"the range of {size} is not known"
     return inside[1]
@@ -56,7 +58,7 @@ class Scope:
         held = dict(self.memory), dict(self.registers), set(self.tiles)
         return Scope(*held, dict(ranges), copied, lane)
 
-    def declare(self, stmt: Stmt) -> None:
+    def declare(self, stmt: Alloc | Let) -> None:
         """Adds what a statement declares for those behind it."""
         if isinstance(stmt, Alloc):
             name = stmt.buffer.name
@@ -68,7 +70,7 @@ class Scope:
                 self.registers[name] = stmt
             else:
                 self.memory[name] = stmt.buffer
-        elif isinstance(stmt, Let):
+        else:
             declare_range(stmt, self.ranges)
 
 
@@ -85,16 +87,20 @@ def rewrite(nest: Nest, visit: Visit) -> Nest:
 
 def _body(body: tuple[Stmt, ...], scope: Scope, visit: Visit) -> tuple[Stmt, ...]:
     stmts: list[Stmt] = []
+    same = True
     for number, stmt in enumerate(body):
         made = visit(stmt, scope, body[number + 1 :])
-        for each in (_inside(stmt, scope, visit),) if made is None else made:
-            stmts.append(each)
-            scope.declare(each)
-    same = len(stmts) == len(body) and all(a is b for a, b in zip(stmts, body))
+        if made is None:
+            made = (_inside(stmt, scope, visit) if isinstance(stmt, (Loop, If)) else stmt,)
+        same = same and len(made) == 1 and made[0] is stmt
+        stmts += made
+        for each in made:
+            if isinstance(each, (Alloc, Let)):
+                scope.declare(each)
     return body if same else tuple(stmts)
 
 
-def _inside(stmt: Stmt, scope: Scope, visit: Visit) -> Stmt:
+def _inside(stmt: Loop | If, scope: Scope, visit: Visit) -> Stmt:
     if isinstance(stmt, If):
         then, orelse = (
             _body(body, scope.inner(ranges_where(stmt.condition, holds, scope.ranges)), visit)
@@ -102,11 +108,10 @@ def _inside(stmt: Stmt, scope: Scope, visit: Visit) -> Stmt:
         )
         same = then is stmt.then and orelse is stmt.orelse
         return stmt if same else replace(stmt, then=then, orelse=orelse)
-    if not isinstance(stmt, Loop):
-        return stmt
     last = greatest_of(stmt.extent, scope.ranges) - 1
     inner = scope.inner({**scope.ranges, stmt.var: (0, last)}, stmt)
-    return stmt if last < 0 else rewritten(stmt, lambda body: _body(body, inner, visit))
+    body = stmt.body if last < 0 else _body(stmt.body, inner, visit)
+    return stmt if body is stmt.body else replace(stmt, body=body)
 
 
 def ranges_where(condition: Expr, holds: bool, ranges: Ranges) -> dict[str, tuple[int, int]]:
