@@ -17,7 +17,7 @@ from ..ir.dims import IntExpr
 from ..ir.program.analysis import largest, size_table
 from ..ir.program.nodes import Program
 from ..ir.size_table import ADDRESSABLE_BYTES, axis_name
-from .emit.indices import Env, IndexWriter
+from .llvm.indices import Env, IndexWriter
 from .llvm.writer import FunctionWriter, Value
 
 SIZES = "lw.sizes"

@@ -9,10 +9,10 @@ from ...ir.dataclass import dataclass
 from ...ir.dims import Dim, IntExpr, Symbol, mod
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import flat_index, row_major
+from ..llvm.indices import Env, Form, IndexWriter, Lanes, Parts
 from ..llvm.text import full_type, overload
 from ..llvm.writer import FunctionWriter, Value
 from ..target import Target
-from .indices import Env, Form, IndexWriter, Lanes, Parts
 
 
 @dataclass(slots=True)

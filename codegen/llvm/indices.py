@@ -22,7 +22,7 @@ from ...ir.dims import (
     terms_of,
 )
 from ...ir.loop.stride import stride_along
-from ..llvm.writer import FunctionWriter, Value
+from .writer import FunctionWriter, Value
 
 
 @dataclass(frozen=True, slots=True)
