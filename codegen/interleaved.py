@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 VECTORS_AT_ONCE = 4
 """Vectors at a time: what is under way of more of them has no registers."""
 MOST_ADDED = 100_000
 """Characters that a function may grow by: LLVM takes some 10 ms to read so many."""
+
+_Row: TypeAlias = tuple[str, re.Match[str] | None]
 
 _CALL = re.compile(r"  (%[\w.]+) = call <[^>]*> @(lw\.[\w.]+)\((.*)\)")
 
@@ -32,14 +35,29 @@ def interleaved(text: str, functions: Mapping[str, str]) -> str:
     if sum(len(functions.get(call[2], "")) for _, call in matches if call) > MOST_ADDED:
         return text
     for symbol, run in itertools.groupby(matches, lambda pair: pair[1][2] if pair[1] else ""):
-        rows, body = [*run], functions.get(symbol, "")
-        for i in range(0, len(rows), VECTORS_AT_ONCE):
-            calls = [call for _, call in rows[i : i + VECTORS_AT_ONCE] if call]
+        body = functions.get(symbol, "")
+        for rows in _independent([*run]):
+            calls = [call for _, call in rows if call]
             if len(calls) > 1 and body.count(":\n") == 1:
                 lines += itertools.chain(*zip(*(_steps(body, call) for call in calls)))
             else:
-                lines += [line for line, _ in rows[i : i + VECTORS_AT_ONCE]]
+                lines += [line for line, _ in rows]
     return "\n".join(lines)
+
+
+def _independent(rows: Sequence[_Row]) -> list[list[_Row]]:
+    """Returns lines in groups of a few, of which none has the result of another as operand."""
+    groups: list[list[_Row]] = []
+    for line, call in rows:
+        before = {other[1] for _, other in groups[-1] if other} if groups else set[str]()
+        if (
+            not groups
+            or len(groups[-1]) == VECTORS_AT_ONCE
+            or (call and not before.isdisjoint(re.findall(r"%[\w.]+", call[3])))
+        ):
+            groups.append([])
+        groups[-1].append((line, call))
+    return groups
 
 
 def _steps(body: str, call: re.Match[str]) -> list[str]:

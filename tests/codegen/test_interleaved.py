@@ -69,3 +69,16 @@ def test_results_are_those_of_one_vector_after_the_other(isa: str) -> None:
     exact = np.tanh(x.astype(np.float64)) / (1 + np.exp(-y.astype(np.float64)))
     np.testing.assert_allclose(compiled(x, y), exact, rtol=1e-6)
     assert re.search(r"%v\d+\.v\d+ = ", compiled.lower(x, y).as_text("llvm"))
+
+
+@pytest.mark.parametrize("level", ISA_LEVELS)
+def test_a_call_that_waits_for_another_stays_behind_it(level, monkeypatch):
+    """As a function of a function does: two vectors, each with calls one after the other."""
+    monkeypatch.setenv("LOOPWRIGHT_VERIFY", "2")
+    x = np.linspace(-3, 3, 40, dtype=np.float64)
+    for f in (np.tanh, np.exp, lw.nn.gelu, lw.nn.sigmoid):
+        twice = lw.compile(lambda x, f=f: f(f(x)), target=Target(isa=level))
+        lowered = twice.lower(x)
+        assert lowered.as_text("llvm")
+    compiled = lw.compile(lambda x: np.tanh(np.tanh(np.tanh(x))))
+    np.testing.assert_allclose(compiled(x), np.tanh(np.tanh(np.tanh(x))), rtol=1e-14)
