@@ -36,9 +36,12 @@ def interleaved(text: str, functions: Mapping[str, str]) -> str:
         return text
     for symbol, run in itertools.groupby(matches, lambda pair: pair[1][2] if pair[1] else ""):
         body = functions.get(symbol, "")
+        if body.count(":\n") != 1:  # it has branches, or these are no calls
+            lines += [line for line, _ in run]
+            continue
         for rows in _independent([*run]):
             calls = [call for _, call in rows if call]
-            if len(calls) > 1 and body.count(":\n") == 1:
+            if len(calls) > 1:
                 lines += itertools.chain(*zip(*(_steps(body, call) for call in calls)))
             else:
                 lines += [line for line, _ in rows]
