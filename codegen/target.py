@@ -67,20 +67,26 @@ and float64, by bytes of a vector."""
 @dataclass(frozen=True, slots=True)
 class Feature:
     """Instructions beyond a level: the ``levels`` that can have them, and their flags in
-    /proc/cpuinfo. ``dot`` is LLVM's function that adds to int32 the products of four unsigned and
-    four signed bytes, by the bits of a vector, held as int32 unless its name ends in i8."""
+    /proc/cpuinfo. ``dot`` names the dot products of lanes that are among them (the rows of ``DOTS``
+    in ``ir/loop/intrinsics.py``); ``function`` is LLVM's for it, by the bits of a vector, and
+    ``element`` the type of its operands' elements, by LLVM's name."""
 
     levels: frozenset[str]
     cpu_flags: frozenset[str]
     dot: str = ""
+    function: str = ""
+    element: str = "i32"
 
 
 _VNNI, _USDOT = "llvm.x86.avx512.vpdpbusd.{}", "llvm.aarch64.neon.usdot.v4i32.v16i8"
+_DPBF16, _BFDOT = "llvm.x86.avx512bf16.dpbf16ps.{}", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"
 FEATURES = {
-    "avxvnni": Feature(_set("x86-64-v3"), _set("avx_vnni"), _VNNI),
-    "avx512vnni": Feature(_set("x86-64-v4"), _set("avx512_vnni"), _VNNI),
+    "avxvnni": Feature(_set("x86-64-v3"), _set("avx_vnni"), "vnni", _VNNI),
+    "avx512vnni": Feature(_set("x86-64-v4"), _set("avx512_vnni"), "vnni", _VNNI),
+    "avx512bf16": Feature(_set("x86-64-v4"), _set("avx512_bf16"), "bf16", _DPBF16, "bfloat"),
     "amx-int8": Feature(_set("x86-64-v4"), _set("amx_tile amx_int8")),
-    "i8mm": Feature(_set("aarch64"), _set("i8mm"), _USDOT),
+    "i8mm": Feature(_set("aarch64"), _set("i8mm"), "vnni", _USDOT, "i8"),
+    "bf16": Feature(_set("aarch64"), _set("bf16"), "bf16", _BFDOT, "bfloat"),
 }
 
 
@@ -141,10 +147,14 @@ class Target:
     def has_masks(self) -> bool:
         return self.level.masks
 
+    def dot(self, name: str) -> Feature | None:
+        """Returns the feature that has the dot products of lanes of this name; None without."""
+        return next((FEATURES[f] for f in self.features if FEATURES[f].dot == name), None)
+
     @property
     def has_dots(self) -> bool:
         """True if an instruction sums products of bytes in fours."""
-        return any(FEATURES[name].dot for name in self.features)
+        return self.dot("vnni") is not None
 
     @property
     def has_tiles(self) -> bool:

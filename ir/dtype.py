@@ -238,6 +238,12 @@ def literal_dtypes() -> dict[str, DType]:
     return {row.short: row for row in numbers} | {row.suffix: row for row in numbers}
 
 
+def dtype_named(name: str) -> DType | None:
+    """Returns the dtype of a name in a text; None if there is none. TypeError if it is of a package
+    that is missing."""
+    return DTYPES.get(name) or (_of_ml_dtypes(name) if name in _OF_ML_DTYPES else None)
+
+
 def dtype_of(value: object) -> DType:
     """Returns the DType of a name, a NumPy dtype or scalar type, an array, or a DType itself.
 
@@ -255,7 +261,7 @@ def dtype_of(value: object) -> DType:
         name = np.dtype(carrier).name  # type: ignore[call-overload]
     except TypeError:
         name = str(value)
-    row = DTYPES.get(name) or (_of_ml_dtypes(name) if name in _OF_ML_DTYPES else None)
+    row = dtype_named(name)
     if row is None:
         names = ", ".join(DTYPES)
         raise TypeError(f"dtype {name} is not supported; the dtypes are {names}")

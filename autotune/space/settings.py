@@ -24,7 +24,6 @@ class Sketches:
     streamed_l3: float = 0.25  # Of the last-level cache: larger results are stored so by default.
     large_l2: int = 16  # L2 caches' worth of results: more than a core's part of a shared LLC.
     streamed_l2: int = 2  # Results of so many L2 caches may be stored by non-temporal stores.
-    group: int = 4  # Products of bytes that one lane adds up at once (VNNI, AMX).
     lanes: int = 16  # Of a vector, where schedules are the same for every target.
 
 

@@ -1,28 +1,26 @@
-"""The intrinsic ``vnni``: products of bytes, added up in fours by one instruction; and groups of
-vectors that are interleaved, as it reads them.
+"""Dot products of lanes: products of short numbers, added up in groups by one instruction; and
+groups of vectors that are interleaved, as it reads them.
 """
 
 from __future__ import annotations
 
-from ...ir.dtype import INT8
-from ...ir.loop.intrinsics import GROUP, dot_of
+from ...ir.loop.intrinsics import DOTS, dot_of
 from ...ir.loop.nest import Intrinsic, Store
 from ..llvm.writer import FunctionWriter, Value
-from ..target import FEATURES
 from .memory import Env
 from .values import ValueEmitter
 
 
-def dot_product(e: ValueEmitter, total: Value, unsigned: Value, signed: Value) -> Value:
-    """``total`` and in each lane the sum of four products of bytes; all are int32 vectors."""
-    row = next(FEATURES[name] for name in e.target.features if FEATURES[name].dot)
-    if row.dot.endswith("i8"):
-        unsigned, signed = (
-            e.w.pure(f"bitcast {x} to <{GROUP * x.lanes} x i8>", "i8", GROUP * x.lanes, x.depth)
-            for x in (unsigned, signed)
-        )
-    symbol = row.dot.format(32 * total.lanes)
-    return e.w.call(symbol, total, unsigned, signed, type="i32", lanes=total.lanes)
+def dot_product(e: ValueEmitter, name: str, total: Value, left: Value, right: Value) -> Value:
+    """``total`` and in each lane the sum of a group of products, by the instruction of ``DOTS`` of
+    that name; operands are vectors of words, as many as there are sums."""
+    row = e.target.dot(name)
+    assert row is not None
+    if row.element != "i32":
+        lanes = DOTS[name].group * total.lanes
+        left, right = (e.w.recast(x, row.element, lanes) for x in (left, right))
+    symbol = row.function.format(32 * total.lanes)
+    return e.w.call(symbol, total, left, right, type=total.type, lanes=total.lanes)
 
 
 def store_interleaved(e: ValueEmitter, loop: Intrinsic, env: Env) -> None:
@@ -56,7 +54,7 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
 
     Returns False if the sums are not in vectors that it takes; the loop is unrolled then.
     """
-    dot, lanes = dot_of(loop), env.lanes
+    dot, lanes = dot_of(loop) if loop.instruction in DOTS else None, env.lanes
     held = e.registers.get(dot.stmt.buffer) if dot else None
     if dot is None or held is None or lanes is None or lanes.lanes not in (4, 8, 16) or lanes.mask:
         return False
@@ -72,18 +70,18 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
         return False
     if dot.left.buffer not in e.places or dot.right.buffer not in e.places:
         return False
-    values: dict[bool, Value] = {}  # by whether there are signs
-    for node in (dot.left, dot.right):
+    kind = DOTS[loop.instruction]
+    values: list[Value] = []
+    is_swapped = dot.left.dtype.name != kind.left
+    for node in (dot.right, dot.left) if is_swapped else (dot.left, dot.right):
         place = e.places[node.buffer]
         flat = e.memory.flat_index(place, node.plain_indices)
         address = e.memory.address(place, flat, start)
         if e.memory.lane_stride(flat, start) == 0:
             value = e.w.splat(e.memory.load_word(place, address), lanes.lanes)
         else:
-            value = e.w.words(
-                e.memory.load(place, address, GROUP * lanes.lanes, GROUP * lanes.active)
-            )
-        values[node.dtype == INT8] = value
-    total = held.values[number]
-    held.values[number] = dot_product(e, total, values[False], values[True])
+            count, active = kind.group * lanes.lanes, kind.group * lanes.active
+            value = e.w.recast(e.memory.load(place, address, count, active), "i32", lanes.lanes)
+        values.append(value)
+    held.values[number] = dot_product(e, loop.instruction, held.values[number], *values)
     return True

@@ -155,9 +155,15 @@ class Memory(IndexWriter):
         return self.w.pure(text, place.type, lanes, depth, self.version(place))
 
     def load_word(self, place: Place, address: Value) -> Value:
-        """Four neighbouring bytes as one int32."""
+        """Neighbours that fill 32 bits as one int32."""
         depth = self._load_depth(place, address.depth)
-        return self.w.pure(f"load i32, {address}, align 1", "i32", 1, depth, self.version(place))
+        return self.w.pure(
+            f"load i32, {address}, align {place.buffer.dtype.bytes}",
+            "i32",
+            1,
+            depth,
+            self.version(place),
+        )
 
     def _from_memory(self, place: Place, value: Value) -> Value:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value

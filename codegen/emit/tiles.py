@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.dataclass import dataclass
-from ...ir.loop.intrinsics import GROUP, ROWS, SIDE, TileDot
+from ...ir.loop.intrinsics import GROUP_BYTES, ROWS, SIDE, TileDot
 from ...ir.loop.kinds import Instruction
 from ...ir.loop.stride import stride_along
 from ..llvm.writer import Value
@@ -39,11 +39,11 @@ class TileSums:
         data[0] = 1
         for i, j in self.pieces():
             rows = min(ROWS, self.dot.rows - ROWS * i)
-            row_bytes = GROUP * min(ROWS, self.dot.columns - ROWS * j)
+            row_bytes = GROUP_BYTES * min(ROWS, self.dot.columns - ROWS * j)
             shapes = {
                 SIDE * i + j: (rows, row_bytes),
                 LEFT + i: (rows, self.dot.depth),
-                RIGHT + j: (self.dot.depth // GROUP, row_bytes),
+                RIGHT + j: (self.dot.depth // GROUP_BYTES, row_bytes),
             }
             for register, (count, size) in shapes.items():
                 data[16 + 2 * register], data[48 + register] = size, count

@@ -217,10 +217,9 @@ class FunctionWriter:
             return value
         return self.intrinsic("arithmetic.fence", value)
 
-    def words(self, value: Value) -> Value:
-        """A vector of bytes as one of int32."""
-        lanes = value.lanes // 4
-        return self.pure(f"bitcast {value} to <{lanes} x i32>", "i32", lanes, value.depth)
+    def recast(self, value: Value, type: str, lanes: int) -> Value:
+        """The bits of a vector as one of other elements."""
+        return self.pure(f"bitcast {value} to <{lanes} x {type}>", type, lanes, value.depth)
 
     def line(self, text: str) -> None:
         """Emits an instruction with an effect, at the current place."""

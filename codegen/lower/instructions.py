@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.loop.intrinsics import DOTS
 from ...ir.loop.kinds import Instruction
 from ...ir.loop.nest import Accumulate, Intrinsic, Loop, Nest, Stmt, Store, statements
 from .lanes import Machine
@@ -27,7 +28,7 @@ def select_instructions(nest: Nest, machine: Machine) -> Nest:
             return None
         writes = (s for s in statements(stmt.body) if isinstance(s, Store | Accumulate))
         in_tiles = any(s.buffer in scope.tiles for s in writes)
-        if machine.target.has_dots if stmt.instruction == Instruction.VNNI else in_tiles:
+        if machine.target.dot(stmt.instruction) if stmt.instruction in DOTS else in_tiles:
             return None
         loop = Loop(stmt.kind, stmt.var, stmt.extent, stmt.body)
         return () if stmt.instruction == Instruction.AMX_STORE else (loop,)

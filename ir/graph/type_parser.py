@@ -12,7 +12,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dims import IntExpr, size, substitute, symbols
 from ..dims_parser import parse_dim
-from ..dtype import DTYPES, literal_dtypes
+from ..dtype import DTYPES, dtype_named, literal_dtypes
 from ..errors import ParseError
 from ..scanner import Scanner
 from ..span import Span
@@ -98,7 +98,7 @@ class TypeParser:
         return tuple(self.type() for _ in self.scan.listed(")"))
 
     def _dtype(self, name: str, start: int) -> str:
-        if name not in DTYPES:
+        if dtype_named(name) is None:
             self.scan.fail(f"there is no dtype {name}", start)
         return name
 

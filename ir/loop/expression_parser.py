@@ -6,7 +6,7 @@ import re
 
 from ..dims import IntExpr, substitute, symbol
 from ..dims_parser import parse_dim
-from ..dtype import DTYPES, FLOAT32, INT64, DType
+from ..dtype import DTYPES, FLOAT32, INT64, DType, dtype_named
 from ..errors import InternalError, ParseError
 from ..scanner import Scanner
 from .expr import Expr, IndexLike, cast, const, index, op, read
@@ -59,9 +59,7 @@ class ExpressionParser:
     def dtype(self) -> DType:
         at = self.scan.skip()
         name = self.name(NAME, "a dtype")
-        if name not in DTYPES:
-            self.scan.fail(f"no dtype {name!r}", at)
-        return DTYPES[name]
+        return dtype_named(name) or self.scan.fail(f"no dtype {name!r}", at)
 
     def buffer(self) -> Buffer:
         """``name: dtype[size, ...]``, which is declared."""

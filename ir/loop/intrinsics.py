@@ -9,6 +9,10 @@ its meaning, for the interpreter and for machines without the instruction.
       unroll k in 4 by vnni:                    added to a sum; one factor has signs, one has none
         acc[i, j] += int32(x[i, 4 * p + k]) * int32(w[p, j, k])
 
+    vectorize j in 48:                          bf16: two products of bfloat16 are added to a
+      unroll k in 2 by bf16:                    float32, in any order; numbers below 2**-126 are
+        acc[i, j] += float32(x[i, 2 * p + k]) * float32(w[p, j, k])        taken as zero
+
     tiles acc: int32[32, 32]                    amx: a buffer in registers of 16 rows of 64 bytes
     unroll i in 32 by amx.zero:
       vectorize j in 32:
@@ -47,19 +51,38 @@ from .nest import Accumulate, Alloc, Intrinsic, Loop, Stmt, Store, chain, statem
 from .prim import Buffer
 from .stride import flat_index, stride_along
 
-GROUP = 4  # products that one lane adds up at once
+GROUP_BYTES = 4  # bytes of the elements of an operand whose products one lane adds up at once
 ROWS = 16  # of a tile register
 ROW_BYTES = 64
 SIDE = 2  # tile registers of sums in each direction: four, and two for each operand
 SHUFFLES = (Instruction.TRANSPOSE, Instruction.TRANSPOSE_ROWS, Instruction.INTERLEAVE)
-INT8, BYTES = DTYPES["int8"], (DTYPES["int8"], DTYPES["uint8"])
+INT8, BYTES = DTYPES["int8"], {DTYPES["int8"], DTYPES["uint8"]}
 
 Buffers = Mapping[str, Buffer]
 
 
 @dataclass(frozen=True, slots=True)
+class DotKind:
+    """An instruction that adds to each lane's sum the products of a group of elements: their dtypes
+    by name, those of the operands in the order in which the instruction takes them."""
+
+    left: str
+    right: str
+    sums: str
+    group: int
+
+
+DOTS: Mapping[str, DotKind] = {
+    Instruction.VNNI: DotKind("uint8", "int8", "int32", 4),
+    Instruction.BF16: DotKind("bfloat16", "bfloat16", "float32", 2),
+}
+"""The dot products of lanes, by the name that ``tensorize`` knows them by. A group is a word of 32
+bits in either operand, and lanes are as many as words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dot:
-    """``stmt.buffer[...] += left * right``, two reads of bytes widened to int32."""
+    """``stmt.buffer[...] += left * right``, two reads widened to the dtype of the sums."""
 
     stmt: Accumulate
     left: Read
@@ -94,8 +117,8 @@ class TileDot:
 def is_instance(stmt: Intrinsic, lane: str | None, buffers: Buffers) -> bool:
     """True if the loops of an intrinsic are what its instruction does, inside of the vector loop
     ``lane``."""
-    if stmt.instruction == Instruction.VNNI:
-        return is_vnni(stmt, lane, buffers)
+    if stmt.instruction in DOTS:
+        return is_dot(stmt.instruction, stmt, lane, buffers)
     if stmt.instruction in SHUFFLES:
         return all(isinstance(inner, Loop | Store) for inner in statements(stmt.body))
     if stmt.instruction == Instruction.AMX_DOT:
@@ -117,25 +140,26 @@ def is_zero(stmt: Stmt, buffer: str) -> bool:
 
 
 def dot_of(loop: Loop) -> Dot | None:
-    """The products of bytes that a loop over a group adds up; None if it does something else."""
-    if loop.kind != LoopKind.UNROLL or loop.extent != GROUP or len(loop.body) != 1:
+    """The products that a loop over a group adds up; None if it does something else."""
+    if loop.kind != LoopKind.UNROLL or len(loop.body) != 1:
         return None
     stmt = loop.body[0]
     if not isinstance(stmt, Accumulate) or stmt.combiner != "sum":
         return None
     value = stmt.value
-    if not isinstance(value, Op) or value.name != "multiply" or value.dtype != INT32:
+    if not isinstance(value, Op) or value.name != "multiply":
         return None
     left, right = map(_widened, value.args)
     if left is None or right is None or any(stride_along(i, loop.var) != 0 for i in stmt.indices):
         return None
-    return Dot(stmt, left, right)
+    is_group = all(node.dtype.bytes * loop.trips == GROUP_BYTES for node in (left, right))
+    return Dot(stmt, left, right) if is_group else None
 
 
 def _widened(expr: Expr) -> Read | None:
-    """The read of a byte that ``expr`` widens; None if its place comes from data."""
+    """The read that ``expr`` widens; None if its place comes from data."""
     inner = expr.args[0] if isinstance(expr, Op) and expr.name == "cast" else None
-    if not isinstance(inner, Read) or inner.dtype not in BYTES:
+    if not isinstance(inner, Read):
         return None
     return inner if len(inner.plain_indices) == len(inner.indices) else None
 
@@ -146,11 +170,13 @@ def _flat(node: Read, buffers: Buffers) -> IntExpr | None:
     return flat_index(buffers[node.buffer], node.plain_indices)
 
 
-def is_vnni(loop: Loop, lane: str | None, buffers: Buffers) -> bool:
-    """True if one factor of a group is shared by all lanes, and the other has the group of each
-    lane contiguous, and just one of them has signs."""
-    dot = dot_of(loop)
-    if dot is None or lane is None or dot.left.dtype == dot.right.dtype:
+def is_dot(name: str, loop: Loop, lane: str | None, buffers: Buffers) -> bool:
+    """True if a loop adds up a group as an instruction of ``DOTS`` does: one factor is shared by
+    all lanes, and the other has the group of each lane contiguous."""
+    dot, kind = dot_of(loop) if isinstance(loop.extent, int) else None, DOTS[name]
+    if dot is None or lane is None or dot.stmt.value.dtype.name != kind.sums:
+        return False
+    if sorted([dot.left.dtype.name, dot.right.dtype.name]) != sorted([kind.left, kind.right]):
         return False
     apart: set[int | None] = set()
     for node in (dot.left, dot.right):
@@ -158,24 +184,26 @@ def is_vnni(loop: Loop, lane: str | None, buffers: Buffers) -> bool:
         if flat is None or stride_along(flat, loop.var) != 1:
             return False
         apart.add(stride_along(flat, lane))
-    return apart == {0, GROUP}
+    return apart == {0, kind.group}
 
 
 def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
     """Returns the roles of the loops of an ``amx.dot``; None if the instruction cannot run them."""
     path, sums = chain(block)
-    dot = dot_of(path[-1])
     kinds = [loop.kind for loop in path]
-    if dot is None or not isinstance(sums, Accumulate) or kinds.count(LoopKind.VECTORIZE) != 1:
+    if not isinstance(sums, Accumulate) or kinds.count(LoopKind.VECTORIZE) != 1:
         return None
     if not all(isinstance(loop.extent, int) for loop in path):
+        return None
+    dot = dot_of(path[-1])
+    if dot is None or sums.value.dtype != INT32 or not {dot.left.dtype, dot.right.dtype} <= BYTES:
         return None
     at = kinds.index(LoopKind.VECTORIZE)
     row, column, inner = path[0] if at else None, path[at], path[:at:-1]
     unrolled = all(loop.kind == LoopKind.UNROLL for loop in (*path[:at], *inner))
     if at > 1 or len(inner) > 2 or not unrolled or sums.buffer not in buffers:
         return None
-    depth = GROUP * (inner[1].trips if len(inner) > 1 else 1)
+    depth = GROUP_BYTES * (inner[1].trips if len(inner) > 1 else 1)
     rows, columns = row.trips if row else 1, column.trips
     if max(rows, columns) > SIDE * ROWS or depth > ROW_BYTES:
         return None
@@ -211,10 +239,10 @@ def _factor(
         return None
     strides = [stride_along(flat, n) if n else 0 for n in names]
     column, row, group, depth = (*strides, None)[:4]
-    if None in strides or group != 1 or column != (GROUP if columns else 0):
+    if None in strides or group != 1 or column != (GROUP_BYTES if columns else 0):
         return None
     if columns:
         fits, pitch = row == 0, ROW_BYTES if depth is None else depth
     else:
-        fits, pitch = depth in (None, GROUP), row if names[1] else ROW_BYTES
+        fits, pitch = depth in (None, GROUP_BYTES), row if names[1] else ROW_BYTES
     return Factor(node.buffer, flat, pitch, node.dtype == INT8) if fits and pitch else None

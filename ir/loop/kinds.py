@@ -28,6 +28,7 @@ class Instruction(StrEnum):
     """Instructions that run a whole loop; ``intrinsics`` defines their meaning."""
 
     VNNI = "vnni"
+    BF16 = "bf16"
     AMX_ZERO = "amx.zero"
     AMX_DOT = "amx.dot"
     AMX_STORE = "amx.store"

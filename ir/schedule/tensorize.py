@@ -10,7 +10,7 @@ from ..dtype import UINT8
 from ..errors import ScheduleError
 from ..loop import expr as exprs
 from ..loop.expr import Expr, Index, Op, Read, buffers_of, const, map_reads, op, read, walk
-from ..loop.intrinsics import is_vnni, is_zero, tile_dot_of
+from ..loop.intrinsics import DOTS, is_dot, is_zero, tile_dot_of
 from ..loop.kinds import Instruction, LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, If, Intrinsic, Loop, Stmt, Store, chain, statements
 from ..loop.pack import SHIFTED
@@ -19,7 +19,7 @@ from .rows import INSTRUCTION, Rows
 from .schedule import Primitive
 from .state import State
 
-INSTRUCTIONS = {"vnni": LoopKind.UNROLL, "amx": LoopKind.VECTORIZE}
+INSTRUCTIONS = {**dict.fromkeys(map(str, DOTS), LoopKind.UNROLL), "amx": LoopKind.VECTORIZE}
 """The instructions that ``tensorize`` may name, with the kind of loop that each replaces."""
 
 
@@ -31,10 +31,11 @@ def tensorize(state: State, loop: str, instruction: str) -> State:
 
         unroll k in 4: acc[j] += int32(x[k]) * int32(w[j, k])    =>    unroll k in 4 by vnni: ...
 
-    "vnni" takes the unrolled loop over four products that each lane adds up. "amx" takes the vector
-    loop over the columns of a register tile in the scope ``tiles``: the tile is cleared, added to
-    and stored by instructions. The remainder of an axis stays as loops; so does everything on a
-    machine without the instruction. Exo and TVM call this step by the same names.
+    "vnni" takes the unrolled loop over four products of bytes that each lane adds up, "bf16" that
+    over two products of bfloat16. "amx" takes the vector loop over the columns of a register tile
+    in the scope ``tiles``: the tile is cleared, added to and stored by instructions. The remainder
+    of an axis stays as loops; so does everything on a machine without the instruction. Exo and TVM
+    call this step by the same names.
     """
     state.require_loop(loop, "tensorize")
     kind = INSTRUCTIONS.get(instruction)
@@ -93,9 +94,11 @@ class _Writer:
             elif isinstance(stmt, Loop):
                 inner = stmt.var if stmt.kind == LoopKind.VECTORIZE else lane
                 stmt = replace(stmt, body=self.body(stmt.body, buffers, inner))
-                if self.takes(stmt.var, "vnni") and is_vnni(stmt, lane, buffers):
-                    self.made.add(stmt.var)
-                    stmt = _by(stmt, Instruction.VNNI)
+                for name in DOTS:
+                    if self.takes(stmt.var, name) and is_dot(name, stmt, lane, buffers):
+                        self.made.add(stmt.var)
+                        stmt = _by(stmt, Instruction(name))
+                        break
             elif isinstance(stmt, If):
                 then, orelse = (self.body(b, buffers, lane) for b in (stmt.then, stmt.orelse))
                 stmt = If(stmt.condition, then, orelse)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dtype import INT32
+from ..loop.intrinsics import DOTS
 from ..loop.kinds import Instruction, LoopKind
 from ..loop.nest import Intrinsic, Nest, chain, statements
 from ..loop.pack import SHIFTED
@@ -51,8 +52,8 @@ def with_instructions(schedule: Schedule, nest: Nest) -> Schedule:
     intrinsic of its nest."""
     loops: dict[str, Step] = {}
     for stmt in statements(nest.body):
-        if isinstance(stmt, Intrinsic) and stmt.instruction == Instruction.VNNI:
-            loops[stmt.var] = tensorize(stmt.var, "vnni")
+        if isinstance(stmt, Intrinsic) and stmt.instruction in DOTS:
+            loops[stmt.var] = tensorize(stmt.var, str(stmt.instruction))
         elif isinstance(stmt, Intrinsic) and stmt.instruction == Instruction.AMX_DOT:
             column = next(loop for loop in chain(stmt)[0] if loop.kind == LoopKind.VECTORIZE)
             loops[column.var] = tensorize(column.var, "amx")

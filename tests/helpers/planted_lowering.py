@@ -144,6 +144,7 @@ ERRORS: dict[str, Change] = {
     "an unrolled loop is a loop": _kind(LoopKind.UNROLL, LoopKind.FOR),
     "a loop is unrolled": _kind(LoopKind.FOR, LoopKind.UNROLL),
     "an instruction that adds groups runs another loop": _by(Instruction.VNNI),
+    "an instruction that adds pairs runs another loop": _by(Instruction.BF16),
     "an instruction on tiles runs another loop": _by(Instruction.AMX_DOT),
     "a block is transposed that is not": _by(Instruction.TRANSPOSE),
     "a statement is lost": _body(lambda body: body[:-1]),

@@ -64,7 +64,7 @@ def random_step(rng: random.Random, state: State) -> Step:
         packed = [*state.packs] or [p.name for p in state.prim.params]
         return Step(name, (rng.choice(stages), rng.choice(packed), rng.choice(state.order)))
     if name == "tensorize":
-        return Step(name, (rng.choice(state.order), rng.choice(("vnni", "amx"))))
+        return Step(name, (rng.choice(state.order), rng.choice(("vnni", "bf16", "amx"))))
     if name == "layout":
         stage = rng.choice(state.prim.stages)
         own = [a.name for a in stage.axes]

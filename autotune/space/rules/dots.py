@@ -1,9 +1,10 @@
-"""The ``dots`` rule: products of bytes added up to int32, with the instructions made for it.
+"""The ``dots`` rule: products of short numbers added up to 32 bits, by the instructions for it.
 
-Four neighbours of the reduced axis are one group, and an operand is packed so that the groups of a
-vector's lanes are contiguous. Either a register tile of vectors is kept, as in the ``tile`` rule
-(VNNI), or a tile of up to 32 x 32 sums in tile registers (AMX). VNNI multiplies bytes with signs by
-bytes without: where both operands are of one kind, the packed one is shifted by 128.
+Neighbours of the reduced axis that fill 32 bits are one group, four bytes or two of 16 bits, and an
+operand is packed so that the groups of a vector's lanes are contiguous. Either a register tile of
+vectors is kept, as in the ``tile`` rule (the dot products of ``ir/loop/intrinsics.py``), or a tile
+of up to 32 x 32 sums of bytes in tile registers (AMX). VNNI multiplies bytes with signs by bytes
+without: where both operands are of one kind, the packed one is shifted by 128.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import numpy as np
 
 from ....codegen.core import core_of
 from ....codegen.target import Target
-from ....ir.dtype import INT8, INT32, UINT8
 from ....ir.loop.expr import Op, Read
+from ....ir.loop.intrinsics import DOTS as KINDS
+from ....ir.loop.intrinsics import DotKind
+from ....ir.loop.kinds import Instruction
+from ....ir.loop.pack import SHIFTED
 from ....ir.loop.prim import Stage
 from ....ir.schedule import steps as primitives
 from ....ir.schedule.steps import Schedule, Step, cache_write, compute_at, tensorize, vectorize
@@ -43,7 +47,7 @@ class Dots(Tiling):
         width = choices["vectors"] * self.lanes
         groups = choices["k_unroll"]
         packs = [
-            primitives.pack_grouped(name, v, width, k, SKETCHES.group) for name, _ in self.packable
+            primitives.pack_grouped(name, v, width, k, self.kind.group) for name, _ in self.packable
         ]
         first = [s for step in packs for s in base.pack_steps(group, step)]
         main, after = group.main.name, [s.name for s in group.stages[1:]]
@@ -56,10 +60,10 @@ class Dots(Tiling):
             else:
                 first.append(primitives.compute_inline(main))
             main = f"{main}.raw"
-        iterations = -(-self.extent(k) // (SKETCHES.group * groups))
+        iterations = -(-self.extent(k) // (self.kind.group * groups))
         steps = [
             base.split_step(v, self.extent(v), choices["cache_vectors"], width),
-            primitives.split(k, (iterations, groups, SKETCHES.group)),
+            primitives.split(k, (iterations, groups, self.kind.group)),
         ]
         rows, mid, tile = [], [f"{v}.1"], [f"{v}.2"]
         if r is not None:
@@ -81,16 +85,28 @@ class Dots(Tiling):
         steps += [compute_at(name, at) for name in after]
         steps += [primitives.unroll(loop) for loop in inner if loop != tile[-1]]
         if choices["tiles"] == VECTORS or not self.shifts:  # also where there are no tile registers
-            steps.append(tensorize(f"{k}.2", "vnni"))
+            steps.append(tensorize(f"{k}.2", str(self.instruction)))
         steps.append(vectorize(f"{v}.2"))
         steps += [tensorize(f"{v}.2", "amx")] if choices["tiles"] == TILES else []
         steps += base.parallel_steps(outer, choices["parallel"])
         return [*first, *sums, *steps, *base.non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
+    def instruction(self) -> Instruction:
+        """The dot products of lanes that the sums are made of."""
+        dot = _dot_of(self.group.main)
+        assert dot is not None
+        return dot
+
+    @cached_property
+    def kind(self) -> DotKind:
+        """The row of that instruction."""
+        return KINDS[self.instruction]
+
+    @cached_property
     def shifts(self) -> bool:
-        """True if both operands have signs, or neither."""
-        return len({r.dtype for r in _byte_reads(self.group.main)}) == 1
+        """True if both operands are bytes with signs, or bytes without."""
+        return not _is_exact(self.group.main, self.kind)
 
     def _shift_steps(self, choices: Choices) -> list[Step]:
         """The sums that are taken off, in vectors along the reduced axis."""
@@ -123,7 +139,7 @@ class Dots(Tiling):
     def _groups(self, where: int) -> int:
         """Returns how many groups to unroll: those left over run in plain, slow code."""
         wanted = [g for g in self.knobs["k_unroll"] if where == TILES or g <= DOTS.few_groups]
-        whole = self.extent(self.k_axis) // SKETCHES.group
+        whole = self.extent(self.k_axis) // self.kind.group
         return min(wanted, key=lambda g: (whole // g + DOTS.leftover * (whole % g), -g))
 
     def fits(self, values: Values) -> BoolArray:
@@ -151,38 +167,47 @@ class Dots(Tiling):
 def sketches(group: Group, target: Target) -> Iterator[Dots]:
     """The sketch of this rule, if it applies."""
     main = group.main
-    able = target.has_dots or target.has_tiles
-    if not able or group.reductions != (group.stages[0],) or main is not group.stages[0]:
+    if group.reductions != (group.stages[0],) or main is not group.stages[0]:
         return
-    if not _adds_up_bytes(main):
+    if (dot := _dot_of(main)) is None:
         return
     reads = group.accesses[main.name]
     reduced = sorted((a.name for a in main.reduce_axes), key=lambda n: -group.extents[n])
     for left, right in (reads, reads[::-1]):
         for k in reduced:
             for v in reversed(group.shared):
-                if _fits(group, left, right, v, k):
-                    yield from _dots_of(group, target, right, v, k)
+                if _fits(group, left, right, v, k, KINDS[dot].group):
+                    yield from _dots_of(group, target, dot, right, v, k)
                     return
 
 
-def _adds_up_bytes(stage: Stage) -> bool:
-    """True if a stage is an int32 sum of products of bytes of two different operands."""
-    expr = stage.expr
-    if stage.combiner != "sum" or not isinstance(expr, Op) or expr.name != "multiply":
-        return False
-    reads = _byte_reads(stage)
-    distinct = len({r.buffer for r in reads}) == 2
-    return stage.buffer.dtype == INT32 and len(reads) == 2 and distinct
+def _dot_of(stage: Stage) -> Instruction | None:
+    """Returns the dot products whose sums a stage of two different operands is; None if it is
+    something else."""
+    reads = _widened_reads(stage)
+    if stage.combiner != "sum" or len({r.buffer for r in reads}) != 2:
+        return None
+    for name, kind in KINDS.items():
+        is_bytes = name == Instruction.VNNI and all(r.dtype in SHIFTED for r in reads)
+        if stage.buffer.dtype.name == kind.sums and (is_bytes or _is_exact(stage, kind)):
+            return Instruction(name)
+    return None
 
 
-def _byte_reads(stage: Stage) -> list[Read]:
-    args = stage.expr.args if isinstance(stage.expr, Op) else ()
+def _is_exact(stage: Stage, kind: DotKind) -> bool:
+    """True if the factors are of the dtypes that the instruction takes."""
+    return sorted(r.dtype.name for r in _widened_reads(stage)) == sorted([kind.left, kind.right])
+
+
+def _widened_reads(stage: Stage) -> list[Read]:
+    """Returns the reads whose elements, widened, are the factors of a product."""
+    is_product = isinstance(stage.expr, Op) and stage.expr.name == "multiply"
+    args = stage.expr.args if isinstance(stage.expr, Op) and is_product else ()
     reads = [a.args[0] for a in args if isinstance(a, Op) and a.name == "cast"]
-    return [r for r in reads if isinstance(r, Read) and r.dtype in (INT8, UINT8)]
+    return [r for r in reads if isinstance(r, Read)]
 
 
-def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
+def _fits(group: Group, left: Access, right: Access, v: str, k: str, least: int) -> bool:
     """True if groups along ``k`` are contiguous on the left, and the right can be packed so."""
     dims = [walked_dimensions(group.prim, right.buffer, axis) for axis in (v, k)]
     return (
@@ -195,19 +220,21 @@ def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
         and right.depends(k)
         and [len(d) for d in (*dims, dims[0] | dims[1])] == [1, 1, 2]
         and all(left.depends(a.name) for a in group.main.reduce_axes)
-        and group.extents[k] >= SKETCHES.group
-        and group.extents[v] >= SKETCHES.group
+        and group.extents[k] >= least
+        and group.extents[v] >= least
     )
 
 
-def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> Iterator[Dots]:
+def _dots_of(
+    group: Group, target: Target, dot: Instruction, packed: Access, v: str, k: str
+) -> Iterator[Dots]:
     rows = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]
     row = next((a for a in rows if not packed.depends(a)), None)
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tall = group.extents[row] if row is not None else 1
-    places = [VECTORS] if target.has_dots else []
-    places += [TILES] if target.has_tiles and row is not None else []
+    places = [VECTORS] if target.dot(dot) else []
+    places += [TILES] if target.has_tiles and dot == Instruction.VNNI and row is not None else []
     constant = next(p.constant for p in group.prim.params if p.name == packed.buffer)
     heights = base.up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
     tables: dict[str, tuple[int, ...]] = {
@@ -218,7 +245,7 @@ def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> It
         ),
         "cache_rows": base.up_to(tall, (1, 2, 4, 8, 16)),
         "k_unroll": base.up_to(
-            group.extents[k] // SKETCHES.group, tuple(range(1, core_of(target).matrix_rows + 1))
+            group.extents[k] // KINDS[dot].group, tuple(range(1, core_of(target).matrix_rows + 1))
         ),
         "vectors_outer": (0, 1) if row else (0,),
         "cache_vectors_outer": (0, 1) if row else (0,),

@@ -220,6 +220,22 @@ def _dot(total: Array, a: Array, b: Array) -> Array:
     return total + (left * right).sum(1, dtype=np.int32)
 
 
+def _dot_of_pairs(total: Array, a: Array, b: Array) -> Array:
+    """Adds to each float32 the products of its pairs of bfloat16, the second pair first. Operands,
+    sums and results that are subnormal are zero."""
+
+    def flushed(x: Array) -> Array:
+        return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
+
+    def widened(x: Array) -> Array:
+        return flushed((x.astype(np.int32) << 16).view(np.float32)).reshape(-1, 2)
+
+    products = widened(a).astype(np.float64) * widened(b)
+    for pair in (1, 0):
+        total = flushed((flushed(total) + products[:, pair]).astype(np.float32))
+    return total
+
+
 def _picked(table: Array, index: Array) -> Array:
     return table[index & (len(table) - 1)]
 
@@ -296,5 +312,6 @@ FUNCTIONS: Mapping[str, Meaning] = {
     "x86.avx512.mask.compress": _masked,
     "x86.avx512.vpdpbusd": _dot,
     "aarch64.neon.usdot": _dot,
+    "x86.avx512bf16.dpbf16ps": _dot_of_pairs,
 }
 """Functions of LLVM by name, without ``llvm.`` and without types and widths behind it."""

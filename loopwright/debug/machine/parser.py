@@ -21,6 +21,7 @@ _TOKEN = re.compile(r'%[\w.]+|@[\w.]+|!\w*|"[^"]*"|-?[\w.+]+|\.\.\.|[<>\[\](){},
 _NUMPY = {
     "i1": np.dtype(np.bool_),
     "half": np.dtype(np.float16),
+    "bfloat": np.dtype(np.int16),  # its bits
     "float": np.dtype(np.float32),
     "double": np.dtype(np.float64),
     "ptr": np.dtype(np.int64),
