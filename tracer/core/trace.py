@@ -21,6 +21,7 @@ from ...ir.graph.builder import Builder
 from ...ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ...ir.graph.operator import OPERATORS, Pattern
 from ...ir.graph.types import TensorType
+from ...ir.graph.weights import widens_many
 from ...ir.loop.prim import PrimFunc
 from ...ir.ops import get
 from ...ir.span import Span
@@ -311,11 +312,12 @@ class Trace:
             raise TracedAnewError
 
     def cast(self, atom: Atom, dtype: DType) -> Atom:
-        """``atom`` with elements of ``dtype``; constants are converted at once."""
+        """``atom`` with elements of ``dtype``; constants are converted at once, but for those that
+        are read faster as they are."""
         assert isinstance(atom.type, TensorType)
         if atom.type.dtype == dtype:
             return atom
-        if not isinstance(atom, Constant):
+        if not isinstance(atom, Constant) or (dtype.is_float and widens_many(atom.value, dtype)):
             return self.emit("cast", (atom,), {"dtype": str(dtype)})
         converted = self._cast.get((atom, dtype))
         if converted is None:

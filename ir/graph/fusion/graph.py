@@ -4,8 +4,8 @@ An index map (transpose, slice, pad, broadcast ...) costs nothing inside a kerne
 only reads elsewhere. So index maps are not nodes: each operand is a *root* and the chain of index
 maps between the root and its reader, which copies the chain. Only an index map whose value must
 exist as an array is a node, or one that picks elements which a contraction uses many times. Bytes
-that are widened for a contraction are read so, too: machines
-have instructions that multiply bytes and add up wider sums.
+that are widened for a contraction are read so, too: machines have instructions that multiply bytes
+and add up wider sums, and few rows are multiplied as fast as their weights are read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var, tensor
 from ..operator import Operator, Pattern
 from ..types import TensorType
 from ..walk import all_bindings, all_uses, nested_blocks, setters, sizes_used
+from ..weights import widens_many
 
 _LONGEST_CHAIN = 8
 """Index maps that a reader copies at most; a longer chain is computed once in between."""
@@ -120,7 +121,7 @@ def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
     """Returns the graph of ``block``; nested blocks count as users of what they use."""
     escaping = _escaping(block)
     uses = _uses_in_contractions(block)
-    widened, picked = _widened_factors(block, uses), _picked_factors(block, uses)
+    widened, picked = _widened_factors(block, uses, limits), _picked_factors(block, uses)
     columns = _gathered_columns(block)
     graph = Graph([], {}, {}, limits, setters(block))
     depth: dict[Var, int] = {}
@@ -207,10 +208,16 @@ def _is_view(op: Operator) -> bool:
     return one and op.pattern in (Pattern.INJECTIVE, Pattern.BROADCAST)
 
 
-def _widened_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
-    """Bytes cast to wider integers that nothing but contractions read."""
-    casts = (b for b in block.bindings if _is_of(b, "cast") and _widens_bytes(b))
-    return {b.var for b in casts if uses[b.var] > 0}
+def _widened_factors(block: Block, uses: Mapping[Var, float], limits: GraphLimits) -> set[Var]:
+    """Bytes cast to wider integers that nothing but contractions read, and weights of 8 or 16 bits
+    cast to floats for few rows, to which reading them is the work."""
+    casts = (b for b in block.bindings if _is_of(b, "cast"))
+    return {
+        b.var
+        for b in casts
+        if (_widens_bytes(b) and uses[b.var] > 0)
+        or (_widens_weights(b) and 0 < uses[b.var] <= limits.few_rows)
+    }
 
 
 def _picked_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
@@ -337,6 +344,11 @@ def _widens_bytes(binding: Binding) -> bool:
     old, new = tensor_type(operand), tensor_type(binding.var)
     whole = new.dtype.is_integer and old.dtype.is_integer
     return whole and old.dtype.bytes == 1 < new.dtype.bytes
+
+
+def _widens_weights(binding: Binding) -> bool:
+    (operand,), new = _args(binding), tensor_type(binding.var)
+    return isinstance(operand, Constant) and widens_many(operand.value, new.dtype)
 
 
 def _is_alias(binding: Binding, graph: Graph) -> bool:

@@ -41,6 +41,7 @@ from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType, TupleType, Type
 from ..walk import nested_blocks, rewrite_function
+from ..weights import widens_many
 
 GROWTH_LIMIT = 64 * 1024
 """Bytes by which one folded call may be bigger than its operands.
@@ -50,9 +51,6 @@ Transposing a weight costs no memory and saves work in every call of the program
 
 MOST_FOLDED = 1 << 26
 """Bytes of a result that is folded because computing it in each call takes longer."""
-
-MOST_WIDENED = 256
-"""Elements of a constant of bytes that are widened now. More are widened where they are read."""
 
 DEEPEST = 64
 """Cheap operators on top of each other that are kept unfolded."""
@@ -172,7 +170,7 @@ class _Folder:
         if not isinstance(kind, TensorType):
             return len(arrays) == len(call.args)
         size = _bytes(kind)
-        if size < 0 or (op.name == "cast" and arrays and _widens_many(kind, arrays[0])):
+        if size < 0 or (op.name == "cast" and arrays and widens_many(arrays[0], kind.dtype)):
             return False
         if len(arrays) == len(call.args) or cost:
             # What is made of nothing takes no memory: an array of the values has to be read.
@@ -264,11 +262,6 @@ def _bytes(kind: Type) -> int:
     if not isinstance(kind, TensorType) or not isinstance(kind.size, int):
         return -1
     return kind.size * kind.dtype.bytes
-
-
-def _widens_many(kind: TensorType, array: Array) -> bool:
-    """True if a weight of bytes would become one of wider numbers, which take longer to read."""
-    return array.dtype.itemsize == 1 and kind.dtype.bytes > 1 and array.size > MOST_WIDENED
 
 
 def _is_symbolic(value: object) -> bool:

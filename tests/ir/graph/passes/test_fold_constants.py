@@ -6,8 +6,10 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
+import pytest
 from graphs import check_pass, module, parse, tensor
 from hypothesis import given, settings
+from loopwright.ir.dtype import dtype_of
 from loopwright.ir.graph.nodes import Constant, Module
 from loopwright.ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from loopwright.ir.graph.passes.fold_constants import fold_constants
@@ -162,3 +164,18 @@ def test_what_a_loop_begins_as_is_no_big_constant() -> None:
     program = compiled.lower(xs).as_text("program")
     assert "call @full(@out %out)" in program
     np.testing.assert_array_equal(compiled(xs), np.cumsum(xs) - xs)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "bfloat16"])
+def test_narrow_weights_stay_narrow(dtype) -> None:
+    w = np.random.default_rng(0).integers(0, 100, (256, 300)).astype(dtype_of(dtype).numpy)
+    x = np.random.default_rng(1).random((2, 256), np.float32)
+    compiled = lw.compile(lambda x: x @ lw.xp.astype(lw.xp.asarray(w), np.float32))
+    np.testing.assert_allclose(compiled(x), x.astype("d") @ w.astype("d"), rtol=1e-5)
+    assert f"(256, 300), {dtype}]" in compiled.lower(x).as_text("kernels")
+
+
+def test_few_narrow_elements_are_widened_when_compiled() -> None:
+    w = np.arange(256, dtype=np.int8).reshape(16, 16)
+    text = lw.compile(lambda x: x @ w).lower(np.ones((2, 16), np.float32)).as_text("kernels")
+    assert "int8" not in text

@@ -110,3 +110,38 @@ def test_shared_weights_are_scaled_once() -> None:
     expected = ((x @ w * c) @ w * c) @ w * c
     np.testing.assert_allclose(program(x), expected, rtol=1e-4)
     assert len(program.lower(x).built.kernels) == 1
+
+
+NARROW = {"int8": np.int8, "uint8": np.uint8, "int16": np.int16, "float16": np.float16}
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize("dense", [False, True])
+def test_scales_of_narrow_weights_move_behind_the_product(dtype, zero, dense) -> None:
+    codes = RNG.integers(0, 100, (256, 300)).astype(NARROW[dtype])
+    scales, x = drawn(300), drawn(3, 256)
+
+    def f(x):
+        w = lw.xp.astype(lw.xp.asarray(codes.T if dense else codes), np.float32)
+        w = w - np.float32(zero) if zero else w
+        return x @ (w * scales[:, None]).T if dense else x @ (w * scales)
+
+    compiled = lw.compile(f)
+    exact = x.astype("d") @ ((codes.astype("d") - zero) * scales)
+    np.testing.assert_allclose(compiled(x), exact, rtol=1e-5, atol=1e-3)
+    text = compiled.lower(x).as_text("kernels")
+    assert f"(256, 300), {dtype}]" in text or f"(300, 256), {dtype}]" in text
+    assert "t0[i, j] * x" in text
+
+
+@pytest.mark.parametrize("scale", [np.inf, np.nan])
+def test_scales_that_are_not_finite_stay_where_they_are(scale) -> None:
+    codes, scales = RNG.integers(-5, 5, (256, 300)).astype(np.int8), drawn(300)
+    scales[7], x = scale, drawn(3, 256)
+
+    def f(x):
+        return x @ (lw.xp.astype(lw.xp.asarray(codes), np.float32) * scales)
+
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(lw.compile(f)(x), x @ (codes * scales), rtol=1e-4, atol=1e-3)
