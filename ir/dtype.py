@@ -283,3 +283,15 @@ def float_for(dtype: DType) -> DType:
     if dtype.is_inexact:
         return dtype
     return FLOAT64 if dtype.bits >= 32 else FLOAT32
+
+
+MOST_WIDENED = 256
+"""Elements of a narrow constant that are widened when it is compiled."""
+
+
+def widens_many(array: Array, dtype: DType) -> bool:
+    """True if a constant of 8 or 16 bits would become one of wider numbers, which take longer to
+    read: it is widened in registers, where it is read."""
+    size = array.dtype.itemsize
+    narrow = size == 1 or (size == 2 and dtype.is_float)
+    return narrow and size < dtype.bytes and array.size > MOST_WIDENED

@@ -1,4 +1,4 @@
-"""Constants of modules: which stay narrow, and modules with other values for them."""
+"""Modules with other values for their constants."""
 
 from __future__ import annotations
 
@@ -6,23 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..dtype import Array, DType
 from .nodes import Atom, Binding, Block, Constant, Expr, Module
 from .walk import map_functions, map_operands, nested_blocks, with_nested_blocks
 
 LEAST_BYTES = 1 << 12
 """Constants smaller than this keep their values in ``without_weights``."""
-
-MOST_WIDENED = 256
-"""Elements of a narrow constant that are widened when it is compiled."""
-
-
-def widens_many(array: Array, dtype: DType) -> bool:
-    """True if a constant of 8 or 16 bits would become one of wider numbers, which take longer to
-    read: it is widened in registers, where it is read."""
-    size = array.dtype.itemsize
-    narrow = size == 1 or (size == 2 and dtype.is_float)
-    return narrow and size < dtype.bytes and array.size > MOST_WIDENED
 
 
 def without_weights(module: Module) -> Module:

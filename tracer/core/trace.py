@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.dims import Dim
-from ...ir.dtype import DType, dtype_of
+from ...ir.dtype import DType, dtype_of, widens_many
 from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from ...ir.graph.builder import Builder
 from ...ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ...ir.graph.operator import OPERATORS, Pattern
 from ...ir.graph.types import TensorType
-from ...ir.graph.weights import widens_many
 from ...ir.loop.prim import PrimFunc
 from ...ir.ops import get
 from ...ir.span import Span

@@ -16,13 +16,13 @@ from math import inf, prod, sqrt
 
 from ...dataclass import dataclass
 from ...dims import IntExpr, as_int, product, typical
+from ...dtype import widens_many
 from ...traits import Trait
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var, tensor_type
 from ..operator import Operator, Pattern
 from ..types import TensorType
 from ..walk import all_bindings, all_uses, nested_blocks, setters, sizes_used
-from ..weights import widens_many
 
 _LONGEST_CHAIN = 8
 """Index maps that a reader copies at most; a longer chain is computed once in between."""

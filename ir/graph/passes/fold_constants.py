@@ -31,7 +31,7 @@ import numpy as np
 from ...dataclass import dataclass
 from ...derived import derived, interned
 from ...dims import Dim
-from ...dtype import Array
+from ...dtype import Array, widens_many
 from ...pass_context import optional
 from ...traits import Trait
 from .. import nodes
@@ -41,7 +41,6 @@ from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType, TupleType, Type
 from ..walk import nested_blocks, rewrite_function
-from ..weights import widens_many
 
 GROWTH_LIMIT = 64 * 1024
 """Bytes by which one folded call may be bigger than its operands.
