@@ -42,7 +42,6 @@ KNOWN = {
     # Memory that a program may take for its constants.
     "fold_constants.GROWTH_LIMIT": "bytes by which a folded call may grow",
     "fold_constants.MOST_FOLDED": "bytes of a folded result",
-    "fold_constants.MOST_WIDENED": "elements of a constant that is widened",
     "unroll_loops.UNROLLED_BINDINGS": "bindings of all iterations of a loop",
     "unroll_loops.FOLDED_BINDINGS": "the same where constants are picked",
     "vectorise_loops.MOST_STACKED": "elements of a value of all iterations",
