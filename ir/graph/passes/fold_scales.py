@@ -253,9 +253,9 @@ def _pull_channels(call: Call, calls: _Calls, builder: Builder) -> Atom | None:
     """Emits the product of ``x`` and weights that are widened where they are read, multiplied by
     the scales of their channels, with the scales behind it: once for each result."""
     axis = {"nn.matmul": -1, "nn.dense": 0}.get(call.operator.name)
-    inner, turn = calls.alone(call.args[-1]), None
+    inner, transposed = calls.alone(call.args[-1]), None
     if inner is not None and inner.operator.name == "transpose" and axis == -1:
-        inner, axis, turn = calls.alone(inner.args[0]), 0, inner
+        inner, axis, transposed = calls.alone(inner.args[0]), 0, inner
     if axis is None or inner is None or inner.operator.name != "multiply":
         return None
     if isinstance(call.args[0], Constant) or not _is_matrix(call.args[0]):
@@ -271,8 +271,8 @@ def _pull_channels(call: Call, calls: _Calls, builder: Builder) -> Atom | None:
             continue
         if zero is None or not np.isfinite(zero * vector).all():
             continue
-        if turn is not None:
-            weights = builder.emit(turn.operator, (weights,), turn.attrs)
+        if transposed is not None:
+            weights = builder.emit(transposed.operator, (weights,), transposed.attrs)
         x = call.args[0]
         result = builder.emit(call.operator, (x, weights), call.attrs)
         assert isinstance(result.type, TensorType)
