@@ -73,14 +73,14 @@ def _one_of(*words: str) -> Callable[[str], str | None]:
 
 
 def _precision(text: str) -> str | float | None:
-    if text in ("strict", "standard", ""):
+    if text in ("strict", "standard", "bf16", ""):
         return text or None
     try:
         growth = float(text)
     except ValueError:
         growth = 0.0
     if not growth >= 1.0:
-        raise ValueError("strict, standard or a number from 1 on")
+        raise ValueError("strict, standard, bf16 or a number from 1 on")
     return growth
 
 
@@ -154,8 +154,8 @@ class Config:
         default=None,
         metadata=_about(
             _precision,
-            "strict|standard|n",
-            "how far algorithms may lie from sums taken term by term (standard)",
+            "strict|standard|bf16|n",
+            "how far results may lie from sums of float32 taken term by term (standard)",
         ),
     )
     measure: str | None = field(

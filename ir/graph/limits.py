@@ -20,6 +20,9 @@ class GraphLimits:
     cache_bytes: int = 2 << 20
     """Bytes of a core's L2, in which the operands of a kernel stay between its parts."""
 
+    has_pairs: bool = False
+    """True if an instruction sums products of bfloat16 in pairs."""
+
     # Fusion.
     costly: float = 8.0
     """Cost per element from which storing a value is better than computing it twice."""
@@ -94,11 +97,14 @@ class GraphLimits:
     """Distance in bytes of addresses that map to one set of the L1."""
 
     @staticmethod
-    def of_caches(l1: int, l2: int, lanes: int, fetch_weights: float = 16.0) -> GraphLimits:
+    def of_caches(
+        l1: int, l2: int, lanes: int, fetch_weights: float = 16.0, has_pairs: bool = False
+    ) -> GraphLimits:
         """The limits of a core with caches of so many bytes, and so many float32 in a vector."""
         return GraphLimits(
             lanes=lanes,
             cache_bytes=l2,
+            has_pairs=has_pairs,
             fetch_weights=fetch_weights,
             longest_row=l2 // 2 // 4,
             longest_column=l2 // 16 // 256,

@@ -31,9 +31,11 @@ from .passes.read_updates import read_updates
 from .passes.reduce_carries import reduce_carries
 from .passes.reduce_chosen import reduce_chosen
 from .passes.repeat_maps import repeat_maps
+from .passes.round_factors import round_factors
 from .passes.select_few import select_few
 from .passes.share_groups import share_groups
 from .passes.simplify import simplify
+from .passes.sink_casts import sink_casts
 from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
 from .passes.split_complex import split_complex
@@ -106,6 +108,8 @@ def default_pipeline(
         split_stacks,
         # Weights are constants now, if they ever are; batch normalisations are still one operator.
         fold_scales,
+        # Weights are what they will be, and no convolution has its algorithm: the rounded have one.
+        partial(round_factors, enabled=preferences.rounds_factors),
         partial(choose_algorithms, preferences=preferences, choices=choices),
         # From here on there are only primitives.
         partial(lower_to_primitives, limits=limits),
@@ -113,6 +117,8 @@ def default_pipeline(
         reduce_chosen,
         # Convolutions come out of it with transposes around them, which keep neighbours apart.
         partial(sink_transposes, choices=choices),
+        # What is transposed and padded for a product is as short as its factors.
+        sink_casts,
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
         # computes with constants, such as reshaped weights. Rules find more among shared values.
         eliminate_common_subexpressions,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dims import LARGEST_SIZE, Dim, IntExpr, bounds
-from ..dtype import DTYPES, DType, promote
+from ..dtype import DTYPES, DType, dtype_named, promote
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Tensor
@@ -236,7 +236,7 @@ def require_fits(label: str, value: Any, dtype: DType) -> None:
 
 def dtype_attr(value: Any) -> DType:
     """Returns the dtype that an attribute names."""
-    dtype = DTYPES.get(str(value))
+    dtype = dtype_named(str(value))
     if dtype is None:
         raise LoopwrightValueError(
             f"dtype {value!r} is not supported; the dtypes are {', '.join(DTYPES)}"

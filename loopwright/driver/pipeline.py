@@ -180,8 +180,9 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     machine = known_machine(target)
     weights = WEIGHTS_RATE * machine.bandwidth("dram") / 4  # elements per second
     fetch = machine.peak_flops() / 2 / weights
-    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4), fetch)
-    return Preferences(error_growth(precision), named, limits)
+    pairs = target.dot("bf16") is not None
+    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4), fetch, pairs)
+    return Preferences(error_growth(precision), named, precision == "bf16", limits)
 
 
 def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, PrimFunc]:

@@ -59,6 +59,7 @@ KNOWN = {
     "conv_transpose.ONE_CONVOLUTION": "work of phases together, over that of each alone",
     "graph._MANY_USES": "uses of an element that make up for a copy",
     "narrow_factors.FEW": "elements of a constant that are not worth a cast",
+    "round_factors.FEW_TERMS": "terms of a sum that fill no groups",
     "sink_picks.FEWER": "elements over elements that are read",
     "pull_picks.FEWER": "elements over picked elements",
     "products._LEAST_OF_THREE": "rows and columns of complex matrices",

@@ -16,7 +16,7 @@ from math import inf, prod, sqrt
 
 from ...dataclass import dataclass
 from ...dims import IntExpr, as_int, product, typical
-from ...dtype import widens_many
+from ...dtype import FLOAT32, widens_many
 from ...traits import Trait
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var, tensor_type
@@ -209,15 +209,44 @@ def _is_view(op: Operator) -> bool:
 
 
 def _widened_factors(block: Block, uses: Mapping[Var, float], limits: GraphLimits) -> set[Var]:
-    """Bytes cast to wider integers that nothing but contractions read, and weights of 8 or 16 bits
-    cast to floats for few rows, to which reading them is the work."""
-    casts = (b for b in block.bindings if _is_of(b, "cast"))
-    return {
+    """Bytes cast to wider integers that nothing but contractions read, weights of 8 or 16 bits cast
+    to floats for few rows, to which reading them is the work, and both factors of products that
+    pairs of bfloat16 are added up to."""
+    casts = [b for b in block.bindings if _is_of(b, "cast") and uses[b.var] > 0]
+    widened = {
         b.var
         for b in casts
-        if (_widens_bytes(b) and uses[b.var] > 0)
-        or (_widens_weights(b) and 0 < uses[b.var] <= limits.few_rows)
+        if _widens_bytes(b) or (_widens_weights(b) and uses[b.var] <= limits.few_rows)
     }
+    return widened | _pairs(block, casts) if limits.has_pairs else widened
+
+
+def _pairs(block: Block, casts: Sequence[Binding]) -> set[Var]:
+    """Returns the casts from bfloat16 to float32 that only products of two of them read."""
+    of_var = {b.var: b for b in block.bindings}
+    pairs = {b.var for b in casts if _is_half(_args(b)[0]) and tensor_type(b.var).dtype == FLOAT32}
+
+    def root(atom: Atom) -> Atom:
+        """The cast that an operand is, index maps aside."""
+        while isinstance(atom, Var) and atom not in pairs and atom in of_var:
+            binding = of_var[atom]
+            op = _operator(binding)
+            if op is None or not _is_view(op) or not _args(binding):
+                break
+            (atom,) = _args(binding)
+        return atom
+
+    for binding in block.bindings:
+        op = _operator(binding)
+        if op is not None and op.pattern == Pattern.CONTRACTION:
+            roots = {root(a) for a in _args(binding)}
+            if len(roots) != 2 or not roots <= pairs:
+                pairs -= {r for r in roots if isinstance(r, Var)}
+    return pairs
+
+
+def _is_half(atom: Atom) -> bool:
+    return tensor_type(atom).dtype.name == "bfloat16"
 
 
 def _picked_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:

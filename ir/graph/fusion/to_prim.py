@@ -206,6 +206,13 @@ class _Lowering:
                 pads.add(id(var))
             for arg in call.args:
                 users.setdefault(id(arg), []).append((var, call))
+
+        def is_factor(var: Var, call: Call) -> bool:
+            """True for a contraction, and for a cast that one reads."""
+            if call.operator.name == "cast":
+                return any(is_factor(*user) for user in users.get(id(var), []))
+            return call.operator.pattern == Pattern.CONTRACTION
+
         results = {id(r) for r in self.results}
         costs = self._inlined_costs()
         scores = self._scores()
@@ -220,9 +227,7 @@ class _Lowering:
             owners[id(var)] = within
             reduces = call.operator.pattern in (Pattern.REDUCTION, Pattern.CONTRACTION)
             reduces = reduces and not call.operator.maps
-            padded = id(var) in pads and any(
-                c.operator.pattern == Pattern.CONTRACTION for _, c in mine
-            )
+            padded = id(var) in pads and any(is_factor(v, c) for v, c in mine)
             recomputed = len(within) > 1 and (costs[id(var)] > CHEAP or id(var) in scores)
             recomputed = recomputed and not together
             if reduces or padded or recomputed or id(var) in results:

@@ -50,11 +50,13 @@ class Preferences:
 
     ``within_tolerance`` asks beside that for results as near the exact ones as ``ir.tolerance``
     lets sums taken term by term be, which short sums are not with an error that grows much.
+    With ``rounds_factors`` the factors of products are rounded to bfloat16 (``round_factors``).
     ``limits`` describe the machine, for all passes.
     """
 
     error_growth: float = 16.0
     within_tolerance: bool = True
+    rounds_factors: bool = False
     limits: GraphLimits = DEFAULT_LIMITS
 
 

@@ -164,6 +164,7 @@ OPTIONAL = [
     *("simplify", "fold_constants", "fold_branches", "eliminate_common_subexpressions"),
     *("merge_mutual_recursion", "evaluate_partially", "tail_calls_to_loops", "select_few"),
     *("reduce_carries", "hoist_invariants", "while_to_for", "update_carries", "sink_picks"),
+    "sink_casts",
     *("read_updates", "unroll_loops", "reduce_chosen", "vectorise_loops", "batch_while_loops"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
     *("fold_scales", "hoist_products", "split_stacks", "share_groups", "repeat_maps"),
@@ -188,9 +189,9 @@ def test_levels_choose_passes() -> None:
         return {run.name for run in context.runs}
 
     needed = {"eliminate_dead_code", "fuse_operators", "inline_calls", "lower_to_primitives"}
-    needed |= {"apply_requirements", "split_complex", "widen_halves"}
+    needed |= {"apply_requirements", "split_complex", "widen_halves", "round_factors"}
     assert names(0) == needed
-    assert names(1) == needed | set(OPTIONAL[:14])
+    assert names(1) == needed | set(OPTIONAL[:15])
     assert names(2) == needed | set(OPTIONAL)
 
 

@@ -1,0 +1,98 @@
+"""Round the factors of products to bfloat16, where ``precision="bf16"`` asks for it.
+
+Before::
+
+    def @main(%x: Tensor[(4, 8), float32], %w: Tensor[(8, 3), float32]) -> Tensor[(4, 3), float32] {
+      nn.matmul(%x, %w)
+    }
+
+After::
+
+    def @main(%x: Tensor[(4, 8), float32], %w: Tensor[(8, 3), float32]) -> Tensor[(4, 3), float32] {
+      %0 = cast(%x, dtype="bfloat16");
+      %1 = cast(%0, dtype="float32");
+      %2 = cast(%w, dtype="bfloat16");
+      %3 = cast(%2, dtype="float32");
+      nn.matmul(%1, %3)
+    }
+
+Meant are products with weights, or of two matrices, and convolutions without groups. Products of
+stacks of matrices, such as attention's, stay as they are. A factor is off by at most 2**-8 of
+itself; products and sums are those of float32. Weights take half of the memory, and machines with
+an instruction for pairs of such products (``DOTS`` in ``ir/loop/intrinsics.py``) compute twice as
+many in the same time.
+"""
+
+from __future__ import annotations
+
+from ...dims import IntExpr
+from ...dtype import FLOAT32, dtype_of
+from ...traits import Trait
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
+from ..operator import OPERATORS, Operator
+from ..walk import Step, map_functions, rewrite_function
+
+FEW_TERMS = 8
+"""Terms along one axis of a sum, below which a product stays in float32."""
+
+
+def round_factors(module: Module, enabled: bool = True) -> Module:
+    """Rounds the operands of products of float32, and widens them where they are read."""
+    if not enabled:
+        return module
+    return map_functions(module, lambda function: rewrite_function(function, _new_step()))
+
+
+def _new_step() -> Step:
+    rounded: dict[Atom, Atom] = {}  # what is read in the place of a value
+    halves: set[Atom] = set()
+
+    def factor(atom: Atom, builder: Builder) -> Atom:
+        if atom not in rounded:
+            if isinstance(atom, Constant):
+                value = atom.value.astype(dtype_of("bfloat16").numpy)
+                value.flags.writeable = False
+                narrow: Atom = Constant(value, atom.name, atom.span)
+            else:
+                narrow = _cast(builder, atom, "bfloat16")
+            rounded[atom] = _cast(builder, narrow, FLOAT32.name)
+            halves.add(rounded[atom])
+        return rounded[atom]
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        if value.op.name == "cast" and tensor_type(value.args[0]).dtype.name == "bfloat16":
+            halves.add(var)
+        if not _is_product(value) or halves.issuperset(value.args):
+            return None
+        args = [a if a in halves else factor(a, builder) for a in value.args]
+        return builder.emit(value.op, args, value.attrs)
+
+    return step
+
+
+def _is_product(call: Call) -> bool:
+    """True for a product of float32 that is one of weights, or of two matrices."""
+    op = call.op
+    if not isinstance(op, Operator) or Trait.MULTILINEAR not in op.traits or len(call.args) != 2:
+        return False
+    kinds = [tensor_type(a) for a in call.args]
+    if any(kind.dtype != FLOAT32 for kind in kinds):
+        return False
+    size: IntExpr
+    if op.name in ("nn.matmul", "nn.dense"):
+        size = kinds[0].shape[-1]
+        stacks = [k.rank > 2 and not isinstance(a, Constant) for k, a in zip(kinds, call.args)]
+        is_meant = not all(stacks) and min(k.rank for k in kinds) == 2
+    elif "kernel_layout" in call.attrs:
+        size = kinds[0].shape[call.attrs["data_layout"].index("C")]
+        is_meant = call.attrs["groups"] == 1
+    else:
+        return False
+    return is_meant and not (isinstance(size, int) and size < FEW_TERMS)
+
+
+def _cast(builder: Builder, x: Atom, dtype: str) -> Atom:
+    return builder.emit(OPERATORS["cast"], (x,), {"dtype": dtype})

@@ -1,0 +1,85 @@
+"""Widen short numbers behind what moves them, next to where they are computed with.
+
+Before::
+
+    def @main(%x: Tensor[(8, 4), int8], %w: Tensor[(9, 3), int32]) -> Tensor[(4, 3), int32] {
+      %0 = cast(%x, dtype="int32");
+      %1 = transpose(%0, axes=[1, 0]);
+      %2 = nn.pad(%1, pad_width=[[0, 0], [1, 0]]);
+      nn.matmul(%2, %w)
+    }
+
+After::
+
+    def @main(%x: Tensor[(8, 4), int8], %w: Tensor[(9, 3), int32]) -> Tensor[(4, 3), int32] {
+      %0 = transpose(%x, axes=[1, 0]);
+      %1 = nn.pad(%0, pad_width=[[0, 0], [1, 0]]);
+      %2 = cast(%1, dtype="int32");
+      nn.matmul(%2, %w)
+    }
+
+What is copied, a padded image or the transposed weights that are folded, stays short, and products
+see that their factors are: machines have instructions for short ones.
+"""
+
+from __future__ import annotations
+
+from ...dtype import DType
+from ...pass_context import optional
+from ...traits import Trait
+from ..builder import Builder
+from ..nodes import Atom, Call, Expr, Function, Module, Var
+from ..operator import OPERATORS, Operator
+from ..types import TensorType
+from ..walk import Step, map_functions, rewrite_blocks
+from .eliminate_dead_code import without_dead_code
+
+
+@optional(level=1)
+def sink_casts(module: Module) -> Module:
+    """Moves casts of bytes and halves to wider numbers behind index maps of one operand."""
+    return map_functions(module, _sink)
+
+
+def _sink(function: Function) -> Function:
+    result = rewrite_blocks(function, _new_step)
+    return function if result is function else without_dead_code(result)
+
+
+def _new_step() -> Step:
+    narrow: dict[Atom, Atom] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        if value.op.name == "cast" and _widens(value.args[0], var):
+            narrow[var] = value.args[0]
+            return None
+        if len(value.args) != 1 or value.args[0] not in narrow or not _only_moves(value):
+            return None
+        assert isinstance(var.type, TensorType)
+        moved = builder.emit(value.op, (narrow[value.args[0]],), value.attrs)
+        wide = builder.emit(OPERATORS["cast"], (moved,), {"dtype": var.type.dtype.name})
+        narrow[wide] = moved
+        return wide
+
+    return step
+
+
+def _only_moves(call: Call) -> bool:
+    """True if each element of the result is one of the operand, or zero."""
+    if Trait.PICKS in call.operator.traits:
+        return True
+    return call.operator.name == "nn.pad" and call.attrs["pad_value"] == 0
+
+
+def _widens(operand: Atom, result: Var) -> bool:
+    """True for a cast of one or two bytes to something wider of the same kind."""
+    if not isinstance(operand.type, TensorType) or not isinstance(result.type, TensorType):
+        return False
+    old, new = operand.type.dtype, result.type.dtype
+    return old.bytes <= 2 and old.bytes < new.bytes and _same_kind(old, new)
+
+
+def _same_kind(old: DType, new: DType) -> bool:
+    return (old.is_float and new.is_float) or (old.is_integer and new.is_integer)
