@@ -135,6 +135,14 @@ class Dots:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouped:
+    """The ``grouped`` rule."""
+
+    vectors: int = 4  # Vectors of a panel by default.
+    unroll: int = 2  # Steps of a group that are unrolled by default.
+
+
+@dataclass(frozen=True, slots=True)
 class Pick:
     """The ``pick`` rule."""
 
@@ -198,4 +206,5 @@ class Procedures:
 
 SKETCHES, TILE, PRODUCTS, MAPS = Sketches(), Tile(), Products(), Maps()
 MIRROR, WINDOW, LANES, DOTS, PICK = Mirror(), Window(), Lanes(), Dots(), Pick()
+GROUPED = Grouped()
 CHAIN, SPACE, FEATURES, PROCEDURES = Chain(), Space(), Features(), Procedures()

@@ -34,7 +34,14 @@ from .analysis import Group, groups_of
 from .estimate import least_cycles
 from .features import space_features
 from .loop_arrays import LoopArrays, loop_arrays
-from .rules import SPECIAL, chain_sketches, procedure_sketch, sketches_of, user_sketches
+from .rules import (
+    SPECIAL,
+    chain_sketches,
+    grouped_sketches,
+    procedure_sketch,
+    sketches_of,
+    user_sketches,
+)
 from .rules.window import is_windowed
 from .settings import SPACE
 from .sketch import AnySketch
@@ -256,7 +263,7 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
 def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """Yields a variant for every choice of inlined stages and every sketch of the main group."""
     chained = False
-    for prepare, sketch in chain_sketches(prim, target):
+    for prepare, sketch in chain(chain_sketches(prim, target), grouped_sketches(prim, target)):
         variant = _working(prim, Variant(_name(sketch, prepare), prepare, sketch), target)
         if variant is not None:
             chained = True

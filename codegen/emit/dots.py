@@ -4,7 +4,8 @@ groups of vectors that are interleaved, as it reads them.
 
 from __future__ import annotations
 
-from ...ir.loop.intrinsics import DOTS, dot_of
+from ...ir.loop.expr import Expr, Op
+from ...ir.loop.intrinsics import DOTS, dot_of, read_in
 from ...ir.loop.nest import Intrinsic, Store
 from ..llvm.writer import FunctionWriter, Value
 from .memory import Env
@@ -68,12 +69,13 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
         or number not in held.values
     ):
         return False
-    if dot.left.buffer not in e.places or dot.right.buffer not in e.places:
-        return False
     kind = DOTS[loop.instruction]
     values: list[Value] = []
     is_swapped = dot.left.dtype.name != kind.left
-    for node in (dot.right, dot.left) if is_swapped else (dot.left, dot.right):
+    for factor in (dot.right, dot.left) if is_swapped else (dot.left, dot.right):
+        node = read_in(factor)
+        if node is None or node.buffer not in e.places:
+            return False
         place = e.places[node.buffer]
         flat = e.memory.flat_index(place, node.plain_indices)
         address = e.memory.address(place, flat, start)
@@ -81,7 +83,17 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
             value = e.w.splat(e.memory.load_word(place, address), lanes.lanes)
         else:
             count, active = kind.group * lanes.lanes, kind.group * lanes.active
-            value = e.w.recast(e.memory.load(place, address, count, active), "i32", lanes.lanes)
+            loaded = e.memory.load(place, address, count, active)
+            value = e.w.recast(_unpacked(e, factor, loaded, start), "i32", lanes.lanes)
         values.append(value)
     held.values[number] = dot_product(e, loop.instruction, held.values[number], *values)
     return True
+
+
+def _unpacked(e: ValueEmitter, factor: Expr, loaded: Value, env: Env) -> Value:
+    """Returns the bits that a factor takes of the elements that were loaded."""
+    if not isinstance(factor, Op):
+        return loaded
+    inner, by = factor.args
+    args = [_unpacked(e, inner, loaded, env), e.w.splat(e.value(by, env), loaded.lanes)]
+    return e.scalars.apply(factor.name, args, [a.dtype for a in factor.args], factor.dtype)

@@ -43,9 +43,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, as_int
+from ..dims import Dim, IntExpr, as_int, symbols
 from ..dtype import DTYPES, INT32
-from .expr import Const, Expr, Op, Read
+from .expr import Const, Expr, Index, Op, Read, walk
 from .kinds import Instruction, LoopKind
 from .nest import Accumulate, Alloc, Intrinsic, Loop, Stmt, Store, chain, statements
 from .prim import Buffer
@@ -82,11 +82,12 @@ bits in either operand, and lanes are as many as words."""
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """``stmt.buffer[...] += left * right``, two reads widened to the dtype of the sums."""
+    """``stmt.buffer[...] += left * right``, two values widened to the dtype of the sums: reads, or
+    bytes that are unpacked (``read_in``)."""
 
     stmt: Accumulate
-    left: Read
-    right: Read
+    left: Expr
+    right: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +157,32 @@ def dot_of(loop: Loop) -> Dot | None:
     return Dot(stmt, left, right) if is_group else None
 
 
-def _widened(expr: Expr) -> Read | None:
-    """The read that ``expr`` widens; None if its place comes from data."""
+def _widened(expr: Expr) -> Expr | None:
+    """The value that ``expr`` widens; None if its place comes from data."""
     inner = expr.args[0] if isinstance(expr, Op) and expr.name == "cast" else None
-    if not isinstance(inner, Read):
-        return None
-    return inner if len(inner.plain_indices) == len(inner.indices) else None
+    node = read_in(inner) if inner is not None else None
+    return inner if node is not None and len(node.plain_indices) == len(node.indices) else None
 
 
-def _flat(node: Read, buffers: Buffers) -> IntExpr | None:
-    if node.buffer not in buffers:
+def read_in(value: Expr) -> Read | None:
+    """Returns the read of which ``value`` takes some bits, moved and masked by what loops decide; a
+    read itself. None for anything else."""
+    while isinstance(value, Op) and value.name in ("bitwise_and", "right_shift"):
+        value, by = value.args
+        if any(isinstance(n, Read) for n in walk(by)):
+            return None
+    return value if isinstance(value, Read) else None
+
+
+def _depends(value: Expr, *loops: str) -> bool:
+    """True if bits are moved or masked in another way in each iteration of a loop."""
+    inner = [n.value for n in walk(value) if isinstance(n, Index) and isinstance(n.value, Dim)]
+    return any(loop in symbols(i) for i in inner for loop in loops)
+
+
+def _flat(value: Expr, buffers: Buffers) -> IntExpr | None:
+    node = read_in(value)
+    if node is None or node.buffer not in buffers:
         return None
     return flat_index(buffers[node.buffer], node.plain_indices)
 
@@ -184,6 +201,9 @@ def is_dot(name: str, loop: Loop, lane: str | None, buffers: Buffers) -> bool:
         if flat is None or stride_along(flat, loop.var) != 1:
             return False
         apart.add(stride_along(flat, lane))
+        shared = not isinstance(node, Read) and stride_along(flat, lane) == 0
+        if shared or _depends(node, loop.var, lane):
+            return False  # what all lanes share is spread as it is
     return apart == {0, kind.group}
 
 
@@ -231,11 +251,11 @@ def tile_dot_behind(alloc: Alloc, rest: Sequence[Stmt], buffers: Buffers) -> Til
 
 
 def _factor(
-    node: Read, names: tuple[str | None, ...], buffers: Buffers, columns: bool
+    node: Expr, names: tuple[str | None, ...], buffers: Buffers, columns: bool
 ) -> Factor | None:
     """Returns a read as rows of a tile register; None if its elements have another layout."""
-    flat = _flat(node, buffers)
-    if flat is None:
+    flat = _flat(node, buffers) if isinstance(node, Read) else None
+    if flat is None or not isinstance(node, Read):
         return None
     strides = [stride_along(flat, n) if n else 0 for n in names]
     column, row, group, depth = (*strides, None)[:4]

@@ -7,6 +7,7 @@ composites ``ir/graph/compose.py`` and samples ``sampling``. The declarations::
     reduce             sum, mean, max, variance, ...
     arg_extreme        argmax, argmin
     matmul, einsum     nn.matmul, nn.dense, contract, einsum
+    matmul_nbits       nn.matmul_nbits
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
     update             strided_set, index_update
@@ -46,6 +47,7 @@ from . import (  # noqa: F401  (each declares its operators)
     joining,
     library,
     matmul,
+    matmul_nbits,
     normalise,
     pad,
     pool,

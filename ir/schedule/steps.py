@@ -29,6 +29,7 @@ from .schedule import Schedule, Step
 from .skipping import skip
 from .state import State
 from .storage import cache_read, layout, own_axis
+from .subtotal import subtotal
 from .tensorize import shift_bytes, tensorize
 from .version1 import unsaid_copy
 
@@ -37,7 +38,7 @@ __all__ = [
     "Schedule", "Step", "blockwise", "cache_read", "cache_write", "compute_at", "compute_inline",
     "cut", "fuse", "layout", "mirror", "own_axis", "pack", "pack_at", "pack_grouped", "parallel",
     "peel", "prefetch", "prefetch_next", "reorder", "rfactor", "shift_bytes", "skip", "split",
-    "split_reduction", "stream", "tensorize", "unroll", "vectorize",
+    "split_reduction", "stream", "subtotal", "tensorize", "unroll", "vectorize",
 ]
 # fmt: on
 

@@ -8,6 +8,7 @@
     pick            short axes along which the expression differs, unrolled
     dots            products of bytes, by the instructions that add them up in fours
     lanes           vectors along each stage's own innermost axis, joined at the end
+    grouped         products with weights in groups, each with a scale
     chain           fused attention: contraction, softmax, contraction, block by block
     procedure       procedures: which independent loop runs on threads, which in vector lanes
     user            rules that users add with ``lw.sketch_rule``
@@ -29,10 +30,19 @@ from ..sketch import AnySketch
 from ..tiling import Tiling
 from . import dots, lanes, mirror, pick, tile, window
 from .chain import chain_sketches
+from .grouped import grouped_sketches
 from .procedure import procedure_sketch
 from .user import user_sketches
 
-__all__ = ["RULES", "SPECIAL", "chain_sketches", "procedure_sketch", "sketches_of", "user_sketches"]
+__all__ = [
+    "RULES",
+    "SPECIAL",
+    "chain_sketches",
+    "grouped_sketches",
+    "procedure_sketch",
+    "sketches_of",
+    "user_sketches",
+]
 
 RULES = (tile, lanes)
 SPECIAL_RULES = (pick, dots, window, mirror)
