@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import prod
 
 from ..dims import Dim, IntExpr, as_int, symbol, symbols
-from ..dtype import FLOAT32, DType
+from ..dtype import FLOAT32
 from ..errors import ScheduleError
 from ..loop.expr import Const, Expr, Index, Op, Read, cast, op, read, substitute_indices, walk
 from ..loop.prim import Axis, Buffer, Stage
@@ -46,7 +46,7 @@ def subtotal(state: State, name: str, axis: str) -> State:
     outer = next((a for a in stage.reduce_axes if a.name == axis), None)
     inner = tuple(a for a in stage.reduce_axes if a.name != axis)
     if stage.combiner != "sum" or outer is None or not inner or stage.buffer.dtype != FLOAT32:
-        raise ScheduleError(f"subtotal: {name} is no float32 sum along {axis} and other axes")
+        raise ScheduleError(f"subtotal: {name} does not add float32 along {axis} and other axes")
     moving = {a.name for a in inner}
     shared, terms = _factors(stage.expr, moving)
     if not shared or not terms:
@@ -111,18 +111,20 @@ def _greatest(value: Expr) -> int:
     """Returns a bound of the size of an integer, ``EXACT`` if none below it is seen."""
     if isinstance(value, Const):
         return abs(int(value.value))
-    if isinstance(value, Op) and value.name in ("multiply", "add", "subtract"):
-        left, right = map(_greatest, value.args)
-        return left * right if value.name == "multiply" else left + right
-    if isinstance(value, Op) and value.name == "bitwise_and":
-        return min(_greatest(a) for a in value.args)
-    if isinstance(value, Op) and value.name == "cast" and value.args[0].dtype.is_integer:
-        return _greatest(value.args[0])
-    return _of_dtype(value.dtype)
-
-
-def _of_dtype(dtype: DType) -> int:
-    return 1 << dtype.bits if dtype.is_integer and dtype.bits <= 8 else EXACT
+    parts = [_greatest(a) for a in value.args] if isinstance(value, Op) else []
+    match (
+        value.name if isinstance(value, Op) and all(a.dtype.is_integer for a in value.args) else ""
+    ):
+        case "multiply":
+            return prod(parts)
+        case "subtract":
+            return sum(parts)
+        case "bitwise_and":
+            return min(parts)
+        case "cast":
+            return parts[0]
+        case _:
+            return 1 << value.dtype.bits if value.dtype.bits <= 8 else EXACT
 
 
 def _without_zero_point(product: Expr, moving: set[str]) -> tuple[Expr, Expr, Expr | None]:
@@ -135,7 +137,8 @@ def _without_zero_point(product: Expr, moving: set[str]) -> tuple[Expr, Expr, Ex
             b, c = difference.args
             if not _walked(c) & moving and moving <= _walked(a):
                 return a, b, None if isinstance(c, Const) and c.value == 0 else c
-    return (*product.args, None)
+    a, b = product.args
+    return a, b, None
 
 
 def _rows_of(stage: Stage, factor: Expr, outer: Axis, inner: tuple[Axis, ...]) -> Stage:

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import Array
-from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ...ir.errors import LoopwrightValueError
 from ...ir.graph.nodes import Constant
 from ...ir.ops.matmul_nbits import BITS, groups_of
-from ..core.argument_conversion import by_numpy, checked
+from ..core.argument_conversion import checked
 from ..core.proxy import Proxy
 from .apply import apply_as_given
-
-LARGEST = 127
-"""The code of the element of a row that has the largest magnitude, in int8."""
 
 
 def pack_nbits(codes: Any, group: int, bits: int = 4) -> Array:
@@ -38,16 +35,6 @@ def pack_nbits(codes: Any, group: int, bits: int = 4) -> Array:
     return groups_of(array.astype(np.uint8), bits, group)
 
 
-def is_finite(scales: Any) -> bool:
-    """True if no scale is infinite or nan, as far as their values are known."""
-    atom = scales.atom if type(scales) is Proxy else None
-    known = atom.value if isinstance(atom, Constant) else None if atom is not None else scales
-    if known is None:
-        return True
-    wide = np.asarray(known).astype(np.float32)
-    return all(math.isfinite(each) for each in (wide.min(initial=0), wide.max(initial=0)))
-
-
 @checked
 def matmul_nbits(
     x: Any, w: Any, scales: Any, zeros: Any = None, bits: int = 4, activations: str = "float32"
@@ -64,28 +51,16 @@ def matmul_nbits(
     >>> matmul_nbits(np.ones((1, 32), np.float32), pack_nbits(codes, 16), np.ones((2, 2), "f"))
     array([[32., 32.]], dtype=float32)
     """
-    if activations not in ("float32", "int8"):
-        raise LoopwrightValueError(f"activations are float32 or int8, not {activations!r}")
-    if not is_finite(scales):
+    if not _is_finite(scales):
         raise LoopwrightValueError("matmul_nbits: scales are finite")
-    x = _rows(x)
-    *batch, k = np.shape(x)
-    rows = by_numpy(np.reshape, x, (math.prod(batch), k))
     operands = (w, scales) if zeros is None else (w, scales, zeros)
-    if activations == "float32" or x.dtype == np.int8:
-        result = apply_as_given("nn.matmul_nbits", rows, *operands, bits=bits)
-    else:
-        most = by_numpy(lambda: np.max(np.abs(rows), axis=1, keepdims=True))
-        step = by_numpy(lambda: most * np.float32(1 / LARGEST))
-        whole = by_numpy(lambda: np.where(step > 0, step, np.float32(1)))
-        codes = by_numpy(lambda: np.rint(rows / whole).astype(np.int8))
-        result = apply_as_given("nn.matmul_nbits", codes, *operands, bits=bits)
-        result = by_numpy(lambda: result * step)
-    return by_numpy(np.reshape, result, (*batch, np.shape(result)[-1]))
+    options = {"bits": bits, "activations": activations}
+    return apply_as_given("nn.matmul_nbits", x, *operands, **options)
 
 
-def _rows(x: Any) -> Any:
-    x = x if hasattr(x, "dtype") else np.asarray(x)
-    if np.ndim(x) < 1 or x.dtype not in (np.float32, np.int8):
-        raise LoopwrightTypeError(f"matmul_nbits: rows are float32 or int8, not {x.dtype}")
-    return x
+def _is_finite(scales: Any) -> bool:
+    """True if no scale is infinite or nan, as far as their values are constants."""
+    atom = scales.atom if type(scales) is Proxy else None
+    values = scales if atom is None else atom.value if isinstance(atom, Constant) else ()
+    wide = np.asarray(values).astype(np.float32)
+    return all(math.isfinite(each) for each in (wide.min(initial=0), wide.max(initial=0)))

@@ -20,6 +20,8 @@ WITHOUT_SYMBOLS = {"full", "empty", "iota", "arange", "broadcast_to"}
 WITHOUT_SYMBOLS |= {"stage.map", "stage.reduce"}
 # Their bodies are unrolled for a constant number of elements.
 WITHOUT_SYMBOLS |= {"search_few", "random", "set_size", "sort_columns"}
+# Groups of weights are of constant number.
+WITHOUT_SYMBOLS |= {"matmul_codes", "nn.matmul_nbits"}
 
 
 def symbolic(type, axes):

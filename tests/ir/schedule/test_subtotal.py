@@ -62,11 +62,11 @@ def test_groups_whose_sums_are_not_exact_in_float32_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "args", "message"),
     [
-        (FLOATS, ("out", "i"), "no float32 sum along i"),
+        (FLOATS, ("out", "i"), "does not add float32 along i"),
         (FLOATS, ("t", "g"), "no stage 't'"),
         (FLOATS.replace(" * x3[g, i]", ""), ("out", "g"), "no factor of out is the same"),
-        (FLOATS.replace("sum(", "max("), ("out", "g"), "no float32 sum along g"),
-        (FLOATS.replace("g: 3, k: 32", "g: 3"), ("out", "g"), "no float32 sum along g"),
+        (FLOATS.replace("sum(", "max("), ("out", "g"), "does not add float32 along g"),
+        (FLOATS.replace("g: 3, k: 32", "g: 3"), ("out", "g"), "does not add float32 along g"),
     ],
 )
 def test_what_is_refused(text, args, message) -> None:
