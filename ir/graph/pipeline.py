@@ -25,6 +25,7 @@ from .passes.hoist_products import hoist_products
 from .passes.inline_calls import inline_calls
 from .passes.lower_to_primitives import lower_to_primitives
 from .passes.merge_mutual_recursion import merge_mutual_recursion
+from .passes.multiply_integers import multiply_integers
 from .passes.narrow_factors import narrow_factors
 from .passes.pull_picks import pull_picks
 from .passes.read_updates import read_updates
@@ -81,6 +82,8 @@ def default_pipeline(
         inline_calls,
         # Rules below know arithmetic in the dtype that is computed with.
         widen_halves,
+        # Before constants fold: weights stay bytes.
+        multiply_integers,
         # What is written to an array is computed in the kernel that writes it. No rule has joined
         # it with what reads it yet.
         read_updates,

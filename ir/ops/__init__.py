@@ -17,14 +17,14 @@ composites ``ir/graph/compose.py`` and samples ``sampling``. The declarations::
     library            call_library
     stage              stage.map, stage.reduce
     small_systems      solve_small, cholesky_small
-    counting           count, true_places
-    set_size           set_size
+    counting           count, true_places, set_size
     gather             nn.gather_nd, dynamic_slice
     search             nn.searchsorted
     sort, top_k        nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
     random             random numbers by counter
     scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
+    quantise           nn.quantize, nn.dequantize
     softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
@@ -51,13 +51,13 @@ from . import (  # noqa: F401  (each declares its operators)
     normalise,
     pad,
     pool,
+    quantise,
     random,
     recurrence,
     reduce,
     scan,
     scatter,
     search,
-    set_size,
     shape,
     small_systems,
     softmax,

@@ -34,6 +34,15 @@ def test_a_path_bytes_or_a_model_with_names_of_any_kind(tmp_path) -> None:
         np.testing.assert_allclose(results["y"], np.maximum(X @ W, 0), rtol=1e-5, atol=1e-6)
 
 
+def test_big_tensors_say_where_their_data_is() -> None:
+    """Some tools write the default of ``data_location``, behind the data."""
+    w = np.random.default_rng(0).standard_normal((8, 3000)).astype(np.float32)
+    layer = _layer(weight=w)
+    layer.graph.initializer[0].data_location = TensorProto.DEFAULT
+    f = lw.from_onnx(layer.SerializeToString())
+    np.testing.assert_allclose(f(X)[0], X @ w, rtol=1e-5, atol=1e-5)
+
+
 def test_each_line_of_a_dump_names_its_node(tmp_path) -> None:
     path = tmp_path / "dumped.onnx"
     path.write_bytes(_layer().SerializeToString())

@@ -42,6 +42,7 @@ from .pooling import (
     max_pool2d,
     max_pool_with_indices,
 )
+from .quantising import dequantize, quantize
 from .recurrent import gru, lstm, rnn
 from .resizing import resize
 from .sampling import affine_grid, deform_conv2d, grid_sample, roi_align
@@ -56,11 +57,11 @@ if TYPE_CHECKING:
 __all__ = [
     "adaptive_avg_pool", "adaptive_max_pool", "affine_grid", "avg_pool", "avg_pool2d",
     "batch_norm_training", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "deform_conv2d",
-    "dense", "gather_nd", "grid_sample", "group_norm", "gru", "instance_norm", "layer_norm",
-    "local_response_norm", "lp_normalize", "lp_pool", "lstm", "matmul_nbits", "max_pool",
-    "max_pool2d", "max_pool_with_indices", "one_hot", "pack_nbits", "pad", "resize", "rms_norm",
-    "rnn", "roi_align", "rotary_embedding", "scaled_dot_product_attention", "scatter_elements",
-    "scatter_nd", "top_k",
+    "dense", "dequantize", "gather_nd", "grid_sample", "group_norm", "gru", "instance_norm",
+    "layer_norm", "local_response_norm", "lp_normalize", "lp_pool", "lstm", "matmul_nbits",
+    "max_pool", "max_pool2d", "max_pool_with_indices", "one_hot", "pack_nbits", "pad", "quantize",
+    "resize", "rms_norm", "rnn", "roi_align", "rotary_embedding", "scaled_dot_product_attention",
+    "scatter_elements", "scatter_nd", "top_k",
 ]
 # fmt: on
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dtype import INT32
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ...ir.ops.window import SPATIAL, layouts
 from ..core.argument_conversion import Ints, Pair, by_numpy, checked, like
+from ..core.emitting import common_dtype
 from .apply import apply
 
 
@@ -77,7 +79,8 @@ def conv2d(
     ``padding`` is one int, ``(vertical, horizontal)``, ``(top, left, bottom, right)``, ``"same"``
     or ``"valid"``; the result has ``(h + top + bottom - dilation * (kh - 1) - 1) // stride + 1``
     rows. ``algorithm`` is ``"direct"``, ``"winograd2"``, ``"winograd4"`` or ``"auto"``: what is
-    quickest within the ``precision`` of ``lw.compile``. Raises LoopwrightTypeError where shapes do
+    quickest within the ``precision`` of ``lw.compile``. Of int32 the result is int32, which wraps
+    around; other integers become floats. Raises LoopwrightTypeError where shapes do
     not fit.
     """
     windows = (strides, padding, dilation)
@@ -106,6 +109,7 @@ def _conv(
         f"nn.conv{rank}d",
         x,
         w,
+        floats=common_dtype(x, w) is not INT32,
         strides=step,
         padding=sides_of(padding, window, spread, step),
         dilation=spread,

@@ -20,6 +20,8 @@ Constants::
     w = np.arange(784 * 512, dtype=np.int32).reshape(784, 512) % 256 - 128
     w8 = w.astype(np.int8)
 
+Index maps of widened bytes become maps of the bytes, which are widened then.
+
 A program that widens its weights with NumPy before it is traced says nothing of bytes any more. As
 bytes they take a quarter of the memory, and machines multiply bytes faster than wider numbers.
 """
@@ -29,11 +31,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...pass_context import optional
+from ...traits import Trait
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import Step, map_functions, rewrite_blocks
+from ..walk import Step, has_trait, map_functions, rewrite_blocks
 
 FEW = 256
 """Elements of a constant that is not worth it."""
@@ -67,11 +70,21 @@ def _new_step() -> Step:
             return None
         calls[var] = value
         op = value.op
-        if not isinstance(op, Operator) or op.pattern != Pattern.CONTRACTION:
+        if not isinstance(op, Operator):
+            return None
+        source = value.args[0] if has_trait(value, Trait.PICKS) else None
+        inner = calls.get(source) if isinstance(source, Var) else None
+        is_cast = inner is not None and inner.op is OPERATORS["cast"] and widened(value.args[0])
+        if inner is not None and is_cast and isinstance(inner.args[0], Var):
+            picked = builder.emit(op, (inner.args[0], *value.args[1:]), value.attrs)
+            wide = builder.emit(inner.operator, (picked,), inner.attrs)
+            calls[wide] = Call(inner.op, (picked,), inner.attrs)
+            return wide
+        if op.pattern != Pattern.CONTRACTION:
             return None
         if not any(widened(a) for a in value.args):
             return None
-        narrowed = [_as_bytes(a) for a in value.args]
+        narrowed = [as_bytes(a) for a in value.args]
         if not any(narrowed):
             return None
         args = list(value.args)
@@ -84,7 +97,7 @@ def _new_step() -> Step:
     return step
 
 
-def _as_bytes(atom: Atom) -> Constant | None:
+def as_bytes(atom: Atom) -> Constant | None:
     """Returns a constant of wider integers as bytes, None if it is small, or something else."""
     if not isinstance(atom, Constant) or atom.value.dtype.kind not in "iu":
         return None

@@ -130,6 +130,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (R.normal(size=(4, 2, 3)), R.normal(size=(5, 3)), R.normal(size=(5, 5)), np.ones(5)),
     ),
     "top_k_indices": (lambda x: nn.top_k_indices(x, 3), (X,)),
+    "quantize": (lambda x: nn.quantize(x, 0.1, np.uint8(9)), (X,)),
+    "quantize columns": (lambda x, s: nn.quantize(x, s, 3, axis=0, dtype=np.int16), (X, VAR[:2])),
+    "dequantize": (nn.dequantize, (np.arange(-9, 9, dtype=np.int8), 0.3, np.int8(-4))),
+    "dequantize rows": (
+        lambda x, s, z: nn.dequantize(x, s, z, axis=0),
+        (np.arange(8, dtype=np.uint8).reshape(4, 2), VAR, np.uint8([0, 3, 9, 255])),
+    ),
     "pad": (lambda x: nn.pad(x, 1, value=3), (X,)),
     "one_hot": (lambda i: nn.one_hot(i, 4), (np.array([3, 0, 2]),)),
 }

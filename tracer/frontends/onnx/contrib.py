@@ -14,7 +14,7 @@ import numpy as np
 from ....ir.errors import UnsupportedError
 from ... import nn
 from .conv import convolution
-from .quantised import dequantised, requantised, saturated, sums_of_products
+from .quantised import dequantised, dynamically_quantised, quantised
 from .table import Node, Value, converter
 
 Ints = tuple[int, ...]
@@ -259,11 +259,8 @@ def _mask(mask: Value, n: int, length: int, masked: float, dtype: np.dtype[Any])
 def _dynamic_quantize_matmul(
     a: Value, b: Value, b_scale: Value, b_zero: Value = None, bias: Value = None
 ) -> Value:
-    low, high = np.minimum(np.min(a), 0), np.maximum(np.max(a), 0)
-    scale = (high - low) / a.dtype.type(255)
-    zero = np.minimum(np.maximum(np.rint(-low / scale), 0), 255).astype(np.uint8)
-    quantised = saturated(a / scale, zero, np.dtype(np.uint8))
-    return _matmul_integer_to_float(quantised, b, scale, b_scale, zero, b_zero, bias)
+    integers, scale, zero = dynamically_quantised(a)
+    return _matmul_integer_to_float(integers, b, scale, b_scale, zero, b_zero, bias)
 
 
 @converter("MatMulIntegerToFloat", since=1, domain=_DOMAIN)
@@ -276,7 +273,8 @@ def _matmul_integer_to_float(
     b_zero: Value = None,
     bias: Value = None,
 ) -> Value:
-    product = sums_of_products(a, b, a_zero, b_zero).astype(np.float32) * (a_scale * b_scale)
+    rows = dequantised(a, a_scale, a_zero, -2 if a.ndim > 1 else -1)
+    product = np.matmul(rows, dequantised(b, b_scale, b_zero))
     return product if bias is None else product + bias
 
 
@@ -296,11 +294,13 @@ def _qgemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    sums = sums_of_products(a.T if transA else a, b.T if transB else b, a_zero, b_zero)
-    sums = sums if c is None else sums + c
-    if y_scale is None:
-        return sums.astype(np.float32) * (a_scale * b_scale * np.float32(alpha))
-    return requantised(sums, (a_scale * np.float32(alpha), b_scale), y_scale, y_zero)
+    # A scale of each column of the result.
+    right = dequantised(b, b_scale, b_zero, 0 if transB else 1)
+    left = dequantised(a, a_scale, a_zero)
+    y = np.matmul(left.T if transA else left, right.T if transB else right)
+    y = y if c is None else y + dequantised(c, a_scale * b_scale, None)
+    y = y * np.float32(alpha)
+    return y if y_scale is None else quantised(y, y_scale, y_zero)
 
 
 def _softmax(x: Value, *, axis: int = -1, opset: int = 13) -> Value:
@@ -328,7 +328,7 @@ def _of_one(function: Callable[..., Value]) -> Callable[..., Value]:
         **options: Any,
     ) -> Value:
         y = function(dequantised(x, x_scale, x_zero), **options)
-        return saturated(y / y_scale, y_zero, x.dtype)
+        return quantised(y, y_scale, x.dtype.type(0) if y_zero is None else y_zero)
 
     return converted
 
@@ -357,11 +357,11 @@ def _of_two(
 ) -> Value:
     function = np.add if node.op_type == "QLinearAdd" else np.multiply
     y = function(dequantised(a, a_scale, a_zero), dequantised(b, b_scale, b_zero))
-    return saturated(y / y_scale, y_zero, a.dtype)
+    return quantised(y, y_scale, a.dtype.type(0) if y_zero is None else y_zero)
 
 
 @converter("QLinearConcat", since=1, domain=_DOMAIN)
 def _qlinear_concat(y_scale: Value, y_zero: Value, *parts: Value, axis: int) -> Value:
     each = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     y = np.concatenate([dequantised(x, scale, zero) for x, scale, zero in each], axis)
-    return saturated(y / y_scale, y_zero, y_zero.dtype)
+    return quantised(y, y_scale, y_zero)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,6 +73,8 @@ class Row:
     """Places of the inputs that may be arrays of sizes, of which some are symbolic."""
     ignores: frozenset[str] = frozenset()
     """Attributes that the function has no parameter for."""
+    deferred: bool = False
+    """True if what it makes of a large array is left to the compiler, as the array is smaller."""
 
 
 _ROWS: dict[tuple[str, str], list[Row]] = {}
@@ -85,6 +87,7 @@ def converter(
     domain: str = "",
     sizes: Sequence[str] = (),
     ignores: Sequence[str] = (),
+    deferred: bool = False,
     attributes: tuple[int, Mapping[str, str]] | None = None,
     options_of: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -101,7 +104,7 @@ def converter(
             _with_options(function, options_of)
         rows = _ROWS.setdefault((domain, name), [])
         assert all(row.since != since for row in rows), f"{name} has two rows for opset {since}"
-        rows.append(_row(since, function, sizes, frozenset(ignores)))
+        rows.append(replace(_row(since, function, sizes, frozenset(ignores)), deferred=deferred))
         if attributes is not None:
             earlier, names = attributes
             rows.append(_row(earlier, _by_attributes(function, names), (), frozenset(ignores)))

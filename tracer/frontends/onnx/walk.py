@@ -43,6 +43,9 @@ sequence lacks the attributes of an array."""
 
 _LONGEST_MESSAGE = 500
 
+_MANY = 256
+"""Elements of an array that no node needs to know while it is converted."""
+
 _ATTRIBUTES = {
     AttributeProto.FLOAT: lambda a: a.f,
     AttributeProto.INT: lambda a: a.i,
@@ -193,6 +196,7 @@ class Walk:
         traced = any(_is_traced(v) or is_sizes(v) for v in given) or any(
             map(callable, attributes.values())
         )
+        traced = traced or (row.deferred and given[0].size >= _MANY)
         if row.takes_node:
             about = Node(label(node), node.op_type, domain_of(node), opset, wanted, attributes)
             given.insert(0, about)

@@ -66,14 +66,14 @@ def _message(data: memoryview, start: int, end: int, kind: str, depth: int) -> l
 
 def _tensor(data: memoryview, start: int, end: int) -> list[bytes]:
     parts: list[bytes] = []
-    kept = start
+    place, kept = b"", start
     for number, wire, begin, value, after in _fields(data, start, end):
         if number != _RAW_DATA or wire != _BYTES or after - value < BIG_MESSAGE // 2:
             continue
-        parts += [bytes(data[kept:begin]), _place(value, after - value)]
-        kept = after
-    parts.append(bytes(data[kept:end]))
-    return parts
+        parts.append(bytes(data[kept:begin]))
+        place, kept = _place(value, after - value), after
+    # Last, since the last value of a field counts: ``data_location`` may be there, too.
+    return [*parts, bytes(data[kept:end]), place]
 
 
 def _place(offset: int, length: int) -> bytes:

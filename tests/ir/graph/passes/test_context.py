@@ -166,7 +166,7 @@ OPTIONAL = [
     *("reduce_carries", "hoist_invariants", "while_to_for", "update_carries", "sink_picks"),
     "sink_casts",
     *("read_updates", "unroll_loops", "reduce_chosen", "vectorise_loops", "batch_while_loops"),
-    *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
+    *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors", "multiply_integers"),
     *("fold_scales", "hoist_products", "split_stacks", "share_groups", "repeat_maps"),
 ]
 

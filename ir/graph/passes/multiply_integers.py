@@ -1,0 +1,408 @@
+"""Contract the integers themselves where both operands of a contraction stand for numbers.
+
+Before::
+
+    def @main(%x: Tensor[(4, 300), uint8]) -> Tensor[(4, 2), uint8] {
+      %0 = nn.dequantize(%x, 0.5f, 3u8);
+      %1 = nn.dequantize(meta[w], meta[scales], meta[zeros], axis=1);
+      %2 = nn.matmul(%0, %1);
+      nn.quantize(%2, 0.1f, 7u8)
+    }
+
+After::
+
+    def @main(%x: Tensor[(4, 300), uint8]) -> Tensor[(4, 2), uint8] {
+      %0 = cast(%x, dtype="int32");
+      %1 = cast(meta[w], dtype="int32");
+      %2 = nn.matmul(%0, %1);
+      %3 = cast(3u8, dtype="int32");
+      %4 = sum(%1, axis=[0], keepdims=True);
+      %5 = multiply(%3, %4);
+      %6 = subtract(%2, %5);
+      %7 = reshape(meta[scales], newshape=[1, -1]);
+      %8 = cast(%6, dtype="float32");
+      %9 = multiply(0.5f, %7);
+      %10 = divide(1f, 0.1f);
+      %11 = multiply(%9, %10);
+      %12 = multiply(%8, %11);
+      nn.quantize(%12, 1f, 7u8)
+    }
+
+Constants::
+
+    w = np.arange(600, dtype=np.int8).reshape(300, 2)
+    scales, zeros = np.float32([0.5, 0.25]), np.int8([0, 0])
+
+Machines multiply bytes faster than anything else. Zero points never make them wider: what they add
+to a sum of products is a sum of one operand, which for weights is a constant. An image is padded by
+its zero point. Sums of few products, those of most grouped convolutions, are as exact in float32,
+whose kernels read neighbours of a byte without widening them to int32. A result that is quantised
+is multiplied by the inverse of its scale, as the kernels of the field do: it is off by one where
+the quotient is halfway between two integers but for rounding. ("Quantization and training of neural
+networks for efficient integer-arithmetic-only inference", B. Jacob and others, 2018.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import starmap
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from ...dataclass import dataclass
+from ...dtype import FLOAT32, INT8, INT32, UINT8, DType
+from ...pass_context import optional
+from ...traits import Trait
+from .. import walk
+from ..builder import Builder
+from ..compose import F, Value
+from ..compose import call as emitted
+from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
+from ..operator import Operator, Pattern
+from ..type_rules import permutation
+from ..types import TensorType
+from .eliminate_dead_code import without_dead_code
+from .narrow_factors import as_bytes
+
+BYTES = (INT8, UINT8)
+
+WORD_BYTES = 4
+"""Bytes of a word: products of its bytes are added up at once."""
+
+MOST_EXACT = 1 << 24
+"""Sums of integers below this are exact in float32."""
+
+MOST_SUM = 1 << 31
+"""Sums of products stay below this in int32."""
+
+GREATEST_PRODUCT = 255 * 255
+"""No product of two bytes less their zero points is greater, without its sign."""
+
+
+@optional(level=2)
+def multiply_integers(module: Module) -> Module:
+    """Products and convolutions of dequantised bytes become sums of products of integers."""
+    return walk.map_functions(module, _multiply)
+
+
+def _multiply(function: Function) -> Function:
+    changed = walk.rewrite_blocks(function, lambda: _Step().step)
+    return function if changed is function else without_dead_code(changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """Bytes ``values`` seen through ``views``, the first applied first. They stand for ``(values -
+    zero) * scale``, where None is 0 and 1; ``axis`` is the one of the operand along which these
+    differ, None if they are numbers."""
+
+    values: Atom
+    zero: Atom | None
+    scale: Atom | None
+    axis: int | None
+    views: tuple[Call, ...] = ()
+
+    def viewed(self, builder: Builder) -> Value:
+        atom = self.values
+        for view in self.views:
+            atom = builder.emit(view.operator, (atom,), view.attrs)
+        return Value(builder, atom)
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """Axes of a contraction, counted from the front: ``channel`` of the result stands for ``out``
+    of the weights, which are summed over ``summed``. Groups of channels have weights of their own,
+    and an image is padded by ``sides``."""
+
+    channel: int
+    out: int
+    summed: tuple[int, ...]
+    groups: int = 1
+    spatial: tuple[int, ...] = ()
+    sides: tuple[Any, ...] = ()
+
+    def terms(self, weights: TensorType) -> float:
+        """Returns how many products a sum has; infinity if that is not known."""
+        sizes = [weights.shape[axis] for axis in self.summed]
+        return prod(size if isinstance(size, int) else inf for size in sizes)
+
+    @property
+    def is_padded(self) -> bool:
+        return any(side != 0 for side in self.sides)
+
+
+def _roles(call: Call) -> _Roles | None:
+    """Returns the axes of a product or a convolution; None for other operators."""
+    if Trait.MULTILINEAR not in call.operator.traits or len(call.args) != 2:
+        return None
+    x, w = map(tensor_type, call.args)
+    if min(x.rank, w.rank) < 2:
+        return None
+    match call.operator.name:
+        case "nn.matmul":
+            return _Roles(max(x.rank, w.rank) - 1, w.rank - 1, (w.rank - 2,))
+        case "nn.dense":
+            return _Roles(x.rank - 1, 0, (1,))
+        case "nn.conv1d" | "nn.conv2d" | "nn.conv3d":
+            out, layout = call.attrs["kernel_layout"].index("O"), call.attrs["data_layout"]
+            spatial = tuple(n for n, letter in enumerate(layout) if letter not in "NC")
+            return _Roles(
+                layout.index("C"),
+                out,
+                tuple(axis for axis in range(w.rank) if axis != out),
+                call.attrs["groups"],
+                spatial,
+                tuple(np.resize(np.atleast_1d(call.attrs["padding"]), 2 * len(spatial)).tolist()),
+            )
+        case _:
+            return None
+
+
+class _Step:
+    """Facts about the variables of one block, collected on the way."""
+
+    def __init__(self) -> None:
+        self.calls: dict[Var, Call] = {}
+        self.of_integers: set[Atom] = set()  # numbers made of integers, element by element
+
+    def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        self.calls[var] = value
+        if value.op.name == "nn.quantize":
+            return self.quantized(value, builder)
+        if value.op.name == "nn.dequantize" and not isinstance(value.args[0], Constant):
+            self.of_integers.add(var)
+            return None
+        if value.op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
+            if not self.of_integers.isdisjoint(value.args):
+                self.of_integers.add(var)
+            return None
+        roles = _roles(value)
+        operands = [self.operand(a) for a in value.args] if roles else [None]
+        x, w = operands[0], operands[-1]
+        if roles is None or x is None or w is None or not _fits(x, w, roles, value):
+            return None
+        made = _contracted(value, x, w, roles, builder).atom
+        last = builder.bindings[-1].value
+        if x.scale is not None and isinstance(made, Var) and isinstance(last, Call):
+            self.calls[made] = last
+            self.of_integers.update((made, last.args[0]))
+        return made
+
+    def quantized(self, call: Call, builder: Builder) -> Atom | None:
+        """Returns what is quantised again as it was before, or what is made of sums."""
+        x, scale, zero = call.args
+        before = self.calls.get(x) if isinstance(x, Var) else None
+        if before is not None and before.operator.name == "nn.dequantize":
+            pairs = zip((*before.args[1:], before.attrs), (scale, zero, call.attrs), strict=True)
+            return before.args[0] if all(starmap(_is_same, pairs)) else None
+        one = Constant(np.ones((), tensor_type(scale).dtype.numpy))
+        positive = isinstance(scale, Constant) and not scale.value.ndim and scale.value > 0
+        if x not in self.of_integers or not positive or _is_same(scale, one):
+            return None
+        inverse = F.divide(Value(builder, one), Value(builder, scale))
+        scaled, zero_point = self.scaled(x, inverse), Value(builder, zero)
+        return F.nn.quantize(scaled, Value(builder, one), zero_point, **call.attrs).atom
+
+    def scaled(self, x: Atom, factor: Value) -> Value:
+        """Returns ``x * factor``, multiplied where that is done once for all calls."""
+        value, call = Value(factor.builder, x), self.calls.get(x) if isinstance(x, Var) else None
+        if call is None or x not in self.of_integers:
+            return value * factor
+        name, args = call.operator.name, call.args
+        parts = [Value(factor.builder, a) for a in args]
+        if name == "multiply" and args[0] in self.of_integers:
+            return parts[0] * (parts[1] * factor)
+        if name == "add" and args[0] in self.of_integers and args[1] not in self.of_integers:
+            return self.scaled(args[0], factor) + parts[1] * factor
+        if name == "maximum" and isinstance(args[1], Constant) and _is_zero(args[1]):
+            return F.maximum(self.scaled(args[0], factor), parts[1])
+        if name == "nn.relu":
+            return F.nn.relu(self.scaled(args[0], factor))
+        return value * factor
+
+    def operand(self, atom: Atom) -> _Operand | None:
+        """Returns the bytes that an operand stands for; None if it is something else."""
+        views: list[Call] = []
+        while isinstance(atom, Var) and atom in self.calls:
+            call = self.calls[atom]
+            if len(call.args) != 1 or Trait.PICKS not in call.operator.traits:
+                made = self.dequantized(call)
+                return made and _seen_through(made, tuple(reversed(views)))
+            views.append(call)
+            atom = call.args[0]
+        narrow = None if isinstance(atom, Var) else as_bytes(atom)
+        return narrow and _seen_through(_Operand(narrow, None, None, None), tuple(reversed(views)))
+
+    def dequantized(self, call: Call) -> _Operand | None:
+        """Returns the operands of a call that dequantises bytes, or subtracts a zero point."""
+        name, args = call.operator.name, call.args
+        if name == "nn.dequantize" and tensor_type(args[0]).dtype in BYTES:
+            differs = tensor_type(args[1]).rank > 0
+            axis = call.attrs["axis"] % tensor_type(args[0]).rank if differs else None
+            return _Operand(args[0], args[2], args[1], axis)
+        if name == "cast" and tensor_type(args[0]).dtype in BYTES:
+            is_wide = call.attrs["dtype"] == INT32.name
+            return _Operand(args[0], None, None, None) if is_wide else None
+        if name != "subtract":
+            return None
+        made, kind = self.operand(args[0]), tensor_type(args[0])
+        if made is None or made.zero is not None or made.scale is not None:
+            return None
+        sizes = (1,) * kind.rank + tensor_type(args[1]).shape
+        along = [n for n, size in enumerate(sizes[len(sizes) - kind.rank :]) if size != 1]
+        if len(along) > 1 or tensor_type(args[1]).rank > kind.rank:
+            return None
+        return replace(made, zero=args[1], axis=along[0] if along else None)
+
+
+def _seen_through(operand: _Operand, views: tuple[Call, ...]) -> _Operand | None:
+    """Returns the operand behind index maps, None if its axis does not stay one."""
+    axis = operand.axis
+    for view in views:
+        if axis is not None and view.operator.name == "transpose":
+            rank = tensor_type(view.args[0]).rank
+            axis = permutation(view.attrs["axes"], rank).index(axis)
+        elif axis is not None:
+            return None
+    return replace(operand, axis=axis, views=views)
+
+
+def _is_same(a: object, b: object) -> bool:
+    """True for one atom, two constants of one value and dtype, and equal attributes."""
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return a.value.dtype == b.value.dtype and np.array_equal(a.value, b.value)
+    return a is b or (not isinstance(a, Var | Constant) and a == b)
+
+
+def _is_zero(atom: Atom | None) -> bool:
+    return atom is None or (isinstance(atom, Constant) and not atom.value.any())
+
+
+def _fits(x: _Operand, w: _Operand, roles: _Roles, call: Call) -> bool:
+    """True if a contraction of these operands can be one of integers, and gains by it."""
+    if (x.scale is None) != (w.scale is None) or w.axis not in (None, roles.out):
+        return False
+    if x.axis is not None and (roles.spatial or x.axis != tensor_type(call.args[0]).rank - 2):
+        return False
+    terms = roles.terms(tensor_type(call.args[1]))
+    if x.scale is None:  # what wraps around in int32 is meant to
+        return (x.zero is not None or w.zero is not None) and terms < inf
+    return terms * GREATEST_PRODUCT < MOST_SUM
+
+
+def _contracted(call: Call, x: _Operand, w: _Operand, roles: _Roles, builder: Builder) -> Value:
+    """Emits a contraction of integers, and what their zero points and scales make of it."""
+    exact = roles.terms(tensor_type(call.args[1])) * GREATEST_PRODUCT < MOST_EXACT
+    if roles.groups > 1 and (exact or not _is_zero(w.zero)):
+        dtype = FLOAT32 if exact else INT32
+        left, right = (_centred(o, dtype, builder) for o in (x, w))
+        total = _emit(call, left, right, roles, builder)
+    else:
+        total = _sum_of_bytes(call, x, w, roles, builder)
+    if x.scale is None or w.scale is None:
+        return F.cast(total, dtype=INT32.name)
+    left = _placed(x.scale, total.rank - 2, total.rank, builder)
+    right = _placed(w.scale, roles.channel, total.rank, builder)
+    return F.cast(total, dtype=left.dtype.name) * (left * right)
+
+
+def _sum_of_bytes(call: Call, x: _Operand, w: _Operand, roles: _Roles, builder: Builder) -> Value:
+    """Emits the contraction of bytes, less what their zero points add to it."""
+    image, weights = x.viewed(builder), w.viewed(builder)
+    if roles.is_padded:
+        image, roles = _padded(image, x.zero, roles), replace(roles, sides=())
+    more = _missing_channels(call, w)
+    if more:
+        image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
+        weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
+    image, weights = (F.cast(value, dtype=INT32.name) for value in (image, weights))
+    total = _emit(call, image, weights, roles, builder)
+    rank = total.rank
+    zeros = [
+        None if operand.zero is None or _is_zero(operand.zero) else _placed(operand.zero, *place)
+        for operand, place in (
+            (x, (rank - 2, rank, builder)),
+            (w, (roles.channel, rank, builder)),
+        )
+    ]
+    x_zero, w_zero = (zero and F.cast(zero, dtype=INT32.name) for zero in zeros)
+    if x_zero is not None:
+        batched = call.operator.name == "nn.matmul"
+        sums = F.sum(weights, axis=roles.summed, keepdims=batched)
+        if not batched:
+            sums = _placed(sums.atom, roles.channel, rank, builder)
+        if w_zero is not None:
+            sums = sums - w_zero * int(roles.terms(tensor_type(call.args[1])))
+        total = total - x_zero * sums
+    if w_zero is not None:
+        if roles.spatial:
+            shape = [1 if axis == roles.out else size for axis, size in enumerate(weights.shape)]
+            sums = _emit(call, image, weights.full(shape, 1), roles, builder)
+        else:
+            sums = F.sum(image, axis=-1, keepdims=True)
+        total = total - w_zero * sums
+    return total
+
+
+def _missing_channels(call: Call, w: _Operand) -> int:
+    """Returns how many channels an image lacks to be read in groups, as instructions do: colours,
+    one in four of which may be for nothing."""
+    if "data_layout" not in call.attrs or call.attrs["groups"] > 1 or not _is_zero(w.zero):
+        return 0
+    channels = tensor_type(call.args[0]).shape[call.attrs["data_layout"].index("C")]
+    wanted = isinstance(channels, int) and channels % WORD_BYTES and channels >= WORD_BYTES - 1
+    return -channels % WORD_BYTES if wanted else 0
+
+
+def _pad_axis(x: Value, axis: int, more: int) -> Value:
+    widths = tuple((0, more if n == axis else 0) for n in range(x.rank))
+    return F.nn.pad(x, pad_width=widths)
+
+
+def _emit(call: Call, x: Value, w: Value, roles: _Roles, builder: Builder) -> Value:
+    """Emits the contraction of other operands, term by term."""
+    attrs = dict(call.attrs)
+    if roles.spatial:
+        attrs["padding"] = roles.sides or 0
+    if "algorithm" in attrs:
+        attrs["algorithm"] = "direct"
+    return Value(builder, builder.emit(call.operator, (x.atom, w.atom), attrs))
+
+
+def _centred(operand: _Operand, dtype: DType, builder: Builder) -> Value:
+    value = F.cast(operand.viewed(builder), dtype=dtype.name)
+    if operand.zero is None or _is_zero(operand.zero):
+        return value
+    zero = _placed(operand.zero, operand.axis or 0, value.rank, builder)
+    return value - F.cast(zero, dtype=dtype.name)
+
+
+def _placed(atom: Atom, axis: int, rank: int, builder: Builder) -> Value:
+    """Returns a number as it is, and anything else as a vector along an axis of so many."""
+    value = Value(builder, atom)
+    if value.type.size == 1:
+        return F.reshape(value, newshape=()) if value.rank else value
+    return F.reshape(value, newshape=[-1 if n == axis else 1 for n in range(rank)])
+
+
+def _padded(image: Value, zero: Atom | None, roles: _Roles) -> Value:
+    """Returns an image with a border of what stands for 0."""
+    widths: list[tuple[Any, Any]] = [(0, 0)] * image.rank
+    for axis, sides in zip(roles.spatial, zip(*np.split(np.array(roles.sides), 2), strict=True)):
+        widths[axis] = sides
+    value = int(zero.value) if isinstance(zero, Constant) else 0
+    border = F.nn.pad(image, pad_width=tuple(widths), pad_value=value)
+    if zero is None or isinstance(zero, Constant):
+        return border
+    shape = [size if axis in roles.spatial else 1 for axis, size in enumerate(image.shape)]
+    ones = Value(
+        image.builder, emitted(image.builder, "full", shape=shape, fill_value=True, dtype="bool")
+    )
+    inside = F.nn.pad(ones, pad_width=tuple(widths))
+    outside = F.cast(Value(image.builder, zero), dtype=image.dtype.name)
+    return F.where(inside, border, outside)

@@ -1,0 +1,187 @@
+"""Contractions of dequantised bytes are exact sums of products of integers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loopwright import nn
+
+BYTES = st.sampled_from([np.int8, np.uint8])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product or a convolution of bytes, and what they stand for."""
+
+    text: str
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    out: int
+    channel: int
+    attrs: dict[str, Any]
+
+    def contract(self, x: Any, w: Any) -> Any:
+        if self.text == "matmul":
+            return np.matmul(x, w)
+        if self.text == "dense":
+            return nn.dense(x, w)
+        return nn.conv(x, w, **self.attrs)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    size = st.integers(1, 9)
+    text = draw(st.sampled_from(["matmul", "dense", "conv1d", "conv2d", "conv3d"]))
+    if text in ("matmul", "dense"):
+        m, n = draw(size), draw(size)
+        k = draw(st.sampled_from([1, 3, 4, 17, 64, 300]))
+        batch = draw(st.sampled_from([(), (2,)]))
+        if text == "dense":
+            return Case(text, ((*batch, m, k), (n, k)), 0, -1, {})
+        batch_w = draw(st.sampled_from([(), batch]))
+        return Case(text, ((*batch, m, k), (*batch_w, k, n)), len(batch_w) + 1, -1, {})
+    rank = int(text[4])
+    groups = draw(st.sampled_from([1, 1, 2]))
+    channels, out = (groups * draw(st.integers(1, 5)) for _ in range(2))
+    sizes = tuple(draw(st.integers(4, 7)) for _ in range(rank))
+    window = tuple(draw(st.integers(1, 3)) for _ in range(rank))
+    last = draw(st.booleans())
+    letters = {1: "W", 2: "HW", 3: "DHW"}[rank]
+    x = (1, *sizes, channels) if last else (1, channels, *sizes)
+    inputs = channels // groups
+    w = (*window, inputs, out) if last else (out, inputs, *window)
+    attrs = {
+        "strides": draw(st.integers(1, 2)),
+        "padding": tuple(draw(st.integers(0, 2)) for _ in range(2 * rank)),
+        "dilation": draw(st.sampled_from([1, 1, 2])) if min(sizes) >= 5 else 1,
+        "groups": groups,
+        "data_layout": f"N{letters}C" if last else f"NC{letters}",
+    }
+    return Case(text, (x, w), len(w) - 1 if last else 0, -1 if last else 1, attrs)
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+
+
+@given(cases(), BYTES, BYTES, st.integers(0, 2**31), st.data())
+@settings(max_examples=60, deadline=None)
+def test_integers_are_contracted(
+    case: Case, left: Any, right: Any, seed: int, data: st.DataObject
+) -> None:
+    rng = np.random.default_rng(seed)
+    x, w = (drawn(rng, s, t) for s, t in zip(case.shapes, (left, right), strict=True))
+    channels = w.shape[case.out]
+    many = data.draw(st.booleans(), "a scale for each channel")
+    x_zero = left(0) if data.draw(st.booleans()) else drawn(rng, (), left)[()]
+    plain = data.draw(st.booleans(), "weights have no zero points")
+    zeros = np.zeros(channels, right) if plain else drawn(rng, (channels,), right)
+    scales = rng.uniform(0.01, 0.1, channels).astype(np.float32)
+    if not many:
+        zeros, scales = zeros[0], scales[0]
+    constant = data.draw(st.booleans(), "weights are constants")
+
+    def f(x: Any, w: Any, x_zero: Any) -> Any:
+        return case.contract(
+            nn.dequantize(x, np.float32(0.5), x_zero), nn.dequantize(w, scales, zeros, case.out)
+        )
+
+    if constant:
+        compiled = lw.compile(lambda x: f(x, w, x_zero))
+        got, text = compiled(x), compiled.lower(x).as_text("kernels")
+    else:
+        compiled = lw.compile(f)
+        got, text = compiled(x, w, x_zero), compiled.lower(x, w, x_zero).as_text("kernels")
+
+    # Sums of centred integers are exact in float64.
+    shape = [1] * w.ndim
+    shape[case.out] = -1
+    wide = w.astype(np.float64) - np.reshape(zeros.astype(np.float64), shape if many else ())
+    sums = case.contract(x.astype(np.float64) - float(x_zero), wide)
+    place = [1] * sums.ndim
+    place[case.channel] = -1
+    factor = np.float32(0.5) * (np.reshape(scales, place) if many else scales)
+    expected = sums.astype(np.float32) * factor
+    np.testing.assert_allclose(got, expected, rtol=2e-7, atol=0)  # two roundings at the most
+    if case.attrs.get("groups", 1) == 1:
+        assert not re.search(r": float32\[.* = sum\(", text), text
+
+
+@given(cases(), BYTES, BYTES, st.integers(0, 2**31))
+@settings(max_examples=30, deadline=None)
+def test_integers_less_their_zero_points(case: Case, left: Any, right: Any, seed: int) -> None:
+    """What ONNX calls MatMulInteger and ConvInteger."""
+    rng = np.random.default_rng(seed)
+    x, w = (drawn(rng, s, t) for s, t in zip(case.shapes, (left, right), strict=True))
+    x_zero, w_zero = drawn(rng, (), left), drawn(rng, (), right)
+
+    @lw.compile
+    def f(x: Any, x_zero: Any) -> Any:
+        a = x.astype(np.int32) - x_zero.astype(np.int32)
+        return case.contract(a, w.astype(np.int32) - w_zero.astype(np.int32))
+
+    wide = [v.astype(np.float64) - float(z) for v, z in ((x, x_zero), (w, w_zero))]
+    got = f(x, x_zero)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, case.contract(*wide))
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_result_is_requantised_within_one(relu: bool) -> None:
+    rng = np.random.default_rng(5)
+    x, w = drawn(rng, (40, 90), np.uint8), drawn(rng, (90, 50), np.int8)
+    scales, bias = rng.uniform(0.001, 0.01, 50), rng.standard_normal(50)
+
+    def f(x: Any, w: Any, scales: Any, bias: Any) -> Any:
+        y = nn.dequantize(x, 0.02, np.uint8(120)) @ nn.dequantize(w, scales) + bias
+        y = np.maximum(y, 0) if relu else y
+        return nn.quantize(y, 0.03, np.uint8(30))
+
+    given = w, scales.astype(np.float32), bias.astype(np.float32)
+    compiled = lw.compile(lambda x: f(x, *given))
+    y = (x.astype(np.float64) - 120) * 0.02 @ (w * scales) + bias
+    exact = (np.maximum(y, 0) if relu else y) / 0.03 + 30
+    got = compiled(x)
+    assert got.dtype == np.uint8
+    assert np.abs(got - np.clip(exact, 0, 255)).max() <= 0.5 + 1e-3
+    assert len(compiled.lower(x).built.kernels) == 1
+    assert "divide(" not in compiled.lower(x).as_text("kernels")
+
+
+def test_what_is_quantised_again_stays() -> None:
+    @lw.compile
+    def f(x: Any) -> Any:
+        y = nn.quantize(nn.dequantize(x, 0.1, np.uint8(4)), 0.1, np.uint8(4))
+        return np.transpose(y)
+
+    x = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    np.testing.assert_array_equal(f(x), x.T)
+    assert "quantize" not in str(f.lower(x).as_text("kernels"))
+    assert "float" not in str(f.lower(x).as_text("kernels"))
+
+
+def test_sums_that_int32_does_not_hold_stay_floats() -> None:
+    """As sums of dequantised numbers have no such limit."""
+    x, w = (np.full(shape, 255, np.uint8) for shape in ((1, 40_000), (40_000, 1)))
+    f = lw.compile(lambda x: nn.dequantize(x, 1.0) @ nn.dequantize(w, 1.0))
+    np.testing.assert_allclose(f(x), np.full((1, 1), 255.0**2 * 40_000), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("x", "scale", "zero", "message"),
+    [
+        (np.zeros((2, 3), np.uint8), np.ones(2, np.float32), 0, "one for each index of axis -1"),
+        (np.zeros((2, 3), np.uint8), 1.0, 300, "300"),
+        (np.zeros((2, 3), np.float32), 1.0, 0, "integers"),
+    ],
+)
+def test_bad_operands_are_explained(x: Any, scale: Any, zero: Any, message: str) -> None:
+    with pytest.raises((lw.LoopwrightError, OverflowError), match=message):
+        lw.compile(lambda x: nn.dequantize(x, scale, zero))(x)
