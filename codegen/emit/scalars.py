@@ -59,14 +59,18 @@ def narrowed(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value
     shift, least, infinity = _layout(dtype)
     quiet_nan = infinity | 1 << (dtype.fraction_bits - 1)
     e, bits = Emitter.of(w, target, w.convert("bitcast", x, "i32"))
+    if dtype.exponent_bits == FLOAT32.exponent_bits:  # the sign is carried along
+        high = bits.logical_shift_right(shift)
+        # Cutting off the last bits of this rounds to nearest, ties to even.
+        rounded = bits + ((1 << (shift - 1)) - 1) + (high & 1)
+        nan = high & (1 << (dtype.bits - 1)) | quiet_nan
+        is_nan = e.of(w, target, x)[1].is_nan()
+        value = e.select(is_nan, nan, rounded.logical_shift_right(shift))
+        return e.cast("trunc", value, dtype.llvm).ssa
     size = bits & 0x7FFFFFFF
     sign = bits.logical_shift_right(32 - dtype.bits) & (1 << (dtype.bits - 1))
     is_nan = size > _bits(np.inf)
-    # Cutting off the last bits of this rounds to nearest, ties to even.
     rounded = size + ((1 << (shift - 1)) - 1) + (size.logical_shift_right(shift) & 1)
-    if dtype.exponent_bits == FLOAT32.exponent_bits:
-        value = e.select(is_nan, quiet_nan, rounded.logical_shift_right(shift))
-        return e.cast("trunc", value | sign, dtype.llvm).ssa
     higher = (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits
     normal = (rounded - higher).logical_shift_right(shift)
     # The last place of this number has the unit of subnormal numbers: adding it rounds to that.

@@ -10,7 +10,7 @@ and add up wider sums, and few rows are multiplied as fast as their weights are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from math import inf, prod, sqrt
 
@@ -120,8 +120,8 @@ class Graph:
 def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
     """Returns the graph of ``block``; nested blocks count as users of what they use."""
     escaping = _escaping(block)
-    uses = _uses_in_contractions(block)
-    widened, picked = _widened_factors(block, uses, limits), _picked_factors(block, uses)
+    widened = _widened_factors(block, _uses_in_contractions(block), limits)
+    picked = _picked_factors(block, _uses_in_contractions(block, widened))
     columns = _gathered_columns(block)
     graph = Graph([], {}, {}, limits, setters(block))
     depth: dict[Var, int] = {}
@@ -306,9 +306,9 @@ def _last_step(binding: Binding) -> int:
     return next(reversed(binding.value.attrs["strides"]), 1)
 
 
-def _uses_in_contractions(block: Block) -> dict[Var, float]:
-    """Counts the uses of an element of each value by contractions, through index maps; 0 where
-    another operator reads it, too."""
+def _uses_in_contractions(block: Block, widened: Collection[Var] = ()) -> dict[Var, float]:
+    """Counts the uses of an element of each value by contractions, through index maps and casts
+    that are ``widened`` where they are read; 0 where another operator reads it, too."""
     counts = {b.var: inf for b in block.bindings}
     if isinstance(block.result, Var):
         counts[block.result] = 0.0
@@ -318,7 +318,8 @@ def _uses_in_contractions(block: Block) -> dict[Var, float]:
             if op is not None and op.pattern == Pattern.CONTRACTION:
                 uses = _uses(binding, used)
             else:
-                uses = counts[binding.var] if op is not None and _is_view(op) else 0.0
+                through = binding.var in widened or (op is not None and _is_view(op))
+                uses = counts[binding.var] if through else 0.0
             counts[used] = min(counts.get(used, inf), uses)
     return {var: 0.0 if uses == inf else uses for var, uses in counts.items()}
 
