@@ -31,7 +31,7 @@ from .commands import (
     tune,
 )
 from .commands.usage import UsageError
-from .config import Config, describe
+from .config import Config, describe, setting
 from .ir.errors import InternalError, LoopwrightError, printable
 
 _DESCRIPTION = "Compile NumPy functions to machine code that is tuned for this machine."
@@ -95,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command is None:
             top.print_help(sys.stderr)
             return 2
-        return int(args.run(args))
+        with setting("LOOPWRIGHT_PRECISION", getattr(args, "precision", None)):
+            return int(args.run(args))
     except SystemExit as stop:  # argparse has said what was wrong, or printed the help
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt:

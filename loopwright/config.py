@@ -12,6 +12,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import Field, field, fields
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,20 @@ def _one_of(*words: str) -> Callable[[str], str | None]:
         return text or None
 
     return read
+
+
+@contextmanager
+def setting(name: str, text: str | None) -> Iterator[None]:
+    """Sets an environment variable for a while; None leaves it alone."""
+    before = os.environ.get(name)
+    if text is not None:
+        os.environ[name] = text
+    try:
+        yield
+    finally:
+        if text is not None:
+            os.environ.pop(name)
+            os.environ.update({} if before is None else {name: before})
 
 
 def _precision(text: str) -> str | float | None:

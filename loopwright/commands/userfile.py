@@ -72,6 +72,11 @@ def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> No
         help="a function in a Python file; MODEL.onnx; or FILE.txt, the text of a module",
     )
     parser.add_argument(
+        "--precision",
+        metavar="P",
+        help="strict, standard, bf16 or a number: LOOPWRIGHT_PRECISION for this command",
+    )
+    parser.add_argument(
         "--arg",
         action="append",
         default=[],

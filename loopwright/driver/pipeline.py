@@ -47,6 +47,7 @@ from ..ir.graph.fusion.to_prim import group_to_prim
 from ..ir.graph.limits import GraphLimits
 from ..ir.graph.nodes import Constant, Function, Module
 from ..ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
+from ..ir.graph.passes.round_factors import rounding_text
 from ..ir.graph.pipeline import GRAPH, default_pipeline
 from ..ir.graph.printer import as_text
 from ..ir.graph.walk import called_by, nested_blocks
@@ -393,7 +394,7 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
         compiled.executable,
         compiled.executable.call,
         tuple(kernels),
-        partial(_summary, chosen, source.log),
+        partial(_summary, chosen, source),
         _levels(kernels, compiled),
         compiled.code_hash,
         chosen,
@@ -437,14 +438,14 @@ def logged_choices(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
     return taken_options((d for log in reversed(logs) for d in log.choices()), key)
 
 
-def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
+def _summary(chosen: Mapping[str, Chosen], source: Source) -> str:
     counts = Counter(c.origin for c in chosen.values())
     parts = [f"{counts[origin]} {origin.text}" for origin in Origin if counts[origin]]
     plural = "" if len(chosen) == 1 else "s"
     text = f"{len(chosen)} kernel{plural}" + (f": {', '.join(parts)}" if parts else "")
     if counts[Origin.RULES] or counts[Origin.NEAR]:
         text += "; f.tune(...) or `loopwright tune` may make them faster"
-        text += "" if log is not None else " (give log= to keep what it finds)"
+        text += "" if source.log is not None else " (give log= to keep what it finds)"
     gains = sorted(c.gain for c in chosen.values() if c.gain > 1)
     if gains:
         text += f"; fitted ones at {gains[0]:.2f} to {gains[-1]:.2f}x the default's speed"
@@ -457,7 +458,8 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     if passed:
         why = (f"{reason} ({n} times)" if n > 1 else reason for reason, n in passed.items())
         text += f"; passed over: {', '.join(why)}"
-    return text
+    rounds = source.preferences.rounds_factors
+    return f"{text}; {rounding_text(source.lowered)}" if rounds else text
 
 
 def _graph_functions(module: Module) -> Module:

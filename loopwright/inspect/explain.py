@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from ..autotune.ranges import Point, fitted, point_of, specialised, typical_point
 from ..autotune.selection.select import Chosen, Origin
 from ..autotune.space.space import ScheduleSpace
@@ -16,10 +18,11 @@ from ..autotune.space.tiling import UNUSED
 from ..codegen.lower.lowering import lowered
 from ..codegen.machine import MachineModel
 from ..codegen.roofline import LEVELS, Roof
-from ..driver.pipeline import Built, Parts
+from ..driver.pipeline import Built, Parts, build
 from ..ir.dataclass import dataclass
 from ..ir.dims import substitute
 from ..ir.dtype import Array
+from ..ir.graph.passes.round_factors import rounding_text
 from ..ir.loop.prim import PrimFunc
 from ..ir.program.analysis import calls as calls_of
 from ..ir.schedule.cases import Cases, on_one_thread
@@ -54,7 +57,8 @@ class Explained(Timed):
 class Explanation:
     """All kernels in the order of their first call, and the seconds ``between`` them in a call;
     ``loops`` are those of the program, which are around both. ``captured`` says of the
-    user's loops which are native, and why long ones were unrolled.
+    user's loops which are native, and why long ones were unrolled; ``rounded`` says how many
+    products are of factors in bfloat16, and how far results are from those without.
 
     ``str`` is a table of the kernels, their schedules, and remarks.
     """
@@ -66,6 +70,7 @@ class Explanation:
     name: str = ""
     loops: tuple[LoopTime, ...] = ()
     captured: tuple[str, ...] = ()
+    rounded: str = ""
 
     def __str__(self) -> str:
         return explanation_text(self.name, self)
@@ -104,7 +109,30 @@ def explain(
             by_kernel.setdefault(call.name, []).append(call)
     kernels = tuple(_explained(parts, k, built.chosen[k], by_kernel[k]) for k in by_kernel)
     between, threads = measured.between, parts.threads
-    return Explanation(kernels, between, machine, threads, name, measured.loops, captured)
+    rounded = _rounded(built, arrays)
+    return Explanation(kernels, between, machine, threads, name, measured.loops, captured, rounded)
+
+
+def _rounded(built: Built, arrays: Sequence[Array]) -> str:
+    """Returns a line on factors in bfloat16, with the results on ``arrays`` compared with those of
+    the same program in float32; empty for programs without."""
+    source = built.source
+    if source is None or not source.preferences.rounds_factors:
+        return ""
+    text = rounding_text(source.lowered)
+    if not source.whole:
+        return text
+    exact = build(source.module, target=source.target, log=source.log, threads=source.threads)
+    pairs = zip(*(each.call([a.copy() for a in arrays]) for each in (built, exact)), strict=True)
+    errors = [_error(result, right) for result, right in pairs if right.dtype.kind == "f"]
+    return f"{text}: off by {max(errors, default=0.0):.2g} of the largest result in float32"
+
+
+def _error(result: Array, right: Array) -> float:
+    """Returns the largest difference over the largest of the right values that are finite."""
+    finite = np.isfinite(right) & np.isfinite(result)
+    largest = np.abs(right[finite]).max(initial=np.finfo(np.float32).tiny)
+    return float(np.abs(result[finite].astype(np.float64) - right[finite]).max(initial=0) / largest)
 
 
 def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCall]) -> Explained:
@@ -214,6 +242,8 @@ def _head(name: str, explanation: Explanation) -> Iterator[str]:
     for loop in explanation.loops:
         yield str(loop)
     yield from explanation.captured
+    if explanation.rounded:
+        yield f"bf16       {explanation.rounded}"
 
 
 def _kernel_table(explanation: Explanation) -> str:

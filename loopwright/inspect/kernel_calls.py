@@ -243,18 +243,20 @@ def work_of(
     wide = any(o.buffer.dtype == FLOAT64 for o in kernel.operands)
     used = threads if kernel.parallel else 1
     moved = traffic_of(kernel.nest, target, used, distances)
-    rate = target.byte_products if _sums_bytes(prim) else 1
-    return Work(least_flops(prim), moved, 8 if wide else 4, rate)
+    return Work(least_flops(prim), moved, 8 if wide else 4, _rate(prim, target))
 
 
-def _sums_bytes(prim: PrimFunc) -> bool:
-    """True if a kernel sums products of bytes, for which there are instructions."""
+def _rate(prim: PrimFunc, target: Target) -> int:
+    """Returns the products that a kernel sums in the time of one of float32, at best: there are
+    instructions for bytes, and for bfloat16."""
     buffers = prim.buffers
     for stage in prim.stages:
-        reads = [node for node in walk(stage.expr) if isinstance(node, Read)]
-        if stage.combiner == "sum" and reads:
-            return all(buffers[r.buffer].dtype.bytes == 1 for r in reads)
-    return False
+        dtypes = {buffers[n.buffer].dtype for n in walk(stage.expr) if isinstance(n, Read)}
+        if stage.combiner == "sum" and dtypes:
+            if all(dtype.bytes == 1 for dtype in dtypes):
+                return target.byte_products
+            return 2 if target.dot("bf16") and {d.name for d in dtypes} == {"bfloat16"} else 1
+    return 1
 
 
 def reuse_distances(program: Program) -> list[list[int]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.cli import main
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.tolerance import tolerance
@@ -112,6 +114,41 @@ def test_symbolic_sizes_are_multiplied_too():
     for rows in 1, 3, 40, 129:
         x = normal(rows, 64)
         np.testing.assert_allclose(f(x), rounded(x) @ rounded(w), rtol=1e-4, atol=1e-4)
+
+
+def test_it_is_said_how_many_products_and_how_far_results_are_off(capfd, monkeypatch):
+    w, v = normal(64, 96), normal(2, 96, 8)
+    f = lw.compile(lambda x: (x @ w) @ v @ v.swapaxes(-1, -2), precision="bf16", threads=1)
+    x = normal(40, 64)
+    explained = f.lower(x).explain(x, seconds=0.01)
+    number = re.fullmatch(
+        r"(\d) of 3 products are of factors in bfloat16: off by (\S+) of the largest .*",
+        explained.rounded,
+    )
+    right = (x @ w) @ v @ v.swapaxes(-1, -2)
+    assert number is not None and number[1] == "2"
+    off = np.abs(f(x) - right).max() / np.abs(right).max()
+    assert 0.8 * off < float(number[2]) < 1.25 * off
+    assert f"bf16       {explained.rounded}" in str(explained)
+    plain = lw.compile(lambda x: x @ w)
+    assert plain.lower(x).explain(x, seconds=0.01).rounded == ""
+    monkeypatch.setenv("LOOPWRIGHT_DEBUG", "1")
+    lw.compile(lambda x: x @ w, precision="bf16")(x)
+    assert "1 of 1 products are of factors in bfloat16" in capfd.readouterr().err
+
+
+def test_the_command_line_takes_it_for_one_command(tmp_path, capsys):
+    (tmp_path / "net.py").write_text(
+        "import numpy as np\nW = np.ones((64, 96), np.float32)\n"
+        "def f(x):\n    return x @ W\nexample_inputs = (np.ones((4, 64), np.float32),)\n"
+    )
+    command = ["show", f"{tmp_path / 'net.py'}:f", "--level", "kernels"]
+    assert main([*command, "--precision", "bf16"]) == 0
+    assert "bfloat16" in capsys.readouterr().out
+    assert main(command) == 0
+    assert "bfloat16" not in capsys.readouterr().out
+    assert main([*command, "--precision", "bf8"]) == 2
+    assert "strict, standard, bf16 or a number" in capsys.readouterr().err
 
 
 def test_the_setting_comes_from_the_environment(monkeypatch):

@@ -29,9 +29,9 @@ from ...dims import IntExpr
 from ...dtype import FLOAT32, dtype_of
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
-from ..operator import OPERATORS, Operator
-from ..walk import Step, map_functions, rewrite_function
+from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
+from ..operator import OPERATORS, Operator, Pattern
+from ..walk import Step, called_by, map_functions, rewrite_function
 
 FEW_TERMS = 8
 """Terms along one axis of a sum, below which a product stays in float32."""
@@ -42,6 +42,26 @@ def round_factors(module: Module, enabled: bool = True) -> Module:
     if not enabled:
         return module
     return map_functions(module, lambda function: rewrite_function(function, _new_step()))
+
+
+def rounding_text(lowered: Module) -> str:
+    """Says how many of the products that a module of groups calls are of factors in bfloat16."""
+    rounded, products = 0, 0
+    for name, _ in called_by(lowered):
+        group = lowered.functions[name]
+        if not isinstance(group, Function) or not group.attrs.get("primitive"):
+            continue
+        halves: set[Atom] = set()
+        for binding in group.body.bindings:
+            call = binding.value
+            if not isinstance(call, Call) or not isinstance(call.op, Operator):
+                continue
+            if call.op.name == "cast" and tensor_type(call.args[0]).dtype.name == "bfloat16":
+                halves.add(binding.var)
+            if call.op.pattern == Pattern.CONTRACTION and Trait.MULTILINEAR in call.op.traits:
+                products += 1
+                rounded += halves.issuperset(call.args)
+    return f"{rounded} of {products} products are of factors in bfloat16"
 
 
 def _new_step() -> Step:

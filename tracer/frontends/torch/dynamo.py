@@ -33,6 +33,7 @@ from .decompositions import decompositions
 from .imported import Computed, Imported, Passed
 from .importer import import_graph, refuse_unsupported
 from .scans import share_equal_rows
+from .tensors import plain_array, tensor_of
 
 Make: TypeAlias = Callable[[Module, str], Callable[..., Any]]
 """Compiles a module; the result takes arrays, and returns one array or a tuple of them."""
@@ -143,11 +144,11 @@ class _Code:
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         arrays = [read(args) for read in self.arguments]
-        arrays += [draw().numpy() for draw in self.draws]
+        arrays += [plain_array(draw()) for draw in self.draws]
         results = self.run(*arrays) if self.computed else ()
         if not isinstance(results, tuple):
             results = (results,)
-        tensors = [torch.from_numpy(array) for array in results]
+        tensors = [tensor_of(array) for array in results]
         return [self._result(result, tensors, args) for result in self.results]
 
     def _result(self, result: Any, tensors: list[torch.Tensor], args: Sequence[Any]) -> Any:
@@ -180,7 +181,8 @@ class _Reader:
             tensor = tensor.detach()
         if tensor.is_neg():  # the .imag of a conjugate, which NumPy has no view for
             tensor = tensor.resolve_neg()
-        array = tensor.numpy() if self.order is None else tensor.numpy().transpose(self.order)
+        array = plain_array(tensor)
+        array = array if self.order is None else array.transpose(self.order)
         if kept:
             self.array, self.address = array, address
         return array

@@ -17,7 +17,7 @@ from ....ir.errors import LoopwrightTypeError, UnsupportedError
 from .decompositions import decompositions
 from .imported import Computed, Imported, Passed, Result
 from .importer import import_graph, refuse_unsupported
-from .tensors import array_of, in_order, tensor_of
+from .tensors import array_of, in_order, plain_array, tensor_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,13 +81,13 @@ class Call:
             leaf = self.leaves[result.position]
             if result.view is None or isinstance(leaf, torch.Tensor):
                 return result.of(leaf)
-            return result.of(tensor_of(leaf)).numpy()
+            return plain_array(result.of(tensor_of(leaf)))
         if isinstance(result, Computed):
             tensor = result.in_axes(tensor_of(arrays[result.number]))
-            return tensor if self.tensors else tensor.numpy()
+            return tensor if self.tensors else plain_array(tensor)
         value = result.value
         if isinstance(value, torch.Tensor):
-            return value.clone() if self.tensors else value.numpy().copy()
+            return value.clone() if self.tensors else plain_array(value).copy()
         return value
 
 

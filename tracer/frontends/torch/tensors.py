@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 
 from ....ir.dims import LARGEST_SIZE, IntExpr, product, size
+from ....ir.dtype import dtype_of
 from ....ir.errors import UnsupportedError
 
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
@@ -19,11 +21,13 @@ NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
         *("uint8", "uint16", "uint32", "uint64"),
     )
 }
-"""The dtypes that the language has."""
+"""The dtypes that the language has; bfloat16 among them where ml_dtypes is installed."""
+with suppress(TypeError):
+    NUMPY_DTYPES[torch.bfloat16] = dtype_of("bfloat16").numpy
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    """Returns NumPy's name of ``dtype``. Raises UnsupportedError for bfloat16 and its like."""
+    """Returns NumPy's name of ``dtype``. Raises UnsupportedError for float8 and its like."""
     if dtype not in NUMPY_DTYPES:
         raise UnsupportedError(f"{dtype} is not supported", hint="model.float()")
     return NUMPY_DTYPES[dtype]
@@ -40,12 +44,22 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
             f"a tensor of layout {tensor.layout} on {tensor.device} is not supported",
             hint="dense tensors on the CPU",
         )
-    return tensor.detach().resolve_conj().resolve_neg().numpy()
+    return plain_array(tensor.detach().resolve_conj().resolve_neg())
+
+
+def plain_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Returns the memory of a tensor without gradients and pending signs as an array."""
+    if tensor.dtype is torch.bfloat16:  # which PyTorch has no arrays of
+        return tensor.view(torch.int16).numpy().view(NUMPY_DTYPES[torch.bfloat16])
+    return tensor.numpy()
 
 
 def tensor_of(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """Returns ``array`` as a tensor in the same memory, if it may be written; else a copy."""
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+    array = array if array.flags.writeable else array.copy()
+    if array.dtype == NUMPY_DTYPES.get(torch.bfloat16):
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def storage_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
