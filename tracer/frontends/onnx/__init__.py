@@ -10,7 +10,8 @@
     walk      nodes in order: known values are computed, others traced
     convert   a model's inputs and outputs; the module
 
-    and the converters, by family: contrib are those of ``com.microsoft``, legacy of opsets before 7
+    and the converters, by family: contrib and nbits are those of ``com.microsoft``, legacy of opsets
+before 7
 """
 
 from . import (
@@ -22,6 +23,7 @@ from . import (
     indexing,
     legacy,
     linear,
+    nbits,
     norm,
     pool,
     quantised,
@@ -54,6 +56,7 @@ __all__ = [
     "known",
     "legacy",
     "linear",
+    "nbits",
     "quantised",
     "recurrent",
     "reduce",
