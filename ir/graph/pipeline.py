@@ -13,6 +13,7 @@ from .nodes import Function, Module
 from .passes.apply_requirements import apply_requirements
 from .passes.batch_while_loops import batch_while_loops
 from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
+from .passes.contract_codes import contract_codes
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.evaluate_partially import evaluate_partially
@@ -91,6 +92,8 @@ def default_pipeline(
         simplify,
         # Orders are still one operator.
         select_few,
+        # Scales are not multiplied with the weights yet, which folding does.
+        contract_codes,
         fold,
         # Conditions are known, if they ever are.
         fold_branches,

@@ -24,6 +24,7 @@ from ..graph.nodes import Atom
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import Attrs, require_equal
 from ..graph.types import TensorType, TupleType
+from ..graph.weights import codes_of
 from ..loop.expr import Expr, IndexLike, cast, const, op
 from ..loop.tensor import Tensor, index_add, index_expr, index_mul
 from .declare import ANY, Reduce, attr, composite, primitive
@@ -32,28 +33,6 @@ from .sampling import floats, ints, sample
 BITS = (2, 4, 8)
 ROWS = (FLOAT32, FLOAT64, INT8)
 """Dtypes of what is multiplied with weights: products of float64 are for derivatives' checks."""
-
-
-def groups_of(codes: np.ndarray[Any, Any], bits: int, size: int) -> np.ndarray[Any, Any]:
-    """Returns the operand ``w`` that holds these codes, uint8 (k, n), in groups of ``size`` rows.
-
-    >>> codes = np.arange(16, dtype=np.uint8)[:, None]
-    >>> [f"{b:02x}" for b in groups_of(codes, 4, 8)[:, 0]]
-    ['40', '51', '62', '73', 'c8', 'd9', 'ea', 'fb']
-    """
-    count, rows = 8 // bits, size * bits // 8
-    parts = codes.reshape(-1, count, rows, codes.shape[1])
-    packed = np.zeros((len(parts), rows, codes.shape[1]), np.uint8)
-    for part in range(count):
-        packed |= parts[:, part] << np.uint8(part * bits)
-    return packed.reshape(-1, codes.shape[1])
-
-
-def codes_of(w: np.ndarray[Any, Any], bits: int, groups: int) -> np.ndarray[Any, Any]:
-    """Returns the codes, uint8 (k, n), of an operand ``w``: the inverse of ``groups_of``."""
-    parts = w.reshape(groups, 1, -1, w.shape[1])
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None, None]
-    return (parts >> shifts & np.uint8(2**bits - 1)).reshape(-1, w.shape[1])
 
 
 def _rule(

@@ -10,7 +10,8 @@ import numpy as np
 from ...ir.dtype import Array
 from ...ir.errors import LoopwrightValueError
 from ...ir.graph.nodes import Constant
-from ...ir.ops.matmul_nbits import BITS, groups_of
+from ...ir.graph.weights import groups_of
+from ...ir.ops.matmul_nbits import BITS
 from ..core.argument_conversion import checked
 from ..core.proxy import Proxy
 from .apply import apply_as_given

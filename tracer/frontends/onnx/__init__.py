@@ -10,7 +10,7 @@
     walk      nodes in order: known values are computed, others traced
     convert   a model's inputs and outputs; the module
 
-    and the converters, by family: contrib and nbits are those of ``com.microsoft``, legacy of opsets
+    and the converters, by family: contrib and nbits are of ``com.microsoft``, legacy of opsets
 before 7
 """
 

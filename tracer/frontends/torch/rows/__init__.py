@@ -11,6 +11,7 @@ from . import (  # noqa: F401  (each enters its rows)
     pointwise,
     pooling,
     prims,
+    quantised,
     random,
     reductions,
     shapes,

@@ -1,0 +1,146 @@
+"""Keep weights as codes where they come with scales of groups.
+
+Before::
+
+    def @main(%x: Tensor[(1, 64), float32]) -> Tensor[(1, 9), float32] {
+      %0 = cast(meta[codes], dtype="float32");
+      %1 = multiply(%0, meta[scales]);
+      nn.matmul(%x, %1)
+    }
+
+After::
+
+    def @main(%x: Tensor[(1, 64), float32]) -> Tensor[(1, 9), float32] {
+      nn.matmul_nbits(%x, meta[packed], meta[of_groups], meta[zeros])
+    }
+
+Constants::
+
+    rows, columns = np.indices((64, 9))
+    codes = ((rows + columns) % 16 - 8).astype(np.int8)
+    of_groups = (1 + np.arange(18, dtype=np.float32)).reshape(2, 9)
+    scales = of_groups.repeat(32, 0)
+    pairs = (codes + 8).astype(np.uint8).reshape(2, 2, 16, 9)
+    packed = (pairs[:, 0] | pairs[:, 1] << 4).reshape(32, 9)
+    zeros = np.full((2, 9), 8, np.uint8)
+
+So do exporters write weights of few bits: integers less zero points, times scales, each repeated
+along the reduced axis. Codes are packed in the order that their product reads. Scales of whole
+columns are ``fold_scales``'s.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from ...dtype import Array
+from ...pass_context import optional
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..operator import OPERATORS, Operator
+from ..types import TensorType
+from ..walk import Step, map_functions, rewrite_blocks
+from ..weights import groups_of
+from .eliminate_dead_code import without_dead_code
+
+SHORTEST = 8
+"""Rows of the shortest groups: scales of shorter ones are no less than their codes."""
+
+
+@optional(level=2)
+def contract_codes(module: Module) -> Module:
+    """Products with constant codes, less zero points, times scales of groups, are those of
+    ``nn.matmul_nbits``."""
+
+    def changed(function: Function) -> Function:
+        new = rewrite_blocks(function, _new_step)
+        return function if new is function else without_dead_code(new)
+
+    return map_functions(module, changed)
+
+
+def _new_step() -> Step:
+    calls: dict[Var, Call] = {}
+
+    def called(atom: Atom, *names: str) -> Call | None:
+        call = calls.get(atom) if isinstance(atom, Var) else None
+        return call if call is not None and call.operator.name in names else None
+
+    def value_of(atom: Atom) -> Array | None:
+        """Returns what an atom is made of constants."""
+        if isinstance(atom, Constant):
+            return atom.value
+        call = calls.get(atom) if isinstance(atom, Var) else None
+        given = [value_of(a) for a in call.args] if call is not None else [None]
+        if call is None or not given or any(g is None for g in given):
+            return None
+        made = call.operator.reference([g for g in given if g is not None], call.attrs)
+        return made if isinstance(made, np.ndarray) else None
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        calls[var] = value
+        if value.op.name not in ("nn.matmul", "nn.dense"):
+            return None
+        (x, weights), transposed = value.args, value.op.name == "nn.dense"
+        view = called(weights, "transpose")
+        if view is not None:
+            weights, transposed = view.args[0], not transposed
+        product = called(weights, "multiply")
+        kind, shape = x.type, weights.type
+        if product is None or not _fits(kind, shape) or isinstance(x, Constant):
+            return None
+        for codes, scales in (product.args, product.args[::-1]):
+            less = called(codes, "subtract")
+            codes, zeros = less.args if less is not None else (codes, None)
+            cast = called(codes, "cast")
+            integers = cast.args[0] if cast is not None else None
+            if not isinstance(integers, Constant) or integers.value.dtype.kind not in "iu":
+                continue
+            factor = value_of(scales)
+            points = np.zeros(()) if zeros is None else value_of(zeros)
+            if factor is None or points is None:
+                continue
+            arrays = np.broadcast_arrays(integers.value, factor, points)
+            packed = _packed(*(a.T if transposed else a for a in arrays))
+            if packed is not None:
+                w, of_groups, zero, bits = packed
+                operands = [Constant(_frozen(a), integers.name) for a in (w, of_groups, zero)]
+                return builder.emit(OPERATORS["nn.matmul_nbits"], (x, *operands), {"bits": bits})
+        return None
+
+    return step
+
+
+def _fits(x: object, weights: object) -> bool:
+    both = isinstance(x, TensorType) and isinstance(weights, TensorType)
+    return both and x.dtype.name == "float32" and x.rank > 1 and weights.rank == 2
+
+
+def _packed(codes: Array, scales: Array, zeros: Array) -> tuple[Array, Array, Array, int] | None:
+    """Returns packed codes, scales, zero points and bits; None if there are no groups, or what is
+    in them has no such form."""
+    depth = len(codes)
+    moves = [np.any(a[1:] != a[:-1], axis=1) for a in (scales, zeros)]
+    size = gcd(depth, *(int(at) + 1 for at in np.flatnonzero(moves[0] | moves[1])))
+    if size == depth or size < SHORTEST or not np.isfinite(scales).all():
+        return None
+    least, greatest = int(codes.min()), int(codes.max())
+    few = greatest - min(least, -8 if least < 0 else 0) < 16
+    bits = 4 if few else 8
+    low = 0 if least >= 0 else -(1 << bits - 1)
+    points = zeros[::size] - low
+    whole = np.array_equal(points, np.rint(points)) and 0 <= points.min() <= points.max() <= 255
+    if not whole or least < low or greatest >= low + (1 << bits):
+        return None
+    w = groups_of((codes.astype(np.int64) - low).astype(np.uint8), bits, size)
+    return w, scales[::size], points.astype(np.uint8), bits
+
+
+def _frozen(value: Array) -> Array:
+    array = np.ascontiguousarray(value)
+    array.flags.writeable = False
+    return array
