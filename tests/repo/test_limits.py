@@ -33,6 +33,7 @@ KNOWN = {
     "evaluate_partially.MOST_COPIES": "copies of one function",
     "evaluate_partially.MOST_COMPUTED": "elements of a value computed while compiling",
     "fold_constants.DEEPEST": "operators on top of each other that stay unfolded",
+    "contract_codes.SHORTEST_GROUP": "weights that share a scale, which takes as much memory",
     "share_groups.FEWEST_ALIKE": "functions that are worth a shared one",
     "share_groups.MOST_SCALARS": "operands of a shared function",
     "split_stacks.ROWS_OF_A_STACK": "rows that are each code of their own",

@@ -45,7 +45,7 @@ from ..walk import Step, map_functions, rewrite_blocks
 from ..weights import groups_of
 from .eliminate_dead_code import without_dead_code
 
-SHORTEST = 8
+SHORTEST_GROUP = 8
 """Rows of the shortest groups: scales of shorter ones are no less than their codes."""
 
 
@@ -126,7 +126,7 @@ def _packed(codes: Array, scales: Array, zeros: Array) -> tuple[Array, Array, Ar
     depth = len(codes)
     moves = [np.any(a[1:] != a[:-1], axis=1) for a in (scales, zeros)]
     size = gcd(depth, *(int(at) + 1 for at in np.flatnonzero(moves[0] | moves[1])))
-    if size == depth or size < SHORTEST or not np.isfinite(scales).all():
+    if size == depth or size < SHORTEST_GROUP or not np.isfinite(scales).all():
         return None
     least, greatest = int(codes.min()), int(codes.max())
     few = greatest - min(least, -8 if least < 0 else 0) < 16

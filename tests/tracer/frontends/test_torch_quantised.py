@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch.ao.quantization.fx._decomposed  # noqa: E402  (registers the operators)
+pytest.importorskip("torch.ao.quantization.fx._decomposed")  # registers the operators
 
 
 class Groups(torch.nn.Module):
