@@ -35,12 +35,12 @@ from math import gcd
 
 import numpy as np
 
-from ...dtype import Array
+from ...dtype import FLOAT32, Array
 from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator
-from ..types import TensorType
+from ..types import TensorType, Type
 from ..walk import Step, map_functions, rewrite_blocks
 from ..weights import groups_of
 from .eliminate_dead_code import without_dead_code
@@ -115,9 +115,10 @@ def _new_step() -> Step:
     return step
 
 
-def _fits(x: object, weights: object) -> bool:
-    both = isinstance(x, TensorType) and isinstance(weights, TensorType)
-    return both and x.dtype.name == "float32" and x.rank > 1 and weights.rank == 2
+def _fits(x: Type, weights: Type) -> bool:
+    if not isinstance(x, TensorType) or not isinstance(weights, TensorType):
+        return False
+    return x.dtype == FLOAT32 and x.rank > 1 and weights.rank == 2
 
 
 def _packed(codes: Array, scales: Array, zeros: Array) -> tuple[Array, Array, Array, int] | None:
