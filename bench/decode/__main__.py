@@ -4,11 +4,12 @@
     python -m bench.decode --threads 1           one thread
     python -m bench.decode --peers ours,eager --positions 0,1023
 
-``ours`` is a native call for each token, ``ours-loop`` one for 16 tokens. Every peer is a process
-of its own, stopped while another runs. The limit is the bytes of weights and cache that a token
-reads over the bandwidth, which is measured between the rounds. Bars: within 10 % of the limit on
-two threads, faster than every peer, no memory asked for per token. The exit status is 1 if one is
-missed.
+``ours`` is a native call for each token, ``ours-loop`` one for 16 tokens, ``ours-bfloat16`` to
+``ours-int4`` calls with narrower weights, each beside the limit of its own bytes. Every peer is a
+process of its own, stopped while another runs. The limit is the bytes of weights and cache that a
+token reads over the bandwidth, which is measured between the rounds. Bars: within 10 % of the limit
+on two threads, faster than every peer, no memory asked for per token. The exit status is 1 if one
+is missed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from examples.decoder import KINDS
 
 from ..peer_run import measure_rows, results_file
 from ..process import ROOT, Worker
@@ -55,20 +58,23 @@ class Row:
         return self.nbytes / self.bandwidth
 
     def share(self, peer: str) -> float:
-        """Returns the limit as a share of what the peer takes."""
-        return self.limit / self.seconds[peer]
+        """Returns the limit of the peer's weights as a share of what it takes."""
+        least, most = (token_bytes(SIZES, self.position, k) for k in (PEERS[peer].kind, "float32"))
+        return self.limit * least / most / self.seconds[peer]
 
 
 def measure(position: int, workers: Sequence[Worker], args: argparse.Namespace) -> Row:
     """Measures all peers at a position alternately, the bandwidth with them."""
     row = Row(position, token_bytes(SIZES, position))
-    path = args.folder / f"scores-{position}.npy"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, expected(position))
+    args.folder.mkdir(parents=True, exist_ok=True)
+    paths = {k: args.folder / f"scores-{k}-{position}.npy" for k in KINDS}
+    for kind in {PEERS[worker.library].kind for worker in workers}:
+        if not paths[kind].exists():
+            np.save(paths[kind], expected(position, kind))
     tokens: dict[str, int] = {}
     for worker in workers:
-        command = {"position": position, "expected": str(path), "threads": args.threads}
+        path = str(paths[PEERS[worker.library].kind])
+        command = {"position": position, "expected": path, "threads": args.threads}
         answer = worker.ask(_PATIENCE, do="prepare", **command)
         if "failed" in answer:
             row.failed[worker.library] = answer["failed"]

@@ -6,13 +6,21 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from examples.decoder import GPT2, GPT2_SMALL, empty_cache, random_weights
+from examples.decoder import (
+    GPT2,
+    GPT2_SMALL,
+    KINDS,
+    empty_cache,
+    narrowed,
+    random_weights,
+    widened,
+)
 
 from ..libraries import onnxruntime_session
 from ..process import ROOT
@@ -53,9 +61,10 @@ def filled_cache(position: int) -> list[Array]:
     return filled
 
 
-def expected(position: int) -> Array:
-    """Returns the scores after ``TOKEN`` at a position, computed by NumPy in float64."""
-    wide = {name: array.astype(np.float64) for name, array in weights().items()}
+def expected(position: int, kind: str = "float32") -> Array:
+    """Returns the scores after ``TOKEN`` at a position, computed by NumPy in float64 with the
+    values of the weights of this kind."""
+    wide = widened(narrowed(weights(), kind))
     layers: Any = [layer.astype(np.float64) for layer in filled_cache(position)]
     return GPT2(SIZES, wide)(np.array([TOKEN]), position, layers)
 
@@ -72,9 +81,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """``make(threads)`` gives a function from a position to a State."""
+    """``make(threads)`` gives a function from a position to a State; ``kind`` is that of the
+    weights."""
 
     make: Callable[[int], Callable[[int], State]]
+    kind: str = "float32"
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,13 +94,13 @@ def answer_tokens(position: int) -> int:
     return min(ANSWER, SIZES.context - position)
 
 
-def _ours(threads: int, answer: bool = False) -> Callable[[int], State]:
+def _ours(threads: int, answer: bool = False, kind: str = "float32") -> Callable[[int], State]:
     import loopwright as lw
     from loopwright.codegen.runtime.buffers import fresh_requests
 
     from examples.decoder import Decoder
 
-    decoder = Decoder(GPT2(SIZES, weights()), threads=threads)
+    decoder = Decoder(GPT2(SIZES, narrowed(weights(), kind)), threads=threads)
     token, key = np.array([TOKEN]), lw.random.key(0)
 
     def at(position: int) -> State:
@@ -251,12 +262,18 @@ def _onnxruntime(threads: int) -> Callable[[int], State]:
 _UNTUNED = {"LOOPWRIGHT_LOG": os.devnull}
 
 PEERS: dict[str, Peer] = {
-    "ours": Peer(_ours, _UNTUNED),
-    "ours-loop": Peer(_answer, _UNTUNED),
+    "ours": Peer(_ours, environment=_UNTUNED),
+    "ours-loop": Peer(_answer, environment=_UNTUNED),
+    **{
+        f"ours-{kind}": Peer(partial(_ours, kind=kind), kind, _UNTUNED)
+        for kind in KINDS
+        if kind != "float32"
+    },
     "eager": Peer(_eager),
     "inductor": Peer(_inductor),
     "onnxruntime": Peer(_onnxruntime),
 }
 
-OURS = ("ours", "ours-loop")
-"""The peers that are us: a call for each token, and one for an answer of ``ANSWER`` tokens."""
+OURS = tuple(name for name in PEERS if name.startswith("ours"))
+"""The peers that are us: a call for each token, one for an answer of ``ANSWER`` tokens, and calls
+with narrower weights."""

@@ -14,6 +14,8 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 
+from .few_bits import Packed, times
+
 __all__ = ["GPT2", "GPT2_SMALL", "Llama", "SMALL_LLAMA", "Sizes", "empty_cache"]
 
 
@@ -85,8 +87,8 @@ class GPT2:
 
     def __call__(self, tokens: Any, start: Any, cache: Any) -> Any:
         sizes, count = self.sizes, tokens.shape[0]
-        x = self.weights["wte.weight"][tokens]
-        x = x + self.weights["wpe.weight"][start : start + count]
+        x = _rows(self.weights["wte.weight"], tokens)
+        x = x + _rows(self.weights["wpe.weight"], slice(start, start + count))
         for layer in range(sizes.layers):
             h = self._norm(f"h.{layer}.ln_1", x)
             qkv = self._dense(f"h.{layer}.attn.c_attn", h).reshape(count, 3, sizes.heads, -1)
@@ -94,10 +96,13 @@ class GPT2:
             x = x + self._dense(f"h.{layer}.attn.c_proj", attend(q, k, v, start, cache[layer]))
             h = gelu(self._dense(f"h.{layer}.mlp.c_fc", self._norm(f"h.{layer}.ln_2", x)))
             x = x + self._dense(f"h.{layer}.mlp.c_proj", h)
-        return self.weights["wte.weight"] @ self._norm("ln_f", x[-1])
+        last = self._norm("ln_f", x[-1])
+        if "head" in self.weights:
+            return times(last, self.weights["head"])
+        return self.weights["wte.weight"] @ last
 
     def _dense(self, name: str, x: Any) -> Any:
-        return x @ self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+        return times(x, self.weights[f"{name}.weight"]) + self.weights[f"{name}.bias"]
 
     def _norm(self, name: str, x: Any) -> Any:
         centred = x - x.mean(-1, keepdims=True)
@@ -153,7 +158,7 @@ class Llama:
         sizes, count = self.sizes, tokens.shape[0]
         cosines = self.cosines[start : start + count]
         sines = self.sines[start : start + count]
-        x = self.weights["model.embed_tokens.weight"][tokens]
+        x = _rows(self.weights["model.embed_tokens.weight"], tokens)
         for layer in range(sizes.layers):
             name = f"model.layers.{layer}"
             h = self._norm(f"{name}.input_layernorm", x)
@@ -169,14 +174,22 @@ class Llama:
             gate = self._dense(f"{name}.mlp.gate_proj", h)
             h = gate / (1 + np.exp(-gate)) * self._dense(f"{name}.mlp.up_proj", h)
             x = x + self._dense(f"{name}.mlp.down_proj", h)
-        return self.weights["lm_head.weight"] @ self._norm("model.norm", x[-1])
+        last, head = self._norm("model.norm", x[-1]), self.weights["lm_head.weight"]
+        return times(last, head) if isinstance(head, Packed) else head @ last
 
     def _dense(self, name: str, x: Any) -> Any:
-        return x @ self.weights[f"{name}.weight"].T
+        weight = self.weights[f"{name}.weight"]
+        return times(x, weight if isinstance(weight, Packed) else weight.T)
 
     def _norm(self, name: str, x: Any) -> Any:
         scaled = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
         return scaled * self.weights[f"{name}.weight"]
+
+
+def _rows(table: Any, at: Any) -> Any:
+    """Rows of a table of any dtype, as floats of 32 bits at least."""
+    rows = table[at]
+    return rows if rows.dtype.itemsize > 2 else rows.astype(np.float32)
 
 
 def attend(q: Any, k: Any, v: Any, start: Any, cache: Any) -> Any:

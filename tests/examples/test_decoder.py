@@ -10,13 +10,16 @@ import pytest
 
 from examples.decoder import (
     GPT2,
+    KINDS,
     Decoder,
     Llama,
     Sizes,
     empty_cache,
     greedy,
+    narrowed,
     random_weights,
     sampler,
+    widened,
 )
 from examples.decoder.__main__ import main
 
@@ -147,3 +150,20 @@ def test_the_demo_prints_its_speed(options: list[str], capsys: Any) -> None:
     assert main(["hello", "--tokens", "5", "--threads", "1", *options]) == 0
     assert "tokens/s" in capsys.readouterr().out
     assert main(["hello" * 60]) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("model", [GPT2, Llama])
+def test_weights_of_fewer_bits(model: type[GPT2] | type[Llama], kind: str) -> None:
+    sizes = Sizes(layers=2, width=64, heads=4, groups=4, hidden=96, words=50, context=20)
+    weights = narrowed(random_weights(model.shapes(sizes)), kind, model is Llama)
+    exact = widened(weights, model is Llama)
+    tokens, cache = np.array([3, 14, 15, 9]), empty_cache(sizes)
+    decoder = Decoder(model(sizes, weights))
+    wide: Any = [layer.astype(np.float64) for layer in empty_cache(sizes)]
+    for scores, wanted in (
+        (decoder.prompt(tokens, cache), model(sizes, exact)(tokens, 0, wide)),
+        (decoder.token(tokens[:1], 4, cache), model(sizes, exact)(tokens[:1], 4, wide)),
+    ):
+        allowed = 1e-5 if kind in ("float32", "bfloat16") else 0.05
+        np.testing.assert_allclose(scores, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
