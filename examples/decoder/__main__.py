@@ -3,6 +3,7 @@
     python -m examples.decoder "Once upon a time"                   a tiny GPT-2, random weights
     python -m examples.decoder --model llama --temperature 0.8      a tiny Llama, sampling
     python -m examples.decoder --small --tokens 200 --threads 2     the shape of GPT-2 small
+    python -m examples.decoder --small --bits int4 --cache int8     with narrow weights and cache
     python -m examples.decoder --weights gpt2.npz --heads 12        a checkpoint's arrays
 
 Random weights write nonsense, at the speed at which trained ones would write sense. Prints the time
@@ -19,6 +20,7 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 
+from .few_bits import KINDS, narrowed
 from .generate import Decoder, greedy, sampler
 from .models import GPT2, GPT2_SMALL, SMALL_LLAMA, Llama, Sizes, empty_cache, random_weights
 
@@ -37,7 +39,8 @@ def loaded(args: argparse.Namespace) -> GPT2 | Llama:
         with np.load(args.weights) as arrays:
             return kind.loaded({name: arrays[name] for name in arrays.files}, args.heads)
     sizes = (SMALL if args.small else TINY)[args.model]
-    return kind(sizes, random_weights(kind.shapes(sizes)))
+    weights = random_weights(kind.shapes(sizes))
+    return kind(sizes, narrowed(weights, args.bits, args.model == "llama"))
 
 
 def text_of(tokens: np.ndarray) -> str:
@@ -57,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"the prompt has {len(prompt)} tokens, the context {model.sizes.context}")
         return 2
     for run in ("compiled", "again"):
-        cache = empty_cache(model.sizes)
+        cache = empty_cache(model.sizes, args.cache)
         key = lw.random.key(args.seed)
         start = time.perf_counter()
         scores = decoder.prompt(prompt, cache)
@@ -84,6 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--small", action="store_true", help="not a tiny model, a small one")
     parser.add_argument("--weights", type=Path, help=".npz with the arrays of a checkpoint")
     parser.add_argument("--heads", type=int, default=12, help="of the checkpoint (12)")
+    parser.add_argument("--bits", choices=KINDS, default="float32", help="of the weights")
+    parser.add_argument("--cache", choices=KINDS[:-1], default="float32", help="its kind")
     parser.add_argument("--tokens", type=int, default=64, help="length of the answer (64)")
     parser.add_argument("--temperature", type=float, default=0.0, help="0: the best token (0)")
     parser.add_argument("--top", type=int, default=40, help="tokens that may be drawn (40)")

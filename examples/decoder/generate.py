@@ -31,6 +31,11 @@ def sampler(temperature: float = 1.0, k: int = 40) -> Choose:
     return choose
 
 
+def _arrays(cache: Any) -> list[Any]:
+    """Returns the arrays of a cache, of which a layer may have two."""
+    return [a for layer in cache for a in (layer if isinstance(layer, tuple) else (layer,))]
+
+
 class Decoder:
     """A model with compiled functions and the cache that they share.
 
@@ -60,7 +65,7 @@ class Decoder:
             tokens = np.zeros(context, np.int64)
             first = (0, scores, tokens, cache)
             _, _, tokens, kept = lw.while_loop(lambda carry: carry[0] < count, step, first)
-            for old, new in zip(cache, kept):
+            for old, new in zip(_arrays(cache), _arrays(kept)):
                 old[:] = new
             return tokens
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import loopwright as lw
+import ml_dtypes
 import numpy as np
 
 from .few_bits import Packed, times
@@ -42,10 +43,15 @@ GPT2_SMALL = Sizes(12, 768, 12, 12, 3072, 50257, 1024)
 SMALL_LLAMA = Sizes(layers=8, width=512, heads=8, groups=2, hidden=1408, words=8192, context=1024)
 
 
-def empty_cache(sizes: Sizes) -> list[np.ndarray]:
-    """Returns the keys and values of each position, float32[2, groups, context, head], by layer."""
+def empty_cache(sizes: Sizes, kind: str = "float32") -> list[Any]:
+    """Returns the keys and values of each position, [2, groups, context, head], by layer: arrays of
+    float32 or bfloat16, or int8 codes with the float32 step of each vector."""
     shape = (2, sizes.groups, sizes.context, sizes.head)
-    return [np.zeros(shape, np.float32) for _ in range(sizes.layers)]
+    if kind == "int8":
+        layers = range(sizes.layers)
+        return [(np.zeros(shape, np.int8), np.zeros(shape[:-1], np.float32)) for _ in layers]
+    dtype = ml_dtypes.bfloat16 if kind == "bfloat16" else np.float32
+    return [np.zeros(shape, dtype) for _ in range(sizes.layers)]
 
 
 class GPT2:
@@ -187,30 +193,44 @@ class Llama:
 
 
 def _rows(table: Any, at: Any) -> Any:
-    """Rows of a table of any dtype, as floats of 32 bits at least."""
-    rows = table[at]
-    return rows if rows.dtype.itemsize > 2 else rows.astype(np.float32)
+    return _wide(table[at])
+
+
+def _wide(x: Any) -> Any:
+    """An array of any dtype as one of floats of 32 bits at least."""
+    return x if x.dtype.itemsize > 2 else x.astype(np.float32)
 
 
 def attend(q: Any, k: Any, v: Any, start: Any, cache: Any) -> Any:
     """Writes keys and values of new positions into the cache, and returns what the queries find.
 
     ``q`` is (heads, new positions, head), ``k`` and ``v`` (groups, new positions, head), ``cache``
-    (2, groups, context, head); the result is (new positions, heads * head).
+    one of a layer; the result is (new positions, heads * head).
     """
     heads, count, head = q.shape
     groups = k.shape[0]
-    cache[0, :, start : start + count] = k
-    cache[1, :, start : start + count] = v
-    keys, values = cache[:, :, : start + count]
+    stored, steps = cache if isinstance(cache, tuple) else (cache, None)
+    here = slice(start, start + count)
+    for n, new in enumerate((k, v)):
+        if steps is not None:
+            step = np.abs(new).max(-1) / np.float32(127)
+            steps[n, :, here] = step
+            new = np.rint(new / np.maximum(step, np.float32(1e-30))[..., None])
+        stored[n, :, here] = new.astype(stored.dtype)
+    keys, values = stored[:, :, : start + count]
     end = keys.shape[1]  # a size, which data may decide
     q = q.reshape(groups, -1, head)
-    scores = (q @ keys.swapaxes(1, 2)).reshape(groups, -1, count, end) / np.float32(head**0.5)
+    scores = q @ _wide(keys).swapaxes(1, 2)
+    if steps is not None:
+        scores = scores * steps[0, :, None, : start + count]
+    scores = scores.reshape(groups, -1, count, end) / np.float32(head**0.5)
     if type(count) is not int or count > 1:  # a single new position sees all there are
         seen = np.arange(end) <= start + np.arange(count)[:, None]
         scores = np.where(seen, scores, np.float32(-np.inf))
-    weights = lw.nn.softmax(scores)
-    found = (weights.reshape(groups, -1, end) @ values).reshape(heads, count, head)
+    weights = lw.nn.softmax(scores).reshape(groups, -1, end)
+    if steps is not None:
+        weights = weights * steps[1, :, None, : start + count]
+    found = (weights @ _wide(values)).reshape(heads, count, head)
     return found.swapaxes(0, 1).reshape(count, -1)
 
 

@@ -167,3 +167,18 @@ def test_weights_of_fewer_bits(model: type[GPT2] | type[Llama], kind: str) -> No
     ):
         allowed = 1e-5 if kind in ("float32", "bfloat16") else 0.05
         np.testing.assert_allclose(scores, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "int8"])
+def test_a_cache_of_fewer_bits(kind: str) -> None:
+    sizes = GPT2_SIZES
+    weights = random_weights(GPT2.shapes(sizes))
+    exact = GPT2(sizes, {name: w.astype(np.float64) for name, w in weights.items()})
+    tokens, wide = np.array([3, 14, 15, 9]), [c.astype(np.float64) for c in empty_cache(sizes)]
+    decoder, cache = Decoder(GPT2(sizes, weights)), empty_cache(sizes, kind)
+    for call, given, start in ((decoder.prompt, tokens, 0), (decoder.token, tokens[:1], 4)):
+        scores = call(given, cache) if start == 0 else call(given, start, cache)
+        wanted: Any = exact(given, start, wide)
+        np.testing.assert_allclose(scores, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
+    answer = decoder.answer(scores, 5, 3, lw.random.key(0), cache)
+    assert answer.shape == (sizes.context,) and (answer[:3] < sizes.words).all()
