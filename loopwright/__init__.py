@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .doors.onnx_model import from_onnx
     from .doors.saved import SavedFunction, load
     from .doors.torch_model import from_torch
+    from .doors.weight_files import load_weights
     from .face.module import CompiledModule, build, parse
     from .face.module_builder import ModuleBuilder
     from .face.transforms import (
@@ -144,6 +145,7 @@ __all__ = [
     "i64",
     "i8",
     "load",
+    "load_weights",
     "log",
     "map",
     "nn",
@@ -193,6 +195,7 @@ _LATE = {
         ".doors.onnx_model": "from_onnx",
         ".doors.saved": "SavedFunction load",
         ".doors.torch_model": "from_torch",
+        ".doors.weight_files": "load_weights",
         ".tracer.control": "cond fori_loop function map scan switch while_loop",
         ".tracer.extern": "extern",
         ".tracer.prim": "prim",

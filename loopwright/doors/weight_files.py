@@ -1,0 +1,206 @@
+"""Weights in the files that others write: GGUF and safetensors, read without a framework.
+
+The file is mapped into memory. Arrays of floats and integers are views of it; matrices in blocks of
+few bits become what ``lw.nn.matmul_nbits`` takes, in their own order of rows and columns: (k, n).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..face.user_errors import reports_errors
+from ..ir.dataclass import dataclass
+from ..ir.dtype import Array, dtype_of
+from ..ir.errors import LoopwrightValueError
+from ..ir.files import map_named, refusing
+from ..tracer import nn
+
+_SAFETENSORS = {
+    **{"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"},
+    **{f"I{n}": f"int{n}" for n in (8, 16, 32, 64)},
+    **{"U8": "uint8", "BOOL": "bool"},
+}
+"""Dtypes by their names in safetensors."""
+_NUMBERS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}
+"""Formats of numbers in the metadata of GGUF, by their type there."""
+_PLAIN = {0: "float32", 1: "float16", 24: "int8", 26: "int32", 28: "float64", 30: "bfloat16"}
+"""Dtypes of tensors of GGUF that are no blocks, by their type there."""
+GROUP = 32
+"""Weights of a block that share a scale."""
+_TEXT, _LIST = 8, 9
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeights:
+    """A matrix (k, n) of few bits: the operands of ``lw.nn.matmul_nbits``, and what is subtracted
+    from each group of weights (k / 32, n), if that is not a zero point."""
+
+    w: Array
+    scales: Array
+    bits: int
+    least: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.w) * 8 // self.bits, self.w.shape[1]
+
+    def product(self, x: Any, activations: str = "float32") -> Any:
+        """``x @ matrix`` for float32 rows of length k, in a compiled function or outside."""
+        if self.least is None:
+            return nn.matmul_nbits(x, self.w, self.scales, None, self.bits, activations)
+        zeros = np.zeros(self.scales.shape, np.uint8)
+        made = nn.matmul_nbits(x, self.w, self.scales, zeros, self.bits, activations)
+        groups = x.reshape(*x.shape[:-1], len(self.scales), -1).sum(-1)
+        return made - groups @ self.least
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFile:
+    """``metadata`` of the file, and its ``tensors`` by name: arrays, or PackedWeights."""
+
+    metadata: dict[str, Any]
+    tensors: dict[str, Any]
+
+
+@reports_errors
+def load_weights(path: str | Path) -> WeightFile:
+    """Reads a GGUF or safetensors file, whichever it is.
+
+    Blocks of GGUF may be Q4_0, Q8_0 and Q4_K. Raises LoopwrightOSError for a file that is
+    damaged or cannot be read, LoopwrightValueError for kinds of blocks that are not supported.
+    """
+    data = np.frombuffer(map_named(path), np.uint8)
+    with refusing(path):
+        return _gguf(data) if data[:4].tobytes() == b"GGUF" else _safetensors(data)
+
+
+def _part(data: Array, start: int, nbytes: int) -> Array:
+    if not 0 <= start <= start + nbytes <= len(data):
+        raise ValueError("a tensor lies outside of the file")
+    return data[start : start + nbytes]
+
+
+def _safetensors(data: Array) -> WeightFile:
+    (length,) = struct.unpack("<Q", _part(data, 0, 8).tobytes())
+    header = json.loads(_part(data, 8, length).tobytes())
+    tensors: dict[str, Any] = {}
+    for name, about in header.items():
+        if name != "__metadata__":
+            dtype, (start, end) = (
+                dtype_of(_SAFETENSORS[about["dtype"]]).numpy,
+                about["data_offsets"],
+            )
+            part = _part(data, 8 + length + start, end - start)
+            tensors[name] = part.view(dtype).reshape(about["shape"])
+    return WeightFile(header.get("__metadata__", {}), tensors)
+
+
+def _gguf(data: Array) -> WeightFile:
+    read = _Reader(data)
+    read.skip(4)
+    version, count, pairs = read.number("I"), read.number("Q"), read.number("Q")
+    if version not in (2, 3):
+        raise LoopwrightValueError(f"GGUF of version {version}; 2 and 3 are read")
+    metadata = {read.text(): read.value(read.number("I")) for _ in range(pairs)}
+    rows = [read.row() for _ in range(count)]
+    align = int(metadata.get("general.alignment", 32))
+    start = -(-read.at // align) * align
+    tensors = {name: _tensor(data, start + at, dims[::-1], kind) for name, dims, kind, at in rows}
+    return WeightFile(metadata, tensors)
+
+
+class _Reader:
+    """Numbers and texts one after the other."""
+
+    def __init__(self, data: Array) -> None:
+        self.data, self.at = data, 0
+
+    def skip(self, nbytes: int) -> Array:
+        self.at += nbytes
+        return _part(self.data, self.at - nbytes, nbytes)
+
+    def number(self, kind: str) -> Any:
+        return struct.unpack(f"<{kind}", self.skip(struct.calcsize(f"<{kind}")).tobytes())[0]
+
+    def text(self) -> str:
+        return self.skip(self.number("Q")).tobytes().decode(errors="replace")
+
+    def row(self) -> tuple[str, list[int], int, int]:
+        """The name of a tensor, its sizes, type and place."""
+        name, count = self.text(), self.number("I")
+        return name, [self.number("Q") for _ in range(count)], self.number("I"), self.number("Q")
+
+    def value(self, kind: int) -> Any:
+        if kind == _TEXT:
+            return self.text()
+        if kind != _LIST:
+            return self.number(_NUMBERS[kind])
+        inner, count = self.number("I"), self.number("Q")
+        if inner not in _NUMBERS:
+            return [self.value(inner) for _ in range(count)]
+        dtype = np.dtype(f"<{_NUMBERS[inner]}")
+        return self.skip(count * dtype.itemsize).view(dtype)
+
+
+def _tensor(data: Array, start: int, shape: list[int], kind: int) -> Any:
+    if kind in _PLAIN:
+        dtype = dtype_of(_PLAIN[kind]).numpy
+        return _part(data, start, math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    if kind not in _BLOCKS or len(shape) != 2:
+        raise LoopwrightValueError(
+            f"blocks of GGUF's type {kind} in {len(shape)} axes are not read"
+        )
+    size, nbytes, decode = _BLOCKS[kind]
+    n, k = shape
+    if k % size:
+        raise ValueError(f"rows of {k} weights are not in blocks of {size}")
+    blocks = _part(data, start, n * k // size * nbytes).reshape(n, k // size, nbytes)
+    bits, codes, *factors = decode(blocks)
+    scales, *least = (np.ascontiguousarray(f.reshape(n, -1).T) for f in factors)
+    w = nn.pack_nbits(np.ascontiguousarray(codes.reshape(n, k).T), GROUP, bits)
+    return PackedWeights(w, scales, bits, *least)
+
+
+def _halves(blocks: Array, place: int) -> Array:
+    """The float16 in each block at a byte."""
+    return np.ascontiguousarray(blocks[..., place : place + 2]).view(np.float16)[..., 0]
+
+
+def _nibbles(packed: Array) -> Array:
+    return np.concatenate((packed & np.uint8(15), packed >> np.uint8(4)), axis=-1)
+
+
+def _q4_0(blocks: Array) -> tuple[Any, ...]:
+    return 4, _nibbles(blocks[..., 2:]), _halves(blocks, 0)
+
+
+def _q8_0(blocks: Array) -> tuple[Any, ...]:
+    return 8, blocks[..., 2:] ^ np.uint8(128), _halves(blocks, 0)
+
+
+def _q4_k(blocks: Array) -> tuple[Any, ...]:
+    """Eight groups, whose scales and minima are 6 bits each."""
+    packed = blocks[..., 4:16]
+    low, middle, high = packed[..., :4], packed[..., 4:8], packed[..., 8:]
+    first = [low & np.uint8(63), middle & np.uint8(63)]
+    last = [high & np.uint8(15) | low >> np.uint8(6) << np.uint8(4)]
+    last += [high >> np.uint8(4) | middle >> np.uint8(6) << np.uint8(4)]
+    scales, least = (np.concatenate(pair, axis=-1) for pair in zip(first, last))
+    codes = _nibbles(blocks[..., 16:].reshape(*blocks.shape[:-1], 4, 32))
+    factors = (_halves(blocks, at).astype(np.float32)[..., None] for at in (0, 2))
+    return 4, codes, *(f * v for f, v in zip(factors, (scales, least)))
+
+
+_BLOCKS: dict[int, tuple[int, int, Callable[[Array], tuple[Any, ...]]]] = {
+    2: (32, 18, _q4_0),
+    8: (32, 34, _q8_0),
+    12: (256, 144, _q4_k),
+}
+"""Blocks of GGUF by their type there: their weights, their bytes, and what decodes them."""
