@@ -22,10 +22,9 @@ from ..ir.errors import LoopwrightValueError
 from ..ir.files import map_named, refusing
 from ..tracer import nn
 
-_SAFETENSORS = {
-    **{"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"},
-    **{f"I{n}": f"int{n}" for n in (8, 16, 32, 64)},
-    **{"U8": "uint8", "BOOL": "bool"},
+_BY_LETTER = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint"}
+_SAFETENSORS = {f"{k}{n}": f"{w}{n}" for k, w in _BY_LETTER.items() for n in (8, 16, 32, 64)} | {
+    "BOOL": "bool"
 }
 """Dtypes by their names in safetensors."""
 _NUMBERS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}

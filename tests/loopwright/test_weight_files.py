@@ -141,6 +141,14 @@ def test_safetensors(tmp_path: Path) -> None:
         np.testing.assert_array_equal(file.tensors[name], array)
 
 
+def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:
+    header = json.dumps({"x": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}}).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\0")
+    with pytest.raises(LoopwrightError, match="F8_E4M3"):
+        lw.load_weights(path)
+
+
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     content, _ = q4_0(4, 64)
     whole, path = gguf({"w": ([4, 64], 2, content)}), tmp_path / "model.gguf"
