@@ -12,7 +12,19 @@ from ..loop import expr as exprs
 from ..loop.expr import Expr, Index, Op, Read, buffers_of, const, map_reads, op, read, walk
 from ..loop.intrinsics import DOTS, is_dot, is_zero, tile_dot_of
 from ..loop.kinds import Instruction, LoopKind, Scope
-from ..loop.nest import Accumulate, Alloc, If, Intrinsic, Loop, Stmt, Store, chain, statements
+from ..loop.nest import (
+    Accumulate,
+    Alloc,
+    If,
+    Intrinsic,
+    Loop,
+    Prefetch,
+    Stmt,
+    Store,
+    chain,
+    statements,
+    substituted,
+)
 from ..loop.pack import SHIFTED
 from ..loop.prim import Axis, Buffer, Stage
 from .rows import INSTRUCTION, Rows
@@ -94,10 +106,13 @@ class _Writer:
             elif isinstance(stmt, Loop):
                 inner = stmt.var if stmt.kind == LoopKind.VECTORIZE else lane
                 stmt = replace(stmt, body=self.body(stmt.body, buffers, inner))
+                ahead = [s for s in stmt.body if isinstance(s, Prefetch)]
+                sums = replace(stmt, body=tuple(s for s in stmt.body if s not in ahead))
                 for name in DOTS:
-                    if self.takes(stmt.var, name) and is_dot(name, stmt, lane, buffers):
+                    if self.takes(stmt.var, name) and is_dot(name, sums, lane, buffers):
                         self.made.add(stmt.var)
-                        stmt = _by(stmt, Instruction(name))
+                        done += [substituted(s, {stmt.var: 0}) for s in ahead]
+                        stmt = _by(sums, Instruction(name))
                         break
             elif isinstance(stmt, If):
                 then, orelse = (self.body(b, buffers, lane) for b in (stmt.then, stmt.orelse))

@@ -24,6 +24,7 @@ from ....ir.loop.kinds import Instruction
 from ....ir.loop.pack import SHIFTED
 from ....ir.loop.prim import Stage
 from ....ir.schedule import steps as primitives
+from ....ir.schedule.columns import when
 from ....ir.schedule.steps import Schedule, Step, cache_write, compute_at, tensorize, vectorize
 from ....ir.schedule.storage import walked_dimensions
 from ...protocols import BoolArray
@@ -32,6 +33,7 @@ from ..estimate import fastest, offers
 from ..settings import DOTS, SKETCHES
 from ..tiling import Choices, Tiling, Values, own_axes, reduced_axes
 from . import base
+from .tile_defaults import comes_from_far
 
 VECTORS, TILES = range(2)  # values of the knob ``tiles``: sums in vector or in matrix registers
 
@@ -88,6 +90,10 @@ class Dots(Tiling):
             steps.append(tensorize(f"{k}.2", str(self.instruction)))
         steps.append(vectorize(f"{v}.2"))
         steps += [tensorize(f"{v}.2", "amx")] if choices["tiles"] == TILES else []
+        for name, is_fixed in self.packable:
+            if is_fixed:
+                following = primitives.prefetch_next(main, f"{name}.packed", f"{v}.0")
+                steps += when(choices["next_panels"], following)
         steps += base.parallel_steps(outer, choices["parallel"])
         return [*first, *sums, *steps, *base.non_temporal_steps(group, choices["non_temporal"])]
 
@@ -133,6 +139,11 @@ class Dots(Tiling):
             if where == VECTORS and held.any():
                 values = {name: column[held] for name, column in values.items()}
             chosen = fastest(self, values, DOTS.most)
+            for c in chosen:  # panels that all rows pass over, while the next ones come
+                outside = c["vectors_outer"] and self.extent(self.row_axis) > c["rows"]
+                c["next_panels"] = self.knobs["next_panels"][-1] * int(
+                    outside and comes_from_far(self)
+                )
             candidates += [base.shared_and_stored(self, c) for c in chosen]
         return candidates
 
@@ -152,6 +163,7 @@ class Dots(Tiling):
         good = np.where(v["tiles"] == TILES, tiled, vector)
         good &= (v["cache_vectors"] - 1) * width < self.extent(self.vector_axis)
         good &= (v["cache_rows"] - 1) * v["rows"] < self.extent(self.row_axis)
+        good &= (v["next_panels"] == 0) | ((v["vectors_outer"] == 1) & (v["tiles"] == VECTORS))
         return np.asarray(good)
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
@@ -250,6 +262,7 @@ def _dots_of(
         "vectors_outer": (0, 1) if row else (0,),
         "cache_vectors_outer": (0, 1) if row else (0,),
         "tiles": tuple(places),
+        "next_panels": (0, 1) if constant and row is not None else (0,),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
         "non_temporal": base.non_temporal_choices(group, target),
     }

@@ -63,7 +63,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
 def _blocked(tiling: Tiling, tiles: Sequence[dict[str, int]]) -> list[dict[str, int]]:
     """Returns each of these register tiles with the packing, blocks and cache tiles of which the
     estimate is least, the fastest first."""
-    tables, l2, comes = tiling.knobs, tiling.target.l2, _comes(tiling)
+    tables, l2, comes = tiling.knobs, tiling.target.l2, comes_from_far(tiling)
     rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
     for c in tiles:  # panels that are read once lie in memory's order
         c["vectors_outer"] &= rows > c["rows"] * c["second_rows"]
@@ -143,7 +143,7 @@ def _steps_ahead(tiling: Tiling, c: Choices) -> int:
     if panel <= tiling.target.l1 // 2 or rows <= tiling.core.streamed_rows:
         return 0
     # What few rows use comes from behind L2 all the time: memory takes long to deliver it.
-    far = rows <= PRODUCTS.few_rows and _comes(tiling)
+    far = rows <= PRODUCTS.few_rows and comes_from_far(tiling)
     return max(p for p in tiling.knobs["prefetch"] if far or p <= PRODUCTS.ahead)
 
 
@@ -160,7 +160,7 @@ def _walks_near(tiling: Tiling) -> bool:
     return sum(a.size * a.element_bytes for a in walked) <= room
 
 
-def _comes(tiling: Tiling) -> bool:
+def comes_from_far(tiling: Tiling) -> bool:
     """True if constants come from the LLC or memory in every call: L2 holds what other kernels read
     in between."""
     size = sum(a.size * a.element_bytes for a in _packable_reads(tiling, (True,)))

@@ -20,10 +20,12 @@ Meant are products with weights, or of two matrices, and convolutions without gr
 stacks of matrices, such as attention's, stay as they are. A factor is off by at most 2**-8 of
 itself; products and sums are those of float32. Weights take half of the memory, and machines with
 an instruction for pairs of such products (``DOTS`` in ``ir/loop/intrinsics.py``) compute twice as
-many in the same time.
+many in the same time: an odd number of channels gets one of zeros, so that all are in pairs.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from ...dims import IntExpr
 from ...dtype import FLOAT32, dtype_of
@@ -87,7 +89,10 @@ def _new_step() -> Step:
             halves.add(var)
         if not _is_product(value) or halves.issuperset(value.args):
             return None
-        args = [a if a in halves else factor(a, builder) for a in value.args]
+        args = list(value.args)
+        if "kernel_layout" in value.attrs:
+            args = [_even(builder, a, axis) for a, axis in zip(args, _channels(value))]
+        args = [a if a in halves else factor(a, builder) for a in args]
         return builder.emit(value.op, args, value.attrs)
 
     return step
@@ -107,11 +112,29 @@ def _is_product(call: Call) -> bool:
         stacks = [k.rank > 2 and not isinstance(a, Constant) for k, a in zip(kinds, call.args)]
         is_meant = not all(stacks) and min(k.rank for k in kinds) == 2
     elif "kernel_layout" in call.attrs:
-        size = kinds[0].shape[call.attrs["data_layout"].index("C")]
+        size = kinds[0].shape[_channels(call)[0]]
         is_meant = call.attrs["groups"] == 1
+        if isinstance(size, int) and size > 2:
+            return is_meant
     else:
         return False
     return is_meant and not (isinstance(size, int) and size < FEW_TERMS)
+
+
+def _channels(call: Call) -> tuple[int, int]:
+    """Returns the axes of the channels of a convolution's image and weights."""
+    return call.attrs["data_layout"].index("C"), call.attrs["kernel_layout"].index("I")
+
+
+def _even(builder: Builder, factor: Atom, axis: int) -> Atom:
+    """Returns the factor of a convolution with a channel of zeros behind an odd number of them."""
+    kind = tensor_type(factor)
+    if not isinstance(kind.shape[axis], int) or kind.shape[axis] % 2 == 0:
+        return factor
+    width = tuple((0, int(n == axis)) for n in range(kind.rank))
+    if isinstance(factor, Constant):
+        return Constant(np.pad(factor.value, width), factor.name, factor.span)
+    return builder.emit(OPERATORS["nn.pad"], (factor,), {"pad_width": width})
 
 
 def _cast(builder: Builder, x: Atom, dtype: str) -> Atom:

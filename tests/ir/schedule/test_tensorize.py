@@ -20,6 +20,7 @@ from loopwright.ir.schedule.steps import (
     Step,
     cache_write,
     pack_grouped,
+    prefetch_next,
     reorder,
     split,
     tensorize,
@@ -85,6 +86,19 @@ def test_products_in_vector_lanes():
         " * int32(w.packed[0, k.0, j.1, k.2])",
     ]
     check(prim, nest)
+
+
+def test_prefetches_stand_before_the_instruction():
+    """They are no part of what it does: the lines that come next are asked for once a group."""
+    prim = product(40, 64, 64)
+    ahead = prefetch_next("out", "w.packed", "j.0")
+    steps = schedule(prim, "registers", 1, tensorize("k.2", "vnni"))
+    nest = apply_schedule(prim, Schedule((*steps.steps, ahead)))
+    lines = [line.strip() for line in str(nest).splitlines()]
+    groups = [n for n, line in enumerate(lines) if line == "unroll k.2 in 4 by vnni:"]
+    assert groups and all(lines[n - 1].startswith("prefetch w.packed[j.0 + 1") for n in groups)
+    check(prim, nest)
+    assert "llvm.prefetch" in compile_kernel(prim, Schedule((*steps.steps, ahead)), VNNI).text
 
 
 def test_sums_in_tile_registers():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from graphs import parse
+from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Module
 from loopwright.ir.graph.passes.round_factors import round_factors
 
@@ -32,8 +33,8 @@ def casts(module: Module) -> int:
         "fn (%x: Tensor[(9, 7), float32], %y: Tensor[(7, 9), float32]) { nn.matmul(%x, %y) }",
         "fn (%x: Tensor[(9, 16), float64], %y: Tensor[(16, 9), float64]) { nn.matmul(%x, %y) }",
         "fn (%x: Tensor[(9, 9), float32], %y: Tensor[(9, 9), float32]) { multiply(%x, %y) }",
-        # Three colours, and channels by themselves.
-        "fn (%x: Tensor[(1, 3, 9, 9), float32], %w: Tensor[(8, 3, 3, 3), float32])"
+        # Two channels, and channels by themselves.
+        "fn (%x: Tensor[(1, 2, 9, 9), float32], %w: Tensor[(8, 2, 3, 3), float32])"
         " { nn.conv2d(%x, %w) }",
         "fn (%x: Tensor[(1, 16, 9, 9), float32], %w: Tensor[(16, 1, 3, 3), float32])"
         " { nn.conv2d(%x, %w, groups=16) }",
@@ -51,6 +52,18 @@ def test_weights_are_rounded_now_and_take_half_of_the_memory() -> None:
     (weights,) = constants
     np.testing.assert_array_equal(weights.value, W.astype(ml_dtypes.bfloat16))
     assert 2 * weights.value.nbytes == W.nbytes
+
+
+def test_colours_get_a_channel_of_zeros() -> None:
+    """Pairs of channels are multiplied: an odd one has none beside it."""
+    w = np.ones((8, 3, 3, 3), np.float32)
+    text = "fn (%x: Tensor[(1, 3, 9, 9), float32]) { nn.conv2d(%x, meta[w], padding=1) }"
+    module = parse(text, {"w": w})
+    result = round_factors(module)
+    (call,) = [b.value for b in result.main.body.bindings if b.value.operator.name == "nn.conv2d"]
+    assert [a.type.shape for a in call.args] == [(1, 4, 9, 9), (8, 4, 3, 3)]
+    x = np.random.default_rng(0).integers(-9, 10, (1, 3, 9, 9)).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(result, x), evaluate(module, x))
 
 
 def test_a_value_that_several_products_read_is_rounded_once() -> None:
