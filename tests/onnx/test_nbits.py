@@ -8,7 +8,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.ir.errors import LoopwrightError
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_models import model, value
 
 RNG = np.random.default_rng(0)
@@ -72,3 +72,36 @@ def test_blocks_that_do_not_fit_are_refused() -> None:
     with pytest.raises(LoopwrightError, match="g_idx"):
         order = {"g_idx": np.arange(64, dtype=np.int32)[::-1] // 32}
         run(x, {**whole, **order}, K=64, N=8, block_size=32)
+
+
+@pytest.mark.parametrize("kind", ["INT8", "UINT8", "INT4", "UINT4"])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_blocked_dequantised_weights_stay_codes(kind: str, zeros: bool, transposed: bool) -> None:
+    k, n, block = 256, 48, 32
+    bits = int(kind[-1])
+    low = -(1 << bits - 1) if kind[0] == "I" else 0
+    codes = RNG.integers(low, low + (1 << bits), (k, n))
+    scales = RNG.uniform(0.5, 1.5, (k // block, n)).astype(np.float32)
+    points = RNG.integers(low, low + (1 << bits), scales.shape)
+    arrays = [each.T if transposed else each for each in (codes, scales, points)]
+    dtype = getattr(TensorProto, kind)
+    given = [
+        helper.make_tensor("W", dtype, arrays[0].shape, arrays[0].ravel().tolist()),
+        numpy_helper.from_array(np.ascontiguousarray(arrays[1]), "s"),
+        helper.make_tensor("Z", dtype, arrays[2].shape, arrays[2].ravel().tolist()),
+    ]
+    names = ["W", "s", *(["Z"] if zeros else [])]
+    options = {"axis": int(transposed), "block_size": block}
+    nodes = [helper.make_node("DequantizeLinear", names, ["w"], **options)]
+    if transposed:
+        nodes.append(helper.make_node("Transpose", ["w"], ["t"]))
+    nodes.append(helper.make_node("MatMul", ["a", "t" if transposed else "w"], ["y"]))
+    outputs = [helper.make_empty_tensor_value_info("y")]
+    graph = helper.make_graph(nodes, "g", [value("a", (2, k))], outputs, given)
+    module = lw.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
+    x = RNG.standard_normal((2, k)).astype(np.float32)
+    w = (codes - (points.repeat(block, 0) if zeros else 0)) * scales.repeat(block, 0).astype("d")
+    exact = x.astype("d") @ w
+    np.testing.assert_allclose(module(x), exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+    assert f"({k * bits // 8}, {n}), uint8]" in module.lower().as_text("kernels")

@@ -68,6 +68,12 @@ def _new_step() -> Step:
         call = calls.get(atom) if isinstance(atom, Var) else None
         return call if call is not None and call.operator.name in names else None
 
+    def narrowest(atom: Atom) -> Atom:
+        """Returns what is cast to an atom, by casts to 32 bits or more, which keep codes."""
+        while (cast := called(atom, "cast")) is not None and _is_wide(atom.type):
+            atom = cast.args[0]
+        return atom
+
     def value_of(atom: Atom) -> Array | None:
         """Returns what an atom is made of constants."""
         if isinstance(atom, Constant):
@@ -94,10 +100,9 @@ def _new_step() -> Step:
         if product is None or not _fits(kind, shape) or isinstance(x, Constant):
             return None
         for codes, scales in (product.args, product.args[::-1]):
-            less = called(codes, "subtract")
+            less = called(narrowest(codes), "subtract")
             codes, zeros = less.args if less is not None else (codes, None)
-            cast = called(codes, "cast")
-            integers = cast.args[0] if cast is not None else None
+            integers = narrowest(codes)
             if not isinstance(integers, Constant) or integers.value.dtype.kind not in "iu":
                 continue
             factor = value_of(scales)
@@ -113,6 +118,10 @@ def _new_step() -> Step:
         return None
 
     return step
+
+
+def _is_wide(kind: Type) -> bool:
+    return isinstance(kind, TensorType) and kind.dtype.bytes >= 4
 
 
 def _fits(x: Type, weights: Type) -> bool:

@@ -89,8 +89,10 @@ def _dequantize_linear(
     dtype = numpy_dtype(output_dtype) if output_dtype else scale.dtype
     if scale.ndim < 2 and not block_size and _as_bytes(x).dtype.kind in "iu":
         return dequantised(x, scale, zero, axis if scale.ndim else -1).astype(dtype)
+    x, zero = _as_bytes(x), _as_bytes(zero)
     if zero is not None and x.dtype.kind in "iu":
         x = _centred(x, _along(zero, x, axis, block_size))
+    x = lift(x) if active() is not None else x  # bytes stay bytes in the graph
     # int32 is rounded here, as in the standard; what is smaller is exact.
     value = x.astype(np.float32 if dtype.itemsize < 4 else scale.dtype)
     return (value * _along(scale, x, axis, block_size).astype(value.dtype)).astype(dtype)
