@@ -16,7 +16,7 @@ import loopwright as lw
 import ml_dtypes
 import numpy as np
 
-__all__ = ["KINDS", "Packed", "narrowed", "times", "widened"]
+__all__ = ["KINDS", "Packed", "is_packed", "narrowed", "times", "widened"]
 
 KINDS = ("float32", "bfloat16", "int8", "int4")
 GROUP = 32
@@ -31,10 +31,9 @@ class Packed:
     w: Array
     scales: Array
     bits: int
-    activations: str = "int8"
 
     @classmethod
-    def of(cls, matrix: Array, bits: int, activations: str = "int8") -> Packed:
+    def of(cls, matrix: Array, bits: int) -> Packed:
         """Rounds each group to ``2**bits - 1`` levels around zero."""
         groups = matrix.astype(np.float32).reshape(-1, GROUP, matrix.shape[1])
         most = (1 << bits - 1) - 1
@@ -42,16 +41,15 @@ class Packed:
         steps = np.maximum(scales.astype(np.float32), np.finfo(np.float32).tiny)[:, None]
         codes = np.clip(np.rint(groups / steps), -most, most).astype(np.int64) + most + 1
         w = lw.nn.pack_nbits(codes.reshape(matrix.shape), GROUP, bits)
-        return cls(w, scales, bits, activations)
+        return cls(w, scales, bits)
 
     @property
     def nbytes(self) -> int:
         return self.w.nbytes + self.scales.nbytes
 
-    def product(self, x: Any) -> Any:
+    def product(self, x: Any, activations: str) -> Any:
         """``x @ matrix``."""
-        options = {"bits": self.bits, "activations": self.activations}
-        return lw.nn.matmul_nbits(x, self.w, self.scales, **options)
+        return lw.nn.matmul_nbits(x, self.w, self.scales, None, self.bits, activations)
 
     def dense(self) -> Array:
         """The matrix that the codes stand for."""
@@ -60,8 +58,13 @@ class Packed:
 
 
 def times(x: Any, matrix: Any) -> Any:
-    """``x @ matrix`` for an array or a packed matrix."""
-    return matrix.product(x) if isinstance(matrix, Packed) else x @ matrix
+    """``x @ matrix`` for an array or a packed matrix, whose rows are rounded to bytes."""
+    return matrix.product(x, "int8") if is_packed(matrix) else x @ matrix
+
+
+def is_packed(matrix: Any) -> bool:
+    """True for a matrix (k, n) of few bits, ours or that of a file."""
+    return hasattr(matrix, "product")
 
 
 def narrowed(weights: Mapping[str, Any], kind: str, transposed: bool = False) -> dict[str, Any]:

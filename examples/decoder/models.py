@@ -15,7 +15,7 @@ import loopwright as lw
 import ml_dtypes
 import numpy as np
 
-from .few_bits import Packed, times
+from .few_bits import is_packed, times
 
 __all__ = ["GPT2", "GPT2_SMALL", "Llama", "SMALL_LLAMA", "Sizes", "empty_cache"]
 
@@ -181,11 +181,11 @@ class Llama:
             h = gate / (1 + np.exp(-gate)) * self._dense(f"{name}.mlp.up_proj", h)
             x = x + self._dense(f"{name}.mlp.down_proj", h)
         last, head = self._norm("model.norm", x[-1]), self.weights["lm_head.weight"]
-        return times(last, head) if isinstance(head, Packed) else head @ last
+        return times(last, head) if is_packed(head) else head @ last
 
     def _dense(self, name: str, x: Any) -> Any:
         weight = self.weights[f"{name}.weight"]
-        return times(x, weight if isinstance(weight, Packed) else weight.T)
+        return times(x, weight if is_packed(weight) else weight.T)
 
     def _norm(self, name: str, x: Any) -> Any:
         scaled = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import loopwright as lw
 import numpy as np
 import pytest
+from gguf_files import gguf, q4_0
 
 from examples.decoder import (
     GPT2,
@@ -18,6 +20,7 @@ from examples.decoder import (
     greedy,
     narrowed,
     random_weights,
+    read_gguf,
     sampler,
     widened,
 )
@@ -182,3 +185,63 @@ def test_a_cache_of_fewer_bits(kind: str) -> None:
         np.testing.assert_allclose(scores, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
     answer = decoder.answer(scores, 5, 3, lw.random.key(0), cache)
     assert answer.shape == (sizes.context,) and (answer[:3] < sizes.words).all()
+
+
+def test_a_llama_of_a_gguf_file(tmp_path: Path, capsys: Any) -> None:
+    sizes = Sizes(layers=2, width=64, heads=4, groups=2, hidden=96, words=300, context=20)
+    pieces = ["<s>", *(f"<0x{n:02X}>" for n in range(256)), "\u2581", "a", "b", "\u2581a", "ab"]
+    pieces += [f"piece {n}" for n in range(sizes.words - len(pieces))]
+    metadata = {
+        "llama.block_count": sizes.layers,
+        "llama.embedding_length": sizes.width,
+        "llama.feed_forward_length": sizes.hidden,
+        "llama.attention.head_count": sizes.heads,
+        "llama.attention.head_count_kv": sizes.groups,
+        "llama.context_length": sizes.context,
+        "tokenizer.ggml.tokens": pieces,
+        "tokenizer.ggml.scores": [float(n) for n in range(len(pieces))],
+        "tokenizer.ggml.bos_token_id": 0,
+    }
+    matrices = {"attn_q": (64, 64), "attn_k": (32, 64), "attn_v": (32, 64), "attn_output": (64, 64)}
+    matrices |= {"ffn_gate": (96, 64), "ffn_up": (96, 64), "ffn_down": (64, 96)}
+    tensors: dict[str, tuple[list[int], int, bytes]] = {}
+    wide: dict[str, Array] = {}
+
+    def add(name: str, ours: str, shape: tuple[int, ...], heads: int = 0) -> None:
+        if len(shape) == 1:
+            wide[ours] = np.linspace(0.5, 1.5, shape[0])
+            tensors[name] = [*shape], 0, wide[ours].astype(np.float32).tobytes()
+            return
+        content, matrix = q4_0(*shape)
+        tensors[name] = [*shape], 2, content
+        if heads:  # pairs of a rotation are neighbours in the file
+            matrix = matrix.reshape(heads, -1, 2, shape[1]).swapaxes(1, 2).reshape(shape)
+        wide[ours] = matrix
+
+    add("token_embd.weight", "model.embed_tokens.weight", (sizes.words, sizes.width))
+    wide["lm_head.weight"] = wide["model.embed_tokens.weight"]
+    add("output_norm.weight", "model.norm.weight", (sizes.width,))
+    names = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
+    names += ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+    for layer in range(sizes.layers):
+        ours = f"model.layers.{layer}"
+        add(f"blk.{layer}.attn_norm.weight", f"{ours}.input_layernorm.weight", (64,))
+        add(f"blk.{layer}.ffn_norm.weight", f"{ours}.post_attention_layernorm.weight", (64,))
+        for (kind, shape), name in zip(matrices.items(), names, strict=True):
+            heads = {"attn_q": sizes.heads, "attn_k": sizes.groups}.get(kind, 0)
+            add(f"blk.{layer}.{kind}.weight", f"{ours}.{name}.weight", shape, heads)
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf(tensors, metadata))
+
+    model, vocabulary = read_gguf(path)
+    assert model.sizes == sizes
+    tokens = vocabulary.tokens("ab a\u00e9")
+    assert [pieces[t] for t in tokens] == ["<s>", "\u2581", "ab", "\u2581a", "<0xC3>", "<0xA9>"]
+    assert vocabulary.text(tokens[1:]) == " ab a\u00e9"
+    decoder, cache = Decoder(model), empty_cache(sizes)
+    exact: Any = [layer.astype(np.float64) for layer in empty_cache(sizes)]
+    wanted = Llama(sizes, wide)(tokens, 0, exact)
+    scores = decoder.prompt(tokens, cache)
+    np.testing.assert_allclose(scores, wanted, rtol=0, atol=0.1 * np.abs(wanted).max())
+    assert main(["ab a", "--weights", str(path), "--tokens", "3"]) == 0
+    assert "tokens/s for the 3 of the answer" in capsys.readouterr().out

@@ -11,47 +11,18 @@ import loopwright as lw
 import ml_dtypes
 import numpy as np
 import pytest
+from gguf_files import gguf, half, q4_0
 from loopwright.ir.errors import LoopwrightError
 
 RNG = np.random.default_rng(0)
 
 
-def text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def gguf(tensors: dict[str, tuple[list[int], int, bytes]], align: int = 32) -> bytes:
-    """``tensors``: shapes, types and bytes."""
-    pairs = [
-        text("general.name") + struct.pack("<I", 8) + text("a small one"),
-        text("general.alignment") + struct.pack("<II", 4, align),
-        text("tokens") + struct.pack("<IIQ", 9, 8, 2) + text("a") + text("bc"),
-        text("scores") + struct.pack("<IIQ", 9, 6, 3) + struct.pack("<3f", 1, 2, 3),
-        text("on") + struct.pack("<I?", 7, True),
-    ]
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs)) + b"".join(pairs)
-    data, rows = b"", b""
-    for name, (shape, kind, content) in tensors.items():
-        data += b"\0" * (-len(data) % align)
-        dims = struct.pack(f"<I{len(shape)}Q", len(shape), *shape[::-1])
-        rows += text(name) + dims + struct.pack("<IQ", kind, len(data))
-        data += content
-    head += rows
-    return head + b"\0" * (-len(head) % align) + data
-
-
-def half(value: float) -> bytes:
-    return np.float16(value).tobytes()
-
-
-def q4_0(n: int, k: int) -> tuple[bytes, np.ndarray]:
-    content, matrix = b"", np.zeros((n, k))
-    for row in range(n):
-        for start in range(0, k, 32):
-            d, codes = np.float16(RNG.uniform(-1, 1)), RNG.integers(0, 16, 32)
-            content += half(d) + bytes(int(codes[i] | codes[i + 16] << 4) for i in range(16))
-            matrix[row, start : start + 32] = (codes - 8) * float(d)
-    return content, matrix
+METADATA = {
+    "general.name": "a small one",
+    "tokens": ["a", "bc"],
+    "scores": [1.0, 2.0, 3.0],
+    "on": True,
+}
 
 
 def q8_0(n: int, k: int) -> tuple[bytes, np.ndarray]:
@@ -90,7 +61,7 @@ def q4_k(n: int, k: int) -> tuple[bytes, np.ndarray]:
 def test_blocks_of_gguf(tmp_path: Path, kind: int, blocks: Any) -> None:
     content, matrix = blocks(20, 512)
     path = tmp_path / "model.gguf"
-    path.write_bytes(gguf({"w": ([20, 512], kind, content)}))
+    path.write_bytes(gguf({"w": ([20, 512], kind, content)}, METADATA))
     packed = lw.load_weights(path).tensors["w"]
     assert packed.shape == (512, 20)
     x = RNG.standard_normal((3, 512)).astype(np.float32)
@@ -110,7 +81,9 @@ def test_metadata_and_plain_tensors_of_gguf(tmp_path: Path) -> None:
         "d": (np.arange(6, dtype=np.int32).reshape(1, 6), 26),
     }
     path = tmp_path / "model.gguf"
-    path.write_bytes(gguf({n: ([*a.shape], t, a.tobytes()) for n, (a, t) in arrays.items()}, 64))
+    path.write_bytes(
+        gguf({n: ([*a.shape], t, a.tobytes()) for n, (a, t) in arrays.items()}, METADATA, 64)
+    )
     file = lw.load_weights(path)
     for name, (array, _) in arrays.items():
         np.testing.assert_array_equal(file.tensors[name], array)
@@ -151,15 +124,15 @@ def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     content, _ = q4_0(4, 64)
-    whole, path = gguf({"w": ([4, 64], 2, content)}), tmp_path / "model.gguf"
+    whole, path = gguf({"w": ([4, 64], 2, content)}, METADATA), tmp_path / "model.gguf"
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         with pytest.raises(LoopwrightError):
             lw.load_weights(path)
     for broken, message in (
-        (gguf({"w": ([4, 64], 13, content)}), "type 13"),
-        (gguf({"w": ([4, 48], 2, content)}), "rows of 48 weights"),
-        (gguf({"w": ([4, 6400], 2, content)}), "outside of the file"),
+        (gguf({"w": ([4, 64], 13, content)}, METADATA), "type 13"),
+        (gguf({"w": ([4, 48], 2, content)}, METADATA), "rows of 48 weights"),
+        (gguf({"w": ([4, 6400], 2, content)}, METADATA), "outside of the file"),
         (whole.replace(b"GGUF\x03", b"GGUF\x07"), "version 7"),
     ):
         path.write_bytes(broken)
@@ -168,6 +141,6 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         lw.load_weights(tmp_path / "nowhere.gguf")
     nan = half(float("nan")) + content[2:]
-    path.write_bytes(gguf({"w": ([4, 64], 2, nan)}))
+    path.write_bytes(gguf({"w": ([4, 64], 2, nan)}, METADATA))
     with pytest.raises(LoopwrightError, match="scales are finite"):
         lw.load_weights(path).tensors["w"].product(np.ones((1, 64), np.float32))
