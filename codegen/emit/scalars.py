@@ -128,6 +128,7 @@ class ScalarEmitter:
         self.target = target
         self.functions = functions
         self.operators: dict[object, Callable[[list[Value]], Value]] = {}  # by name and dtypes
+        self.flushed: dict[str, Value] = {}  # what was flushed, by the name of the result
 
     def apply(self, name: str, args: list[Value], dtypes: Sequence[DType], result: DType) -> Value:
         """Writes the operator on some values; ``dtypes`` are the operands'."""
@@ -210,6 +211,8 @@ class ScalarEmitter:
             return self.cast(widened(w, self.target, x, source), FLOAT32, target)
         if target.is_half:
             double = source.is_float and source.bits == 64
+            if target.name == "bfloat16" and (value := self._rounded_flushed(x)):
+                return value
             single = rounded_to_odd(w, self.target, x) if double else self.cast(x, source, FLOAT32)
             return narrowed(w, self.target, single, target)
         if target.is_bool:
@@ -229,6 +232,16 @@ class ScalarEmitter:
         if target.bits < source.bits:
             return w.convert("trunc", x, to)
         return w.convert("sext" if source.is_signed else "zext", x, to)
+
+    def _rounded_flushed(self, x: Value) -> Value | None:
+        """Returns what ``flush`` made of a vector of float32, rounded to bfloat16, if there is an
+        instruction that does both."""
+        operand = self.flushed.get(x.name)
+        if operand is None or x.lanes not in (8, 16) or "avx512bf16" not in self.target.features:
+            return None
+        symbol = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * x.lanes}"
+        wide = self.w.call(symbol, operand, type="bfloat", lanes=x.lanes)
+        return self.w.recast(wide, "i16", x.lanes)
 
     def combine(self, combiner_op: str, old: Value, new: Value, dtype: DType) -> Value:
         """One step of a reduction. For min and max the new value comes first: see ``_extreme``."""
@@ -308,6 +321,15 @@ def _power(e: ScalarEmitter, dtype: DType, x: Value, y: Value) -> Value:
     if e.target.has_fma and y.name == e.const(-2.0, x).name:
         return inverse_square(*Emitter.of(e.w, e.target, x)).ssa
     return e.elementary("power", [x, y], dtype)
+
+
+def _flush(e: ScalarEmitter, _dtype: DType, x: Value) -> Value:
+    w = e.w
+    is_small = w.op("fcmp olt", w.intrinsic("fabs", x), e.const(2.0**-126, x), type="i1")
+    value = w.select(is_small, w.intrinsic("copysign", e.const(0.0, x), x), x)
+    if x.type == "float":
+        e.flushed[value.name] = x
+    return value
 
 
 def _sign_of_floats(e: ScalarEmitter, _dtype: DType, x: Value) -> Value:
@@ -433,6 +455,7 @@ _CODE = {
     "floor": _Code(_intrinsic("floor")),
     "trunc": _Code(_intrinsic("trunc")),
     "round": _Code(_intrinsic("rint")),
+    "flush": _Code(_flush),
     "copysign": _Code(_intrinsic("copysign")),
     "isnan": _Code(_is_nan),
     "equal": _comparison("oeq", "eq"),

@@ -115,7 +115,7 @@ def default_pipeline(
         # Weights are constants now, if they ever are; batch normalisations are still one operator.
         fold_scales,
         # Weights are what they will be, and no convolution has its algorithm: the rounded have one.
-        partial(round_factors, enabled=preferences.rounds_factors),
+        partial(round_factors, enabled=preferences.rounds_factors, flush=limits.has_pairs),
         partial(choose_algorithms, preferences=preferences, choices=choices),
         # From here on there are only primitives.
         partial(lower_to_primitives, limits=limits),

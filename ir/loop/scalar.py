@@ -135,6 +135,10 @@ def _from_bits(x: Any) -> Any:
     return x.view(f"f{x.itemsize}")
 
 
+def _flush(x: Any) -> Any:
+    return np.where(np.abs(x) < 2.0**-126, np.copysign(np.zeros((), x.dtype), x), x)
+
+
 def _rsqrt(x: Any) -> Any:
     x = np.asarray(x)
     return (1.0 / np.sqrt(x.astype(np.result_type(x, np.float64)))).astype(x.dtype)
@@ -245,6 +249,8 @@ _ROWS = (
     r("trunc", 1, np.trunc, _FLT, "The integer part.", traits=_EXACT | _JUMPS),
     r("round", 1, np.rint, _FLT, traits=_EXACT | _JUMPS,
       text="The nearest integer, halves to the even one."),
+    r("flush", 1, _flush, _FLT, traits=_EXACT, slopes=(1,),
+      text="Zero with its sign below a magnitude of 2**-126, float32's least normal number."),
     r("copysign", 2, np.copysign, _FLT, traits=_EXACT,
       text="The magnitude of the first with the sign of the second, of -0 and nan too.",
       slopes=(lambda F, x, y: F.sign(x) * F.copysign(1, y), None)),

@@ -19,6 +19,7 @@ from loopwright.ir.dtype import FLOAT32, Array
 from loopwright.ir.loop.nest import Intrinsic, statements
 from loopwright.ir.loop.parser import parse_nest, parse_prim
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.steps import Schedule, split, vectorize
 from loopwright.ir.tolerance import tolerance
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -129,6 +130,29 @@ def test_the_text_means_what_the_machine_does():
         if HOST.dot("bf16"):
             (result,) = run_kernel(kernel, HOST, inputs)
             np.testing.assert_array_equal(result, meaning)
+
+
+def test_rounding_what_was_flushed_is_one_instruction():
+    """It gives the bits that flushing and rounding give in two steps, those of nan aside."""
+    prim = parse_prim(
+        "prim @f(x: float32[64]) -> out: bfloat16[64] {\n  out[i] = bfloat16(flush(x[i]))\n}"
+    )
+    x = np.random.default_rng(0).normal(size=64).astype(np.float32)
+    x *= np.float32(10.0) ** np.random.default_rng(1).integers(-44, 38, 64)
+    x[:6] = np.inf, -np.inf, np.nan, 0, -0.0, np.float32(1.5) * LEAST / 2
+    expected = np.where(np.abs(x) < LEAST, np.copysign(np.float32(0), x), x)
+    expected = expected.astype(ml_dtypes.bfloat16)
+    assert (np.abs(x) < LEAST).sum() > 4
+    for target in (PAIRS, replace(PAIRS, features=frozenset()), HOST.with_isa("x86-64")):
+        steps = Schedule.of(split("i", (4, 16)), vectorize("i.1"))
+        kernel = compile_kernel(prim, steps, target)
+        assert ("cvtneps2bf16" in kernel.text) == bool(target.features)
+        results = run_text(kernel, {"x": x})
+        if target.features <= HOST.features:
+            results += run_kernel(kernel, target, {"x": x})
+        for result in results:
+            np.testing.assert_array_equal(result[3:].view(np.int16), expected[3:].view(np.int16))
+            np.testing.assert_array_equal(*(a[:3].astype(np.float32) for a in (result, expected)))
 
 
 def test_subnormal_numbers_are_zero_and_the_error_is_bounded():

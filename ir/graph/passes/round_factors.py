@@ -39,11 +39,15 @@ FEW_TERMS = 8
 """Terms along one axis of a sum, below which a product stays in float32."""
 
 
-def round_factors(module: Module, enabled: bool = True) -> Module:
-    """Rounds the operands of products of float32, and widens them where they are read."""
+def round_factors(module: Module, enabled: bool = True, flush: bool = False) -> Module:
+    """Rounds the operands of products of float32, and widens them where they are read.
+
+    With ``flush`` subnormal numbers become zero before, as which products in pairs take them: the
+    instruction that rounds does both.
+    """
     if not enabled:
         return module
-    return map_functions(module, lambda function: rewrite_function(function, _new_step()))
+    return map_functions(module, lambda function: rewrite_function(function, _new_step(flush)))
 
 
 def rounding_text(lowered: Module) -> str:
@@ -66,7 +70,7 @@ def rounding_text(lowered: Module) -> str:
     return f"{rounded} of {products} products are of factors in bfloat16"
 
 
-def _new_step() -> Step:
+def _new_step(flush: bool) -> Step:
     rounded: dict[Atom, Atom] = {}  # what is read in the place of a value
     halves: set[Atom] = set()
 
@@ -77,7 +81,8 @@ def _new_step() -> Step:
                 value.flags.writeable = False
                 narrow: Atom = Constant(value, atom.name, atom.span)
             else:
-                narrow = _cast(builder, atom, "bfloat16")
+                whole = builder.emit(OPERATORS["flush"], (atom,)) if flush else atom
+                narrow = _cast(builder, whole, "bfloat16")
             rounded[atom] = _cast(builder, narrow, FLOAT32.name)
             halves.add(rounded[atom])
         return rounded[atom]

@@ -220,6 +220,14 @@ def _dot(total: Array, a: Array, b: Array) -> Array:
     return total + (left * right).sum(1, dtype=np.int32)
 
 
+def _rounded_flushed(x: Array) -> Array:
+    """Returns the bits of float32 rounded to bfloat16; what is subnormal is zero, a nan quiet."""
+    bits = np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
+    bits = bits.view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(x), bits >> 16 | 0x40, rounded).astype(np.uint16).view(np.int16)
+
+
 def _dot_of_pairs(total: Array, a: Array, b: Array) -> Array:
     """Adds to each float32 the products of its pairs of bfloat16, the second pair first. Operands,
     sums and results that are subnormal are zero."""
@@ -313,5 +321,6 @@ FUNCTIONS: Mapping[str, Meaning] = {
     "x86.avx512.vpdpbusd": _dot,
     "aarch64.neon.usdot": _dot,
     "x86.avx512bf16.dpbf16ps": _dot_of_pairs,
+    "x86.avx512bf16.cvtneps2bf16": _rounded_flushed,
 }
 """Functions of LLVM by name, without ``llvm.`` and without types and widths behind it."""
