@@ -308,8 +308,10 @@ def _last_step(binding: Binding) -> int:
 
 def _uses_in_contractions(block: Block, widened: Collection[Var] = ()) -> dict[Var, float]:
     """Counts the uses of an element of each value by contractions, through index maps and casts
-    that are ``widened`` where they are read; 0 where another operator reads it, too."""
+    that are ``widened`` where they are read; 0 where another operator reads it, too, but for sums
+    of widened bytes, which widen what they read."""
     counts = {b.var: inf for b in block.bindings}
+    bytes_ = {b.var for b in block.bindings if _is_of(b, "cast") and _widens_bytes(b)}
     if isinstance(block.result, Var):
         counts[block.result] = 0.0
     for binding in reversed(block.bindings):
@@ -317,6 +319,8 @@ def _uses_in_contractions(block: Block, widened: Collection[Var] = ()) -> dict[V
         for used in all_uses(binding.value):
             if op is not None and op.pattern == Pattern.CONTRACTION:
                 uses = _uses(binding, used)
+            elif used in bytes_ and _is_of(binding, "sum"):
+                continue
             else:
                 through = binding.var in widened or (op is not None and _is_view(op))
                 uses = counts[binding.var] if through else 0.0

@@ -44,6 +44,7 @@ networks for efficient integer-arithmetic-only inference", B. Jacob and others, 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import starmap
 from math import inf, prod
@@ -88,8 +89,22 @@ def multiply_integers(module: Module) -> Module:
 
 
 def _multiply(function: Function) -> Function:
-    changed = walk.rewrite_blocks(function, lambda: _Step().step)
+    uses = walk.use_counts(function)
+    factors = _factors(function)
+    changed = walk.rewrite_blocks(function, lambda: _Step(uses, factors).step)
     return function if changed is function else without_dead_code(changed)
+
+
+def _factors(function: Function) -> set[Atom]:
+    """Returns what contractions multiply, also through index maps."""
+    factors: set[Atom] = set()
+    for binding in reversed([*walk.all_bindings(function)]):
+        call = binding.value
+        if not isinstance(call, Call) or not isinstance(call.op, Operator):
+            continue
+        if _roles(call) is not None or (binding.var in factors and Trait.PICKS in call.op.traits):
+            factors.update(call.args)
+    return factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +179,8 @@ def _roles(call: Call) -> _Roles | None:
 class _Step:
     """Facts about the variables of one block, collected on the way."""
 
-    def __init__(self) -> None:
+    def __init__(self, uses: Counter[Var], factors: set[Atom]) -> None:
+        self.uses, self.factors = uses, factors
         self.calls: dict[Var, Call] = {}
         self.of_integers: set[Atom] = set()  # numbers made of integers, element by element
 
@@ -172,26 +188,50 @@ class _Step:
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
             return None
         self.calls[var] = value
-        if value.op.name == "nn.quantize":
-            return self.quantized(value, builder)
-        if value.op.name == "nn.dequantize" and not isinstance(value.args[0], Constant):
+        made = self.replaced(var, value, builder)
+        last = builder.bindings[-1] if builder.bindings else None
+        if made is not None and last is not None and last.var is made:
+            assert isinstance(last.value, Call)
+            self.calls[last.var], self.uses[last.var] = last.value, self.uses[var]
+            if var in self.of_integers:
+                self.of_integers.update((made, last.value.args[0]))
+        return made
+
+    def replaced(self, var: Var, call: Call, builder: Builder) -> Atom | None:
+        name = call.operator.name
+        if name == "nn.quantize":
+            return self.quantized(call, builder)
+        if name == "nn.dequantize" and isinstance(call.args[0], Var):
             self.of_integers.add(var)
-            return None
-        if value.op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
-            if not self.of_integers.isdisjoint(value.args):
+            return None if var in self.factors else self.rounded(call, builder)
+        if call.operator.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
+            if not self.of_integers.isdisjoint(call.args):
                 self.of_integers.add(var)
             return None
-        roles = _roles(value)
-        operands = [self.operand(a) for a in value.args] if roles else [None]
+        roles = _roles(call)
+        operands = [self.operand(a) for a in call.args] if roles else [None]
         x, w = operands[0], operands[-1]
-        if roles is None or x is None or w is None or not _fits(x, w, roles, value):
+        if roles is None or x is None or w is None or not _fits(x, w, roles, call):
             return None
-        made = _contracted(value, x, w, roles, builder).atom
-        last = builder.bindings[-1].value
-        if x.scale is not None and isinstance(made, Var) and isinstance(last, Call):
-            self.calls[made] = last
-            self.of_integers.update((made, last.args[0]))
-        return made
+        if x.scale is not None:
+            self.of_integers.add(var)
+        return _contracted(call, x, w, roles, builder).atom
+
+    def rounded(self, call: Call, builder: Builder) -> Atom | None:
+        """Returns what is quantised only to be dequantised alike, as floats all the way."""
+        integers, scale, zero = call.args
+        before = self.calls.get(integers) if isinstance(integers, Var) else None
+        if before is None or before.operator.name != "nn.quantize" or tensor_type(zero).rank:
+            return None
+        assert isinstance(integers, Var)
+        x, by = (Value(builder, atom) for atom in before.args[:2])
+        if self.uses[integers] > 1 or not _is_same(before.args[2], zero) or x.dtype is not by.dtype:
+            return None
+        info, dtype = np.iinfo(tensor_type(zero).dtype.numpy), x.dtype.name
+        offset = F.cast(Value(builder, zero), dtype=dtype)
+        quotient = F.maximum(x / by, float(info.min) - offset)
+        whole = F.round(F.minimum(quotient, float(info.max) - offset))
+        return (F.cast(whole, dtype=tensor_type(scale).dtype.name) * Value(builder, scale)).atom
 
     def quantized(self, call: Call, builder: Builder) -> Atom | None:
         """Returns what is quantised again as it was before, or what is made of sums."""
