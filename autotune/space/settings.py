@@ -138,7 +138,7 @@ class Dots:
 class Grouped:
     """The ``grouped`` rule."""
 
-    vectors: int = 4  # Vectors of a panel by default.
+    vectors: int = 4  # Vectors of a panel by default; twice as many if a row's bytes hold several.
     unroll: int = 2  # Steps of a group that are unrolled by default.
 
 

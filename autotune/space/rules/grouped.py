@@ -94,7 +94,9 @@ class Grouped(Tiling):
     @cached_property
     def defaults(self) -> list[Choices]:
         chosen = self.base_choices()
-        chosen["vectors"] = max(v for v in self.knobs["vectors"] if v <= GROUPED.vectors)
+        several = self.row_axis is None and len(self.sums.reduce_axes) > 1  # codes in a byte
+        most = GROUPED.vectors * (2 if several else 1)
+        chosen["vectors"] = max(v for v in self.knobs["vectors"] if v <= most)
         rows = [n for n in self.knobs["rows"] if n * chosen["vectors"] <= self._room]
         chosen["rows"] = max(rows, default=1)
         chosen["k_unroll"] = max(u for u in self.knobs["k_unroll"] if u <= GROUPED.unroll)
