@@ -77,6 +77,8 @@ if TYPE_CHECKING:
         vjp,
     )
     from .face.vmap import vmap
+    from .quantise.quantize import quantize
+    from .quantise.ranges import Scheme
     from .tracer import nn
     from .tracer import tensor_expressions as te
     from .tracer.control import cond, fori_loop, function, map, scan, switch, while_loop
@@ -117,6 +119,7 @@ __all__ = [
     "ModuleBuilder",
     "PassContext",
     "SavedFunction",
+    "Scheme",
     "Sketch",
     "Spec",
     "Traced",
@@ -153,6 +156,7 @@ __all__ = [
     "parse",
     "parse_spec",
     "prim",
+    "quantize",
     "optim",
     "random",
     "register_pytree",
@@ -206,6 +210,8 @@ _LATE = {
         ".face.transforms": "checkpoint custom_jvp custom_vjp grad hessian hvp jacobian jvp "
         "linearize stop_gradient value_and_grad vjp",
         ".face.vmap": "vmap",
+        ".quantise.quantize": "quantize",
+        ".quantise.ranges": "Scheme",
     }.items()
     for name in names.split()
 }

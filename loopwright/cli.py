@@ -24,6 +24,7 @@ from .commands import (
     explain,
     log,
     profile,
+    quantize,
     report,
     run,
     save,
@@ -44,6 +45,7 @@ examples:
   LOOPWRIGHT_LOG=net.jsonl python net.py                   run with what was found
   loopwright bench net.py:predict --log net.jsonl          how fast is it beside NumPy?
   loopwright bench model.onnx                              and a model beside ONNX Runtime?
+  loopwright quantize model.onnx --samples data.npz -o model.lw
   loopwright run model.onnx --input x.npy --output y.npy   what does it compute?
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
   loopwright profile net.py:predict --trace trace.json     which lines take the time?
@@ -54,7 +56,21 @@ examples:
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, run, save, show, explain, profile, debug, report, log, bench, cache, doctor)
+_COMMANDS = (
+    tune,
+    run,
+    save,
+    quantize,
+    show,
+    explain,
+    profile,
+    debug,
+    report,
+    log,
+    bench,
+    cache,
+    doctor,
+)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -102,7 +102,7 @@ def _factors(function: Function) -> set[Atom]:
         call = binding.value
         if not isinstance(call, Call) or not isinstance(call.op, Operator):
             continue
-        if _roles(call) is not None or (binding.var in factors and Trait.PICKS in call.op.traits):
+        if roles_of(call) is not None or (binding.var in factors and Trait.PICKS in call.op.traits):
             factors.update(call.args)
     return factors
 
@@ -127,7 +127,7 @@ class _Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Roles:
+class Roles:
     """Axes of a contraction, counted from the front: ``channel`` of the result stands for ``out``
     of the weights, which are summed over ``summed``. Groups of channels have weights of their own,
     and an image is padded by ``sides``."""
@@ -149,7 +149,7 @@ class _Roles:
         return any(side != 0 for side in self.sides)
 
 
-def _roles(call: Call) -> _Roles | None:
+def roles_of(call: Call) -> Roles | None:
     """Returns the axes of a product or a convolution; None for other operators."""
     if Trait.MULTILINEAR not in call.operator.traits or len(call.args) != 2:
         return None
@@ -158,13 +158,13 @@ def _roles(call: Call) -> _Roles | None:
         return None
     match call.operator.name:
         case "nn.matmul":
-            return _Roles(max(x.rank, w.rank) - 1, w.rank - 1, (w.rank - 2,))
+            return Roles(max(x.rank, w.rank) - 1, w.rank - 1, (w.rank - 2,))
         case "nn.dense":
-            return _Roles(x.rank - 1, 0, (1,))
+            return Roles(x.rank - 1, 0, (1,))
         case "nn.conv1d" | "nn.conv2d" | "nn.conv3d":
             out, layout = call.attrs["kernel_layout"].index("O"), call.attrs["data_layout"]
             spatial = tuple(n for n, letter in enumerate(layout) if letter not in "NC")
-            return _Roles(
+            return Roles(
                 layout.index("C"),
                 out,
                 tuple(axis for axis in range(w.rank) if axis != out),
@@ -208,7 +208,7 @@ class _Step:
             if not self.of_integers.isdisjoint(call.args):
                 self.of_integers.add(var)
             return None
-        roles = _roles(call)
+        roles = roles_of(call)
         operands = [self.operand(a) for a in call.args] if roles else [None]
         x, w = operands[0], operands[-1]
         if roles is None or x is None or w is None or not _fits(x, w, roles, call):
@@ -323,7 +323,7 @@ def _is_zero(atom: Atom | None) -> bool:
     return atom is None or (isinstance(atom, Constant) and not atom.value.any())
 
 
-def _fits(x: _Operand, w: _Operand, roles: _Roles, call: Call) -> bool:
+def _fits(x: _Operand, w: _Operand, roles: Roles, call: Call) -> bool:
     """True if a contraction of these operands can be one of integers, and gains by it."""
     if (x.scale is None) != (w.scale is None) or w.axis not in (None, roles.out):
         return False
@@ -335,7 +335,7 @@ def _fits(x: _Operand, w: _Operand, roles: _Roles, call: Call) -> bool:
     return terms * GREATEST_PRODUCT < MOST_SUM
 
 
-def _contracted(call: Call, x: _Operand, w: _Operand, roles: _Roles, builder: Builder) -> Value:
+def _contracted(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: Builder) -> Value:
     """Emits a contraction of integers, and what their zero points and scales make of it."""
     exact = roles.terms(tensor_type(call.args[1])) * GREATEST_PRODUCT < MOST_EXACT
     if roles.groups > 1 and (exact or not _is_zero(w.zero)):
@@ -351,7 +351,7 @@ def _contracted(call: Call, x: _Operand, w: _Operand, roles: _Roles, builder: Bu
     return F.cast(total, dtype=left.dtype.name) * (left * right)
 
 
-def _sum_of_bytes(call: Call, x: _Operand, w: _Operand, roles: _Roles, builder: Builder) -> Value:
+def _sum_of_bytes(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: Builder) -> Value:
     """Emits the contraction of bytes, less what their zero points add to it."""
     image, weights = x.viewed(builder), w.viewed(builder)
     if roles.is_padded:
@@ -404,7 +404,7 @@ def _pad_axis(x: Value, axis: int, more: int) -> Value:
     return F.nn.pad(x, pad_width=widths)
 
 
-def _emit(call: Call, x: Value, w: Value, roles: _Roles, builder: Builder) -> Value:
+def _emit(call: Call, x: Value, w: Value, roles: Roles, builder: Builder) -> Value:
     """Emits the contraction of other operands, term by term."""
     attrs = dict(call.attrs)
     if roles.spatial:
@@ -430,7 +430,7 @@ def _placed(atom: Atom, axis: int, rank: int, builder: Builder) -> Value:
     return F.reshape(value, newshape=[-1 if n == axis else 1 for n in range(rank)])
 
 
-def _padded(image: Value, zero: Atom | None, roles: _Roles) -> Value:
+def _padded(image: Value, zero: Atom | None, roles: Roles) -> Value:
     """Returns an image with a border of what stands for 0."""
     widths: list[tuple[Any, Any]] = [(0, 0)] * image.rank
     for axis, sides in zip(roles.spatial, zip(*np.split(np.array(roles.sides), 2), strict=True)):
