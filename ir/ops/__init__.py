@@ -7,7 +7,6 @@ composites ``ir/graph/compose.py`` and samples ``sampling``. The declarations::
     reduce             sum, mean, max, variance, ...
     arg_extreme        argmax, argmin
     matmul, einsum     nn.matmul, nn.dense, contract, einsum
-    matmul_nbits       nn.matmul_nbits
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
     update             strided_set, index_update
@@ -24,9 +23,8 @@ composites ``ir/graph/compose.py`` and samples ``sampling``. The declarations::
     suppress           nn.non_max_suppression
     random             random numbers by counter
     scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
-    quantise           nn.quantize, nn.dequantize
-    softmax            nn.softmax, nn.log_softmax
-    normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
+    quantise           nn.quantize, nn.dequantize, nn.matmul_nbits
+    normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm, nn.softmax, nn.log_softmax
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
     conv_transpose     nn.conv2d_transpose, ...
 """
@@ -47,7 +45,6 @@ from . import (  # noqa: F401  (each declares its operators)
     joining,
     library,
     matmul,
-    matmul_nbits,
     normalise,
     pad,
     pool,
@@ -60,7 +57,6 @@ from . import (  # noqa: F401  (each declares its operators)
     search,
     shape,
     small_systems,
-    softmax,
     sort,
     stage,
     suppress,

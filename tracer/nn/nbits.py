@@ -1,4 +1,4 @@
-"""Products with weights of few bits: see ``ir/ops/matmul_nbits.py``."""
+"""Products with weights of few bits: see ``ir/ops/quantise.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...ir.dtype import Array
 from ...ir.errors import LoopwrightValueError
 from ...ir.graph.nodes import Constant
 from ...ir.graph.weights import groups_of
-from ...ir.ops.matmul_nbits import BITS
+from ...ir.ops.quantise import BITS
 from ..core.argument_conversion import checked
 from ..core.proxy import Proxy
 from .apply import apply_as_given
