@@ -53,7 +53,7 @@ from typing import Any
 import numpy as np
 
 from ...dataclass import dataclass
-from ...dtype import FLOAT32, INT8, INT32, UINT8, DType
+from ...dtype import FLOAT32, INT8, INT32, UINT8, DType, widens_many
 from ...pass_context import optional
 from ...traits import Trait
 from .. import walk
@@ -90,19 +90,22 @@ def multiply_integers(module: Module) -> Module:
 
 def _multiply(function: Function) -> Function:
     uses = walk.use_counts(function)
-    factors = _factors(function)
-    changed = walk.rewrite_blocks(function, lambda: _Step(uses, factors).step)
+    factors, products = _factors(function), _factors(function, is_spatial=False)
+    changed = walk.rewrite_blocks(function, lambda: _Step(uses, factors, products).step)
     return function if changed is function else without_dead_code(changed)
 
 
-def _factors(function: Function) -> set[Atom]:
-    """Returns what contractions multiply, also through index maps."""
+def _factors(function: Function, is_spatial: bool = True) -> set[Atom]:
+    """Returns what contractions multiply, also through index maps; without convolutions unless
+    ``is_spatial``."""
     factors: set[Atom] = set()
     for binding in reversed([*walk.all_bindings(function)]):
         call = binding.value
         if not isinstance(call, Call) or not isinstance(call.op, Operator):
             continue
-        if roles_of(call) is not None or (binding.var in factors and Trait.PICKS in call.op.traits):
+        roles = roles_of(call)
+        contracts = roles is not None and (is_spatial or not roles.spatial)
+        if contracts or (binding.var in factors and Trait.PICKS in call.op.traits):
             factors.update(call.args)
     return factors
 
@@ -179,8 +182,8 @@ def roles_of(call: Call) -> Roles | None:
 class _Step:
     """Facts about the variables of one block, collected on the way."""
 
-    def __init__(self, uses: Counter[Var], factors: set[Atom]) -> None:
-        self.uses, self.factors = uses, factors
+    def __init__(self, uses: Counter[Var], factors: set[Atom], products: set[Atom]) -> None:
+        self.uses, self.factors, self.products = uses, factors, products
         self.calls: dict[Var, Call] = {}
         self.of_integers: set[Atom] = set()  # numbers made of integers, element by element
 
@@ -192,7 +195,9 @@ class _Step:
         last = builder.bindings[-1] if builder.bindings else None
         if made is not None and last is not None and last.var is made:
             assert isinstance(last.value, Call)
-            self.calls[last.var], self.uses[last.var] = last.value, self.uses[var]
+            is_kept = value.operator.name == "nn.dequantize" and isinstance(value.args[0], Constant)
+            self.calls[last.var] = value if is_kept else last.value
+            self.uses[last.var] = self.uses[var]
             if var in self.of_integers:
                 self.of_integers.update((made, last.value.args[0]))
         return made
@@ -204,6 +209,8 @@ class _Step:
         if name == "nn.dequantize" and isinstance(call.args[0], Var):
             self.of_integers.add(var)
             return None if var in self.factors else self.rounded(call, builder)
+        if name == "nn.dequantize":
+            return self.widened(var, call, builder)
         if call.operator.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
             if not self.of_integers.isdisjoint(call.args):
                 self.of_integers.add(var)
@@ -232,6 +239,16 @@ class _Step:
         quotient = F.maximum(x / by, float(info.min) - offset)
         whole = F.round(F.minimum(quotient, float(info.max) - offset))
         return (F.cast(whole, dtype=tensor_type(scale).dtype.name) * Value(builder, scale)).atom
+
+    def widened(self, var: Var, call: Call, builder: Builder) -> Atom | None:
+        """Returns weights of a product as bytes that are widened, which folding keeps, for a
+        product with floats. One with integers reads the bytes."""
+        weights, scale = call.args[0], tensor_type(call.args[1])
+        assert isinstance(weights, Constant) and call.operator.decompose is not None
+        if var not in self.products or not widens_many(weights.value, scale.dtype):
+            return None
+        made = call.operator.decompose(builder, call.args, call.attrs)
+        return made if isinstance(made, Var) else None
 
     def quantized(self, call: Call, builder: Builder) -> Atom | None:
         """Returns what is quantised again as it was before, or what is made of sums."""

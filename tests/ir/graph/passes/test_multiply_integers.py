@@ -174,6 +174,30 @@ def test_sums_that_int32_does_not_hold_stay_floats() -> None:
     np.testing.assert_allclose(f(x), np.full((1, 1), 255.0**2 * 40_000), rtol=1e-5)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_large_weights_are_read_as_bytes(kind: Any, transposed: bool) -> None:
+    """Whether they are multiplied with floats or with bytes."""
+    rng = np.random.default_rng(7)
+    x, w = drawn(rng, (3, 300), np.uint8), drawn(rng, (300, 200), np.int8)
+    scales, zeros = rng.uniform(0.5, 1, 200).astype(np.float32), drawn(rng, (200,), np.int8)
+    given, axis = (w.T.copy(), 0) if transposed else (w, 1)
+
+    def f(x: Any) -> Any:
+        weights = nn.dequantize(given, scales, zeros, axis)
+        left = nn.dequantize(x, 1.0) if kind is np.uint8 else x
+        return left @ (weights.T if transposed else weights)
+
+    compiled = lw.compile(f)
+    got, text = compiled(x.astype(kind)), compiled.lower(x.astype(kind)).as_text("kernels")
+    bound = x.astype(np.float64) @ np.abs((w.astype(np.float64) - zeros) * scales)
+    exact = x.astype(np.float64) @ ((w.astype(np.float64) - zeros) * scales)
+    assert (np.abs(got - exact) <= np.float32(300 * 2.0**-23) * bound).all()
+    assert re.search(r"int8\[\d+, \d+\] const", text)
+    assert not re.search(r"float32\[\d+, \d+\] const", text)
+    assert bool(re.search(r": int32\[.* = sum\(", text)) == (kind is np.uint8)
+
+
 @pytest.mark.parametrize(
     ("x", "scale", "zero", "message"),
     [
