@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -68,23 +69,31 @@ and float64, by bytes of a vector."""
 class Feature:
     """Instructions beyond a level: the ``levels`` that can have them, and their flags in
     /proc/cpuinfo. ``dot`` names the dot products of lanes that are among them (the rows of ``DOTS``
-    in ``ir/loop/intrinsics.py``); ``function`` is LLVM's for it, by the bits of a vector, and
-    ``element`` the type of its operands' elements, by LLVM's name."""
+    in ``ir/loop/intrinsics.py``); ``function`` is LLVM's for it, by the bits of a vector, of which
+    some ``names`` are, and ``element`` the type of its operands' elements, by LLVM's name. Without
+    ``totals`` it leaves the sums so far to another instruction. A row without flags is what all
+    processors of its levels have."""
 
     levels: frozenset[str]
     cpu_flags: frozenset[str]
     dot: str = ""
     function: str = ""
     element: str = "i32"
+    names: Mapping[int, str] = field(default_factory=dict[int, str])
+    totals: bool = True
 
 
 _VNNI, _USDOT = "llvm.x86.avx512.vpdpbusd.{}", "llvm.aarch64.neon.usdot.v4i32.v16i8"
 _DPBF16, _BFDOT = "llvm.x86.avx512bf16.dpbf16ps.{}", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"
+_MADD = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}
 FEATURES = {
     "avxvnni": Feature(_set("x86-64-v3"), _set("avx_vnni"), "vnni", _VNNI),
     "avx512vnni": Feature(_set("x86-64-v4"), _set("avx512_vnni"), "vnni", _VNNI),
     "avx512bf16": Feature(_set("x86-64-v4"), _set("avx512_bf16"), "bf16", _DPBF16, "bfloat"),
     "amx-int8": Feature(_set("x86-64-v4"), _set("amx_tile amx_int8")),
+    "madd": Feature(
+        _set("x86-64 x86-64-v3 x86-64-v4"), _set(""), "madd", "llvm.x86.{}", "i16", _MADD, False
+    ),
     "i8mm": Feature(_set("aarch64"), _set("i8mm"), "vnni", _USDOT, "i8"),
     "bf16": Feature(_set("aarch64"), _set("bf16"), "bf16", _BFDOT, "bfloat"),
 }
@@ -149,7 +158,8 @@ class Target:
 
     def dot(self, name: str) -> Feature | None:
         """Returns the feature that has the dot products of lanes of this name; None without."""
-        return next((FEATURES[f] for f in self.features if FEATURES[f].dot == name), None)
+        rows = ((f, r) for f, r in FEATURES.items() if r.dot == name and self.isa in r.levels)
+        return next((r for f, r in rows if f in self.features or not r.cpu_flags), None)
 
     @property
     def has_dots(self) -> bool:
@@ -253,7 +263,8 @@ def _lowered(target: Target, isa: str, setting: str) -> Target:
 
 
 def _features(flags: frozenset[str]) -> frozenset[str]:
-    features = {name for name, feature in FEATURES.items() if feature.cpu_flags <= flags}
+    rows = FEATURES.items()
+    features = {name for name, row in rows if row.cpu_flags and row.cpu_flags <= flags}
     return frozenset(features if allow_tiles() else features - {"amx-int8"})
 
 

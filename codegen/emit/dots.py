@@ -20,8 +20,11 @@ def dot_product(e: ValueEmitter, name: str, total: Value, left: Value, right: Va
     if row.element != "i32":
         lanes = DOTS[name].group * total.lanes
         left, right = (e.w.recast(x, row.element, lanes) for x in (left, right))
-    symbol = row.function.format(32 * total.lanes)
-    return e.w.call(symbol, total, left, right, type=total.type, lanes=total.lanes)
+    bits = 32 * total.lanes
+    symbol = row.function.format(row.names.get(bits, bits))
+    operands = (total, left, right) if row.totals else (left, right)
+    made = e.w.call(symbol, *operands, type=total.type, lanes=total.lanes)
+    return made if row.totals else e.w.add(total, made)
 
 
 def store_interleaved(e: ValueEmitter, loop: Intrinsic, env: Env) -> None:

@@ -22,6 +22,8 @@ class GraphLimits:
 
     has_pairs: bool = False
     """True if an instruction sums products of bfloat16 in pairs."""
+    factor: str = "int8"
+    """The integers whose products an instruction adds up: int8, also for uint8, int16, or none."""
 
     # Fusion.
     costly: float = 8.0
@@ -98,13 +100,19 @@ class GraphLimits:
 
     @staticmethod
     def of_caches(
-        l1: int, l2: int, lanes: int, fetch_weights: float = 16.0, has_pairs: bool = False
+        l1: int,
+        l2: int,
+        lanes: int,
+        fetch_weights: float = 16.0,
+        has_pairs: bool = False,
+        factor: str = "int8",
     ) -> GraphLimits:
         """The limits of a core with caches of so many bytes, and so many float32 in a vector."""
         return GraphLimits(
             lanes=lanes,
             cache_bytes=l2,
             has_pairs=has_pairs,
+            factor=factor,
             fetch_weights=fetch_weights,
             longest_row=l2 // 2 // 4,
             longest_column=l2 // 16 // 256,

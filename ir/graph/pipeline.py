@@ -84,7 +84,7 @@ def default_pipeline(
         # Rules below know arithmetic in the dtype that is computed with.
         widen_halves,
         # Before constants fold: weights stay bytes.
-        multiply_integers,
+        partial(multiply_integers, limits=limits),
         # What is written to an array is computed in the kernel that writes it. No rule has joined
         # it with what reads it yet.
         read_updates,
@@ -144,7 +144,7 @@ def default_pipeline(
         fold,
         eliminate_common_subexpressions,
         # Weights are what they will be, and what multiplies them is in sight.
-        narrow_factors,
+        partial(narrow_factors, limits=limits),
         # What of an array a loop writes at fixed places stays a kernel of its own.
         update_carries,
         # Equal rows are shared, and no kernel reaches over the edge of a block.

@@ -75,6 +75,7 @@ class DotKind:
 DOTS: Mapping[str, DotKind] = {
     Instruction.VNNI: DotKind("uint8", "int8", "int32", 4),
     Instruction.BF16: DotKind("bfloat16", "bfloat16", "float32", 2),
+    Instruction.MADD: DotKind("int16", "int16", "int32", 2),
 }
 """The dot products of lanes, by the name that ``tensorize`` knows them by. A group is a word of 32
 bits in either operand, and lanes are as many as words."""

@@ -29,6 +29,7 @@ class Instruction(StrEnum):
 
     VNNI = "vnni"
     BF16 = "bf16"
+    MADD = "madd"
     AMX_ZERO = "amx.zero"
     AMX_DOT = "amx.dot"
     AMX_STORE = "amx.store"

@@ -182,7 +182,9 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     weights = WEIGHTS_RATE * machine.bandwidth("dram") / 4  # elements per second
     fetch = machine.peak_flops() / 2 / weights
     pairs = target.dot("bf16") is not None
-    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4), fetch, pairs)
+    dots = {"int8": target.has_dots or target.has_tiles, "int16": target.dot("madd") is not None}
+    factor = next((dtype for dtype, able in dots.items() if able), "")
+    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4), fetch, pairs, factor)
     return Preferences(error_growth(precision), named, precision == "bf16", limits)
 
 

@@ -10,13 +10,13 @@ from ..ir.dataclass import dataclass
 from ..ir.dtype import FLOAT32
 from ..ir.errors import UnsupportedError
 from ..ir.graph.builder import Builder
+from ..ir.graph.contractions import Roles, roles_of
 from ..ir.graph.nodes import Atom, Call, Constant, Function, Module, Var, tensor_type
 from ..ir.graph.operator import Operator
 from ..ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ..ir.graph.passes.fold_constants import fold_constants
 from ..ir.graph.passes.fold_scales import fold_scales
 from ..ir.graph.passes.inline_calls import inline_calls
-from ..ir.graph.passes.multiply_integers import Roles, roles_of
 from ..ir.graph.types import TensorType
 
 

@@ -145,6 +145,7 @@ ERRORS: dict[str, Change] = {
     "a loop is unrolled": _kind(LoopKind.FOR, LoopKind.UNROLL),
     "an instruction that adds groups runs another loop": _by(Instruction.VNNI),
     "an instruction that adds pairs runs another loop": _by(Instruction.BF16),
+    "an instruction that adds pairs of words runs another loop": _by(Instruction.MADD),
     "an instruction on tiles runs another loop": _by(Instruction.AMX_DOT),
     "a block is transposed that is not": _by(Instruction.TRANSPOSE),
     "a statement is lost": _body(lambda body: body[:-1]),

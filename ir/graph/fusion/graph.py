@@ -377,7 +377,7 @@ def _widens_bytes(binding: Binding) -> bool:
     (operand,) = _args(binding)
     old, new = tensor_type(operand), tensor_type(binding.var)
     whole = new.dtype.is_integer and old.dtype.is_integer
-    return whole and old.dtype.bytes == 1 < new.dtype.bytes
+    return whole and old.dtype.bytes <= 2 and new.dtype.bytes >= 4
 
 
 def _widens_weights(binding: Binding) -> bool:

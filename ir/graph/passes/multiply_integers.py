@@ -47,25 +47,26 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import starmap
-from math import inf, prod
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ...dataclass import dataclass
-from ...dtype import FLOAT32, INT8, INT32, UINT8, DType, widens_many
+from ...dtype import DTYPES, FLOAT32, INT8, INT32, UINT8, DType, widens_many
 from ...pass_context import optional
 from ...traits import Trait
 from .. import walk
 from ..builder import Builder
 from ..compose import F, Value
 from ..compose import call as emitted
+from ..contractions import Roles, roles_of
+from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
 from ..operator import Operator, Pattern
 from ..type_rules import permutation
-from ..types import TensorType
 from .eliminate_dead_code import without_dead_code
-from .narrow_factors import as_bytes
+from .narrow_factors import narrower
 
 BYTES = (INT8, UINT8)
 
@@ -83,15 +84,18 @@ GREATEST_PRODUCT = 255 * 255
 
 
 @optional(level=2)
-def multiply_integers(module: Module) -> Module:
-    """Products and convolutions of dequantised bytes become sums of products of integers."""
-    return walk.map_functions(module, _multiply)
+def multiply_integers(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
+    """Products and convolutions of dequantised bytes become sums of products of integers, where
+    the machine has an instruction for them."""
+    if not limits.factor:
+        return module
+    return walk.map_functions(module, lambda function: _multiply(function, limits))
 
 
-def _multiply(function: Function) -> Function:
+def _multiply(function: Function, limits: GraphLimits) -> Function:
     uses = walk.use_counts(function)
     factors, products = _factors(function), _factors(function, is_spatial=False)
-    changed = walk.rewrite_blocks(function, lambda: _Step(uses, factors, products).step)
+    changed = walk.rewrite_blocks(function, lambda: _Step(uses, factors, products, limits).step)
     return function if changed is function else without_dead_code(changed)
 
 
@@ -125,65 +129,20 @@ class _Operand:
     def viewed(self, builder: Builder) -> Value:
         atom = self.values
         for view in self.views:
-            atom = builder.emit(view.operator, (atom,), view.attrs)
+            if isinstance(atom, Constant):
+                atom = Constant(view.operator.reference((atom.value,), view.attrs), atom.name)
+            else:
+                atom = builder.emit(view.operator, (atom,), view.attrs)
         return Value(builder, atom)
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """Axes of a contraction, counted from the front: ``channel`` of the result stands for ``out``
-    of the weights, which are summed over ``summed``. Groups of channels have weights of their own,
-    and an image is padded by ``sides``."""
-
-    channel: int
-    out: int
-    summed: tuple[int, ...]
-    groups: int = 1
-    spatial: tuple[int, ...] = ()
-    sides: tuple[Any, ...] = ()
-
-    def terms(self, weights: TensorType) -> float:
-        """Returns how many products a sum has; infinity if that is not known."""
-        sizes = [weights.shape[axis] for axis in self.summed]
-        return prod(size if isinstance(size, int) else inf for size in sizes)
-
-    @property
-    def is_padded(self) -> bool:
-        return any(side != 0 for side in self.sides)
-
-
-def roles_of(call: Call) -> Roles | None:
-    """Returns the axes of a product or a convolution; None for other operators."""
-    if Trait.MULTILINEAR not in call.operator.traits or len(call.args) != 2:
-        return None
-    x, w = map(tensor_type, call.args)
-    if min(x.rank, w.rank) < 2:
-        return None
-    match call.operator.name:
-        case "nn.matmul":
-            return Roles(max(x.rank, w.rank) - 1, w.rank - 1, (w.rank - 2,))
-        case "nn.dense":
-            return Roles(x.rank - 1, 0, (1,))
-        case "nn.conv1d" | "nn.conv2d" | "nn.conv3d":
-            out, layout = call.attrs["kernel_layout"].index("O"), call.attrs["data_layout"]
-            spatial = tuple(n for n, letter in enumerate(layout) if letter not in "NC")
-            return Roles(
-                layout.index("C"),
-                out,
-                tuple(axis for axis in range(w.rank) if axis != out),
-                call.attrs["groups"],
-                spatial,
-                tuple(np.resize(np.atleast_1d(call.attrs["padding"]), 2 * len(spatial)).tolist()),
-            )
-        case _:
-            return None
 
 
 class _Step:
     """Facts about the variables of one block, collected on the way."""
 
-    def __init__(self, uses: Counter[Var], factors: set[Atom], products: set[Atom]) -> None:
-        self.uses, self.factors, self.products = uses, factors, products
+    def __init__(
+        self, uses: Counter[Var], factors: set[Atom], products: set[Atom], limits: GraphLimits
+    ) -> None:
+        self.uses, self.factors, self.products, self.limits = uses, factors, products, limits
         self.calls: dict[Var, Call] = {}
         self.of_integers: set[Atom] = set()  # numbers made of integers, element by element
 
@@ -222,7 +181,8 @@ class _Step:
             return None
         if x.scale is not None:
             self.of_integers.add(var)
-        return _contracted(call, x, w, roles, builder).atom
+        whole = DTYPES[self.limits.factor]
+        return _contracted(call, x, w, roles, whole, builder).atom
 
     def rounded(self, call: Call, builder: Builder) -> Atom | None:
         """Returns what is quantised only to be dequantised alike, as floats all the way."""
@@ -292,7 +252,7 @@ class _Step:
                 return made and _seen_through(made, tuple(reversed(views)))
             views.append(call)
             atom = call.args[0]
-        narrow = None if isinstance(atom, Var) else as_bytes(atom)
+        narrow = None if isinstance(atom, Var) else narrower(atom)
         return narrow and _seen_through(_Operand(narrow, None, None, None), tuple(reversed(views)))
 
     def dequantized(self, call: Call) -> _Operand | None:
@@ -352,13 +312,17 @@ def _fits(x: _Operand, w: _Operand, roles: Roles, call: Call) -> bool:
     return terms * GREATEST_PRODUCT < MOST_SUM
 
 
-def _contracted(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: Builder) -> Value:
+def _contracted(
+    call: Call, x: _Operand, w: _Operand, roles: Roles, factor: DType, builder: Builder
+) -> Value:
     """Emits a contraction of integers, and what their zero points and scales make of it."""
     exact = roles.terms(tensor_type(call.args[1])) * GREATEST_PRODUCT < MOST_EXACT
     if roles.groups > 1 and (exact or not _is_zero(w.zero)):
         dtype = FLOAT32 if exact else INT32
         left, right = (_centred(o, dtype, builder) for o in (x, w))
         total = _emit(call, left, right, roles, builder)
+    elif factor is not INT8:
+        total = _sum_of_centred(call, x, w, roles, factor, builder)
     else:
         total = _sum_of_bytes(call, x, w, roles, builder)
     if x.scale is None or w.scale is None:
@@ -368,13 +332,28 @@ def _contracted(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: Bui
     return F.cast(total, dtype=left.dtype.name) * (left * right)
 
 
+def _sum_of_centred(
+    call: Call, x: _Operand, w: _Operand, roles: Roles, factor: DType, builder: Builder
+) -> Value:
+    """Emits the contraction of bytes less their zero points, which wider integers hold."""
+    image, weights = (_centred(o, factor, builder) for o in (x, w))
+    if roles.is_padded:
+        image, roles = _padded(image, None, roles), replace(roles, sides=())
+    more = _missing_channels(call, WORD_BYTES // factor.bytes)
+    if more:
+        image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
+        weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
+    left, right = (F.cast(value, dtype=INT32.name) for value in (image, weights))
+    return _emit(call, left, right, roles, builder)
+
+
 def _sum_of_bytes(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: Builder) -> Value:
     """Emits the contraction of bytes, less what their zero points add to it."""
     image, weights = x.viewed(builder), w.viewed(builder)
     if roles.is_padded:
         image, roles = _padded(image, x.zero, roles), replace(roles, sides=())
-    more = _missing_channels(call, w)
-    if more:
+    more = _missing_channels(call, WORD_BYTES)
+    if more and _is_zero(w.zero):
         image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
         weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
     image, weights = (F.cast(value, dtype=INT32.name) for value in (image, weights))
@@ -406,19 +385,20 @@ def _sum_of_bytes(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: B
     return total
 
 
-def _missing_channels(call: Call, w: _Operand) -> int:
+def _missing_channels(call: Call, group: int) -> int:
     """Returns how many channels an image lacks to be read in groups, as instructions do: colours,
     one in four of which may be for nothing."""
-    if "data_layout" not in call.attrs or call.attrs["groups"] > 1 or not _is_zero(w.zero):
+    if "data_layout" not in call.attrs or call.attrs["groups"] > 1:
         return 0
     channels = tensor_type(call.args[0]).shape[call.attrs["data_layout"].index("C")]
-    wanted = isinstance(channels, int) and channels % WORD_BYTES and channels >= WORD_BYTES - 1
-    return -channels % WORD_BYTES if wanted else 0
+    wanted = isinstance(channels, int) and channels % group and channels >= WORD_BYTES - 1
+    return -channels % group if wanted else 0
 
 
 def _pad_axis(x: Value, axis: int, more: int) -> Value:
     widths = tuple((0, more if n == axis else 0) for n in range(x.rank))
-    return F.nn.pad(x, pad_width=widths)
+    padded = x.fold(lambda array: np.pad(array, widths))
+    return F.nn.pad(x, pad_width=widths) if padded is None else padded
 
 
 def _emit(call: Call, x: Value, w: Value, roles: Roles, builder: Builder) -> Value:
@@ -432,11 +412,22 @@ def _emit(call: Call, x: Value, w: Value, roles: Roles, builder: Builder) -> Val
 
 
 def _centred(operand: _Operand, dtype: DType, builder: Builder) -> Value:
-    value = F.cast(operand.viewed(builder), dtype=dtype.name)
+    """Returns bytes less their zero points in a dtype that holds them; constants at once."""
+
+    def cast(value: Value) -> Value:
+        wide = value.fold(lambda array: array.astype(dtype.numpy))
+        return F.cast(value, dtype=dtype.name) if wide is None else wide
+
+    value = cast(operand.viewed(builder))
     if operand.zero is None or _is_zero(operand.zero):
         return value
-    zero = _placed(operand.zero, operand.axis or 0, value.rank, builder)
-    return value - F.cast(zero, dtype=dtype.name)
+    if isinstance(value.atom, Constant) and isinstance(operand.zero, Constant):
+        shape = [-1 if n == (operand.axis or 0) else 1 for n in range(value.rank)]
+        zero = operand.zero.value.astype(dtype.numpy)
+        less = value.atom.value - (zero.reshape(shape) if zero.size > 1 else zero.reshape(()))
+        return Value(builder, Constant(less, value.atom.name, value.atom.span))
+    zero_point = _placed(operand.zero, operand.axis or 0, value.rank, builder)
+    return value - cast(zero_point)
 
 
 def _placed(atom: Atom, axis: int, rank: int, builder: Builder) -> Value:

@@ -28,28 +28,52 @@ bytes they take a quarter of the memory, and machines multiply bytes faster than
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from ...dtype import DTYPES, INT8, INT32, UINT8, DType
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Module, Var
+from ..limits import DEFAULT_LIMITS, GraphLimits
+from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..walk import Step, has_trait, map_functions, rewrite_blocks
+
+BYTES = (INT8.numpy, UINT8.numpy)
 
 FEW = 256
 """Elements of a constant that is not worth it."""
 
 
 @optional(level=2)
-def narrow_factors(module: Module) -> Module:
-    """Weights of integers that fit a byte become bytes, cast where widened bytes meet them."""
-    return map_functions(module, lambda function: rewrite_blocks(function, _new_step))
+def narrow_factors(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
+    """Weights of integers that fit a byte become bytes, cast where widened bytes meet them.
+
+    Where instructions multiply integers of 16 bits alone, bytes that are widened to int32 become
+    such first.
+    """
+    words = DTYPES[limits.factor] if limits.factor == "int16" else None
+    return map_functions(module, lambda f: rewrite_blocks(f, lambda: _new_step(words)))
 
 
-def _new_step() -> Step:
+def _new_step(words: DType | None) -> Step:
     calls: dict[Var, Call] = {}
+    kinds, widest = (BYTES, 1) if words is None else ((words.numpy,), words.bytes)
+
+    def in_words(arg: Atom, builder: Builder) -> Atom:
+        """Returns a factor of int32 as it is, but for bytes: these are widened twice."""
+        call = calls.get(arg) if isinstance(arg, Var) else None
+        if words is None or call is None or call.op is not OPERATORS["cast"]:
+            return arg
+        (source,), kind = call.args, tensor_type(arg)
+        if tensor_type(source).dtype.bytes > 1 or kind.dtype is not INT32:
+            return arg
+        word = builder.emit(OPERATORS["cast"], (source,), {"dtype": words.name})
+        return builder.emit(OPERATORS["cast"], (word,), {"dtype": kind.dtype.name})
 
     def widened(atom: Atom) -> bool:
         """True if an operand is bytes cast to something wider, index maps aside."""
@@ -59,7 +83,7 @@ def _new_step() -> Step:
             if source is None or not isinstance(op, Operator):
                 return False
             if op.name == "cast":
-                return isinstance(source.type, TensorType) and source.type.dtype.bytes == 1
+                return isinstance(source.type, TensorType) and source.type.dtype.bytes <= widest
             if op.pattern not in (Pattern.INJECTIVE, Pattern.BROADCAST):
                 return False
             atom = source
@@ -84,10 +108,11 @@ def _new_step() -> Step:
             return None
         if not any(widened(a) for a in value.args):
             return None
-        narrowed = [as_bytes(a) for a in value.args]
+        narrowed = [narrower(a, kinds) for a in value.args]
+        args = [in_words(a, builder) for a in value.args]
         if not any(narrowed):
-            return None
-        args = list(value.args)
+            changed = any(a is not b for a, b in zip(args, value.args))
+            return builder.emit(op, args, value.attrs) if changed else None
         for place, (arg, narrow) in enumerate(zip(value.args, narrowed)):
             if narrow is not None and isinstance(arg.type, TensorType):
                 dtype = arg.type.dtype.name
@@ -97,15 +122,16 @@ def _new_step() -> Step:
     return step
 
 
-def as_bytes(atom: Atom) -> Constant | None:
-    """Returns a constant of wider integers as bytes, None if it is small, or something else."""
+def narrower(atom: Atom, kinds: Sequence[np.dtype[Any]] = BYTES) -> Constant | None:
+    """Returns a constant of wider integers in the first dtype of ``kinds`` that holds them, bytes
+    unless said otherwise; None if it is small, or something else."""
     if not isinstance(atom, Constant) or atom.value.dtype.kind not in "iu":
         return None
     value = atom.value
-    if value.size < FEW or value.dtype.itemsize == 1:
+    if value.size < FEW or value.dtype.itemsize <= kinds[0].itemsize:
         return None
     low, high = int(value.min()), int(value.max())
-    for kind in (np.int8, np.uint8):
+    for kind in kinds:
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
             narrow = value.astype(kind)
             narrow.flags.writeable = False

@@ -220,6 +220,11 @@ def _dot(total: Array, a: Array, b: Array) -> Array:
     return total + (left * right).sum(1, dtype=np.int32)
 
 
+def _sums_of_pairs(a: Array, b: Array) -> Array:
+    """Returns int32 sums of the products of pairs of int16."""
+    return (a.astype(np.int32) * b.astype(np.int32)).reshape(-1, 2).sum(1, dtype=np.int32)
+
+
 def _rounded_flushed(x: Array) -> Array:
     """Returns the bits of float32 rounded to bfloat16; what is subnormal is zero, a nan quiet."""
     bits = np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
@@ -319,6 +324,9 @@ FUNCTIONS: Mapping[str, Meaning] = {
     "x86.avx2.permd": _picked,
     "x86.avx512.mask.compress": _masked,
     "x86.avx512.vpdpbusd": _dot,
+    **dict.fromkeys(
+        ("x86.sse2.pmadd.wd", "x86.avx2.pmadd.wd", "x86.avx512.pmaddw.d"), _sums_of_pairs
+    ),
     "aarch64.neon.usdot": _dot,
     "x86.avx512bf16.dpbf16ps": _dot_of_pairs,
     "x86.avx512bf16.cvtneps2bf16": _rounded_flushed,

@@ -114,6 +114,28 @@ def test_integers_are_contracted(
         assert not re.search(r": float32\[.* = sum\(", text), text
 
 
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("zero", [0, 7])
+def test_machines_without_products_of_bytes_multiply_words(target: str, zero: int) -> None:
+    rng = np.random.default_rng(3)
+    x, w = drawn(rng, (1, 9, 9, 16), np.uint8), drawn(rng, (3, 3, 16, 24), np.int8)
+    flat = drawn(rng, (40, 24), np.int8)
+
+    def f(x: Any) -> Any:
+        layout = {"data_layout": "NHWC", "padding": 1}
+        y = nn.conv2d(nn.dequantize(x, 0.5, np.uint8(zero)), nn.dequantize(w, 0.25), **layout)
+        y = nn.quantize(nn.relu(y), 8.0, np.uint8(zero))
+        return nn.dense(nn.dequantize(y, 8.0, np.uint8(zero)), nn.dequantize(flat, 0.125))
+
+    wanted = [w.astype(np.float64) * 0.25, (x.astype(np.float64) - zero) * 0.5]
+    y = nn.conv2d(wanted[1], wanted[0], data_layout="NHWC", padding=1)
+    whole = np.clip(np.rint(np.maximum(y, 0) / 8) + zero, 0, 255) - zero
+    compiled = lw.compile(f, target=target)
+    np.testing.assert_array_equal(compiled(x), (whole * 8) @ (flat.astype(np.float64) * 0.125).T)
+    assert compiled.lower(x).as_text("loops").count("by madd") >= 2
+    assert "pmaddwd" in compiled.lower(x).as_text("asm")
+
+
 @given(cases(), BYTES, BYTES, st.integers(0, 2**31))
 @settings(max_examples=30, deadline=None)
 def test_integers_less_their_zero_points(case: Case, left: Any, right: Any, seed: int) -> None:
