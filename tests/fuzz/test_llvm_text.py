@@ -32,7 +32,7 @@ def test_text_says_what_the_expressions_say(first):
 
 def test_planted_errors_are_seen():
     seen: Counter[str] = Counter()
-    for seed in range(30):
+    for seed in range(40):
         for kind, said, is_none in planted_errors(seed, 1):
             assert said or is_none, f"seed {seed}: {kind}"
             seen[kind] += bool(said)

@@ -213,7 +213,7 @@ def test_nan_on_one_side_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_pass_is_named_with_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swap(module: Module) -> Module:
+    def swap(module: Module, **_limits: Any) -> Module:
         main = module.main
         changed = tuple(
             replace(b, value=Call(b.value.op, b.value.args[::-1], b.value.attrs, b.value.span))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.dtype import float_for
 from ...ir.errors import LoopwrightTypeError
-from ..core.argument_conversion import checked
+from ..core.argument_conversion import by_numpy, checked
 from ..core.emitting import common_dtype
 from ..core.proxy import Proxy
 from .apply import apply
@@ -173,7 +173,9 @@ def rotary_embedding(
     first, second = (
         (head[..., 0::2], head[..., 1::2]) if interleaved else (head[..., :half], head[..., half:])
     )
-    real, imaginary = first * cosines - second * sines, first * sines + second * cosines
+    real, imaginary = by_numpy(
+        lambda: (first * cosines - second * sines, first * sines + second * cosines)
+    )
     if interleaved:
         head = np.reshape(np.stack([real, imaginary], axis=-1), (*real.shape[:-1], rotated))
     else:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import Array
-from ...ir.errors import LoopwrightValueError
+from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ...ir.graph.nodes import Constant
 from ...ir.graph.weights import groups_of
 from ...ir.ops.quantise import BITS
@@ -17,18 +17,23 @@ from ..core.proxy import Proxy
 from .apply import apply_as_given
 
 
+@checked
 def pack_nbits(codes: Any, group: int, bits: int = 4) -> Array:
     """The codes of a matrix (k, n) of weights, integers from 0 to ``2**bits - 1``, as the operand
     ``w`` of ``matmul_nbits``: uint8 (k * bits / 8, n), in groups of ``group`` neighbours along k.
 
-    Raises LoopwrightValueError for codes out of range, or groups that do not divide k.
+    Raises LoopwrightTypeError for other than a matrix of constant integers, and
+    LoopwrightValueError for codes out of range, and groups that do not divide k.
 
     >>> pack_nbits(np.arange(16)[:, None], 8).shape
     (8, 1)
     """
-    array = np.asarray(codes)
-    if bits not in BITS or array.ndim != 2 or array.dtype.kind not in "iu":
-        raise LoopwrightValueError(f"a matrix of integers of 2, 4 or 8 bits, not {array.dtype}")
+    given = codes.atom.value if _is_constant(codes) else codes
+    if isinstance(given, Proxy) or np.ndim(given) != 2 or given.dtype.kind not in "iu":
+        raise LoopwrightTypeError("pack_nbits: codes are a matrix of constant integers")
+    array = np.asarray(given)
+    if bits not in BITS:
+        raise LoopwrightValueError(f"pack_nbits: codes of 2, 4 or 8 bits, not {bits}")
     if group < 1 or group * bits % 8 or len(array) % group:
         raise LoopwrightValueError(f"groups of {group} weights do not divide {len(array)} rows")
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < 1 << bits:
@@ -57,6 +62,10 @@ def matmul_nbits(
     operands = (w, scales) if zeros is None else (w, scales, zeros)
     options = {"bits": bits, "activations": activations}
     return apply_as_given("nn.matmul_nbits", x, *operands, **options)
+
+
+def _is_constant(value: Any) -> bool:
+    return type(value) is Proxy and isinstance(value.atom, Constant)
 
 
 def _is_finite(scales: Any) -> bool:

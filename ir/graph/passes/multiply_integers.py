@@ -274,7 +274,18 @@ class _Step:
         along = [n for n, size in enumerate(sizes[len(sizes) - kind.rank :]) if size != 1]
         if len(along) > 1 or tensor_type(args[1]).rank > kind.rank:
             return None
+        if not self.is_one_of(args[1], tensor_type(made.values).dtype):
+            return None
         return replace(made, zero=args[1], axis=along[0] if along else None)
+
+    def is_one_of(self, zero: Atom, dtype: DType) -> bool:
+        """True if a zero point is among the integers of ``dtype``: then differences are small."""
+        if isinstance(zero, Constant):
+            info = np.iinfo(dtype.numpy)
+            return bool(np.all((zero.value >= info.min) & (zero.value <= info.max)))
+        call = self.calls.get(zero) if isinstance(zero, Var) else None
+        is_cast = call is not None and call.operator.name == "cast"
+        return call is not None and is_cast and tensor_type(call.args[0]).dtype is dtype
 
 
 def _seen_through(operand: _Operand, views: tuple[Call, ...]) -> _Operand | None:

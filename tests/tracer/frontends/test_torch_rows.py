@@ -192,10 +192,9 @@ def test_a_converter_has_parameters_of_its_schema() -> None:
     """So that what it has no parameter for is seen, and refused unless it does not matter."""
     wrong: list[str] = []
     for row in ROWS.values():
-        name = row.name.removeprefix("prims.")
-        home = torch.ops.aten if name == row.name else torch.ops.prims
-        packet, overload = name.split(".")
-        schema = {a.name for a in getattr(getattr(home, packet), overload)._schema.arguments}
+        home, packet, overload = ["aten", *row.name.split(".")][-3:]
+        found = getattr(getattr(getattr(torch.ops, home), packet), overload)
+        schema = {a.name for a in found._schema.arguments}
         parameters = list(inspect.signature(row.function).parameters.values())
         if any(p.kind is p.VAR_POSITIONAL for p in parameters):
             continue

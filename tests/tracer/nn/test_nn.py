@@ -151,6 +151,20 @@ def test_compiled_agrees_with_plain(name: str) -> None:
     np.testing.assert_allclose(compiled, plain, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "scale", [0.0, np.inf, np.nan, np.float32([1, 0]), np.float32([np.nan, 1])]
+)
+def test_scales_that_say_nothing_are_refused(scale: Any) -> None:
+    x = np.ones((3, 2), np.float32)
+    with pytest.raises(lw.LoopwrightValueError, match=r"a scale is (0\.0|inf|nan)"):
+        nn.quantize(x, scale)
+    with pytest.raises(lw.LoopwrightValueError, match=r"a scale is (0\.0|inf|nan)"):
+        lw.compile(lambda x: nn.quantize(x, scale))(x)
+    if not np.isfinite(scale).all():
+        with pytest.raises(lw.LoopwrightValueError, match=r"a scale is (inf|nan)"):
+            nn.dequantize(x.astype(np.int8), scale)
+
+
 def test_every_function_is_tried() -> None:
     tests = Path(__file__).parents[2].rglob("test_*.py")
     others = [path for path in tests if path != Path(__file__)]

@@ -155,6 +155,29 @@ def test_integers_less_their_zero_points(case: Case, left: Any, right: Any, seed
     np.testing.assert_array_equal(got, case.contract(*wide))
 
 
+@pytest.mark.parametrize("zero", [1000, -40_000, 256, -1])
+@pytest.mark.parametrize("target", [None, "x86-64-v3"])
+def test_what_is_no_zero_point_is_subtracted_as_it_is(zero: int, target: str | None) -> None:
+    """Differences are as large as int32 then, and borders are of what they are."""
+    rng = np.random.default_rng(1)
+    x, w = drawn(rng, (1, 5, 5, 8), np.uint8), drawn(rng, (3, 3, 8, 4), np.int8)
+    grouped = drawn(rng, (3, 3, 1, 8), np.int8)
+
+    def f(x: Any, conv: Any) -> Any:
+        wide = x.astype(np.int32) - zero
+        product = wide[0] @ w[0, 0].astype(np.int32)
+        image = conv(wide, w.astype(np.int32), padding=1, data_layout="NHWC")
+        each = conv(wide, grouped.astype(np.int32), padding=1, groups=8, data_layout="NHWC")
+        return product, image, each
+
+    def exact(a: Any, b: Any, **attrs: Any) -> Any:
+        return nn.conv2d(a.astype(np.float64), b.astype(np.float64), **attrs)
+
+    compiled = lw.compile(lambda x: f(x, nn.conv2d), target=target)
+    for got, right in zip(compiled(x), f(x, exact), strict=True):
+        np.testing.assert_array_equal(got, right)
+
+
 @pytest.mark.parametrize("relu", [False, True])
 def test_a_result_is_requantised_within_one(relu: bool) -> None:
     rng = np.random.default_rng(5)
