@@ -92,6 +92,7 @@ KNOWN = {
     "builder.ADDRESSABLE_BYTES": "of a process on x86-64",
     "batch_while_loops._CHEAP": "cost of an operator",
     "multiply_integers.WORD_BYTES": "bytes of int32",
+    "multiply_integers.MOST_SCALED": "operators behind a sum",
     "multiply_integers.MOST_EXACT": "of float32",
     "multiply_integers.MOST_SUM": "of int32",
     "multiply_integers.GREATEST_PRODUCT": "of bytes",

@@ -63,6 +63,8 @@ def contract_codes(module: Module) -> Module:
 
 def _new_step() -> Step:
     calls: dict[Var, Call] = {}
+    made_of_constants: set[Atom] = set()
+    arrays_of: dict[Var, Array | None] = {}
 
     def called(atom: Atom, *names: str) -> Call | None:
         call = calls.get(atom) if isinstance(atom, Var) else None
@@ -78,17 +80,24 @@ def _new_step() -> Step:
         """Returns what an atom is made of constants."""
         if isinstance(atom, Constant):
             return atom.value
-        call = calls.get(atom) if isinstance(atom, Var) else None
-        given = [value_of(a) for a in call.args] if call is not None else [None]
-        if call is None or not given or any(g is None for g in given):
+        if not isinstance(atom, Var) or atom not in made_of_constants:
             return None
-        made = call.operator.reference([g for g in given if g is not None], call.attrs)
-        return made if isinstance(made, np.ndarray) else None
+        if atom not in arrays_of:
+            call = calls[atom]
+            given = [g for g in map(value_of, call.args) if g is not None]
+            whole = len(given) == len(call.args)
+            made = call.operator.reference(given, call.attrs) if whole else None
+            arrays_of[atom] = made if isinstance(made, np.ndarray) else None
+        return arrays_of[atom]
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
             return None
         calls[var] = value
+        if value.args and all(
+            isinstance(a, Constant) or a in made_of_constants for a in value.args
+        ):
+            made_of_constants.add(var)
         if value.op.name not in ("nn.matmul", "nn.dense"):
             return None
         (x, weights), transposed = value.args, value.op.name == "nn.dense"

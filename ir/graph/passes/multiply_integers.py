@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property
 from itertools import starmap
 from math import inf
 from typing import Any
@@ -79,6 +80,9 @@ MOST_EXACT = 1 << 24
 MOST_SUM = 1 << 31
 """Sums of products stay below this in int32."""
 
+MOST_SCALED = 8
+"""Operators behind a sum of products that are emitted again with a factor."""
+
 GREATEST_PRODUCT = 255 * 255
 """No product of two bytes less their zero points is greater, without its sign."""
 
@@ -93,10 +97,28 @@ def multiply_integers(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> M
 
 
 def _multiply(function: Function, limits: GraphLimits) -> Function:
-    uses = walk.use_counts(function)
-    factors, products = _factors(function), _factors(function, is_spatial=False)
-    changed = walk.rewrite_blocks(function, lambda: _Step(uses, factors, products, limits).step)
+    facts = _Facts(function)
+    changed = walk.rewrite_blocks(function, lambda: _Step(facts, limits).step)
     return function if changed is function else without_dead_code(changed)
+
+
+class _Facts:
+    """Facts of a whole function, which are computed where integers are dequantised."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+    @cached_property
+    def uses(self) -> Counter[Var]:
+        return walk.use_counts(self.function)
+
+    @cached_property
+    def factors(self) -> set[Atom]:
+        return _factors(self.function)
+
+    @cached_property
+    def products(self) -> set[Atom]:
+        return _factors(self.function, is_spatial=False)
 
 
 def _factors(function: Function, is_spatial: bool = True) -> set[Atom]:
@@ -139,10 +161,8 @@ class _Operand:
 class _Step:
     """Facts about the variables of one block, collected on the way."""
 
-    def __init__(
-        self, uses: Counter[Var], factors: set[Atom], products: set[Atom], limits: GraphLimits
-    ) -> None:
-        self.uses, self.factors, self.products, self.limits = uses, factors, products, limits
+    def __init__(self, facts: _Facts, limits: GraphLimits) -> None:
+        self.facts, self.limits = facts, limits
         self.calls: dict[Var, Call] = {}
         self.of_integers: set[Atom] = set()  # numbers made of integers, element by element
 
@@ -156,7 +176,7 @@ class _Step:
             assert isinstance(last.value, Call)
             is_kept = value.operator.name == "nn.dequantize" and isinstance(value.args[0], Constant)
             self.calls[last.var] = value if is_kept else last.value
-            self.uses[last.var] = self.uses[var]
+            self.facts.uses[last.var] = self.facts.uses[var]
             if var in self.of_integers:
                 self.of_integers.update((made, last.value.args[0]))
         return made
@@ -167,7 +187,7 @@ class _Step:
             return self.quantized(call, builder)
         if name == "nn.dequantize" and isinstance(call.args[0], Var):
             self.of_integers.add(var)
-            return None if var in self.factors else self.rounded(call, builder)
+            return None if var in self.facts.factors else self.rounded(call, builder)
         if name == "nn.dequantize":
             return self.widened(var, call, builder)
         if call.operator.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
@@ -192,7 +212,11 @@ class _Step:
             return None
         assert isinstance(integers, Var)
         x, by = (Value(builder, atom) for atom in before.args[:2])
-        if self.uses[integers] > 1 or not _is_same(before.args[2], zero) or x.dtype is not by.dtype:
+        if (
+            self.facts.uses[integers] > 1
+            or not _is_same(before.args[2], zero)
+            or x.dtype is not by.dtype
+        ):
             return None
         info, dtype = np.iinfo(tensor_type(zero).dtype.numpy), x.dtype.name
         offset = F.cast(Value(builder, zero), dtype=dtype)
@@ -205,7 +229,7 @@ class _Step:
         product with floats. One with integers reads the bytes."""
         weights, scale = call.args[0], tensor_type(call.args[1])
         assert isinstance(weights, Constant) and call.operator.decompose is not None
-        if var not in self.products or not widens_many(weights.value, scale.dtype):
+        if var not in self.facts.products or not widens_many(weights.value, scale.dtype):
             return None
         made = call.operator.decompose(builder, call.args, call.attrs)
         return made if isinstance(made, Var) else None
@@ -225,37 +249,39 @@ class _Step:
         scaled, zero_point = self.scaled(x, inverse), Value(builder, zero)
         return F.nn.quantize(scaled, Value(builder, one), zero_point, **call.attrs).atom
 
-    def scaled(self, x: Atom, factor: Value) -> Value:
-        """Returns ``x * factor``, multiplied where that is done once for all calls."""
+    def scaled(self, x: Atom, factor: Value, above: int = 0) -> Value:
+        """Returns ``x * factor``, multiplied where that is done once for all calls, if that is not
+        far ``above``: what is between is emitted again."""
         value, call = Value(factor.builder, x), self.calls.get(x) if isinstance(x, Var) else None
-        if call is None or x not in self.of_integers:
+        if call is None or x not in self.of_integers or above == MOST_SCALED:
             return value * factor
-        name, args = call.operator.name, call.args
+        name, args, above = call.operator.name, call.args, above + 1
         parts = [Value(factor.builder, a) for a in args]
         if name == "multiply" and args[0] in self.of_integers:
             return parts[0] * (parts[1] * factor)
         if name == "add" and args[0] in self.of_integers and args[1] not in self.of_integers:
-            return self.scaled(args[0], factor) + parts[1] * factor
+            return self.scaled(args[0], factor, above) + parts[1] * factor
         if name == "maximum" and isinstance(args[1], Constant) and _is_zero(args[1]):
-            return F.maximum(self.scaled(args[0], factor), parts[1])
+            return F.maximum(self.scaled(args[0], factor, above), parts[1])
         if name == "nn.relu":
-            return F.nn.relu(self.scaled(args[0], factor))
+            return F.nn.relu(self.scaled(args[0], factor, above))
         return value * factor
 
-    def operand(self, atom: Atom) -> _Operand | None:
-        """Returns the bytes that an operand stands for; None if it is something else."""
+    def operand(self, atom: Atom, subtracts: bool = True) -> _Operand | None:
+        """Returns the bytes that an operand stands for; None if it is something else. Unless it
+        ``subtracts`` a zero point, it has none: none is taken off twice."""
         views: list[Call] = []
         while isinstance(atom, Var) and atom in self.calls:
             call = self.calls[atom]
             if len(call.args) != 1 or Trait.PICKS not in call.operator.traits:
-                made = self.dequantized(call)
+                made = self.dequantized(call, subtracts)
                 return made and _seen_through(made, tuple(reversed(views)))
             views.append(call)
             atom = call.args[0]
         narrow = None if isinstance(atom, Var) else narrower(atom)
         return narrow and _seen_through(_Operand(narrow, None, None, None), tuple(reversed(views)))
 
-    def dequantized(self, call: Call) -> _Operand | None:
+    def dequantized(self, call: Call, subtracts: bool) -> _Operand | None:
         """Returns the operands of a call that dequantises bytes, or subtracts a zero point."""
         name, args = call.operator.name, call.args
         if name == "nn.dequantize" and tensor_type(args[0]).dtype in BYTES:
@@ -265,9 +291,9 @@ class _Step:
         if name == "cast" and tensor_type(args[0]).dtype in BYTES:
             is_wide = call.attrs["dtype"] == INT32.name
             return _Operand(args[0], None, None, None) if is_wide else None
-        if name != "subtract":
+        if name != "subtract" or not subtracts:
             return None
-        made, kind = self.operand(args[0]), tensor_type(args[0])
+        made, kind = self.operand(args[0], subtracts=False), tensor_type(args[0])
         if made is None or made.zero is not None or made.scale is not None:
             return None
         sizes = (1,) * kind.rank + tensor_type(args[1]).shape

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright import nn
+from loopwright.ir.graph.passes.multiply_integers import multiply_integers
 
 BYTES = st.sampled_from([np.int8, np.uint8])
 
@@ -198,6 +199,23 @@ def test_a_result_is_requantised_within_one(relu: bool) -> None:
     assert np.abs(got - np.clip(exact, 0, 255)).max() <= 0.5 + 1e-3
     assert len(compiled.lower(x).built.kernels) == 1
     assert "divide(" not in compiled.lower(x).as_text("kernels")
+
+
+def test_long_chains_meet_no_limit_of_python() -> None:
+    """Of what is subtracted before a product, and of what is added before it is quantised."""
+    links = "".join(f"  %{n} = subtract(%{n - 1 if n else 'x'}, 1f);\n" for n in range(3000))
+    module = lw.parse(
+        "def @main(%x: Tensor[(4, 4), float32], %w: Tensor[(4, 4), float32]) {\n"
+        f"{links}  nn.matmul(%2999, %w)\n}}"
+    )
+    assert multiply_integers(module) is module
+    links = "".join(f"  %{n} = add(%{n - 1 if n else 'q'}, 1f);\n" for n in range(3000))
+    module = lw.parse(
+        "def @main(%x: Tensor[(4, 4), uint8]) {\n  %q = nn.dequantize(%x, 0.5f, 3u8);\n"
+        f"{links}  nn.quantize(%2999, 0.5f, 3u8)\n}}"
+    )
+    changed = multiply_integers(module)
+    assert len(changed.main.body.bindings) < len(module.main.body.bindings) + 40
 
 
 def test_what_is_quantised_again_stays() -> None:
