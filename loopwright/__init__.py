@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .autotune.space.rules.user import sketch_rule
     from .autotune.space.sketch import Sketch
     from .debug.gradient_checks import check_grads
+    from .decoding.language_model import load_language_model
     from .doors.onnx_model import from_onnx
     from .doors.saved import SavedFunction, load
     from .doors.torch_model import from_torch
@@ -148,6 +149,7 @@ __all__ = [
     "i64",
     "i8",
     "load",
+    "load_language_model",
     "load_weights",
     "log",
     "map",
@@ -199,6 +201,7 @@ _LATE = {
         ".doors.onnx_model": "from_onnx",
         ".doors.saved": "SavedFunction load",
         ".doors.torch_model": "from_torch",
+        ".decoding.language_model": "load_language_model",
         ".doors.weight_files": "load_weights",
         ".tracer.control": "cond fori_loop function map scan switch while_loop",
         ".tracer.extern": "extern",

@@ -22,6 +22,7 @@ from .commands import (
     debug,
     doctor,
     explain,
+    generate,
     log,
     profile,
     quantize,
@@ -46,6 +47,7 @@ examples:
   loopwright bench net.py:predict --log net.jsonl          how fast is it beside NumPy?
   loopwright bench model.onnx                              and a model beside ONNX Runtime?
   loopwright quantize model.onnx --samples data.npz -o model.lw
+  loopwright generate model.gguf "Once upon a time"        what does a language model write?
   loopwright run model.onnx --input x.npy --output y.npy   what does it compute?
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
   loopwright profile net.py:predict --trace trace.json     which lines take the time?
@@ -61,6 +63,7 @@ _COMMANDS = (
     run,
     save,
     quantize,
+    generate,
     show,
     explain,
     profile,

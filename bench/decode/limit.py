@@ -6,8 +6,9 @@ from math import prod
 
 from loopwright.codegen.probes import Probes, aligned_buffer
 from loopwright.codegen.target import Target
+from loopwright.decoding.llama import Sizes
 
-from examples.decoder import GPT2, Sizes
+from examples.decoder import GPT2
 
 __all__ = ["BITS", "bandwidth", "token_bytes"]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from loopwright.decoding.llama import empty_cache
 
 from examples.decoder import (
     GPT2,
     GPT2_SMALL,
     KINDS,
-    empty_cache,
     narrowed,
     random_weights,
     widened,
@@ -98,9 +98,9 @@ def _ours(threads: int, answer: bool = False, kind: str = "float32") -> Callable
     import loopwright as lw
     from loopwright.codegen.runtime.buffers import fresh_requests
 
-    from examples.decoder import Decoder
+    from examples.decoder import Answerer
 
-    decoder = Decoder(GPT2(SIZES, narrowed(weights(), kind)), threads=threads)
+    decoder = Answerer(GPT2(SIZES, narrowed(weights(), kind)), threads=threads)
     token, key = np.array([TOKEN]), lw.random.key(0)
 
     def at(position: int) -> State:

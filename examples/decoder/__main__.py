@@ -5,7 +5,6 @@
     python -m examples.decoder --small --tokens 200 --threads 2     the shape of GPT-2 small
     python -m examples.decoder --small --bits int4 --cache int8     with narrow weights and cache
     python -m examples.decoder --weights gpt2.npz --heads 12        a checkpoint's arrays
-    python -m examples.decoder --weights llama.gguf                 a Llama in 4 or 8 bits
 
 Random weights write nonsense, at the speed at which trained ones would write sense. Prints the time
 to the first token and the tokens per second.
@@ -20,11 +19,12 @@ from pathlib import Path
 
 import loopwright as lw
 import numpy as np
+from loopwright.decoding.language_model import greedy, sampler
+from loopwright.decoding.llama import CACHES, Llama, Sizes, empty_cache
 
 from .few_bits import KINDS, narrowed
-from .files import read_gguf
-from .generate import Decoder, greedy, sampler
-from .models import GPT2, GPT2_SMALL, SMALL_LLAMA, Llama, Sizes, empty_cache, random_weights
+from .generate import Answerer
+from .models import GPT2, GPT2_SMALL, SMALL_LLAMA, loaded_llama, random_weights
 
 MODELS = {"gpt2": GPT2, "llama": Llama}
 SMALL = {"gpt2": GPT2_SMALL, "llama": SMALL_LLAMA}
@@ -39,7 +39,8 @@ def loaded(args: argparse.Namespace) -> GPT2 | Llama:
     kind = MODELS[args.model]
     if args.weights is not None:
         with np.load(args.weights) as arrays:
-            return kind.loaded({name: arrays[name] for name in arrays.files}, args.heads)
+            weights = {name: arrays[name] for name in arrays.files}
+            return (GPT2.loaded if kind is GPT2 else loaded_llama)(weights, args.heads)
     sizes = (SMALL if args.small else TINY)[args.model]
     weights = random_weights(kind.shapes(sizes))
     return kind(sizes, narrowed(weights, args.bits, args.model == "llama"))
@@ -53,14 +54,10 @@ def text_of(tokens: np.ndarray) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the demo."""
     args = _parser().parse_args(argv)
-    gguf = args.weights is not None and args.weights.suffix == ".gguf"
-    model, words = read_gguf(args.weights) if gguf else (loaded(args), None)
+    model = loaded(args)
     choose = sampler(args.temperature, args.top) if args.temperature else greedy
-    decoder = Decoder(model, choose, threads=args.threads)
-    if words is not None:
-        prompt = words.tokens(args.prompt)
-    else:
-        prompt = np.frombuffer(args.prompt.encode(), np.uint8).astype(np.int64)
+    decoder = Answerer(model, choose, threads=args.threads)
+    prompt = np.frombuffer(args.prompt.encode(), np.uint8).astype(np.int64)
     count = min(args.tokens, model.sizes.context - len(prompt))
     if not len(prompt) or count < 1:
         print(f"the prompt has {len(prompt)} tokens, the context {model.sizes.context}")
@@ -74,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tokens = decoder.answer(scores, len(prompt), count, key, cache)[:count]
         end = time.perf_counter()
         if run == "again":
-            print(f"{args.prompt}{words.text(tokens) if words else text_of(tokens)}")
+            print(f"{args.prompt}{text_of(tokens)}")
         print(
             f"{run}: {1e3 * (first - start):.3g} ms for the {len(prompt)} tokens of the prompt, "
             f"{count / (end - first):.4g} tokens/s for the {count} of the answer"
@@ -91,12 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("prompt", nargs="?", default="To be or not to be")
     parser.add_argument("--model", choices=MODELS, default="gpt2")
     parser.add_argument("--small", action="store_true", help="not a tiny model, a small one")
-    parser.add_argument(
-        "--weights", type=Path, help=".npz with the arrays of a checkpoint, or .gguf"
-    )
+    parser.add_argument("--weights", type=Path, help=".npz with the arrays of a checkpoint")
     parser.add_argument("--heads", type=int, default=12, help="of the checkpoint (12)")
     parser.add_argument("--bits", choices=KINDS, default="float32", help="of the weights")
-    parser.add_argument("--cache", choices=KINDS[:-1], default="float32", help="its kind")
+    parser.add_argument("--cache", choices=CACHES, default="float32", help="its kind")
     parser.add_argument("--tokens", type=int, default=64, help="length of the answer (64)")
     parser.add_argument("--temperature", type=float, default=0.0, help="0: the best token (0)")
     parser.add_argument("--top", type=int, default=40, help="tokens that may be drawn (40)")

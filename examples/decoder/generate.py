@@ -1,4 +1,4 @@
-"""From a model to text: one function for the prompt, one for a token, one for a whole answer."""
+"""A whole answer in one native call, beside the functions for a prompt and a token."""
 
 from __future__ import annotations
 
@@ -7,28 +7,15 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
+from loopwright.decoding.language_model import Decoder, greedy
+from loopwright.decoding.llama import Llama
 
-from .models import GPT2, Llama
+from .models import GPT2
 
-__all__ = ["Decoder", "greedy", "sampler"]
+__all__ = ["Answerer"]
 
 Choose = Callable[[Any, Any], Any]
 """``choose(key, scores)`` returns the next token."""
-
-
-def greedy(key: Any, scores: Any) -> Any:
-    """Returns the token with the highest score."""
-    return np.argmax(scores)
-
-
-def sampler(temperature: float = 1.0, k: int = 40) -> Choose:
-    """Returns a function that draws among the ``k`` best tokens."""
-
-    def choose(key: Any, scores: Any) -> Any:
-        best, tokens = lw.nn.top_k(scores, k)
-        return tokens[lw.random.categorical(key, best / np.float32(temperature))]
-
-    return choose
 
 
 def _arrays(cache: Any) -> list[Any]:
@@ -36,23 +23,13 @@ def _arrays(cache: Any) -> list[Any]:
     return [a for layer in cache for a in (layer if isinstance(layer, tuple) else (layer,))]
 
 
-class Decoder:
-    """A model with compiled functions and the cache that they share.
-
-    ``prompt(tokens, cache)`` reads a prompt of any length from the first position on and returns
-    the scores of what comes next; ``token(token, start, cache)`` does so for one more token;
-    ``answer(scores, start, count, key, cache)`` chooses ``count`` tokens, one after the other, in
-    one native call. All of them write the cache in place.
-    """
+class Answerer(Decoder):
+    """A decoder that writes a whole answer in one native call: ``answer(scores, start, count, key,
+    cache)`` chooses ``count`` tokens, one after the other."""
 
     def __init__(self, model: GPT2 | Llama, choose: Choose = greedy, **options: Any) -> None:
+        super().__init__(model, **options)
         context = model.sizes.context
-
-        def prompt(tokens, cache):
-            return model(tokens, 0, cache)
-
-        def token(token, start, cache):
-            return model(token, start, cache)
 
         def answer(scores, start, count, key, cache):
             def step(carry):
@@ -69,8 +46,4 @@ class Decoder:
                 old[:] = new
             return tokens
 
-        self.model = model
-        length = lw.Dim("length", min=1, max=context)
-        self.prompt = lw.compile(prompt, dynamic={"tokens": {0: length}}, **options)
-        self.token = lw.compile(token, **options)
         self.answer = lw.compile(answer, **options)

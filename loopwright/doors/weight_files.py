@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import xp
 from ..face.user_errors import reports_errors
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array, dtype_of
@@ -31,15 +32,13 @@ _NUMBERS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}
 """Formats of numbers in the metadata of GGUF, by their type there."""
 _PLAIN = {0: "float32", 1: "float16", 24: "int8", 26: "int32", 28: "float64", 30: "bfloat16"}
 """Dtypes of tensors of GGUF that are no blocks, by their type there."""
-GROUP = 32
-"""Weights of a block that share a scale."""
 _TEXT, _LIST = 8, 9
 
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
     """A matrix (k, n) of few bits: the operands of ``lw.nn.matmul_nbits``, and what is subtracted
-    from each group of weights (k / 32, n), if that is not a zero point."""
+    from each group of weights (k / group, n), if that is not a zero point."""
 
     w: Array
     scales: Array
@@ -59,6 +58,22 @@ class PackedWeights:
         groups = x.reshape(*x.shape[:-1], len(self.scales), -1).sum(-1)
         return made - groups @ self.least
 
+    def columns(self, index: Any = slice(None)) -> Any:
+        """Columns as float32, (k, count), in a compiled function or outside."""
+        w, scales, *least = (
+            xp.asarray(each)[:, index]
+            for each in (self.w, self.scales, self.least)
+            if each is not None
+        )
+        count, bits = len(self.scales), np.uint8(self.bits)
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None, None]
+        codes = w.reshape(count, 1, -1, w.shape[1]) >> shifts & np.uint8(2**self.bits - 1)
+        zero = 2 ** (self.bits - 1) if self.least is None else 0
+        codes = codes.reshape(count, -1, w.shape[1]).astype(np.float32) - np.float32(zero)
+        values = codes * scales.astype(np.float32)[:, None]
+        values = values - least[0][:, None] if least else values
+        return values.reshape(-1, w.shape[1])
+
 
 @dataclass(frozen=True, slots=True)
 class WeightFile:
@@ -72,8 +87,9 @@ class WeightFile:
 def load_weights(path: str | Path) -> WeightFile:
     """Reads a GGUF or safetensors file, whichever it is.
 
-    Blocks of GGUF may be Q4_0, Q8_0 and Q4_K. Raises LoopwrightOSError for a file that is
-    damaged or cannot be read, LoopwrightValueError for kinds of blocks that are not supported.
+    Blocks of GGUF may be Q4_0, Q8_0, Q4_K and Q6_K, whose codes become bytes. Raises
+    LoopwrightOSError for a file that is damaged or cannot be read, LoopwrightValueError for kinds
+    of blocks that are not supported.
     """
     data = np.frombuffer(map_named(path), np.uint8)
     with refusing(path):
@@ -111,6 +127,8 @@ def _gguf(data: Array) -> WeightFile:
     rows = [read.row() for _ in range(count)]
     align = int(metadata.get("general.alignment", 32))
     start = -(-read.at // align) * align
+    if sum(_nbytes(dims[::-1], kind) for _, dims, kind, _ in rows) > len(data):
+        raise ValueError("its tensors overlap, or lie outside of the file")
     tensors = {name: _tensor(data, start + at, dims[::-1], kind) for name, dims, kind, at in rows}
     return WeightFile(metadata, tensors)
 
@@ -148,22 +166,28 @@ class _Reader:
         return self.skip(count * dtype.itemsize).view(dtype)
 
 
-def _tensor(data: Array, start: int, shape: list[int], kind: int) -> Any:
+def _nbytes(shape: list[int], kind: int) -> int:
     if kind in _PLAIN:
-        dtype = dtype_of(_PLAIN[kind]).numpy
-        return _part(data, start, math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+        return math.prod(shape) * dtype_of(_PLAIN[kind]).numpy.itemsize
     if kind not in _BLOCKS or len(shape) != 2:
         raise LoopwrightValueError(
             f"blocks of GGUF's type {kind} in {len(shape)} axes are not read"
         )
-    size, nbytes, decode = _BLOCKS[kind]
+    size, nbytes, _ = _BLOCKS[kind]
+    if shape[1] % size:
+        raise ValueError(f"rows of {shape[1]} weights are not in blocks of {size}")
+    return math.prod(shape) // size * nbytes
+
+
+def _tensor(data: Array, start: int, shape: list[int], kind: int) -> Any:
+    part = _part(data, start, _nbytes(shape, kind))
+    if kind in _PLAIN:
+        return part.view(dtype_of(_PLAIN[kind]).numpy).reshape(shape)
     n, k = shape
-    if k % size:
-        raise ValueError(f"rows of {k} weights are not in blocks of {size}")
-    blocks = _part(data, start, n * k // size * nbytes).reshape(n, k // size, nbytes)
-    bits, codes, *factors = decode(blocks)
+    size, nbytes, decode = _BLOCKS[kind]
+    bits, codes, *factors = decode(part.reshape(n, k // size, nbytes))
     scales, *least = (np.ascontiguousarray(f.reshape(n, -1).T) for f in factors)
-    w = nn.pack_nbits(np.ascontiguousarray(codes.reshape(n, k).T), GROUP, bits)
+    w = nn.pack_nbits(np.ascontiguousarray(codes.reshape(n, k).T), k // len(scales), bits)
     return PackedWeights(w, scales, bits, *least)
 
 
@@ -197,9 +221,22 @@ def _q4_k(blocks: Array) -> tuple[Any, ...]:
     return 4, codes, *(f * v for f, v in zip(factors, (scales, least)))
 
 
+def _q6_k(blocks: Array) -> tuple[Any, ...]:
+    """Sixteen groups of 6 bits, four of them in bytes and two elsewhere; scales are of 8 bits."""
+    halves = (*blocks.shape[:-1], 2, 1)
+    low = blocks[..., :128].reshape(*halves, 64)
+    high = blocks[..., 128:192].reshape(*halves, 32)
+    shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
+    low = np.concatenate((low & np.uint8(15), low >> np.uint8(4)), axis=-2)
+    codes = low.reshape(*halves[:-1], 4, 32) | (high >> shifts & np.uint8(3)) << np.uint8(4)
+    scales = np.ascontiguousarray(blocks[..., 192:208]).view(np.int8)
+    return 8, codes + np.uint8(96), _halves(blocks, 208).astype(np.float32)[..., None] * scales
+
+
 _BLOCKS: dict[int, tuple[int, int, Callable[[Array], tuple[Any, ...]]]] = {
     2: (32, 18, _q4_0),
     8: (32, 34, _q8_0),
     12: (256, 144, _q4_k),
+    14: (256, 210, _q6_k),
 }
 """Blocks of GGUF by their type there: their weights, their bytes, and what decodes them."""

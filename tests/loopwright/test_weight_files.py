@@ -11,7 +11,7 @@ import loopwright as lw
 import ml_dtypes
 import numpy as np
 import pytest
-from gguf_files import gguf, half, q4_0
+from gguf_files import gguf, half, q4_0, q4_k, q6_k, q8_0
 from loopwright.ir.errors import LoopwrightError
 
 RNG = np.random.default_rng(0)
@@ -25,45 +25,16 @@ METADATA = {
 }
 
 
-def q8_0(n: int, k: int) -> tuple[bytes, np.ndarray]:
-    content, matrix = b"", np.zeros((n, k))
-    for row in range(n):
-        for start in range(0, k, 32):
-            d, codes = np.float16(RNG.uniform(-1, 1)), RNG.integers(-128, 128, 32)
-            content += half(d) + codes.astype(np.int8).tobytes()
-            matrix[row, start : start + 32] = codes * float(d)
-    return content, matrix
-
-
-def q4_k(n: int, k: int) -> tuple[bytes, np.ndarray]:
-    content, matrix = b"", np.zeros((n, k))
-    for row in range(n):
-        for start in range(0, k, 256):
-            d, least = (np.float16(RNG.uniform(0, 0.1)) for _ in range(2))
-            scales, minima = RNG.integers(0, 64, (2, 8))
-            packed = [0] * 12
-            for j in range(4):
-                packed[j] = int(scales[j] | scales[j + 4] >> 4 << 6)
-                packed[j + 4] = int(minima[j] | minima[j + 4] >> 4 << 6)
-                packed[j + 8] = int(scales[j + 4] & 15 | (minima[j + 4] & 15) << 4)
-            codes = RNG.integers(0, 16, 256)
-            content += half(d) + half(least) + bytes(packed)
-            for pair in range(4):
-                both = codes[64 * pair : 64 * pair + 32], codes[64 * pair + 32 : 64 * pair + 64]
-                content += bytes(int(a | b << 4) for a, b in zip(*both))
-            for j in range(8):
-                part = codes[32 * j : 32 * j + 32] * (float(d) * scales[j])
-                matrix[row, start + 32 * j : start + 32 * j + 32] = part - float(least) * minima[j]
-    return content, matrix
-
-
-@pytest.mark.parametrize(("kind", "blocks"), [(2, q4_0), (8, q8_0), (12, q4_k)])
+@pytest.mark.parametrize(("kind", "blocks"), [(2, q4_0), (8, q8_0), (12, q4_k), (14, q6_k)])
 def test_blocks_of_gguf(tmp_path: Path, kind: int, blocks: Any) -> None:
     content, matrix = blocks(20, 512)
     path = tmp_path / "model.gguf"
     path.write_bytes(gguf({"w": ([20, 512], kind, content)}, METADATA))
     packed = lw.load_weights(path).tensors["w"]
     assert packed.shape == (512, 20)
+    np.testing.assert_allclose(packed.columns(), matrix.T, rtol=1e-6, atol=1e-6)
+    few = lw.compile(lambda at: packed.columns(at))(np.array([17, 3]))
+    np.testing.assert_array_equal(few, packed.columns()[:, [17, 3]])
     x = RNG.standard_normal((3, 512)).astype(np.float32)
     exact = x.astype("d") @ matrix.T
     close = {"rtol": 1e-4, "atol": 1e-4 * np.abs(exact).max()}
@@ -125,6 +96,8 @@ def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     content, _ = q4_0(4, 64)
     whole, path = gguf({"w": ([4, 64], 2, content)}, METADATA), tmp_path / "model.gguf"
+    large, _ = q4_0(64, 64)
+    two = gguf({n: ([64, 64], 2, large) for n in "ab"}, METADATA)[: -len(large)]
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         with pytest.raises(LoopwrightError):
@@ -133,6 +106,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         (gguf({"w": ([4, 64], 13, content)}, METADATA), "type 13"),
         (gguf({"w": ([4, 48], 2, content)}, METADATA), "rows of 48 weights"),
         (gguf({"w": ([4, 6400], 2, content)}, METADATA), "outside of the file"),
+        (two.replace(struct.pack("<IQ", 2, len(large)), struct.pack("<IQ", 2, 0)), "overlap"),
         (whole.replace(b"GGUF\x03", b"GGUF\x07"), "version 7"),
     ):
         path.write_bytes(broken)
