@@ -28,6 +28,7 @@ examples:
   loopwright quantize model.onnx --samples data.npz -o model.lw --error 0.02 --report report.html
   loopwright quantize net.py:predict --samples x.npy -o net.lw --ranges kl --smooth 0.5
   loopwright quantize model.onnx --samples data.npz -o model.lw --profile profile.json
+  loopwright quantize model.onnx --samples data.npz -o model.lw --weights-only 4 --group 64
 
 An array of samples has one more axis than the argument, in front. A .npz has one for each argument,
 by its name.
@@ -55,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="most that results may differ, a part of their norm: the rest stays float",
     )
+    parser.add_argument(
+        "--weights-only", type=int, choices=(4, 8), help="leave values float: bits of a weight"
+    )
+    parser.add_argument("--group", type=int, default=32, help="weights that share a scale (32)")
     parser.add_argument("--report", metavar="FILE.html", help="write what was done as a page")
     parser.add_argument("--profile", metavar="FILE.json", help="write what was observed")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
@@ -78,6 +83,8 @@ def _run(args: argparse.Namespace) -> int:
         smooth=args.smooth,
         symmetric=args.symmetric,
         power_of_two=args.power_of_two,
+        weights_only=args.weights_only,
+        group=args.group,
     )
     made = quantize(compiled, samples, scheme=scheme, error=args.error)
     try:

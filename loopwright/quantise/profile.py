@@ -16,7 +16,7 @@ from ..ir.dtype import Array
 from ..ir.errors import LoopwrightValueError
 from ..ir.graph.compose import F, Value
 from ..ir.graph.nodes import Module, Var
-from .sites import Site, extended, with_results
+from .sites import Site, extended, results_of, with_results
 
 BINS = 2048
 """Bins of a histogram: eight for each integer of a byte."""
@@ -98,7 +98,7 @@ def observe(
         others = tuple(n for n in range(x.rank) if n != axes.get(var, x.rank - 1))
         parts += [F.min(x), F.max(x), F.mean(x, axis=others), F.max(abs(x), axis=others)]
     first = build(with_results(module, builder, [p.atom for p in parts]), **options)
-    seen = [_row(first(*sample)) for sample in samples]
+    seen = [results_of(first, sample) for sample in samples]
     observed: dict[str, Observed] = {}
     for number, name in enumerate(values):
         low, high, means, peaks = zip(*(row[4 * number : 4 * number + 4] for row in seen))
@@ -128,12 +128,8 @@ def _with_counts(
     second = build(with_results(module, builder, [p.atom for p in parts]), **options)
     total = np.zeros((len(values), BINS), np.int64)
     for sample in samples:
-        total += np.array(_row(second(*sample)))
+        total += np.array(results_of(second, sample))
     return {
         name: replace(seen, counts=counts)
         for (name, seen), counts in zip(observed.items(), total, strict=True)
     }
-
-
-def _row(results: Any) -> tuple[Any, ...]:
-    return results if isinstance(results, tuple) else (results,)

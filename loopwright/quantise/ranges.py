@@ -35,6 +35,10 @@ class Scheme:
     transformers. ``correct_bias`` adds what rounding the weights takes off the mean of each channel
     ("Data-free quantization", M. Nagel and others, 2019).
 
+    With ``weights_only`` of 4 or 8 bits, products with constant matrices keep their floats, and the
+    matrices get so many bits, with a scale for each ``group`` of neighbours that are summed. They
+    are rounded so that products on the samples are near (``least_squares``), not each by itself.
+
     >>> import loopwright as lw
     >>> lw.Scheme(ranges="kl").ranges
     'kl'
@@ -47,6 +51,9 @@ class Scheme:
     percentile: float = 99.99
     smooth: float | None = None
     correct_bias: bool = True
+    weights_only: int | None = None
+    group: int = 32
+    least_squares: bool = True
 
     def __post_init__(self) -> None:
         """Raises LoopwrightValueError for a way that does not exist, and numbers out of range."""
@@ -58,6 +65,10 @@ class Scheme:
             raise LoopwrightValueError(f"percentile={self.percentile} is not above 50, up to 100")
         if self.smooth is not None and not 0 <= self.smooth <= 1:
             raise LoopwrightValueError(f"smooth={self.smooth} is not from 0 to 1")
+        if self.weights_only not in (None, 4, 8) or self.group < 2 or self.group % 2:
+            raise LoopwrightValueError(
+                f"weights_only={self.weights_only}, group={self.group}: 4 or 8 bits in even groups"
+            )
 
 
 def scale_of(observed: Observed, scheme: Scheme) -> tuple[np.float32, np.uint8]:

@@ -28,7 +28,7 @@ svg rect {{ fill: #3568a8 }} .e {{ background: #c8553d; height: .8em; display: i
 <h2>Contractions</h2>
 <p>The error of each is that of its own factors being rounded, as a part of its result's norm.</p>
 <table><tr><th>where</th><th>weights</th><th>error</th><th></th></tr>{sites}</table>
-<h2>Values</h2>
+{left}<h2>Values</h2>
 <p>The elements on {samples} samples, by value, with the share of each bin as the root of it.</p>
 <table><tr><th>where</th><th>from</th><th>to</th><th>histogram</th></tr>{values}</table>
 """
@@ -37,30 +37,35 @@ svg rect {{ fill: #3568a8 }} .e {{ background: #c8553d; height: .8em; display: i
 @dataclass(frozen=True, slots=True)
 class SiteReport:
     """A contraction: how many constant ``weights`` it has, and how far its result is off by
-    itself, as a part of its norm. ``is_float``: it was left as it was."""
+    itself, as a part of its norm. ``is_float``: it was left as it was. ``bits`` are those of a
+    weight; of weights alone ``nearest`` is the error with each rounded by itself."""
 
     name: str
     weights: int
     error: float
     is_float: bool
+    bits: int = 8
+    nearest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QuantisationReport:
     """``error`` is that of the results of some samples, as a part of their norm; ``seconds`` are
-    those of a call before and after."""
+    those of a call before and after; ``left`` are contractions that no scheme of this kind takes,
+    with the reasons."""
 
     name: str
     sites: tuple[SiteReport, ...]
     profile: Profile
     error: float
     seconds: tuple[float, ...]
+    left: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> tuple[int, int]:
         """Bytes of the weights before and after."""
         before = sum(4 * site.weights for site in self.sites)
-        return before, sum((4 if site.is_float else 1) * site.weights for site in self.sites)
+        return before, sum((32 if s.is_float else s.bits) * s.weights // 8 for s in self.sites)
 
     def summary(self) -> str:
         """Returns one line."""
@@ -76,8 +81,10 @@ class QuantisationReport:
     def __str__(self) -> str:
         rows = [f"{self.name}: {self.summary()}", "", "  error   weights  where"]
         for site in sorted(self.sites, key=lambda s: -s.error):
-            mark = "  (float32)" if site.is_float else ""
+            mark = "" if site.nearest is None else f"  ({site.nearest:.2%} by the nearest)"
+            mark = "  (float32)" if site.is_float else mark
             rows.append(f"{site.error:7.2%} {site.weights:9,}  {site.name}{mark}")
+        rows += [f"left as it was: {text}" for text in self.left]
         return "\n".join(rows)
 
     def save(self, path: str | Path) -> None:
@@ -98,6 +105,7 @@ class QuantisationReport:
             name=escape(self.name),
             summary=escape(self.summary()),
             sites=sites,
+            left="".join(f"<p>Left as it was: {escape(text)}</p>" for text in self.left),
             values=values,
             samples=self.profile.samples,
         )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dtype import Array
+from ..ir.dtype import BOOL, Array
 from ..ir.graph.builder import Builder
 from ..ir.graph.compose import F, Value
 from ..ir.graph.nodes import Atom, Call, Constant, Expr, Module, Var
 from ..ir.graph.passes.eliminate_dead_code import rewrite_without_dead_code
+from ..ir.graph.types import TensorType
 from .profile import Observed, Profile
 from .ranges import LEVELS, Scheme, rounded, scale_of
 from .sites import Site
@@ -32,7 +34,7 @@ def smoothed(
 ) -> Module:
     """Returns the program in which products with constant weights divide channels of the other
     factor, and multiply the weights, as ``Scheme.smooth`` says."""
-    taken = {s.var: s for s in sites if _is_product(s)}
+    taken = {s.var: s for s in sites if is_product(s)}
     factors: dict[Atom, Array] = {}
     for name, var in values.items():
         weights = [_weight_peaks(s) for s in taken.values() if s.call.args[0] is var]
@@ -57,7 +59,8 @@ def smoothed(
     return module.with_function("main", rewrite_without_dead_code(module.main, step))
 
 
-def _is_product(site: Site) -> bool:
+def is_product(site: Site) -> bool:
+    """Returns True for a product with a constant matrix."""
     weights = site.weights
     return weights is not None and not site.roles.spatial and weights.value.ndim == 2
 
@@ -70,8 +73,7 @@ def _weight_peaks(site: Site) -> Array:
 def quantised(
     module: Module,
     sites: Sequence[Site],
-    values: Mapping[str, Var],
-    profile: Profile,
+    observed: Mapping[Var, Observed],
     scheme: Scheme,
     floats: Collection[str] = (),
 ) -> Module:
@@ -81,9 +83,36 @@ def quantised(
     be stored twice.
     """
     taken = [site for site in sites if site.name not in floats]
-    observed = {var: profile.values[name] for name, var in values.items()}
     step = Rounding(taken, observed, scheme).step
     return module.with_function("main", rewrite_without_dead_code(module.main, step))
+
+
+Contract = Callable[[Site, Call, Builder], Atom]
+"""``contract(site, call, builder)`` emits what stands for the call of a site."""
+
+
+def contracted(module: Module, sites: Sequence[Site], contract: Contract) -> Module:
+    """Returns the program in which calls of sites are those that ``contract`` emits."""
+    by_var = {site.var: site for site in sites}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        site = by_var.get(var)
+        return contract(site, value, builder) if site and isinstance(value, Call) else None
+
+    return module.with_function("main", rewrite_without_dead_code(module.main, step))
+
+
+def switched(module: Module, sites: Sequence[Site], contract: Contract) -> Module:
+    """Returns the program with one bool more for each site: whether ``contract`` has it."""
+    switches = {s.name: Var(f"switch{n}", TensorType((), BOOL)) for n, s in enumerate(sites)}
+
+    def either(site: Site, call: Call, builder: Builder) -> Atom:
+        exact = Value(builder, builder.bind(call, site.var.type))
+        made = Value(builder, contract(site, call, builder))
+        return F.where(Value(builder, switches[site.name]), made, exact).atom
+
+    main = replace(module.main, params=(*module.main.params, *switches.values()))
+    return contracted(module.with_function("main", main), sites, either)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +165,7 @@ class Rounding:
         self.sites = {site.var: site for site in sites}
         self.observed, self.scheme = observed, scheme
         self.multiplied = {a for site in sites for a in site.call.args if isinstance(a, Var)}
-        self.integers: dict[Atom, Atom] = {}  # of factors that no step has bound
+        self.integers: dict[Atom, Atom] = {}  # by factors; they stand for themselves
 
     def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
         """Returns what stands for a binding: ``walk.Step``."""
@@ -147,7 +176,9 @@ class Rounding:
         if var not in self.multiplied:
             return made
         whole = builder.bind(value, var.type) if made is None else made
-        return self.rounded(whole, var, builder)
+        made = self.rounded(whole, var, builder)
+        self.integers[made] = made
+        return made
 
     def rounded(self, x: Atom, original: Var, builder: Builder) -> Atom:
         """Returns a value as its integers stand for it."""
@@ -156,14 +187,13 @@ class Rounding:
         return F.nn.dequantize(F.nn.quantize(Value(builder, x), scale, zero), scale, zero).atom
 
     def contracted(self, site: Site, call: Call, builder: Builder) -> Atom:
-        """Emits the contraction of integers; factors that ``call`` has of the float program are
-        rounded once."""
+        """Emits the contraction of integers; factors that no step has rounded are, once."""
         args = list(call.args)
-        for place, original in enumerate(site.call.args):
-            if args[place] is original and isinstance(original, Var):
-                if original not in self.integers:
-                    self.integers[original] = self.rounded(original, original, builder)
-                args[place] = self.integers[original]
+        for place, (factor, original) in enumerate(zip(call.args, site.call.args, strict=True)):
+            if isinstance(original, Var):
+                if factor not in self.integers:
+                    self.integers[factor] = self.rounded(factor, original, builder)
+                args[place] = self.integers[factor]
         left = site.call.args[0]
         if site.weights is None or not isinstance(left, Var):
             return builder.emit(call.operator, args, call.attrs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain, count
+from typing import Any
 
 from ..ir.dataclass import dataclass
-from ..ir.dtype import FLOAT32
+from ..ir.dtype import FLOAT32, Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.builder import Builder
 from ..ir.graph.contractions import Roles, roles_of
@@ -18,6 +19,7 @@ from ..ir.graph.passes.fold_constants import fold_constants
 from ..ir.graph.passes.fold_scales import fold_scales
 from ..ir.graph.passes.inline_calls import inline_calls
 from ..ir.graph.types import TensorType
+from ..ir.graph.walk import all_bindings
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,13 @@ def sites_of(function: Function) -> list[Site]:
     sites: list[Site] = []
     for binding in function.body.bindings:
         call, kind = binding.value, binding.var.type
-        if not isinstance(call, Call) or not isinstance(call.op, Operator):
-            continue
-        roles = roles_of(call)
-        if roles is None or not isinstance(kind, TensorType) or kind.dtype is not FLOAT32:
+        roles = _roles(call) if isinstance(call, Call) else None
+        if (
+            not isinstance(call, Call)
+            or roles is None
+            or not isinstance(kind, TensorType)
+            or kind.dtype is not FLOAT32
+        ):
             continue
         if not isinstance(call.args[0], Constant):
             name = f"{call.span or binding.var.name} {call.op.name.removeprefix('nn.')}"
@@ -98,6 +103,33 @@ def with_results(module: Module, builder: Builder, results: Sequence[Atom]) -> M
     attrs = {k: v for k, v in module.main.attrs.items() if k != "outputs"}
     body = builder.block(builder.make_tuple(results))
     return module.with_function("main", replace(module.main, body=body, attrs=attrs))
+
+
+def results_of(call: Callable[..., Any], sample: Sequence[Array]) -> tuple[Array, ...]:
+    """Returns what a call returns, as a tuple if it is one array, too."""
+    results = call(*sample)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def left_out(module: Module, sites: Sequence[Site], others: str) -> list[str]:
+    """Returns the contractions that are no sites, each with the reason, which is ``others`` for
+    those that could be sites."""
+    taken, outside = {s.var for s in sites}, {s.var for s in sites_of(module.main)}
+    left: list[str] = []
+    for function in filter(lambda f: isinstance(f, Function), module.functions.values()):
+        assert isinstance(function, Function)
+        top = {b.var for b in function.body.bindings} if function is module.main else ()
+        for var, call in ((b.var, b.value) for b in all_bindings(function)):
+            if not isinstance(call, Call) or _roles(call) is None or var in taken:
+                continue
+            reason = "not of float32, or of constants" if var in top else "in a loop or branch"
+            reason = others if var in outside else reason
+            left.append(f"{call.span or var.name} {call.op.name.removeprefix('nn.')}: {reason}")
+    return left
+
+
+def _roles(call: Call) -> Roles | None:
+    return roles_of(call) if isinstance(call.op, Operator) else None
 
 
 def extended(module: Module) -> Builder:
