@@ -10,8 +10,8 @@
     walk      nodes in order: known values are computed, others traced
     convert   a model's inputs and outputs; the module
 
-    and the converters, by family: contrib and nbits are of ``com.microsoft``, legacy of opsets
-before 7
+    and the converters, by family: contrib and nbits are of ``com.microsoft``, ml and trees of
+``ai.onnx.ml``, legacy of opsets before 7
 """
 
 from . import (
@@ -23,6 +23,7 @@ from . import (
     indexing,
     legacy,
     linear,
+    ml,
     nbits,
     norm,
     pool,
@@ -32,6 +33,7 @@ from . import (
     resize,
     shapes,
     signal,
+    trees,
     vision,
 )
 from .convert import Constants, Shapes, Source, convert, input_names
@@ -56,6 +58,7 @@ __all__ = [
     "known",
     "legacy",
     "linear",
+    "ml",
     "nbits",
     "quantised",
     "recurrent",
@@ -65,5 +68,6 @@ __all__ = [
     "pool",
     "shapes",
     "signal",
+    "trees",
     "vision",
 ]

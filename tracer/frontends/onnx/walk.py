@@ -175,7 +175,7 @@ class Walk:
         names: Mapping[str, Value],
         opset: int,
     ) -> Sequence[Value]:
-        attributes = self._attributes(node, names)
+        given_attributes = self._attributes(node, names)
         wanted = tuple(bool(name) for name in node.output)
         given = [*inputs]
         while given and given[-1] is None:
@@ -184,7 +184,7 @@ class Walk:
             raise LoopwrightValueError(f"it has {len(given)} inputs")
         if any(value is None for value in given[: row.least]):
             raise LoopwrightValueError("an input is missing that it needs")
-        attributes = {name: a for name, a in attributes.items() if name not in row.ignores}
+        attributes = {n: a for n, a in given_attributes.items() if n not in row.ignores}
         missing = row.required - attributes.keys()
         if missing:
             raise LoopwrightValueError(f"it needs the attribute {min(missing)}")
@@ -198,7 +198,9 @@ class Walk:
         )
         traced = traced or (row.deferred and given[0].size >= _MANY)
         if row.takes_node:
-            about = Node(label(node), node.op_type, domain_of(node), opset, wanted, attributes)
+            about = Node(
+                label(node), node.op_type, domain_of(node), opset, wanted, given_attributes
+            )
             given.insert(0, about)
         with nullcontext() if traced else untraced(), np.errstate(all="ignore"):
             result = row.function(*given, **attributes)
