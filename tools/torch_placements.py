@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,6 +33,19 @@ def expanded(tensor: torch.Tensor) -> torch.Tensor:
     return tensor[:1].expand(tensor.shape) if tensor.ndim and tensor.shape[0] else tensor
 
 
+def behind(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the same tensor, contiguous, behind some elements of its storage."""
+    wide = tensor.new_zeros(tensor.numel() + 3)
+    view = wide[3:].view(tensor.shape)
+    view.copy_(tensor)
+    return view
+
+
+def first(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns one row of the tensor."""
+    return tensor[:1] if tensor.ndim else tensor
+
+
 def empty(tensor: torch.Tensor) -> torch.Tensor:
     """Returns no rows of the tensor."""
     return tensor[:0] if tensor.ndim else tensor
@@ -41,7 +55,9 @@ PLACEMENTS: dict[str, Place] = {
     "contiguous": torch.Tensor.contiguous,
     "transposed": transposed,
     "sliced": sliced,
+    "behind": behind,
     "expanded": expanded,
+    "first": first,
     "empty": empty,
 }
 
@@ -111,9 +127,46 @@ def function_of(function: Callable[..., Any], given: Any, in_place: bool) -> tup
     return flat, [leaves[n] for n in places]
 
 
-def placed_trials(op: Any, dtype: torch.dtype, count: int) -> Iterator[tuple[str, Any, list[Any]]]:
-    """Yields functions of tensors with their arguments: each sample in each placement, with each
-    optional argument, and in place."""
+def written_after(op: Any, given: Any) -> tuple[Any, list[Any]]:
+    """Returns a call whose results are written in place, as a function of its tensors that returns
+    its results and those tensors: an element that they share in memory is written in both."""
+    flat, tensors = function_of(op.op, given, False)
+
+    def written(*copies: Any) -> list[Any]:
+        copies = tuple(tensor.clone() for tensor in copies)
+        results = flat(*copies)
+        for result in results:
+            result.logical_not_() if result.dtype is torch.bool else result.add_(1)
+        return [*results, *copies]
+
+    return written, tensors
+
+
+def read_by_strides(op: Any, given: Any) -> tuple[Any, list[Any]]:
+    """Returns a call that reads its results by their strides, and its tensors. While it is traced
+    the strides are numbers: decompositions have to keep them."""
+    flat, tensors = function_of(op.op, given, False)
+
+    def read(*tensors: Any) -> list[Any]:
+        return [r.as_strided(r.shape, r.stride()).clone() for r in flat(*tensors)]
+
+    return read, tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A function of tensors and its arguments; ``example`` are those that it is imported for, which
+    have the same values, if not these."""
+
+    name: str
+    function: Callable[..., Any]
+    tensors: list[Any]
+    example: list[Any] | None = None
+
+
+def placed_trials(op: Any, dtype: torch.dtype, count: int) -> Iterator[Trial]:
+    """Yields each sample in each placement, also imported for another one, with each optional
+    argument, in place, and with its results written and read by their places in memory."""
     for n, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
         if n == count:
             return
@@ -122,9 +175,16 @@ def placed_trials(op: Any, dtype: torch.dtype, count: int) -> Iterator[tuple[str
                 given = placed(sample, place)
             except Exception:
                 continue  # a tensor that cannot lie so
-            yield f"sample {n} {name}", *function_of(op.op, given, False)
+            flat, tensors = function_of(op.op, given, False)
+            yield Trial(f"sample {n} {name}", flat, tensors)
             if op.inplace_variant is not None:
-                yield f"sample {n} {name} in place", *function_of(op.inplace_variant, given, True)
-        given = placed(sample, PLACEMENTS["transposed"])
+                in_place = function_of(op.inplace_variant, given, True)
+                yield Trial(f"sample {n} {name} in place", *in_place)
+            if place in (transposed, sliced, behind):
+                example = function_of(op.op, placed(sample, torch.Tensor.contiguous), False)[1]
+                yield Trial(f"sample {n} {name} of another", flat, tensors, example)
+        given = placed(sample, transposed)
         for name, more in with_options(op, given):
-            yield f"sample {n} {name}", *function_of(op.op, more, False)
+            yield Trial(f"sample {n} {name}", *function_of(op.op, more, False))
+        for use in (written_after, read_by_strides):
+            yield Trial(f"sample {n} {use.__name__}", *use(op, given))

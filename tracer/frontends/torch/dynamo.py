@@ -31,7 +31,7 @@ from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Module
 from .decompositions import decompositions
 from .imported import Computed, Imported, Passed
-from .importer import import_graph, refuse_unsupported
+from .importer import import_graph, memory_reads, refuse_unsupported
 from .scans import share_equal_rows
 from .tensors import plain_array, tensor_of
 
@@ -212,7 +212,7 @@ class GraphFunction:
             isinstance(i, torch.SymInt)
             or (isinstance(i, torch.Tensor) and any(isinstance(s, torch.SymInt) for s in i.shape))
             for i in inputs
-        )
+        ) or bool(memory_reads(graph))
         self.codes: dict[Any, Any] = {}
         self.changes = 0
         self.worn_in = 0.0  # time from which on the code has served long enough
@@ -264,8 +264,11 @@ class _Eager:
 
 
 def _key(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns the sizes of tensors and the numbers among the inputs."""
-    return tuple((*i.shape, *i.stride()) if isinstance(i, torch.Tensor) else i for i in inputs)
+    """Returns where the elements of tensors lie, and the numbers among the inputs."""
+    return tuple(
+        (*i.shape, *i.stride(), i.storage_offset()) if isinstance(i, torch.Tensor) else i
+        for i in inputs
+    )
 
 
 def _names(graph: fx.GraphModule) -> list[str]:

@@ -65,10 +65,12 @@ class Call:
         self.leaves = leaves
         wanted = [leaves[a.position] for a in exported.imported.arguments]
         self.tensors = not wanted or any(isinstance(leaf, torch.Tensor) for leaf in wanted)
-        self.arrays = [
-            in_order(array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf, argument.order)
-            for leaf, argument in zip(wanted, exported.imported.arguments)
-        ]
+        self.arrays = list[Any]()
+        for leaf, argument in zip(wanted, exported.imported.arguments):
+            if argument.memory is not None:
+                argument.check(leaf if isinstance(leaf, torch.Tensor) else tensor_of(leaf))
+            array = array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf
+            self.arrays.append(in_order(array, argument.order))
         self.arrays += [array_of(draw()) for draw in exported.imported.draws]
 
     def output(self, arrays: Sequence[Any]) -> Any:
@@ -79,7 +81,7 @@ class Call:
     def _leaf(self, result: Result, arrays: Sequence[Any]) -> Any:
         if isinstance(result, Passed):
             leaf = self.leaves[result.position]
-            if result.view is None or isinstance(leaf, torch.Tensor):
+            if not result.views or isinstance(leaf, torch.Tensor):
                 return result.of(leaf)
             return plain_array(result.of(tensor_of(leaf)))
         if isinstance(result, Computed):

@@ -10,6 +10,7 @@ import torch
 
 from ....ir.dataclass import dataclass
 from ....ir.dims import IntExpr
+from ....ir.errors import UnsupportedError
 from ....ir.graph.nodes import Module
 from . import rows as rows  # fills the table
 
@@ -17,12 +18,28 @@ from . import rows as rows  # fills the table
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A tensor that is an argument of ``main``: the array has the axes of the tensor in the order
-    ``order``, so that it is contiguous."""
+    ``order``, so that it is contiguous. ``memory`` are the strides that it must have because the
+    graph reads its elements by their places in memory, and the offset if it counts from the start
+    of the storage."""
 
     position: int  # of the placeholder
     shape: tuple[IntExpr, ...]
     dtype: np.dtype[Any]
     order: tuple[int, ...]
+    memory: tuple[tuple[int, ...], int | None] | None = None
+
+    def check(self, tensor: torch.Tensor) -> None:
+        """Raises UnsupportedError for a tensor that lies in memory in another way."""
+        if self.memory is None:
+            return
+        strides, offset = self.memory
+        if strides != tensor.stride() or offset not in (None, tensor.storage_offset()):
+            raise UnsupportedError(
+                f"the graph reads the memory of an argument (as_strided) that had strides {strides}"
+                f" and offset {offset or 0}, and is called with {tensor.stride()} and "
+                f"{tensor.storage_offset()}",
+                hint="import the model for an argument that lies in memory as this one does",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +57,16 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A placeholder that is handed out as it is, or a ``view`` of it: sizes, strides and offset."""
+    """A placeholder that is handed out as it is, or a view of it: what ``views`` make of it."""
 
     position: int
-    view: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
+    views: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = ()
 
     def of(self, tensor: Any) -> Any:
         """Returns the result, given the placeholder."""
-        if self.view is None:
-            return tensor
-        sizes, strides, offset = self.view
-        return torch.as_strided(tensor, sizes, strides, tensor.storage_offset() + offset)
+        for view in self.views:
+            tensor = view(tensor)
+        return tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,7 @@ class _Importer:
         self.visible: int | None = None
         self.draws: list[Callable[[], torch.Tensor]] = []
         self.atoms: list[Atom] = []
+        self.read_by_memory = memory_reads(graph)
 
     def imported(self) -> Imported:
         trace = self.trace
@@ -267,9 +268,13 @@ class _Importer:
         order = _storage_order(value) or tuple(range(len(shape)))
         dtype = NUMPY_DTYPES[value.dtype]
         stored = tuple(shape[a] for a in order)
+        memory = None
+        if node in self.read_by_memory:
+            offset = value.storage_offset() if self.read_by_memory[node] else None
+            memory = value.stride(), offset
         name = re.sub(r"\W", "_", node.name)
         var = self.trace.param(name, TensorType(stored, dtype_of(dtype)), name)
-        self.arguments.append(Argument(position, shape, dtype, order))
+        self.arguments.append(Argument(position, shape, dtype, order, memory))
         return _in_axes(Proxy(var, self.trace), order)
 
     def _draw(self, shape: Sequence[int], dtype: torch.dtype, fill: Fill) -> Value:
@@ -336,12 +341,18 @@ class _Importer:
 
     def _memory(self, node: fx.Node) -> list[Stored]:
         """Returns the tensor of a node and those that it is a view of."""
-        nodes = [node]
-        while nodes[-1].op == "call_function" and _key(nodes[-1].target) in _VIEWS:
-            nodes.append(nodes[-1].args[0])  # type: ignore[arg-type]
+        nodes, moved = _views_of(node), 0
+        if (base := nodes[-1]).op == "placeholder":
+            if base not in self.positions:
+                raise UnsupportedError(
+                    "the memory of an operand of a branch or a loop is not known"
+                )
+            at_hand = self.inputs[self.positions[base]]
+            moved = at_hand.storage_offset() - base.meta["val"].storage_offset()
         tensors = [(self.values[n], n.meta["val"]) for n in nodes]
         return [
-            Stored(v, tuple(t.shape), tuple(t.stride()), t.storage_offset()) for v, t in tensors
+            Stored(v, tuple(t.shape), tuple(t.stride()), t.storage_offset() + moved)
+            for v, t in tensors
         ]
 
     def _value(self, node: fx.Node) -> Any:
@@ -374,19 +385,47 @@ class _Importer:
 
     def _passed(self, node: fx.Node) -> Passed | None:
         """Returns the result that a node is if it is a placeholder, or only a view of one."""
-        base: Any = node
-        while base.op == "call_function" and _key(base.target) in _VIEWS:
-            base = base.args[0]
+        *views, base = _views_of(node)
         if base.op != "placeholder":
             return None
-        position = self.positions[base]
-        if base is node:
-            return Passed(position)
-        tensor, inside, outside = self.inputs[position], node.meta["val"], base.meta["val"]
-        if _is_symbolic(outside) or _is_symbolic(inside) or tensor.stride() != outside.stride():
+        if any(len(view.all_input_nodes) > 1 for view in views):
+            return None  # by sizes of other tensors
+        if any(_is_symbolic(each.meta["val"]) for each in (*views, *([base] if views else ()))):
             return None
-        offset = inside.storage_offset() - outside.storage_offset()
-        return Passed(position, (tuple(inside.shape), inside.stride(), offset))
+        return Passed(self.positions[base], tuple(map(_replayed, reversed(views))))
+
+
+def _views_of(node: fx.Node) -> list[fx.Node]:
+    """Returns a node and those that it is a view of, the innermost view first."""
+    nodes = [node]
+    while nodes[-1].op == "call_function" and _key(nodes[-1].target) in _VIEWS:
+        nodes.append(nodes[-1].args[0])  # type: ignore[arg-type]
+    return nodes
+
+
+def _replayed(view: fx.Node) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns what a view makes of any tensor of its operand's shape, however that lies in memory:
+    strides at hand are none of those of the tensors that a program was exported for."""
+    target: Any = view.target
+    if _key(target) == "view.default":
+        target = torch.ops.aten.reshape.default
+    return lambda tensor: target(tensor, *view.args[1:], **view.kwargs)
+
+
+def memory_reads(graph: fx.GraphModule) -> dict[fx.Node, bool]:
+    """Returns the placeholders whose elements nodes read by their places in memory; True for those
+    of which a node counts from the start of their storage."""
+    reads: dict[fx.Node, bool] = {}
+    for node in graph.graph.nodes:
+        row = ROWS.get(_key(node.target)) if node.op == "call_function" else None
+        if row is not None and row.memory:
+            base = _views_of(node.args[0])[-1]
+            if base.op == "placeholder":
+                names = (argument.name for argument in node.target._schema.arguments)
+                given = dict(zip(names, node.args)) | node.kwargs
+                absolute = given.get("storage_offset") is not None
+                reads[base] = reads.get(base, False) or absolute
+    return reads
 
 
 def _storage_order(tensor: torch.Tensor) -> tuple[int, ...] | None:

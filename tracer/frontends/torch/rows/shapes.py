@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from .....ir.dims import LARGEST_SIZE, Dim
 from .....ir.errors import UnsupportedError
 from .... import nn
 from ..table import Stored, Value, aten
+from ..tensors import numpy_dtype
 
 
 @aten(
@@ -224,6 +226,12 @@ def _addresses(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
     return np.broadcast_to(address, tuple(size))
 
 
+@aten("view.dtype")
+def _view_dtype(self: Value, dtype: Any) -> Value:
+    """The bytes of the last axis, which is contiguous, as elements of another dtype."""
+    return self.view(numpy_dtype(dtype))
+
+
 @aten("as_strided.default", memory=True, ignores=("self",))
 def _as_strided(
     memory: Sequence[Stored],
@@ -251,6 +259,40 @@ def _as_strided(
         flat = np.reshape(base.value, (-1,))
         return np.take(flat, place) if place.size else np.zeros(wanted.shape, flat.dtype)
     raise UnsupportedError("as_strided reads memory outside of the tensor")
+
+
+@aten("resize.default", memory=True, ignores=("self",))
+def _resize(memory: Sequence[Stored], size: Sequence[int]) -> Value:
+    """The first elements of the storage, row by row, from where the tensor begins; a tensor that
+    has the size stays as it is."""
+    if tuple(size) == memory[0].size:
+        return memory[0].value
+    steps = [math.prod(size[axis + 1 :]) for axis in range(len(size))]
+    return _as_strided(memory, size, steps)
+
+
+@aten("as_strided_scatter.default", memory=True, ignores=("self",))
+def _as_strided_scatter(
+    memory: Sequence[Stored],
+    src: Value,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Value:
+    """``self`` with the elements of ``src`` where they have the same place in the storage."""
+    target = memory[0]
+    offset = target.offset if storage_offset is None else storage_offset
+    if not all(isinstance(n, int) for n in (*size, *stride, offset, *target.size, *target.stride)):
+        raise UnsupportedError("as_strided with symbolic sizes is not supported")
+    written, order = np.unique(_addresses(size, stride, offset), return_index=True)
+    held = _addresses(target.size, target.stride, target.offset)
+    if written.size != math.prod(size) or np.unique(held).size != held.size:
+        raise UnsupportedError("as_strided writes elements that share a place in memory")
+    if not written.size:
+        return target.value
+    index = np.minimum(np.searchsorted(written, held), written.size - 1)
+    taken = np.take(np.reshape(src, (-1,)), order[index])
+    return np.where(written[index] == held, taken, target.value)
 
 
 @aten(
