@@ -88,6 +88,10 @@ class Value:
         array = function(self.atom.value)
         return Value(self.builder, Constant(array, self.atom.name, self.atom.span))
 
+    def cast(self, dtype: str) -> Value:
+        """Returns the elements in another dtype, those of a constant at once."""
+        return self.fold(lambda array: array.astype(dtype)) or _apply("cast", self, dtype=dtype)
+
     def iota(self, shape: Sequence[IntExpr], axis: int, dtype: str = "int64") -> Value:
         """Returns a value in the same graph: each element is its own index along ``axis``."""
         atom = call(self.builder, "iota", shape=tuple(shape), axis=axis, dtype=dtype)
@@ -171,6 +175,11 @@ def at_indices(x: Value, at: Sequence[Value]) -> Value:
 def taken_along(x: Value, at: Value, axis: int) -> Value:
     """Returns the elements of ``x`` at indices of the same shape along an axis."""
     return at_indices(x, [at if n == axis else at.iota(at.shape, n) for n in range(x.rank)])
+
+
+def is_zero(atom: Atom | None) -> bool:
+    """True for a constant of zeros, and for None."""
+    return atom is None or (isinstance(atom, Constant) and not atom.value.any())
 
 
 def call(b: Builder, name: str, *args: Atom, **attrs: Any) -> Atom:

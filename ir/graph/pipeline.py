@@ -38,6 +38,7 @@ from .passes.select_few import select_few
 from .passes.share_groups import share_groups
 from .passes.simplify import simplify
 from .passes.sink_casts import sink_casts
+from .passes.sink_dequantising import sink_dequantising
 from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
 from .passes.split_complex import split_complex
@@ -83,6 +84,8 @@ def default_pipeline(
         inline_calls,
         # Rules below know arithmetic in the dtype that is computed with.
         widen_halves,
+        # Before contractions of bytes are made, which see what they are made of.
+        sink_dequantising,
         # Before constants fold: weights stay bytes.
         partial(multiply_integers, limits=limits),
         # What is written to an array is computed in the kernel that writes it. No rule has joined

@@ -24,8 +24,8 @@ from ..dims import as_int, product
 from ..dtype import FLOAT32, FLOAT64, INT8, INT32, UINT8, DType
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
-from ..graph.compose import F, Value
-from ..graph.nodes import Atom, Constant
+from ..graph.compose import F, Value, is_zero
+from ..graph.nodes import Atom
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import (
     ANY,
@@ -145,21 +145,13 @@ def _quantize(x: Value, scale: Value, zero: Value, *, axis: int = _AXIS) -> Valu
     """
     limits = np.iinfo(zero.dtype.numpy)
     scale, zero = _along(scale, x, axis), _along(zero, x, axis)
-    offset = _cast(zero, x.dtype.name)
+    offset = zero.cast(x.dtype.name)
     # Bounded before it is rounded: what is then cast fits into int32, infinities too.
     least, greatest = float(limits.min) - offset, float(limits.max) - offset
     bounded = F.minimum(F.maximum(x / scale, least), greatest)
     whole = F.cast(F.round(bounded), dtype="int32")
-    whole = whole if _is_zero(zero) else whole + _cast(zero, "int32")
+    whole = whole if is_zero(zero.atom) else whole + zero.cast("int32")
     return F.cast(whole, dtype=zero.dtype.name)
-
-
-def _cast(zero: Value, dtype: str) -> Value:
-    return zero.fold(lambda array: array.astype(dtype)) or F.cast(zero, dtype=dtype)
-
-
-def _is_zero(zero: Value) -> bool:
-    return isinstance(zero.atom, Constant) and not zero.atom.value.any()
 
 
 @composite(
@@ -190,7 +182,7 @@ def _dequantize(x: Value, scale: Value, zero: Value, *, axis: int = _AXIS) -> Va
     # Integers of 16 bits and their differences are exact in float32.
     wide = scale.dtype.name if x.dtype.bits <= 16 else x.dtype.name
     centred = F.cast(x, dtype=wide)
-    centred = centred if _is_zero(zero) else centred - _cast(zero, wide)
+    centred = centred if is_zero(zero.atom) else centred - zero.cast(wide)
     return F.cast(centred, dtype=scale.dtype.name) * _along(scale, x, axis)
 
 

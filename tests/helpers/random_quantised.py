@@ -145,7 +145,20 @@ def _gemm(d: Layer) -> str:
 
 def _map(d: Layer) -> str:
     x = d.bytes((2, d.size(1, 5), d.size(4, 9), d.size(4, 9)), d.dtype())
-    return d.dequantised(x, d.pick(None, 1))
+    y = d.dequantised(x, d.pick(None, 1))
+    window = {"kernel_shape": [d.size(2, 3)] * 2, "pads": [d.size(0, 1)] * 4}
+    return d.emit("MaxPool", y, strides=[d.size(1, 2)] * 2, **window) if d.pick(0, 1) else y
+
+
+def _requantised(d: Layer, y: str) -> str:
+    """``y`` in bytes, moved, and in bytes with the same points or others."""
+    dtype = d.dtype()
+    points = before = d.points(dtype)
+    for op in ("Identity", d.pick("Transpose", "Flatten", "Identity")):
+        y = d.emit("QuantizeLinear", d.emit(op, y), *points)
+        y = d.emit("DequantizeLinear", y, *points)
+        points = d.pick(before, before, d.points(dtype))
+    return y
 
 
 KINDS: dict[str, Callable[[Layer], str]] = {
@@ -165,6 +178,7 @@ AFTER: dict[str, Callable[[Layer, str], str]] = {
     "clip": lambda d, y: d.emit("Clip", y, *(d.constant(np.float32(v)) for v in (0, 6))),
     "transpose": lambda d, y: d.emit("Transpose", y),
     "flatten": lambda d, y: d.emit("Flatten", y),
+    "requantise": _requantised,
     "sigmoid": lambda d, y: d.emit("Sigmoid", y),
 }
 

@@ -44,6 +44,7 @@ from ..types import TensorType, Type
 from ..walk import Step, map_functions, rewrite_blocks
 from ..weights import groups_of
 from .eliminate_dead_code import without_dead_code
+from .fold_constants import frozen
 
 SHORTEST_GROUP = 8
 """Rows of the shortest groups: scales of shorter ones are no less than their codes."""
@@ -122,7 +123,8 @@ def _new_step() -> Step:
             packed = _packed(*(a.T if transposed else a for a in arrays))
             if packed is not None:
                 w, of_groups, zero, bits = packed
-                operands = [Constant(_frozen(a), integers.name) for a in (w, of_groups, zero)]
+                arrays = [frozen(np.ascontiguousarray(a)) for a in (w, of_groups, zero)]
+                operands = [Constant(a, integers.name) for a in arrays]
                 return builder.emit(OPERATORS["nn.matmul_nbits"], (x, *operands), {"bits": bits})
         return None
 
@@ -157,9 +159,3 @@ def _packed(codes: Array, scales: Array, zeros: Array) -> tuple[Array, Array, Ar
         return None
     w = groups_of((codes.astype(np.int64) - low).astype(np.uint8), bits, size)
     return w, scales[::size], points.astype(np.uint8), bits
-
-
-def _frozen(value: Array) -> Array:
-    array = np.ascontiguousarray(value)
-    array.flags.writeable = False
-    return array

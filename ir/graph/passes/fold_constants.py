@@ -134,7 +134,7 @@ class _Folder:
             return _constants(self._value(call), call)
         # Builds with other choices or schedules share what they fold alike.
         how = (op.name, repr(call.attrs))
-        value = derived(arrays, how, lambda: interned(_frozen(self._value(call))))
+        value = derived(arrays, how, lambda: interned(frozen(self._value(call))))
         return _constants(value, call)
 
     def group(
@@ -274,11 +274,12 @@ def _constants(result: Any, call: nodes.Call) -> nodes.Constant | tuple[nodes.Co
     name = next((a.name for a in call.args if isinstance(a, nodes.Constant) and a.name), "")
     if isinstance(result, tuple | list):
         fields = cast("Sequence[Array]", result)
-        return tuple(nodes.Constant(_frozen(r), name, call.span) for r in fields)
-    return nodes.Constant(_frozen(result), name, call.span)
+        return tuple(nodes.Constant(frozen(r), name, call.span) for r in fields)
+    return nodes.Constant(frozen(result), name, call.span)
 
 
-def _frozen(value: Any) -> Array:
+def frozen(value: Any) -> Array:
+    """Returns an array that nobody writes to, a copy unless it is one."""
     if isinstance(value, np.ndarray) and value.flags.owndata and not value.flags.writeable:
         return value
     array = np.array(value)  # a view would keep the operand alive, and be writable through it

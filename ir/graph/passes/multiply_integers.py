@@ -47,7 +47,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import cached_property
-from itertools import starmap
 from math import inf
 from typing import Any
 
@@ -59,7 +58,7 @@ from ...pass_context import optional
 from ...traits import Trait
 from .. import walk
 from ..builder import Builder
-from ..compose import F, Value
+from ..compose import F, Value, is_zero
 from ..compose import call as emitted
 from ..contractions import Roles, roles_of
 from ..limits import DEFAULT_LIMITS, GraphLimits
@@ -68,6 +67,7 @@ from ..operator import Operator, Pattern
 from ..type_rules import permutation
 from .eliminate_dead_code import without_dead_code
 from .narrow_factors import narrower
+from .sink_dequantising import is_same
 
 BYTES = (INT8, UINT8)
 
@@ -214,7 +214,7 @@ class _Step:
         x, by = (Value(builder, atom) for atom in before.args[:2])
         if (
             self.facts.uses[integers] > 1
-            or not _is_same(before.args[2], zero)
+            or not is_same(before.args[2], zero)
             or x.dtype is not by.dtype
         ):
             return None
@@ -235,15 +235,11 @@ class _Step:
         return made if isinstance(made, Var) else None
 
     def quantized(self, call: Call, builder: Builder) -> Atom | None:
-        """Returns what is quantised again as it was before, or what is made of sums."""
+        """Returns what is quantised of sums with the inverse of its scale among their factors."""
         x, scale, zero = call.args
-        before = self.calls.get(x) if isinstance(x, Var) else None
-        if before is not None and before.operator.name == "nn.dequantize":
-            pairs = zip((*before.args[1:], before.attrs), (scale, zero, call.attrs), strict=True)
-            return before.args[0] if all(starmap(_is_same, pairs)) else None
         one = Constant(np.ones((), tensor_type(scale).dtype.numpy))
         positive = isinstance(scale, Constant) and not scale.value.ndim and scale.value > 0
-        if x not in self.of_integers or not positive or _is_same(scale, one):
+        if x not in self.of_integers or not positive or is_same(scale, one):
             return None
         inverse = F.divide(Value(builder, one), Value(builder, scale))
         scaled, zero_point = self.scaled(x, inverse), Value(builder, zero)
@@ -259,9 +255,13 @@ class _Step:
         parts = [Value(factor.builder, a) for a in args]
         if name == "multiply" and args[0] in self.of_integers:
             return parts[0] * (parts[1] * factor)
-        if name == "add" and args[0] in self.of_integers and args[1] not in self.of_integers:
-            return self.scaled(args[0], factor, above) + parts[1] * factor
-        if name == "maximum" and isinstance(args[1], Constant) and _is_zero(args[1]):
+        if name == "nn.dequantize":
+            return F.nn.dequantize(parts[0], parts[1] * factor, parts[2], **call.attrs)
+        if name == "add" and args[0] in self.of_integers:
+            once = isinstance(args[1], Var) and self.facts.uses[args[1]] == 1
+            right = self.scaled(args[1], factor, above) if once else parts[1] * factor
+            return self.scaled(args[0], factor, above) + right
+        if name == "maximum" and is_zero(args[1]):
             return F.maximum(self.scaled(args[0], factor, above), parts[1])
         if name == "nn.relu":
             return F.nn.relu(self.scaled(args[0], factor, above))
@@ -326,17 +326,6 @@ def _seen_through(operand: _Operand, views: tuple[Call, ...]) -> _Operand | None
     return replace(operand, axis=axis, views=views)
 
 
-def _is_same(a: object, b: object) -> bool:
-    """True for one atom, two constants of one value and dtype, and equal attributes."""
-    if isinstance(a, Constant) and isinstance(b, Constant):
-        return a.value.dtype == b.value.dtype and np.array_equal(a.value, b.value)
-    return a is b or (not isinstance(a, Var | Constant) and a == b)
-
-
-def _is_zero(atom: Atom | None) -> bool:
-    return atom is None or (isinstance(atom, Constant) and not atom.value.any())
-
-
 def _fits(x: _Operand, w: _Operand, roles: Roles, call: Call) -> bool:
     """True if a contraction of these operands can be one of integers, and gains by it."""
     if (x.scale is None) != (w.scale is None) or w.axis not in (None, roles.out):
@@ -354,7 +343,7 @@ def _contracted(
 ) -> Value:
     """Emits a contraction of integers, and what their zero points and scales make of it."""
     exact = roles.terms(tensor_type(call.args[1])) * GREATEST_PRODUCT < MOST_EXACT
-    if roles.groups > 1 and (exact or not _is_zero(w.zero)):
+    if roles.groups > 1 and (exact or not is_zero(w.zero)):
         dtype = FLOAT32 if exact else INT32
         left, right = (_centred(o, dtype, builder) for o in (x, w))
         total = _emit(call, left, right, roles, builder)
@@ -390,14 +379,14 @@ def _sum_of_bytes(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: B
     if roles.is_padded:
         image, roles = _padded(image, x.zero, roles), replace(roles, sides=())
     more = _missing_channels(call, WORD_BYTES)
-    if more and _is_zero(w.zero):
+    if more and is_zero(w.zero):
         image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
         weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
     image, weights = (F.cast(value, dtype=INT32.name) for value in (image, weights))
     total = _emit(call, image, weights, roles, builder)
     rank = total.rank
     zeros = [
-        None if operand.zero is None or _is_zero(operand.zero) else _placed(operand.zero, *place)
+        None if operand.zero is None or is_zero(operand.zero) else _placed(operand.zero, *place)
         for operand, place in (
             (x, (rank - 2, rank, builder)),
             (w, (roles.channel, rank, builder)),
@@ -450,13 +439,8 @@ def _emit(call: Call, x: Value, w: Value, roles: Roles, builder: Builder) -> Val
 
 def _centred(operand: _Operand, dtype: DType, builder: Builder) -> Value:
     """Returns bytes less their zero points in a dtype that holds them; constants at once."""
-
-    def cast(value: Value) -> Value:
-        wide = value.fold(lambda array: array.astype(dtype.numpy))
-        return F.cast(value, dtype=dtype.name) if wide is None else wide
-
-    value = cast(operand.viewed(builder))
-    if operand.zero is None or _is_zero(operand.zero):
+    value = operand.viewed(builder).cast(dtype.name)
+    if operand.zero is None or is_zero(operand.zero):
         return value
     if isinstance(value.atom, Constant) and isinstance(operand.zero, Constant):
         shape = [-1 if n == (operand.axis or 0) else 1 for n in range(value.rank)]
@@ -464,7 +448,7 @@ def _centred(operand: _Operand, dtype: DType, builder: Builder) -> Value:
         less = value.atom.value - (zero.reshape(shape) if zero.size > 1 else zero.reshape(()))
         return Value(builder, Constant(less, value.atom.name, value.atom.span))
     zero_point = _placed(operand.zero, operand.axis or 0, value.rank, builder)
-    return value - cast(zero_point)
+    return value - zero_point.cast(dtype.name)
 
 
 def _placed(atom: Atom, axis: int, rank: int, builder: Builder) -> Value:
