@@ -29,7 +29,7 @@ from ..ir.traits import Trait
 from ..ir.window import Window
 from .kernel_interface import FREE, KernelInterface, OperandInterface, PackInterface, is_view
 from .parallel_map import parallel_map
-from .runtime.buffers import aligned_array
+from .runtime.buffers import HugePages
 
 LARGE_BYTES = 1 << 18
 """Bytes of a constant from which on it takes longer to lay it out than to ask a thread for it."""
@@ -391,30 +391,30 @@ def _bound(
     return {size.name: values[size.name] for size in sizes}
 
 
-def laid_out(value: Array, pack: PackInterface | None = None) -> Array:
-    """Returns a constant as native code reads it: dense, aligned, and packed if a kernel requires
-    it.
+def _all_laid_out(constants: Sequence[tuple[Array, PackInterface | None]]) -> list[Array]:
+    """Returns constants as native code reads them: dense, aligned, and packed if a kernel requires
+    it. Those that take time are laid out by several threads, the largest first.
 
     Programs built from the same constant share the result.
     """
-    if pack is None:
-        return derived([value], "dense", lambda: interned(_dense(value)))
-    return derived([value], pack.layout, lambda: interned(pack.array(value, aligned_array)))
+    memory = HugePages(sum(value.nbytes for value, _ in constants))
 
+    def laid_out(n: int) -> Array:
+        value, pack = constants[n]
+        if pack is None:
+            return derived([value], "dense", lambda: interned(_dense(value, memory)))
+        return derived([value], pack.layout, lambda: interned(pack.array(value, memory.array)))
 
-def _all_laid_out(constants: Sequence[tuple[Array, PackInterface | None]]) -> list[Array]:
-    """Returns constants as native code reads them. Those that take time are laid out by several
-    threads, the largest first."""
     values: dict[int, Array] = {}
     order = sorted(range(len(constants)), key=lambda n: -constants[n][0].nbytes)
     large = [n for n in order if constants[n][0].nbytes >= LARGE_BYTES]
-    values.update(zip(large, parallel_map(lambda n: laid_out(*constants[n]), large), strict=True))
-    return [values[n] if n in values else laid_out(*c) for n, c in enumerate(constants)]
+    values.update(zip(large, parallel_map(laid_out, large), strict=True))
+    return [values[n] if n in values else laid_out(n) for n in range(len(constants))]
 
 
-def _dense(value: Array) -> Array:
+def _dense(value: Array, memory: HugePages) -> Array:
     # A copy even of what is dense: a program must not see what its owner writes there later.
-    made = aligned_array(value.shape, value.dtype)
+    made = memory.array(value.shape, value.dtype)
     made[...] = value
     return made
 

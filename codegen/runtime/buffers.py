@@ -12,7 +12,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import mmap
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,6 +30,9 @@ ALIGNMENT = 64
 """Bytes: one cache line, and the widest vector."""
 
 PAGE = 4096
+
+HUGE = 2 << 20
+"""Bytes of a huge page of x86-64, and of AArch64 with pages of 4 KiB."""
 
 IDLE_LIMIT = 1 << 30
 """Most bytes that idle results may hold; a sixteenth of the machine's memory if that is less."""
@@ -70,6 +75,36 @@ def aligned_bytes(nbytes: int) -> np.ndarray[Any, Any]:
 def aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Returns a fresh contiguous array in ``aligned_bytes``."""
     return aligned_bytes(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+
+
+class HugePages:
+    """Memory for arrays of about ``nbytes`` together, in huge pages where the system has such:
+    code that reads 100 MB of weights meets 50 pages, and not 25,000 (docs/measurements.md).
+
+    Arrays follow each other, so that short ones share a page; all of it goes when the last one
+    does. What does not fit has memory of its own.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._lock = threading.Lock()
+        self._rest = np.empty(0, np.uint8)
+        if nbytes >= 2 * HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            # Panels and starts of pages take more than the arrays; what is not written takes none.
+            room = nbytes + nbytes // 8 + HUGE
+            memory = mmap.mmap(-1, room, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            memory.madvise(mmap.MADV_HUGEPAGE)
+            whole = np.frombuffer(memory, np.uint8)
+            self._rest = whole[-whole.ctypes.data % HUGE :]
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """Returns a fresh contiguous array, placed in its page as ``aligned_bytes`` says."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        with self._lock:
+            start = (IN_PAGE - self._rest.ctypes.data) % PAGE
+            if nbytes < PAGED_BYTES or start + nbytes > len(self._rest):
+                return aligned_array(shape, dtype)
+            data, self._rest = self._rest[start : start + nbytes], self._rest[start + nbytes :]
+        return data.view(dtype).reshape(shape)
 
 
 class _Bin(ctypes.Structure):

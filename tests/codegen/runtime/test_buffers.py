@@ -7,8 +7,8 @@ import pytest
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import buffers
-from loopwright.codegen.runtime.buffers import ArraySpec, aligned_bytes
-from loopwright.codegen.runtime.call_text import bin_sizes
+from loopwright.codegen.runtime.buffers import HUGE, PAGE, ArraySpec, HugePages, aligned_bytes
+from loopwright.codegen.runtime.call_text import IN_PAGE, bin_sizes
 from loopwright.codegen.runtime.executable import Executable
 from loopwright.codegen.target import Target
 
@@ -130,3 +130,19 @@ def test_aligned_bytes(nbytes):
     assert made.nbytes == nbytes
     assert made.ctypes.data % 64 == 0 or nbytes == 0
     assert made.ctypes.data % 4096 == 2048 or nbytes < 16384
+
+
+def test_arrays_that_live_together_follow_each_other_in_huge_pages():
+    memory, small = HugePages(4 * HUGE), HugePages(HUGE)
+    arrays = [memory.array((3, 100_000), np.dtype("float32")) for _ in range(8)]
+    for n, array in enumerate(arrays):
+        array[...] = n
+    starts = [a.ctypes.data for a in arrays]
+    assert {start % PAGE for start in starts} == {IN_PAGE}
+    assert starts[0] % HUGE == IN_PAGE
+    assert starts[-1] - starts[0] == 7 * 293 * PAGE  # pages that an array of 1.2 MB begins and ends
+    assert all((array == n).all() for n, array in enumerate(arrays))
+    alone = memory.array((4 * HUGE,), np.dtype("uint8"))  # there is no room left for it
+    alone[...] = 9
+    assert all((array == n).all() for n, array in enumerate(arrays))
+    assert small.array((5, 7), np.dtype("int8")).shape == (5, 7)
