@@ -29,7 +29,7 @@ from loopwright.autotune.record import robust_seconds
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.machine import measured_machine
 from loopwright.codegen.runtime import pool
-from loopwright.driver.pipeline import Built, Parts
+from loopwright.driver.built import Built, Parts
 from loopwright.inspect.kernel_calls import KernelCall
 from loopwright.inspect.profile import profile
 from loopwright.ir.dataclass import dataclass

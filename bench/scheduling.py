@@ -40,7 +40,8 @@ from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task
 from loopwright.codegen.machine import known_machine
 from loopwright.codegen.target import Target
-from loopwright.driver.pipeline import Built, build, called_kernels
+from loopwright.driver.built import Built
+from loopwright.driver.pipeline import build, called_kernels
 from loopwright.inspect.tasks import list_tasks
 from loopwright.tuning.interleaved import whole_calls
 

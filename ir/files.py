@@ -109,10 +109,16 @@ def read_kept(path: Path, most_bytes: int = MOST_TEXT) -> bytes:
 
 def write_kept(path: Path, data: bytes) -> None:
     """Writes a kept file, whole or not at all; raises as ``open_kept``."""
-    with refusing(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_own(path.parent, os.lstat(path.parent))
+    make_own_folder(path.parent)
     replace_file(path, (data,), mode=0o600)
+
+
+def make_own_folder(path: Path) -> None:
+    """Makes a folder for kept files, unless it is there. Raises LoopwrightOSError if it may not be
+    the user's own."""
+    with refusing(path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_own(path, os.lstat(path))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ that it depends on.
     CACHE/code/<hash of version, kind and key>      one file per entry, dated by its last use
     CACHE/verdicts/..., machine/..., logs/...       the same of other rooms (``ROOMS``)
         b"LWKEPT1\\n"  SHA-256 of the rest and of the name  length of the label  label  content
+    CACHE/programs/...                              whole programs, each a file of its own form
 
 ``CACHE`` is ``LOOPWRIGHT_CACHE``, else the user's cache folder. Entries are written beside their
 place and renamed, so that processes may share a folder and one that is killed leaves nothing half
@@ -15,7 +16,8 @@ since its content is believed, and run. Whatever the system refuses (a full disk
 cannot be written) costs no more than the entry.
 
 When the entries of a room come to more than its limit, which is ``LOOPWRIGHT_CACHE_SIZE`` megabytes
-for machine code, those that were not used for the longest time go; a limit of 0 keeps none.
+for machine code and eight times that for programs, which have their weights, those that were not
+used for the longest time go; a limit of 0 keeps none.
 """
 
 from __future__ import annotations
@@ -26,15 +28,26 @@ import hashlib
 import itertools
 import os
 import re
+import shutil
 import stat
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightOSError
-from ...ir.files import all_of, open_kept, read_kept, read_named, refused, require_own, write_kept
+from ...ir.files import (
+    MOST_FILE_BYTES,
+    all_of,
+    make_own_folder,
+    open_kept,
+    read_kept,
+    read_named,
+    refused,
+    require_own,
+    write_kept,
+)
 from ..target import Target
 from .engine import compile_object, llvm_version
 from .settings import allowed_bytes, cache_folder
@@ -50,19 +63,31 @@ SWEEP_SECONDS = 3600.0
 longer than most of them run."""
 TOUCH_SECONDS = 3600.0
 """Seconds between two notes of the use of an entry."""
-ROOMS = {"verdicts": 4 << 20, "machine": 1 << 20, "logs": 256 << 20, "versions": 1 << 16}
-"""Most bytes of the entries in each folder beside that of machine code: 4 MB are the verdicts on
+ROOMS = {
+    "verdicts": 4 << 20,
+    "machine": 1 << 20,
+    "logs": 256 << 20,
+    "versions": 1 << 16,
+    "models": 1 << 20,
+}
+"""Most bytes of the entries in each folder beside those of machine code: 4 MB are the verdicts on
 some 25,000 kernels."""
+CODE_ROOMS = {"code": 1, "programs": 8}
+"""The folders of machine code, and how many times the allowed bytes each may have: of 512 MB those
+of programs come to ten models with 100 million weights."""
+FREE_SHARE = 0.1
+"""Most of what is free on a disk that a file of its own may take."""
 
 
 @functools.cache
-def code_version() -> str:
+def code_version(*more: str) -> str:
     """Returns a hash of everything but its input that decides what the compiler makes: its own
-    sources, the cost model, and the version of LLVM. Sources of the dates and sizes that a process
-    has seen are not read again: Python, too, takes them for the same."""
+    sources, those of ``more`` root folders, the cost model, and the version of LLVM. Sources of the
+    dates and sizes that a process has seen are not read again: Python, too, takes them for the
+    same."""
     packages = Path(__file__).parents[2]
     names = [packages / "tuning_logs" / "model.json"]
-    for part in ("autotune", "codegen", "ir"):
+    for part in ("autotune", "codegen", "ir", *more):
         for folder, _, files in os.walk(packages / part):
             names += [Path(folder, name) for name in files if name.endswith((".py", ".ll"))]
     states = [(str(path), os.stat(path)) for path in sorted(names) if path.exists()]
@@ -105,6 +130,11 @@ class Store:
         self._most_bytes = most_bytes
         self._puts = 0
 
+    @property
+    def keeps(self) -> bool:
+        """True if entries are kept here at all."""
+        return self._most_bytes > 0
+
     def key(self, kind: str, *parts: object) -> str:
         """Returns the name of the entry for something that depends on ``parts`` and the compiler;
         "" if nothing is kept. Equal texts of the parts mean equal content."""
@@ -140,6 +170,30 @@ class Store:
             if self._puts % PUTS_BETWEEN_SWEEPS == 0 and (self._puts or self._is_due()):
                 self.sweep()
             self._puts += 1
+
+    def file(self, key: str) -> Path | None:
+        """Returns the path of an entry that ``keep`` has written, noted as used; None if there is
+        none, or it may not be the user's own."""
+        path = self._folder / key
+        try:
+            with open_kept(path, MOST_FILE_BYTES):
+                os.utime(path)
+        except LoopwrightOSError as error:
+            refused(error)
+            return None
+        except OSError:
+            return None
+        return path
+
+    def keep(self, key: str, size: int, write: Callable[[Path], None]) -> None:
+        """Keeps an entry of about ``size`` bytes that is a file of its own form, which ``write``
+        puts at a path, whole or not at all."""
+        with contextlib.suppress(OSError):
+            make_own_folder(self._folder)
+            free = shutil.disk_usage(self._folder).free
+            if size <= min(self._most_bytes * KEPT_SHARE, free * FREE_SHARE):
+                write(self._folder / key)
+                self.sweep()
 
     def _is_due(self) -> bool:
         """True if no process has swept for an hour; notes that this one does."""
@@ -177,6 +231,11 @@ class Store:
                     entries.append(Entry(opened[0], size, used))
         return sorted(entries, key=lambda entry: -entry.used)
 
+    def total(self) -> tuple[int, int]:
+        """Returns the number of entries, and their bytes."""
+        sizes = [size for _, size, _ in self._files()]
+        return len(sizes), sum(sizes)
+
     def _files(self) -> Iterator[tuple[Path, int, float]]:
         with contextlib.suppress(OSError):
             require_own(self._folder, os.lstat(self._folder))
@@ -190,7 +249,7 @@ class Store:
 def store(room: str = "code", folder: Path | None = None) -> Store:
     """Returns a room of the store in a folder, else of the settings in force: one object for each
     folder and limit."""
-    limit = allowed_bytes() if room == "code" else ROOMS[room]
+    limit = allowed_bytes() * CODE_ROOMS[room] if room in CODE_ROOMS else ROOMS[room]
     return _store((folder or cache_folder()) / room, limit)
 
 

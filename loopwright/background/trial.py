@@ -26,7 +26,7 @@ _TELLING_SECONDS = 0.05
 class Trial:
     """Interleaves calls of the old and the new build until the faster one is known.
 
-    It stands in for a build: ``direct`` and ``call`` are those of ``pipeline.Built``. The order is
+    It stands in for a build: ``direct`` and ``call`` are those of ``Built``. The order is
     old, new, new, old, so that drift hits both alike. ``decided`` is called once, from within the
     call that decides, with True if the new build won, and the seconds of both; from then on the
     winner is called. Between equals the new build wins, since tuning found it faster. Any number of

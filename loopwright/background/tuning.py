@@ -38,8 +38,10 @@ from ..autotune.measure.transport import Frame, read_frame, write_frame
 from ..autotune.program.background import BackgroundJob, Winner
 from ..autotune.workload import workload_of
 from ..codegen.objects import remember_object
+from ..driver.built import Built
 from ..driver.kernels import remember_kernel
-from ..driver.pipeline import Built, rebuilt, session_log
+from ..driver.options import session_log
+from ..driver.pipeline import rebuilt
 from ..face.background_options import Background
 from ..ir.dataclass import dataclass
 from ..ir.dims import typical

@@ -1,4 +1,4 @@
-"""``loopwright cache``: the machine code that is kept between processes."""
+"""``loopwright cache``: the machine code and programs that are kept between processes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections import Counter
 from datetime import datetime
 
 from ..codegen.llvm.settings import cache_folder
-from ..codegen.llvm.store import store
+from ..codegen.llvm.store import CODE_ROOMS, store
 from ..text import bytes_text, table
 
 HELP = "what the disk cache holds, and how to empty it"
-DESCRIPTION = "List or clear the machine code and schedules that are kept between processes."
+DESCRIPTION = "List or clear the machine code and programs that are kept between processes."
 EXAMPLES = """\
 examples:
   loopwright cache list              what is kept, the entries used last first
   loopwright cache list --all        all of it
   loopwright cache clear             remove it; what is needed is compiled again
 
-The folder is LOOPWRIGHT_CACHE, and LOOPWRIGHT_CACHE_SIZE says how many megabytes it may hold.
+The folder is LOOPWRIGHT_CACHE, and LOOPWRIGHT_CACHE_SIZE says how many megabytes of code it may
+hold; whole programs of imported models, with their weights, may come to eight times as many.
 Entries of another version of Loopwright are never used, and go when they are the oldest.
 """
 
@@ -42,6 +43,8 @@ def _list(args: argparse.Namespace) -> int:
     for kind, count in sorted(kinds.items()):
         size = sum(e.size for e in entries if e.label.partition(" ")[0] == kind)
         print(f"  {kind}: {count}, {bytes_text(size)}")
+    count, size = store("programs").total()
+    print(f"{cache_folder() / 'programs'}: {count} programs, {bytes_text(size)}")
     rows = [
         (
             entry.label,
@@ -56,5 +59,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _clear(_args: argparse.Namespace) -> int:
-    print(f"{store().sweep(0)} entries removed from {cache_folder() / 'code'}")
+    for room in CODE_ROOMS:
+        print(f"{store(room).sweep(0)} entries removed from {cache_folder() / room}")
     return 0

@@ -24,7 +24,8 @@ from ..autotune.measure.reference import error_bound
 from ..autotune.selection.select import Origin
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
-from ..driver.pipeline import Built, Parts, Source, known_operands
+from ..driver.built import Built, Parts, Source
+from ..driver.pipeline import known_operands
 from ..face.compiled_function import CompiledFunction
 from ..face.user_errors import for_user
 from ..ir.dataclass import dataclass

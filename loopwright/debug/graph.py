@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autotune.record import target_key
-from ..driver.pipeline import Built, Source, logged_choices
+from ..driver.built import Built, Source
+from ..driver.pipeline import logged_choices
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.graph.choices import Choices

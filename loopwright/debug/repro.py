@@ -28,7 +28,8 @@ from ..autotune.selection.select import Chosen, Origin
 from ..autotune.workload import workload_of
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.target import Target
-from ..driver.pipeline import Built, build
+from ..driver.built import Built
+from ..driver.pipeline import build
 from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array

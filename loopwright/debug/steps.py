@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ..codegen.one_kernel import aligned, call_kernel
-from ..driver.pipeline import Parts, Source
+from ..driver.built import Parts, Source
 from ..ir.dataclass import dataclass
 from ..ir.dims import as_int
 from ..ir.dtype import Array

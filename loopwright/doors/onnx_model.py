@@ -9,6 +9,7 @@ from ..face.module import CompiledModule
 from ..face.user_errors import reports_errors
 from ..ir.errors import UnsupportedError
 from ..ir.progress_line import progress
+from .kept_models import KeptModule, Recipe
 
 if TYPE_CHECKING:
     from ..tracer.frontends.onnx import Constants, Shapes, Source
@@ -53,10 +54,15 @@ def imported(
     model: Source, shapes: Shapes | None = None, constants: Constants | None = None, **options: Any
 ) -> CompiledModule:
     """Does what ``from_onnx`` does, for a caller that is not the user's code."""
-    importer = _importer()
     what = Path(model).name if isinstance(model, str | Path) else "a model"
-    with progress(f"importing {what}"):
-        module, name = importer.convert(model, shapes, constants)
+
+    def convert() -> Any:
+        with progress(f"importing {what}"):
+            return _importer().convert(model, shapes, constants)
+
+    if isinstance(model, str | Path | bytes):
+        return KeptModule(Recipe(model, shapes or {}, constants or {}, options, convert))
+    module, name, _ = convert()
     return CompiledModule(module, name, **options)
 
 

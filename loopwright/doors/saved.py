@@ -42,7 +42,7 @@ from ..tracer.core.pytree import LEAF, Leaf, Node, Structure
 from ..tracer.traced import Element, Fixed
 
 if TYPE_CHECKING:
-    from ..driver.pipeline import Built
+    from ..driver.built import Built
 
 _CONTAINERS: dict[str, type] = {
     "tuple": tuple,
@@ -133,7 +133,7 @@ class SavedFunction:
         self.target = saved.target
         self.name = self.traced.name
         self._text = saved.text
-        self._executable = saved.executable
+        self.executable = saved.executable
         self._finish = None if self.traced.returns_one_array else self.traced.result_writer()
         self._direct: Callable[..., list[Any] | None] = _nothing
         arrays = [self.traced.request.leaves[n] for n in self.traced.parameters]
@@ -159,14 +159,14 @@ class SavedFunction:
         traced = self.traced
         given = bind(traced.name, traced.signature, self._static, args, kwargs, self._valued)
         refuse_other_kind(traced, given.request)
-        results = self._executable([to_array(given.values[n]) for n in traced.parameters])
+        results = self.executable([to_array(given.values[n]) for n in traced.parameters])
         if not kwargs:
             names = [*enumerate(traced.signature.parameters)]
             static, valued = (
                 frozenset(n for n, name in names if name in some)
                 for some in (self._static, self._valued)
             )
-            self._direct = reader(args, {}, static, self._executable.call, valued) or _nothing
+            self._direct = reader(args, {}, static, self.executable.call, valued) or _nothing
         return results[0] if self._finish is None else self._finish(results)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class SavedFunction:
                 for place, array in zip(self.traced.parameters, arrays, strict=True)
             }
             refuse_other_kind(self.traced, with_shapes(self.traced.request, shapes))
-        return dict(zip(self.outputs, self._executable(arrays), strict=True))
+        return dict(zip(self.outputs, self.executable(arrays), strict=True))
 
     def as_text(self, level: str = "program") -> str:
         """Returns the program as text, the only level that a file keeps."""

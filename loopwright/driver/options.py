@@ -1,7 +1,11 @@
-"""The options ``precision=``, the error that algorithms may add to plain sums, and ``threads=``."""
+"""The options ``precision=``, the error that algorithms may add to plain sums, and ``threads=``;
+the log of those who give none."""
 
 from __future__ import annotations
 
+import atexit
+import functools
+from pathlib import Path
 from typing import TypeAlias
 
 from ..codegen.runtime.pool_text import MAX_THREADS
@@ -47,3 +51,13 @@ def check_threads(count: object) -> None:
     if not 1 <= count <= MAX_THREADS:
         least = f"at least 1, not {count}" if count < 1 else f"at most {MAX_THREADS}, not {count}"
         raise LoopwrightValueError(f"threads must be {least}")
+
+
+@functools.cache
+def session_log() -> Path:
+    """Returns the log for records that were given none: a file that ends with the process."""
+    from ..autotune.scratch import ScratchFolder  # loaded when it is first needed
+
+    folder = ScratchFolder()
+    atexit.register(folder.close)
+    return folder.path / "session.jsonl"

@@ -10,11 +10,9 @@ Tuning takes the same way down to the PrimFuncs; see ``tuning/tune.py``.
 
 from __future__ import annotations
 
-import atexit
-import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +21,6 @@ from ..autotune.log.decision import taken_options
 from ..autotune.log.log_index import log_index
 from ..autotune.log.lookup import LogView, own_records, shipped_logs
 from ..autotune.record import TargetKey, target_key
-from ..autotune.scratch import ScratchFolder
 from ..autotune.selection.select import Chosen, Origin, choose_schedule
 from ..autotune.workload import workload_of
 from ..codegen.in_place_rule import elements_read, in_place_rule
@@ -35,13 +32,10 @@ from ..codegen.machine import known_machine
 from ..codegen.program import CompiledProgram, compile_program
 from ..codegen.program_from_graph import NewValue, program_from_module
 from ..codegen.runtime import pool
-from ..codegen.runtime.buffers import ArraySpec
 from ..codegen.target import Target
 from ..config import Config
 from ..extras import extra
-from ..ir.dataclass import dataclass
-from ..ir.dtype import Array
-from ..ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
+from ..ir.errors import ScheduleError
 from ..ir.graph.choices import Choices
 from ..ir.graph.fusion.to_prim import group_to_prim
 from ..ir.graph.limits import GraphLimits
@@ -65,100 +59,14 @@ from ..ir.progress_line import report
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
+from .built import Built, Parts, Source
 from .kernels import begin_kernel, checked_kernels
-from .options import Precision, error_growth
+from .options import Precision, error_growth, session_log
 
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
-LEVELS = ("graph", "kernels", "loops", "vector", "program", "llvm", "asm")
 
 WEIGHTS_RATE = 0.7
 """Rate at which weights come from memory during a product, over that of plain reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of a build: kernels by name, and the program that calls them."""
-
-    prims: Mapping[str, PrimFunc]
-    kernels: Mapping[str, Kernel]
-    program: Program
-    target: Target
-    threads: int
-    logs: Sequence[LogView]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The input of a build, schedules aside: the module, and its groups.
-
-    ``threads`` is None where the caller's number counts. With ``check`` the default schedules are
-    checked before their first use as well. ``lower`` made the groups of the module, and ``passes``
-    says how; ``whole`` is false if the modules have lost their weights, see ``release.py``.
-    ``updates`` are the results that are new values of parameters.
-    """
-
-    module: Module
-    lowered: Module
-    prims: Mapping[str, PrimFunc]
-    target: Target
-    threads: int | None
-    log: Path | None
-    logs: Sequence[LogView]
-    lower: Callable[[Module], Module]
-    preferences: Preferences
-    passes: PassContext
-    check: bool = False
-    whole: bool = True
-    updates: Sequence[NewValue] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Built:
-    """A module ready to run.
-
-    ``call(arrays)`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes)
-    and gives its results, new arrays, as a list. ``direct(*arrays)`` is the same without detours:
-    it answers None, having done nothing, for arguments that are not exactly those arrays.
-    ``kernels`` are the names of the kernels it runs, and ``summarise`` says in one line where their
-    schedules came from. ``levels`` make the texts. ``code_hash`` is that of all machine code: equal
-    hashes mean the same code. ``chosen`` are the schedules by kernel. ``parts`` is what it was made
-    of, ``source`` what it was made from. ``inputs`` are the arrays it takes. ``update`` is
-    ``direct`` for results that are new values of parameters: they are written into the arrays
-    instead; None if there are none. It does nothing, too, where an array that it writes is
-    read-only, or shares memory with another.
-    """
-
-    call: Callable[[Sequence[Array]], list[Array]]
-    direct: Callable[..., list[Array] | None] | None = None
-    kernels: tuple[str, ...] = ()
-    summarise: Callable[[], str] = str
-    levels: Mapping[str, Callable[[Source], str]] = field(default_factory=dict)
-    code_hash: str = ""
-    chosen: Mapping[str, Chosen] = field(default_factory=dict)
-    parts: Parts | None = None
-    source: Source | None = None
-    inputs: Sequence[ArraySpec] = ()
-    update: Callable[..., list[Array] | None] | None = None
-
-    @property
-    def summary(self) -> str:
-        """One line about where the schedules of the kernels came from."""
-        return self.summarise()
-
-    @property
-    def has_weights(self) -> bool:
-        """True if ``source`` can be built again; see ``release.py``."""
-        return self.source is not None and self.source.whole
-
-    def as_text(self, level: str) -> str:
-        """Returns the module at ``level``, one of ``LEVELS``."""
-        if level not in LEVELS:
-            raise LoopwrightValueError(
-                f"there is no level {level!r}; the levels are {', '.join(LEVELS)}"
-            )
-        if level not in self.levels or self.source is None:
-            raise UnsupportedError(f"the level {level} is not made for this module")
-        return self.levels[level](self.source)
 
 
 def lower_module(
@@ -271,14 +179,6 @@ def called_kernels(lowered: Module, memo: KernelMemo | None = None) -> list[Prim
     """Returns the kernel of every call in a lowered module, one entry per place of a call."""
     prims = kernels_of(lowered, memo)
     return [prims[name] for name, _ in called_by(lowered) if name in prims]
-
-
-@functools.cache
-def session_log() -> Path:
-    """Returns the log for records that were given none: a file that ends with the process."""
-    folder = ScratchFolder()
-    atexit.register(folder.close)
-    return folder.path / "session.jsonl"
 
 
 def build(

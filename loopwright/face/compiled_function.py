@@ -42,7 +42,7 @@ from .user_errors import for_user, reports_errors
 
 if TYPE_CHECKING:
     from ..autotune.budget import Budget
-    from ..driver import pipeline
+    from ..driver.built import Built
     from ..tracer.donation import Ending
     from .dynamic import Option
     from .guards import Guard
@@ -311,7 +311,7 @@ class CompiledFunction(Inspected, Copied):
         with progress(f"tuning {traced.name}"):
             measure_few(traced.module, **self.build_options(config))
 
-    def _install(self, request: Request, old: pipeline.Built, new: pipeline.Built) -> bool:
+    def _install(self, request: Request, old: Built, new: Built) -> bool:
         """Uses another build for a request from the next call on, if ``old`` is in use now."""
         with self._lock:
             made = self._known.get(request)
@@ -359,7 +359,7 @@ class CompiledFunction(Inspected, Copied):
         """Traces as ``trace`` does."""
         return self._settled(args, kwargs, lambda a: self._guarded(a.request, borrowed))
 
-    def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
+    def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> Built:
         from ..driver import failures, pipeline
 
         options = self.build_options(config, dump)

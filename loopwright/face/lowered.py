@@ -13,7 +13,7 @@ from .user_errors import refuse_other_kind, reports_errors
 
 if TYPE_CHECKING:
     from ..codegen.machine import MachineModel
-    from ..driver import pipeline
+    from ..driver.built import Built
     from ..inspect.explain import Explanation
     from ..inspect.memory import Memory
     from ..inspect.profile import Profile
@@ -26,7 +26,7 @@ class Lowered:
     Calling it never compiles; arguments of another kind are an error.
     """
 
-    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
+    def __init__(self, traced: Traced, built: Built, static: frozenset[str]) -> None:
         self.traced = traced
         self.built = built
         self._static = static

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
-from ..driver.pipeline import own_schedules
 from ..ir.dtype import Array
 from ..ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate
@@ -25,7 +24,7 @@ from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.verify import verify_prim
 from ..tracer import ArraySpec, Request, Spec, Traced
-from ..tracer.core.pytree import LEAF, Node, Structure
+from ..tracer.core.pytree import LEAF, Leaf, Node, Structure
 from .compile import check_options
 from .compiled_function import CompiledFunction
 from .lowered import Lowered
@@ -94,10 +93,11 @@ class CompiledModule(CompiledFunction):
     """
 
     def __init__(self, module: Module, name: str = "main", **options: Any) -> None:
+        from ..driver.pipeline import own_schedules
+
         _check(module)
         own_schedules(module)  # raises ScheduleError for one that is illegal
-        self.module = module
-        self._traced = _traced(module, name)
+        self._module = module
         fields = fields_of(module.main.body.result.type)
         names = module.main.attrs.get("outputs", tuple(map(str, range(len(fields)))))
         if len(names) != len(fields):
@@ -105,21 +105,39 @@ class CompiledModule(CompiledFunction):
                 f"main returns {len(fields)} results, and its attribute outputs has "
                 f"{len(names)} names"
             )
-        self.specs = tuple(_spec(p.type) for p in module.main.params)
-        self.inputs = tuple(p.name for p in module.main.params)
-        self.outputs: tuple[str, ...] = tuple(names)
+        inputs = tuple(p.name for p in module.main.params)
+        self._declare(traced_calls(module, name), inputs, tuple(names), options)
+
+    def _declare(
+        self,
+        traced: Traced,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        options: dict[str, Any],
+    ) -> None:
+        """Takes what calls are like, which is known before the module is."""
+        self._traced = traced
+        leaves = iter(traced.request.leaves)
+        self.specs = tuple(_spec(s, leaves) for s in traced.request.structures)
+        self.inputs = inputs
+        self.outputs = outputs
         self._options = options
 
         def interpreted(*args: Any, **kwargs: Any) -> Any:
-            bound = self._traced.signature.bind(*args, **kwargs)
-            return evaluate(module, *bound.args, call_prim=_call_prim)
+            bound = traced.signature.bind(*args, **kwargs)
+            return evaluate(self.module, *bound.args, call_prim=_call_prim)
 
-        interpreted.__name__ = interpreted.__qualname__ = name
+        interpreted.__name__ = interpreted.__qualname__ = traced.name
         interpreted.__doc__ = None
-        vars(interpreted)["__signature__"] = self._traced.signature
+        vars(interpreted)["__signature__"] = traced.signature
         super().__init__(interpreted, **options)
-        if request_sizes(self._traced.request):
-            self._signature.dynamic.declared = self._traced.request
+        if request_sizes(traced.request):
+            self._signature.dynamic.declared = traced.request
+
+    @property
+    def module(self) -> Module:
+        """The module that is compiled."""
+        return self._module
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the results by name, for arguments by name; names may be any strings."""
@@ -129,7 +147,7 @@ class CompiledModule(CompiledFunction):
                 f"not {', '.join(feeds) or 'nothing'}"
             )
         result = self(*(feeds[name] for name in self.inputs))
-        alone = not isinstance(self.module.main.body.result.type, TupleType)
+        alone = isinstance(self._traced.structure, Leaf)
         return dict(zip(self.outputs, (result,) if alone else result, strict=True))
 
     def as_text(self, level: str = "graph") -> str:
@@ -196,7 +214,7 @@ def _check(module: Module) -> None:
             raise LoopwrightTypeError(f"there is a schedule of {name}, which is not a kernel")
 
 
-def _traced(module: Module, name: str) -> Traced:
+def traced_calls(module: Module, name: str) -> Traced:
     """Describes the calls of a module as tracing describes those of a Python function."""
     names: list[str] = []
     structures: list[Structure] = []
@@ -232,11 +250,10 @@ def _structure(kind: Type, leaves: list[ArraySpec]) -> Structure:
     return LEAF
 
 
-def _spec(kind: Type) -> Any:
-    if isinstance(kind, TupleType):
-        return tuple(map(_spec, kind.fields))
-    assert isinstance(kind, TensorType)
-    return Spec(kind)
+def _spec(structure: Structure, leaves: Iterator[Any]) -> Any:
+    if isinstance(structure, Node):
+        return tuple(_spec(child, leaves) for child in structure.children)
+    return Spec(next(leaves).type)
 
 
 def _call_prim(prim: PrimFunc, args: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from ..tracer import Request, Traced, to_array
 from .call_signature import CallSignature
 
 if TYPE_CHECKING:
-    from ..driver import pipeline
+    from ..driver.built import Built
     from .guards import Guard
 
 
@@ -33,7 +33,7 @@ class Specialisation:
     as its ``guard`` holds."""
 
     traced: Traced
-    built: pipeline.Built
+    built: Built
     reason: str
     seconds: float
     guard: Guard | None = None

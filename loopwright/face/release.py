@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.program_from_graph import program_from_module
-from ..driver.pipeline import Built
+from ..driver.built import Built
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightValueError
 from ..ir.graph.nodes import Constant, Module

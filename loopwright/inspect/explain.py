@@ -18,7 +18,8 @@ from ..autotune.space.tiling import UNUSED
 from ..codegen.lower.lowering import lowered
 from ..codegen.machine import MachineModel
 from ..codegen.roofline import LEVELS, Roof
-from ..driver.pipeline import Built, Parts, build
+from ..driver.built import Built, Parts
+from ..driver.pipeline import build
 from ..ir.dataclass import dataclass
 from ..ir.dims import substitute
 from ..ir.dtype import Array

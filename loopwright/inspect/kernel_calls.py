@@ -20,7 +20,7 @@ from ..codegen.reuse import by_cycles
 from ..codegen.roofline import COMPUTE, Roof, Work
 from ..codegen.target import Target
 from ..codegen.timed_program import TimedProgram, Times
-from ..driver.pipeline import Parts
+from ..driver.built import Parts
 from ..ir.dataclass import dataclass
 from ..ir.dims import IntExpr, substitute, typical
 from ..ir.dtype import FLOAT64, Array

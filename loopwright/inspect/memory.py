@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.update_entry import update_arena
-from ..driver.pipeline import Built
+from ..driver.built import Built
 from ..ir.dataclass import dataclass
 from ..ir.dims import as_int, typical
 from ..ir.dtype import Array

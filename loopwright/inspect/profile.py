@@ -26,7 +26,7 @@ import numpy as np
 
 from ..codegen.machine import MachineModel
 from ..codegen.timed_program import TimedProgram, Times, timed_loops, timed_program
-from ..driver.pipeline import Built, Parts
+from ..driver.built import Built, Parts
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError

@@ -26,7 +26,7 @@ from ..codegen.runtime import pool
 from ..codegen.runtime.executable import Executable
 from ..codegen.target import Target
 from ..codegen.timed_program import Clock, metered_program, timed_calls, timed_loops
-from ..driver.pipeline import Parts
+from ..driver.built import Parts
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
 from ..ir.program.nodes import Instr, Program, nested_bodies

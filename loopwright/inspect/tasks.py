@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autotune.record import robust_seconds
 from ..autotune.workload import workload_of
-from ..driver.pipeline import Built
+from ..driver.built import Built
 from ..ir.dataclass import dataclass
 from ..ir.errors import UnsupportedError
 from ..tuning.interleaved import kernel_rounds

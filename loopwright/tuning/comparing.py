@@ -26,7 +26,9 @@ from ..autotune.selection.select import Chosen
 from ..autotune.workload import workload_of
 from ..codegen.runtime import pool
 from ..codegen.target import Target
-from ..driver.pipeline import Built, build, logged_choices, preferences_of, session_log
+from ..driver.built import Built
+from ..driver.options import session_log
+from ..driver.pipeline import build, logged_choices, preferences_of
 from ..ir.dataclass import dataclass
 from ..ir.graph.nodes import Module
 from ..ir.graph.structural import structural_hash

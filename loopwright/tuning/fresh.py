@@ -32,7 +32,7 @@ from .interleaved import MOST_ROUNDS
 from .time_plan import SHARES
 
 if TYPE_CHECKING:
-    from ..driver.pipeline import Built
+    from ..driver.built import Built
 
 Array = np.ndarray[Any, Any]
 

@@ -27,7 +27,7 @@ from ..autotune.log.lookup import LogView
 from ..autotune.program.in_program import TriedChoice
 from ..autotune.record import MeasureRecord, TargetKey, Workload, own_version, timestamp
 from ..autotune.workload import workload_of
-from ..driver.pipeline import Built
+from ..driver.built import Built
 from ..ir.dataclass import dataclass
 from .alternatives import Graph, Move
 from .interleaved import FEWEST_ROUNDS, Rounds, kernel_rounds, whole_calls

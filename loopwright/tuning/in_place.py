@@ -24,7 +24,8 @@ from ..autotune.log.lookup import LogView
 from ..autotune.record import robust_seconds, target_key
 from ..autotune.selection.select import Chosen, Origin, candidates
 from ..autotune.workload import workload_of
-from ..driver.pipeline import Built, rebuilt
+from ..driver.built import Built
+from ..driver.pipeline import rebuilt
 from ..ir.dataclass import dataclass
 from ..ir.dims import typical
 from .interleaved import Rounds, kernel_rounds, least_calls, whole_calls

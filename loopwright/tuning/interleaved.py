@@ -12,7 +12,7 @@ import numpy as np
 from ..autotune.workload import workload_of
 from ..codegen.runtime import pool
 from ..codegen.timed_program import timed_program
-from ..driver.pipeline import Built
+from ..driver.built import Built
 from ..ir.dataclass import dataclass
 from ..ir.errors import UnsupportedError
 

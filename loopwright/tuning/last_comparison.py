@@ -29,7 +29,7 @@ from ..autotune.ranges import fitted, specialised, value_at
 from ..autotune.record import Workload, robust_seconds, target_key
 from ..autotune.selection.select import Chosen
 from ..autotune.workload import workload_at, workload_of
-from ..driver.pipeline import Built
+from ..driver.built import Built
 from ..extras import extra
 from ..ir.dataclass import dataclass
 from ..ir.graph.choices import Site

@@ -6,7 +6,7 @@ from statistics import median_low
 
 from ..autotune.workload import workload_of
 from ..codegen.reuse import bytes_between_uses
-from ..driver.pipeline import Parts
+from ..driver.built import Parts
 from ..ir.program.analysis import calls
 
 

@@ -33,7 +33,8 @@ from ..autotune.task import Task
 from ..autotune.workload import workload_of
 from ..codegen.machine import known_machine
 from ..codegen.target import Target
-from ..driver.pipeline import Built, called_kernels, lower_module, preferences_of
+from ..driver.built import Built
+from ..driver.pipeline import called_kernels, lower_module, preferences_of
 from ..extras import extra
 from ..face.release import give_back
 from ..ir.errors import LoopwrightValueError

@@ -10,7 +10,7 @@ from loopwright.background.tuning import UNKNOWN_TRIPS, expected_calls
 from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import timed_program
-from loopwright.driver.pipeline import Parts
+from loopwright.driver.built import Parts
 from loopwright.inspect import recording as recording_module
 from loopwright.inspect.kernel_calls import reuse_distances
 from loopwright.inspect.recording import loop_iterations, recorded_program

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 import loopwright as lw
 import numpy as np
-from loopwright.driver.pipeline import Built
+from loopwright.driver.built import Built
 from loopwright.face.compiled_function import CompiledFunction
 from loopwright.ir.graph.evaluate import evaluate
 from random_aliasing import draw_aliasing, failure, smaller

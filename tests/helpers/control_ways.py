@@ -9,7 +9,8 @@ import loopwright as lw
 import numpy as np
 from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import Target
-from loopwright.driver.pipeline import Built, lower_module
+from loopwright.driver.built import Built
+from loopwright.driver.pipeline import lower_module
 from loopwright.face.compiled_function import CompiledFunction
 from loopwright.ir.dims import as_int
 from loopwright.ir.errors import UnsupportedError

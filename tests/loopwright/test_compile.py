@@ -12,6 +12,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.driver import pipeline
+from loopwright.driver.built import Built
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -141,7 +142,7 @@ def test_direct_code_is_tried_first_and_only_for_arrays(monkeypatch: pytest.Monk
     """One array passed as a list's item and one passed by itself are different calls."""
     real = pipeline.build
 
-    def build(module: Any, **options: Any) -> pipeline.Built:
+    def build(module: Any, **options: Any) -> Built:
         call = real(module, **options).call
         kinds = [(p.type.shape, p.type.dtype.numpy) for p in module.main.params]
 
@@ -151,7 +152,7 @@ def test_direct_code_is_tried_first_and_only_for_arrays(monkeypatch: pytest.Monk
             )
             return call(args) if fits else None
 
-        return pipeline.Built(call, direct)
+        return Built(call, direct)
 
     monkeypatch.setattr(pipeline, "build", build)
 

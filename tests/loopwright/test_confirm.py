@@ -17,7 +17,8 @@ from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.selection.select import Chosen
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
-from loopwright.driver.pipeline import Built, build, rebuilt
+from loopwright.driver.built import Built
+from loopwright.driver.pipeline import build, rebuilt
 from loopwright.ir.schedule.steps import Schedule, split
 from loopwright.tuning import comparing, graph_choices, in_place, interleaved, last_comparison
 from loopwright.tuning import tune as tuning

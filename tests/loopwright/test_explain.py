@@ -16,7 +16,7 @@ from loopwright.codegen.roofline import LEVELS, Roof, Traffic, Work
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import Times, timed_program
-from loopwright.driver.pipeline import Built, Parts
+from loopwright.driver.built import Built, Parts
 from loopwright.inspect import profile as profile_module
 from loopwright.inspect.explain import Explained, Explanation, explain, explanation_text
 from loopwright.inspect.roofline_svg import roofline_svg

@@ -13,7 +13,8 @@ from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.record import Workload, target_key
 from loopwright.autotune.selection.select import Chosen
 from loopwright.codegen.target import Target
-from loopwright.driver.pipeline import Built, build
+from loopwright.driver.built import Built
+from loopwright.driver.pipeline import build
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.tuning.alternatives import Graph

@@ -56,7 +56,7 @@ def test_a_loaded_function_gives_what_the_compiled_one_did(file):
 
 
 def test_weights_stay_in_the_file(file):
-    constants = lw.load(file)._executable.constants
+    constants = lw.load(file).executable.constants
     assert any(c.size >= W.size for c in constants)
     for constant in constants:
         assert not constant.flags.owndata and not constant.flags.writeable

@@ -18,7 +18,8 @@ from loopwright.autotune.record import MeasureRecord, Workload, target_key
 from loopwright.autotune.selection.select import Chosen, Origin
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
-from loopwright.driver.pipeline import Built, build
+from loopwright.driver.built import Built
+from loopwright.driver.pipeline import build
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.tuning.last_comparison import GraphChange, Settled, settle

@@ -47,7 +47,7 @@ def test_weights_in_the_file_are_read_where_they_are(tmp_path: Path) -> None:
     path.write_bytes(_layer().SerializeToString())
     for source in (path, path.read_bytes()):
         np.testing.assert_allclose(lw.from_onnx(source)(X), X @ W + W[:1], rtol=1e-4, atol=1e-4)
-    module, _ = convert(path)
+    module, *_ = convert(path)
     (weight,) = (
         c.value for b in module.main.body.bindings for c in b.value.args if c.type.shape == W.shape
     )

@@ -45,8 +45,8 @@ Constants: TypeAlias = Mapping[str, ArrayLike]
 
 def convert(
     source: Source, shapes: Shapes | None = None, constants: Constants | None = None
-) -> tuple[Module, str]:
-    """Returns the module of a model, and the model's name.
+) -> tuple[Module, str, list[Path]]:
+    """Returns the module of a model, the model's name, and the files beside it that were read.
 
     ``shapes`` gives sizes of inputs by name, where the model leaves them open: numbers, or names of
     symbolic sizes. ``constants`` gives
@@ -73,7 +73,7 @@ def convert(
     result = results[0] if len(results) == 1 else trace.builder.make_tuple(results)
     attrs = {"outputs": outputs}
     main = trace.builder.function(result, attrs=attrs, requirements=required)
-    return Module({"main": main}), trace.name
+    return Module({"main": main}), trace.name, model.folder.files
 
 
 def input_names(source: Source) -> list[str]:

@@ -59,6 +59,11 @@ class Folder:
         self._model_bytes = model_bytes
         self._files: dict[Path, Array] = {}
 
+    @property
+    def files(self) -> list[Path]:
+        """The files beside the model that were read so far, in order."""
+        return sorted(self._files)
+
     def read(self, tensor: TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """Returns the elements of a tensor whose data is external."""
         entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}

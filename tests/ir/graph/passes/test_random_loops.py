@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from control_ways import failure
 from graphs import assert_same_value
-from loopwright.driver.pipeline import Built
+from loopwright.driver.built import Built
 from loopwright.face.compiled_function import CompiledFunction
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.passes.batch_while_loops import batch_while_loops

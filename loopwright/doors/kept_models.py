@@ -1,0 +1,230 @@
+"""Models of files whose code is kept on disk: another process maps it, and imports nothing.
+
+::
+
+    from_onnx      hash of the file -> kept program -> calls                       (a hit)
+                   hash of the file -> import -> compile at the first call -> kept (a miss)
+
+A program is kept under all that it depends on: the content of the model's files, shapes, constants,
+options, settings, the log in force, the processor, and the sources of Loopwright. The hash of a
+file's content is kept, too, under the file's place, size and times, so that it is computed once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..codegen.llvm.store import code_version, entry_key, store
+from ..codegen.parallel_map import parallel_map
+from ..codegen.runtime import pool
+from ..codegen.target import Target
+from ..config import Config
+from ..driver.built import Built
+from ..driver.options import session_log
+from ..face.log_context import log_in_force
+from ..face.module import CompiledModule, traced_calls
+from ..face.ready import Specialisation
+from ..face.user_errors import refuse_other_kind
+from ..ir.dataclass import dataclass
+from ..ir.errors import LoopwrightError
+from ..ir.files import map_named
+from ..tracer import Request, Traced
+from .saved import SavedFunction, save
+
+if TYPE_CHECKING:
+    from ..ir.graph.nodes import Module
+
+WORTHWHILE_SECONDS = 0.5
+"""Seconds that importing and compiling took, from which on a program is kept."""
+SETTLED_SECONDS = 2.0
+"""Seconds since the last change of a file after which its times tell the next one."""
+HASHED_BYTES = 1 << 24
+"""Bytes of a file that one thread hashes at a time."""
+_KEYED = {"log", "threads", "precision", "target", "measure"}
+"""Options of ``lw.compile`` that a kept program may have been compiled with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The way to import a model: its file or bytes, and what ``from_onnx`` takes beside it.
+
+    ``convert`` returns the module, its name, and the files that were read beside the model's.
+    """
+
+    source: str | Path | bytes
+    shapes: Mapping[str, Any]
+    constants: Mapping[str, Any]
+    options: Mapping[str, Any]
+    convert: Callable[[], tuple[Module, str, list[Path]]]
+
+    def key(self) -> str:
+        """Returns the key of the program in the store, "" if it is not to be kept, or if nobody
+        has imported the model, so that nobody knows which files it has."""
+        programs, config = store("programs"), Config.read()
+        if not self._is_keyed(config) or not programs.keeps:
+            return ""
+        content = _hash_of(self.source)
+        files = store("models").get(entry_key("files of a model", content))
+        if files is None:
+            return ""
+        folder = Path() if isinstance(self.source, bytes) else Path(self.source).parent
+        beside = [_hash_of(folder / name) for name in files.decode().split("\0") if name]
+        target = Target.named(self.options.get("target")) or Target.host()
+        log = log_in_force(self.options.get("log"), config.log)
+        if log is None and session_log.cache_info().currsize:
+            log = session_log()
+        state = log.stat() if log is not None and log.exists() else None
+        constants = [
+            (n, v.dtype.str, v.shape, hashlib.sha256(v.tobytes()).hexdigest())
+            for n, v in sorted((n, np.asarray(v)) for n, v in self.constants.items())
+        ]
+        return programs.key(
+            "program",
+            code_version("loopwright", "tracer"),
+            content,
+            beside,
+            sorted(self.shapes.items()),
+            constants,
+            [self.options.get(name) for name in ("threads", "precision", "measure")],
+            config,
+            state and (log, state.st_size, state.st_mtime_ns),
+            replace(target, features=frozenset[str]()),
+            sorted(target.features),
+            pool.get_threads(),
+        )
+
+    def note_files(self, files: list[Path]) -> None:
+        """Keeps which files a model reads beside its own."""
+        folder = Path() if isinstance(self.source, bytes) else Path(self.source).parent.resolve()
+        names = "\0".join(str(file.relative_to(folder)) for file in files)
+        if self._is_keyed(Config.read()) and store("programs").keeps:
+            entry = entry_key("files of a model", _hash_of(self.source))
+            store("models").put(entry, "files of a model", names.encode())
+
+    def _is_keyed(self, config: Config) -> bool:
+        """True if a key can hold all that the program depends on, and nobody wants to look on."""
+        watched = config.debug or config.dump or config.explain or config.tune
+        sizes = [size for shape in self.shapes.values() for size in _sizes(shape)]
+        return (
+            not watched
+            and all(n in _KEYED or v is None for n, v in self.options.items())
+            and all(isinstance(size, int | str) for size in sizes)
+        )
+
+
+class KeptModule(CompiledModule):
+    """A model of a file. If a process before has kept its code, the model is imported when more
+    than calls is asked for: its text, tuning, other threads."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._begun = time.perf_counter()
+        kept = _kept_program(recipe)
+        if kept is None:
+            module, name, files = recipe.convert()
+            super().__init__(module, name, **recipe.options)
+            recipe.note_files(files)
+            self._key = recipe.key()
+            return
+        self._key = ""
+        self._declare(kept.traced, kept.inputs, kept.outputs, dict(recipe.options))
+        built = Built(kept.executable, kept.executable.call, inputs=kept.executable.inputs)
+        reason = "compiled by a process before"
+        seconds = time.perf_counter() - self._begun
+        made = Specialisation(kept.traced, built, reason, seconds)
+        self._known[kept.traced.request] = made
+
+    @property
+    def module(self) -> Module:
+        """The module that is compiled, imported now if it was not."""
+        with self._lock:
+            if not hasattr(self, "_module"):
+                self._module, name, _ = self._recipe.convert()
+                self._traced = traced_calls(self._module, name)
+        return self._module
+
+    def _trace(self, request: Request, _borrowed: Any = None, _checks: bool = False, /) -> Traced:
+        refuse_other_kind(self._traced, request)
+        assert self.module
+        return self._traced
+
+    def _code_in_use(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._lock:  # code of the store has no texts and parts to look at
+            for request in [r for r, made in self._known.items() if made.built.source is None]:
+                del self._known[request]
+            self._forget_ready()
+        return super()._code_in_use(args, kwargs)
+
+    def _compile(self, request: Request) -> Specialisation:
+        made = super()._compile(request)
+        key, self._key = self._key, ""
+        seconds = time.perf_counter() - self._begun
+        if key and seconds >= WORTHWHILE_SECONDS and key == self._recipe.key():
+            # Not a daemon: a program that ends now waits for the file, so that the next one has it.
+            threading.Thread(target=_keep, args=(key, made), name="loopwright-keep").start()
+        return made
+
+    def _for_threads(self, count: int | None) -> CompiledModule:
+        return CompiledModule(self.module, self._name, **{**self._options, "threads": count})
+
+
+def _kept_program(recipe: Recipe) -> SavedFunction | None:
+    """Returns the program of a model that a process before has kept, if there is one."""
+    programs, key = store("programs"), recipe.key()
+    path = programs.file(key) if key else None
+    if path is None:
+        return None
+    try:
+        return SavedFunction(path, recipe.options.get("threads"))
+    except (LoopwrightError, OSError):
+        with suppress(OSError):
+            path.unlink()
+        return None
+
+
+def _keep(key: str, made: Specialisation) -> None:
+    """Writes a program to the store, if it can be saved."""
+    parts = made.built.parts
+    if parts is None:
+        return
+    size = sum(c.value.nbytes for c in parts.program.constants if c.value is not None)
+    with suppress(LoopwrightError):
+        store("programs").keep(
+            key, size, lambda path: save(made.traced, made.built, (), path, with_source=False)
+        )
+
+
+def _hash_of(source: str | Path | bytes) -> str:
+    """Returns the hash of a file's content, or of bytes."""
+    if isinstance(source, bytes):
+        return _content_hash(memoryview(source))
+    state, models = os.stat(source), store("models")
+    place = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    entry = entry_key("content of a file", os.path.abspath(source), place)
+    content = models.get(entry)
+    if content is not None:
+        return content.decode()
+    digest = _content_hash(memoryview(map_named(source)))
+    if time.time() - max(state.st_mtime, state.st_ctime) > SETTLED_SECONDS:
+        models.put(entry, f"content of {Path(source).name}", digest.encode())
+    return digest
+
+
+def _content_hash(data: memoryview) -> str:
+    chunks = [data[begin : begin + HASHED_BYTES] for begin in range(0, len(data), HASHED_BYTES)]
+    digests = parallel_map(lambda chunk: hashlib.sha256(chunk).digest(), chunks) if chunks else []
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _sizes(shape: Any) -> tuple[Any, ...]:
+    return tuple(shape) if isinstance(shape, tuple | list) else (shape,)
