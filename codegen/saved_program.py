@@ -46,7 +46,7 @@ from .objects import object_code
 from .parallel_map import parallel_map
 from .program import called_symbols, program_entry
 from .runtime import pool, status
-from .runtime.buffers import ArraySpec, aligned_array
+from .runtime.buffers import ArraySpec, HugePages
 from .runtime.call_text import IN_PAGE, PAGED_BYTES
 from .runtime.executable import Executable
 from .size_text import SIZES
@@ -351,7 +351,8 @@ def _linked(
         for section, spec in zip(rest[len(names) : len(rest) - more], specs, strict=True)
     ]
     if not mapped:
-        copies = [aligned_array(c.shape, c.dtype) for c in constants]
+        memory = HugePages(sum(c.nbytes for c in constants))
+        copies = [memory.array(c.shape, c.dtype) for c in constants]
         for copy, constant in zip(copies, constants):
             copy[...] = constant
         constants = copies

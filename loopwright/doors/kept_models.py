@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ import numpy as np
 from ..codegen.llvm.store import code_version, entry_key, store
 from ..codegen.parallel_map import parallel_map
 from ..codegen.runtime import pool
+from ..codegen.saved_program import load_program
 from ..codegen.target import Target
 from ..config import Config
 from ..driver.built import Built
@@ -36,7 +38,7 @@ from ..face.module import CompiledModule, traced_calls
 from ..face.ready import Specialisation
 from ..face.user_errors import refuse_other_kind
 from ..ir.dataclass import dataclass
-from ..ir.errors import LoopwrightError
+from ..ir.errors import LoopwrightError, LoopwrightValueError
 from ..ir.files import map_named
 from ..tracer import Request, Traced
 from .saved import SavedFunction, save
@@ -46,10 +48,14 @@ if TYPE_CHECKING:
 
 WORTHWHILE_SECONDS = 0.5
 """Seconds that importing and compiling took, from which on a program is kept."""
+CLOCK_SECONDS = 0.01
+"""Seconds by which the times of files may lie behind the clock."""
 SETTLED_SECONDS = 2.0
 """Seconds since the last change of a file after which its times tell the next one."""
 HASHED_BYTES = 1 << 24
 """Bytes of a file that one thread hashes at a time."""
+REASON = "compiled by a process before"
+"""The reason that ``cache_info`` gives for code from the store."""
 _KEYED = {"log", "threads", "precision", "target", "measure"}
 """Options of ``lw.compile`` that a kept program may have been compiled with."""
 
@@ -73,12 +79,9 @@ class Recipe:
         programs, config = store("programs"), Config.read()
         if not self._is_keyed(config) or not programs.keeps:
             return ""
-        content = _hash_of(self.source)
-        files = store("models").get(entry_key("files of a model", content))
-        if files is None:
+        contents = self.contents()
+        if not contents:
             return ""
-        folder = Path() if isinstance(self.source, bytes) else Path(self.source).parent
-        beside = [_hash_of(folder / name) for name in files.decode().split("\0") if name]
         target = Target.named(self.options.get("target")) or Target.host()
         log = log_in_force(self.options.get("log"), config.log)
         if log is None and session_log.cache_info().currsize:
@@ -91,8 +94,7 @@ class Recipe:
         return programs.key(
             "program",
             code_version("loopwright", "tracer"),
-            content,
-            beside,
+            contents,
             sorted(self.shapes.items()),
             constants,
             [self.options.get(name) for name in ("threads", "precision", "measure")],
@@ -103,13 +105,29 @@ class Recipe:
             pool.get_threads(),
         )
 
-    def note_files(self, files: list[Path]) -> None:
-        """Keeps which files a model reads beside its own."""
-        folder = Path() if isinstance(self.source, bytes) else Path(self.source).parent.resolve()
-        names = "\0".join(str(file.relative_to(folder)) for file in files)
-        if self._is_keyed(Config.read()) and store("programs").keeps:
+    def contents(self) -> list[str]:
+        """Returns the hashes of the model and of the files beside it that it reads; nothing if it
+        was not imported before, so that nobody knows which these are."""
+        content = _hash_of(self.source)
+        files = store("models").get(entry_key("files of a model", content))
+        if files is None:
+            return []
+        beside = [self._folder / name for name in files.decode().split("\0") if name]
+        return [content, *map(_hash_of, beside)]
+
+    def note_files(self, files: list[Path], begun: float) -> None:
+        """Keeps which files a model reads beside its own, unless one has changed since ``begun``,
+        in seconds since 1970: what was read might be something else than what is there."""
+        read = files if isinstance(self.source, bytes) else [Path(self.source), *files]
+        changed = any(os.stat(file).st_ctime >= begun - CLOCK_SECONDS for file in read)
+        if self._is_keyed(Config.read()) and store("programs").keeps and not changed:
+            names = "\0".join(str(file.relative_to(self._folder.resolve())) for file in files)
             entry = entry_key("files of a model", _hash_of(self.source))
             store("models").put(entry, "files of a model", names.encode())
+
+    @property
+    def _folder(self) -> Path:
+        return Path() if isinstance(self.source, bytes) else Path(self.source).parent
 
     def _is_keyed(self, config: Config) -> bool:
         """True if a key can hold all that the program depends on, and nobody wants to look on."""
@@ -128,27 +146,32 @@ class KeptModule(CompiledModule):
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._begun = time.perf_counter()
+        begun, date = time.perf_counter(), time.time()
         kept = _kept_program(recipe)
+        self._key, self._contents = "", recipe.contents() if kept else []
         if kept is None:
             module, name, files = recipe.convert()
             super().__init__(module, name, **recipe.options)
-            recipe.note_files(files)
+            recipe.note_files(files, date)
             self._key = recipe.key()
-            return
-        self._key = ""
-        self._declare(kept.traced, kept.inputs, kept.outputs, dict(recipe.options))
-        built = Built(kept.executable, kept.executable.call, inputs=kept.executable.inputs)
-        reason = "compiled by a process before"
-        seconds = time.perf_counter() - self._begun
-        made = Specialisation(kept.traced, built, reason, seconds)
-        self._known[kept.traced.request] = made
+        self._seconds = time.perf_counter() - begun
+        if kept is not None:
+            self._declare(kept.traced, kept.inputs, kept.outputs, dict(recipe.options))
+            built = Built(kept.executable, kept.executable.call, inputs=kept.executable.inputs)
+            made = Specialisation(kept.traced, built, REASON, self._seconds)
+            self._known[kept.traced.request] = made
 
     @property
     def module(self) -> Module:
-        """The module that is compiled, imported now if it was not."""
+        """The module that is compiled, imported now if it was not. Raises LoopwrightValueError if
+        the model's files are not what they were when its code was taken from the store."""
         with self._lock:
             if not hasattr(self, "_module"):
+                if self._recipe.contents() != self._contents:
+                    raise LoopwrightValueError(
+                        f"the files of {self._name} have changed since lw.from_onnx read them",
+                        hint="lw.from_onnx once more",
+                    )
                 self._module, name, _ = self._recipe.convert()
                 self._traced = traced_calls(self._module, name)
         return self._module
@@ -168,7 +191,7 @@ class KeptModule(CompiledModule):
     def _compile(self, request: Request) -> Specialisation:
         made = super()._compile(request)
         key, self._key = self._key, ""
-        seconds = time.perf_counter() - self._begun
+        seconds = self._seconds + made.seconds
         if key and seconds >= WORTHWHILE_SECONDS and key == self._recipe.key():
             # Not a daemon: a program that ends now waits for the file, so that the next one has it.
             threading.Thread(target=_keep, args=(key, made), name="loopwright-keep").start()
@@ -185,7 +208,10 @@ def _kept_program(recipe: Recipe) -> SavedFunction | None:
     if path is None:
         return None
     try:
-        return SavedFunction(path, recipe.options.get("threads"))
+        # Copied, so that weights lie in huge pages as those of a program that is compiled do.
+        return SavedFunction(
+            path, recipe.options.get("threads"), partial(load_program, mapped=False)
+        )
     except (LoopwrightError, OSError):
         with suppress(OSError):
             path.unlink()

@@ -111,7 +111,7 @@ def load(path: str | Path, *, threads: int | None = None, compile: bool = False)
     """
     try:
         check_threads(threads)
-        return SavedFunction(Path(path), threads, compile)
+        return SavedFunction(Path(path), threads, _compiled if compile else load_program)
     except (LoopwrightError, OSError) as error:
         reported = for_user(error)
     except Exception as error:  # whatever the file makes our code do
@@ -125,8 +125,13 @@ class SavedFunction:
     ``inputs`` and ``outputs`` are the names of its arrays, ``specs`` describe the inputs.
     """
 
-    def __init__(self, path: Path, threads: int | None = None, compile: bool = False) -> None:
-        saved = (_compiled if compile else load_program)(path, threads)
+    def __init__(
+        self,
+        path: Path,
+        threads: int | None = None,
+        load: Callable[[Path, int | None], SavedProgram] = load_program,
+    ) -> None:
+        saved = load(path, threads)
         self.traced, self._static, self.inputs, self.outputs = _read(saved.extra)
         self._valued = valued_names(self.traced.request, self._static)
         self.path = path

@@ -28,6 +28,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LOOPWRIGHT_CACHE_SIZE", "8")
     monkeypatch.setattr(kept_models, "WORTHWHILE_SECONDS", 0.0)
+    monkeypatch.setattr(kept_models, "CLOCK_SECONDS", 0.0)
 
 
 def product(path: Path, w: Any = W, rows: int | str = 2, **options: Any) -> Path:
@@ -49,7 +50,7 @@ def compiled(source: Any, *arrays: Any, **options: Any) -> Any:
 
 def is_kept(f: Any) -> bool:
     """True if the code of a model is that of a process before."""
-    return f.cache_info().reasons == ("compiled by a process before",)
+    return f.cache_info().reasons == (kept_models.REASON,)
 
 
 def programs() -> list[Path]:
@@ -107,6 +108,22 @@ def test_a_change_that_keeps_size_and_date_is_seen(path):
     product(path, W + 1)
     os.utime(path, ns=(1, 1))
     np.testing.assert_array_equal(compiled(path)(X), X @ (W + 1))
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_models, "CLOCK_SECONDS", 60.0)
+    path = product(tmp_path / "net.onnx")
+    compiled(path)
+    assert not programs() and not is_kept(compiled(path))
+
+
+def test_a_file_that_has_changed_is_not_imported_beside_other_code(path):
+    f = lw.from_onnx(path)
+    product(path, W + 1)
+    np.testing.assert_array_equal(f(X), X @ W)
+    with pytest.raises(lw.LoopwrightValueError, match="have changed since"):
+        f.as_text("graph")
+    np.testing.assert_array_equal(f(X), X @ W)
 
 
 def test_files_beside_the_model_count(tmp_path):
