@@ -75,3 +75,13 @@ def test_precision_is_an_option_of_the_importer() -> None:
         off = (f(x) - module(x)).abs().max()
     assert 0 < off < 0.05
     assert "bfloat16" in f.lower(x).as_text("kernels")
+
+
+def test_a_result_that_is_a_constant_keeps_its_dtype() -> None:
+    class Pair(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x + 1, torch.full((2,), 3.0, dtype=torch.bfloat16) * 2
+
+    x = torch.ones(2, dtype=torch.bfloat16)
+    for result, wanted in zip(lw.from_torch(Pair(), (x,))(x), Pair()(x), strict=True):
+        assert result.dtype is torch.bfloat16 and torch.equal(result, wanted)

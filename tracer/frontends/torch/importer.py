@@ -44,7 +44,7 @@ from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
 from .imported import Argument, Computed, Fixed, Imported, Passed, Result
 from .table import ROWS, Fill, Stored, Value, arguments
-from .tensors import NUMPY_DTYPES, array_of, size_of, storage_order
+from .tensors import NUMPY_DTYPES, array_of, size_of, storage_order, tensor_of
 
 _SIZE_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     "sym_size.int": lambda x, dim: x.shape[dim],
@@ -366,7 +366,7 @@ class _Importer:
             return passed
         value = self.values[node]
         if not isinstance(value, Proxy) and isinstance(value, np.ndarray | np.generic):
-            return Fixed(torch.from_numpy(np.array(value)))
+            return Fixed(tensor_of(np.array(value)))
         if not isinstance(value, Proxy):
             return Fixed(value)
         order = tuple(range(value.ndim))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..table import Value, aten
+from ..tensors import tensor_of
 
 _Draw = Callable[..., Value]
 
@@ -53,4 +54,4 @@ def _dropout(draw: _Draw, input: Value, p: float, train: bool | None) -> tuple[V
 
 
 def _torch_dtype(value: Value) -> torch.dtype:
-    return torch.from_numpy(np.empty(0, value.dtype)).dtype
+    return tensor_of(np.empty(0, value.dtype)).dtype
