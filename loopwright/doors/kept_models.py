@@ -73,15 +73,11 @@ class Recipe:
     options: Mapping[str, Any]
     convert: Callable[[], tuple[Module, str, list[Path]]]
 
-    def key(self) -> str:
-        """Returns the key of the program in the store, "" if it is not to be kept, or if nobody
-        has imported the model, so that nobody knows which files it has."""
+    def key(self, contents: list[str]) -> str:
+        """Returns the key of the program of files with these contents, "" for none of them."""
+        if not contents or not self.is_keyed():
+            return ""
         programs, config = store("programs"), Config.read()
-        if not self._is_keyed(config) or not programs.keeps:
-            return ""
-        contents = self.contents()
-        if not contents:
-            return ""
         target = Target.named(self.options.get("target")) or Target.host()
         log = log_in_force(self.options.get("log"), config.log)
         if log is None and session_log.cache_info().currsize:
@@ -113,28 +109,36 @@ class Recipe:
         if files is None:
             return []
         beside = [self._folder / name for name in files.decode().split("\0") if name]
-        return [content, *map(_hash_of, beside)]
+        with suppress(OSError):  # which of them is missing, and for what, the importer says
+            return [content, *map(_hash_of, beside)]
+        return []
 
-    def note_files(self, files: list[Path], begun: float) -> None:
-        """Keeps which files a model reads beside its own, unless one has changed since ``begun``,
-        in seconds since 1970: what was read might be something else than what is there."""
+    def note_files(self, files: list[Path], begun: float) -> list[str]:
+        """Keeps which files a model reads beside its own, and returns the contents of all; nothing
+        if one has changed since ``begun``, in seconds since 1970: what was read might be something
+        else than what is there."""
         read = files if isinstance(self.source, bytes) else [Path(self.source), *files]
-        changed = any(os.stat(file).st_ctime >= begun - CLOCK_SECONDS for file in read)
-        if self._is_keyed(Config.read()) and store("programs").keeps and not changed:
-            names = "\0".join(str(file.relative_to(self._folder.resolve())) for file in files)
-            entry = entry_key("files of a model", _hash_of(self.source))
-            store("models").put(entry, "files of a model", names.encode())
+        if any(os.stat(file).st_ctime >= begun - CLOCK_SECONDS for file in read):
+            return []
+        content = _hash_of(self.source)
+        names = "\0".join(str(file.relative_to(self._folder.resolve())) for file in files)
+        entry = entry_key("files of a model", content)
+        store("models").put(entry, "files of a model", names.encode())
+        return [content, *map(_hash_of, files)]
 
     @property
     def _folder(self) -> Path:
         return Path() if isinstance(self.source, bytes) else Path(self.source).parent
 
-    def _is_keyed(self, config: Config) -> bool:
-        """True if a key can hold all that the program depends on, and nobody wants to look on."""
+    def is_keyed(self) -> bool:
+        """True if programs are kept, a key can hold all that this one depends on, and nobody wants
+        to look on."""
+        config = Config.read()
         watched = config.debug or config.dump or config.explain or config.tune
         sizes = [size for shape in self.shapes.values() for size in _sizes(shape)]
         return (
-            not watched
+            store("programs").keeps
+            and not watched
             and all(n in _KEYED or v is None for n, v in self.options.items())
             and all(isinstance(size, int | str) for size in sizes)
         )
@@ -147,13 +151,14 @@ class KeptModule(CompiledModule):
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         begun, date = time.perf_counter(), time.time()
-        kept = _kept_program(recipe)
-        self._key, self._contents = "", recipe.contents() if kept else []
+        self._contents = recipe.contents() if recipe.is_keyed() else []
+        kept = _kept_program(recipe, recipe.key(self._contents))
+        self._key = ""
         if kept is None:
             module, name, files = recipe.convert()
             super().__init__(module, name, **recipe.options)
-            recipe.note_files(files, date)
-            self._key = recipe.key()
+            if recipe.is_keyed():
+                self._key = recipe.key(recipe.note_files(files, date))
         self._seconds = time.perf_counter() - begun
         if kept is not None:
             self._declare(kept.traced, kept.inputs, kept.outputs, dict(recipe.options))
@@ -192,7 +197,11 @@ class KeptModule(CompiledModule):
         made = super()._compile(request)
         key, self._key = self._key, ""
         seconds = self._seconds + made.seconds
-        if key and seconds >= WORTHWHILE_SECONDS and key == self._recipe.key():
+        if (
+            key
+            and seconds >= WORTHWHILE_SECONDS
+            and key == self._recipe.key(self._recipe.contents())
+        ):
             # Not a daemon: a program that ends now waits for the file, so that the next one has it.
             threading.Thread(target=_keep, args=(key, made), name="loopwright-keep").start()
         return made
@@ -201,10 +210,9 @@ class KeptModule(CompiledModule):
         return CompiledModule(self.module, self._name, **{**self._options, "threads": count})
 
 
-def _kept_program(recipe: Recipe) -> SavedFunction | None:
+def _kept_program(recipe: Recipe, key: str) -> SavedFunction | None:
     """Returns the program of a model that a process before has kept, if there is one."""
-    programs, key = store("programs"), recipe.key()
-    path = programs.file(key) if key else None
+    path = store("programs").file(key) if key else None
     if path is None:
         return None
     try:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-import ml_dtypes  # noqa: F401
+import ml_dtypes  # noqa: F401  # so that NumPy has bfloat16 by name
 import numpy as np
 
 __all__ = ["KINDS", "gguf", "half", "q4_0", "q4_k", "q6_k", "q8_0", "small_llama"]

@@ -135,6 +135,9 @@ def test_files_beside_the_model_count(tmp_path):
     f = compiled(path)
     assert not is_kept(f)
     np.testing.assert_array_equal(f(X), X @ (W + 1))
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(lw.LoopwrightValueError, match=r"w\.bin.*tensor 'w'"):
+        lw.from_onnx(path)
 
 
 def test_bytes_and_another_place_are_the_same_model(path, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -175,10 +176,7 @@ def _of_two_classes(
         raise UnsupportedError(
             f"weights of one class, with post_transform {post_transform!r}, are not supported"
         )
-    trees = Forest(
-        forest.roots, forest.feature, forest.low, forest.high, forest.missing, forest.yes,
-        forest.no, weights,
-    )  # fmt: skip
+    trees = replace(forest, weights=weights)
     score = aggregated(trees, x, "sum")
     base = _base_values(node, 1, x.dtype)
     score = score if base is None else score + base
