@@ -118,8 +118,9 @@ def backend(graph: Any, inputs: Sequence[Any], **settings: Any) -> Any:
     Inference and training: forward and backward graphs are both compiled. Where gradients are not
     needed (``torch.no_grad``), parameters and buffers are constants, packed for the kernels;
     writing to them (``optimizer.step()``, ``load_state_dict``) is noticed, and they are packed
-    anew. Random numbers (dropout) are drawn by PyTorch's generator before the native call. A graph
-    that holds what is not supported is run by PyTorch, which is logged once.
+    anew. Random numbers (dropout) are drawn by PyTorch's generator before the native call. What is
+    not supported is run by PyTorch, operator by operator, and the rest of its graph is compiled in
+    parts around it; a line of the log says which operators these are, and how many parts.
 
     ``options`` of ``torch.compile``: ``fallback=False`` raises UnsupportedError instead, with all
     that is not supported; all others are those of ``lw.compile`` (``log``, ``threads``, ``tune``).

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
+from . import rows as rows  # fills the table
 from .table import ROWS
 
 

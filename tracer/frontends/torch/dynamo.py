@@ -8,7 +8,8 @@
 
 aot_autograd makes graphs functional, partitions them by the least memory between forward and
 backward, and copies new values into buffers that a graph writes. A graph with symbolic sizes is
-compiled for each of the sizes that it meets.
+compiled for each of the sizes that it meets. One that holds what is not supported is compiled in
+parts (``partitions``).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from ....ir.graph.nodes import Module
 from .decompositions import decompositions
 from .imported import Computed, Imported, Passed
 from .importer import import_graph, memory_reads, refuse_unsupported
+from .nodes import laid_out, place_of
+from .partitions import divide, same_refusals
 from .scans import share_equal_rows
 from .tensors import plain_array, tensor_of
 
@@ -44,6 +47,9 @@ REUSE = 10
 MOST_CHANGES = 2
 """Times that weights may change before that; from then on they are arguments."""
 
+MOST_DIVISIONS = 8
+"""Times that a part may be divided, in which an argument is not supported that its row refuses."""
+
 _log = logging.getLogger("loopwright")
 _logged: set[str] = set()
 
@@ -51,19 +57,20 @@ _logged: set[str] = set()
 def backend(graph: fx.GraphModule, inputs: Sequence[Any], make: Make, fallback: bool) -> Any:
     """Returns what runs a graph of dynamo; ``make`` compiles.
 
-    With ``fallback`` PyTorch runs graphs that hold what is not supported, which is logged once;
-    else UnsupportedError is raised.
+    With ``fallback`` PyTorch runs what is not supported, which is logged once; else
+    UnsupportedError is raised.
     """
 
     def compiler(kind: str, freeze: bool) -> Callable[..., Any]:
         def compile(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
             weights = _weights() if freeze else frozenset[int]()
+            visible = _visible() if kind == "forward" else None
+            function = GraphFunction(graph, inputs, kind, make, weights, fallback, visible)
             try:
                 refuse_unsupported(graph, f"the {kind} graph")
             except UnsupportedError as error:
-                return _eager(graph, error, fallback)
-            visible = _visible() if kind == "forward" else None
-            return GraphFunction(graph, inputs, kind, make, weights, fallback, visible)
+                return function.in_parts(error)
+            return function
 
         return compile
 
@@ -101,13 +108,33 @@ def _visible() -> int | None:
     return None if metadata is None else metadata.num_forward
 
 
-def _eager(graph: fx.GraphModule, error: LoopwrightError, fallback: bool) -> Any:
-    if not fallback:
-        raise error
-    if error.message not in _logged:
-        _logged.add(error.message)
-        _log.warning("PyTorch runs a graph without Loopwright: %s", error.message)
-    return make_boxed_func(graph.forward)
+def _warn(text: str) -> None:
+    """Logs a line, but only once."""
+    if text not in _logged:
+        _logged.add(text)
+        _log.warning(text)
+
+
+def _run_by_torch(graph: fx.GraphModule, kind: str) -> Any:
+    """Returns what runs a graph in PyTorch, or in its compiled parts.
+
+    What is saved for a backward graph may lie in memory in another way than in PyTorch, whose
+    operators read a copy that lies as they expect it.
+    """
+    saved: list[tuple[int, torch.Tensor]] = []
+    for n, node in enumerate(graph.graph.find_nodes(op="placeholder")):
+        traced = node.meta.get("val")
+        read = any(user.op != "call_module" for user in node.users)
+        if read and kind.startswith("backward") and isinstance(traced, torch.Tensor):
+            saved.append((n, traced))
+
+    def run(*args: Any) -> Any:
+        inputs = list(args)
+        for n, traced in saved:
+            inputs[n] = laid_out(inputs[n], traced)
+        return graph.forward(*inputs)
+
+    return make_boxed_func(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +235,7 @@ class GraphFunction:
         self.weights = weights
         self.fallback = fallback
         self.visible = visible
+        self.depth = 0  # divisions that this graph is a part of
         self.symbolic = any(
             isinstance(i, torch.SymInt)
             or (isinstance(i, torch.Tensor) and any(isinstance(s, torch.SymInt) for s in i.shape))
@@ -215,9 +243,12 @@ class GraphFunction:
         ) or bool(memory_reads(graph))
         self.codes: dict[Any, Any] = {}
         self.changes = 0
+        self.divided: Callable[[list[Any]], Any] | None = None
         self.worn_in = 0.0  # time from which on the code has served long enough
 
     def __call__(self, args: list[Any]) -> list[Any]:
+        if self.divided is not None:
+            return self.divided(args)
         inputs = list(args)
         args.clear()
         key = _key(inputs) if self.symbolic else None
@@ -238,17 +269,45 @@ class GraphFunction:
             _Weight(p, inputs[p], inputs[p].data_ptr(), inputs[p]._version) for p in constants
         ]
         name = f"{self.kind}_graph"
+        refused: list[fx.Node] = []
         try:
-            imported = import_graph(self.graph, inputs, constants, name, self.visible)
+            imported = import_graph(self.graph, inputs, constants, name, self.visible, refused)
         except InternalError:
             raise
         except LoopwrightError as error:  # PyTorch has typed the graph: what we refuse, we lack
-            return _Eager(_eager(self.graph, error, self.fallback))
+            self.divided = self.in_parts(error, refused)
+            return _Eager(self.divided)
         run = self.make(imported.module, name)
         code = _Code(imported, run, weights)
         now = time.monotonic()
         self.worn_in = now + REUSE * (now - begun)
         return code
+
+    def in_parts(self, error: LoopwrightError, refused: Sequence[fx.Node] = ()) -> Any:
+        """Returns the graph as a function in which PyTorch runs what ``error`` refuses, as are the
+        nodes ``refused`` and those like them, and compiled parts the rest.
+
+        Raises ``error`` if there is no fallback.
+        """
+        if not self.fallback:
+            raise error
+
+        def compile(graph: fx.GraphModule, weights: frozenset[int], number: int) -> GraphFunction:
+            inputs = [node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")]
+            kind = f"{self.kind}_part_{number}"
+            part = GraphFunction(graph, inputs, kind, self.make, weights, self.fallback)
+            part.depth = self.depth + 1
+            return part
+
+        divided = None
+        if self.depth < MOST_DIVISIONS and all(node.op == "call_function" for node in refused):
+            alike = [n for node in refused for n in same_refusals(self.graph, node)]
+            divided = divide(self.graph, alike, self.weights, compile)
+        nodes = "".join(f", {node.target} ({place_of(node)})" for node in refused)
+        what = "PyTorch runs a graph without Loopwright" if divided is None else divided
+        _warn(f"{what}: {error.message}{nodes}")
+        run = self.graph if divided is None else divided.graph
+        return _run_by_torch(run, self.kind)
 
 
 class _Eager:

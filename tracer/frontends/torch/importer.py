@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,7 +32,6 @@ from ....ir.graph.nodes import Atom, Module
 from ....ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ....ir.graph.requirements import collecting
 from ....ir.graph.types import TensorType
-from ....ir.span import Span
 from ...core.captured_values import Borrowed
 from ...core.emitting import lift
 from ...core.error_context import locate
@@ -43,8 +41,18 @@ from ...core.trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
 from .imported import Argument, Computed, Fixed, Imported, Passed, Result
+from .nodes import (
+    is_foreign,
+    is_symbolic,
+    key_of,
+    place_of,
+    span_of,
+    storage_order_of,
+    tensors_in,
+    views_of,
+)
 from .table import ROWS, Fill, Stored, Value, arguments
-from .tensors import NUMPY_DTYPES, array_of, size_of, storage_order, tensor_of
+from .tensors import NUMPY_DTYPES, array_of, size_of, tensor_of
 
 _SIZE_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     "sym_size.int": lambda x, dim: x.shape[dim],
@@ -59,24 +67,31 @@ def import_graph(
     constants: Mapping[int, str] | None = None,
     name: str = "graph",
     visible: int | None = None,
+    refused: list[fx.Node] | None = None,
 ) -> Imported:
     """Returns ``graph`` as a module for ``inputs``: tensors, numbers or None by placeholder.
 
     ``constants`` are the positions of tensors whose values of this moment become constants, with
     their names. Results after the first ``visible`` need not have PyTorch's strides. Raises
-    UnsupportedError that lists everything that the table does not have.
+    UnsupportedError that lists everything that the table does not have; another error has its
+    node appended to ``refused``.
     """
     refuse_unsupported(graph, name)
     importer = _Importer(graph, inputs, constants or {}, name)
     importer.visible = visible
-    return importer.imported()
+    try:
+        return importer.imported()
+    except LoopwrightError:
+        if refused is not None and importer.node is not None:
+            refused.append(importer.node)
+        raise
 
 
 def refuse_unsupported(graph: fx.GraphModule, name: str) -> None:
     """Raises UnsupportedError with all operators and dtypes of ``graph`` that are not supported."""
     problems = list(unsupported(graph))
     if problems:
-        listed = dict.fromkeys(f"{what} ({_place(node)})" for node, what in problems)
+        listed = dict.fromkeys(f"{what} ({place_of(node)})" for node, what in problems)
         raise UnsupportedError(f"{name} needs what is not supported: {', '.join(listed)}")
 
 
@@ -91,11 +106,9 @@ def unsupported(graph: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
                 yield from unsupported(value)
         elif node.op == "call_function" and _function_of(node) is None:
             yield node, str(node.target)
-        for value in _tensors(node.meta.get("val")):
-            if value.dtype not in NUMPY_DTYPES:
-                yield node, str(value.dtype)
-            elif value.layout != torch.strided:
-                yield node, str(value.layout)
+        for value in tensors_in(node.meta.get("val")):
+            if is_foreign(value):
+                yield node, str(value.dtype if value.layout == torch.strided else value.layout)
 
 
 def _attribute(graph: fx.GraphModule, path: str) -> Any:
@@ -105,23 +118,14 @@ def _attribute(graph: fx.GraphModule, path: str) -> Any:
     return value
 
 
-def _place(node: fx.Node) -> str:
-    span = _span(node)
-    return f"node {node.name}" + ("" if span.line < 0 else f", {span}")
-
-
-def _key(target: Any) -> str:
-    return str(target).removeprefix("aten.")
-
-
 def _function_of(node: fx.Node) -> Callable[..., Any] | None:
     """Returns what computes a node, None if nothing does."""
     target: Any = node.target
     if isinstance(target, torch._ops.HigherOrderOperator):
         return HIGHER_ORDER.get(target.name())
     if isinstance(target, torch._ops.OpOverload):
-        row = ROWS.get(_key(target))
-        return row.function if row is not None else _SIZE_FUNCTIONS.get(_key(target))
+        row = ROWS.get(key_of(target))
+        return row.function if row is not None else _SIZE_FUNCTIONS.get(key_of(target))
     home = getattr(target, "__module__", "") or ""
     plain = home in ("_operator", "operator", "math", "builtins")
     return (
@@ -129,13 +133,6 @@ def _function_of(node: fx.Node) -> Callable[..., Any] | None:
         if plain or home.startswith("torch.fx.experimental.sym_node")
         else (_SYMBOLIC.get(target))
     )
-
-
-_VIEWS = frozenset(
-    f"{name}.default"
-    for name in ("alias", "detach", "expand", "permute", "squeeze", "t", "unsqueeze", "view")
-) | {"select.int", "slice.Tensor", "squeeze.dim", "squeeze.dims", "transpose.int"}
-"""Operators whose result is the memory of their operand."""
 
 
 _SYMBOLIC: dict[Any, Callable[..., Any]] = {
@@ -165,28 +162,6 @@ _OF_SIZES: dict[Any, Callable[..., Any]] = {
     operator.truediv: lambda left, right: lift(left, FLOAT64) / lift(right, FLOAT64),
 }
 """Functions of numbers for symbolic sizes. What their ranges leave open becomes a requirement."""
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
-
-
-_TORCH = os.path.dirname(torch.__file__)
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-
-
-def _span(node: fx.Node) -> Span:
-    """Returns the user's line that a node was traced from; its name alone if that is not known."""
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
-    if not frames:
-        return Span(f"node {node.name}", -1)
-    users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
-    inner = (users or frames)[-1]
-    return Span(inner["file"], int(inner["line"]), function=inner["function"])
 
 
 _CHANNELS_LAST = (0, 2, 3, 1)
@@ -225,12 +200,13 @@ class _Importer:
         self.draws: list[Callable[[], torch.Tensor]] = []
         self.atoms: list[Atom] = []
         self.read_by_memory = memory_reads(graph)
+        self.node: fx.Node | None = None
 
     def imported(self) -> Imported:
         trace = self.trace
         with tracing(trace), collecting() as required:
             for node in self.graph.graph.nodes:
-                trace.span = _span(node)
+                self.node, trace.span = node, span_of(node)
                 try:
                     self._step(node)
                 except LoopwrightError as error:
@@ -265,7 +241,7 @@ class _Importer:
         shape = tuple(map(size_of, value.shape))
         for size in size_symbols(*shape).values():
             self.trace.sizes.setdefault(size.name, typical(size.expr))
-        order = _storage_order(value) or tuple(range(len(shape)))
+        order = storage_order_of(value) or tuple(range(len(shape)))
         dtype = NUMPY_DTYPES[value.dtype]
         stored = tuple(shape[a] for a in order)
         memory = None
@@ -302,7 +278,7 @@ class _Importer:
         outer, rest = self.trace.span, iter(inputs)
         results: list[Any] = []
         for node in graph.graph.nodes:
-            self.trace.span = _span(node)
+            self.trace.span = span_of(node)
             if node.op == "placeholder":
                 self.values[node] = next(rest)
             elif node.op == "get_attr":
@@ -322,7 +298,7 @@ class _Importer:
         kwargs = fx.map_arg(node.kwargs, self._value)
         row = None
         if isinstance(node.target, torch._ops.OpOverload):
-            row = ROWS.get(_key(node.target))
+            row = ROWS.get(key_of(node.target))
         if row is not None and row.promote:
             dtype = _computing_dtype(row.promote, node)
             args = fx.node.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
@@ -341,7 +317,7 @@ class _Importer:
 
     def _memory(self, node: fx.Node) -> list[Stored]:
         """Returns the tensor of a node and those that it is a view of."""
-        nodes, moved = _views_of(node), 0
+        nodes, moved = views_of(node), 0
         if (base := nodes[-1]).op == "placeholder":
             if base not in self.positions:
                 raise UnsupportedError(
@@ -373,8 +349,8 @@ class _Importer:
         made = node.meta.get("val")
         if self.visible is not None and len(self.results) >= self.visible and value.ndim == 4:
             made, order = None, _CHANNELS_LAST
-        if isinstance(made, torch.Tensor) and (self.trace.sizes or not _is_symbolic(made)):
-            order = _storage_order(made) or order
+        if isinstance(made, torch.Tensor):
+            order = storage_order_of(made) or order
         axes = None
         if order != tuple(range(value.ndim)):
             value, axes = np.transpose(value, order), tuple(np.argsort(order).tolist())
@@ -385,29 +361,21 @@ class _Importer:
 
     def _passed(self, node: fx.Node) -> Passed | None:
         """Returns the result that a node is if it is a placeholder, or only a view of one."""
-        *views, base = _views_of(node)
+        *views, base = views_of(node)
         if base.op != "placeholder":
             return None
         if any(len(view.all_input_nodes) > 1 for view in views):
             return None  # by sizes of other tensors
-        if any(_is_symbolic(each.meta["val"]) for each in (*views, *([base] if views else ()))):
+        if any(is_symbolic(each.meta["val"]) for each in (*views, *([base] if views else ()))):
             return None
         return Passed(self.positions[base], tuple(map(_replayed, reversed(views))))
-
-
-def _views_of(node: fx.Node) -> list[fx.Node]:
-    """Returns a node and those that it is a view of, the innermost view first."""
-    nodes = [node]
-    while nodes[-1].op == "call_function" and _key(nodes[-1].target) in _VIEWS:
-        nodes.append(nodes[-1].args[0])  # type: ignore[arg-type]
-    return nodes
 
 
 def _replayed(view: fx.Node) -> Callable[[torch.Tensor], torch.Tensor]:
     """Returns what a view makes of any tensor of its operand's shape, however that lies in memory:
     strides at hand are none of those of the tensors that a program was exported for."""
     target: Any = view.target
-    if _key(target) == "view.default":
+    if key_of(target) == "view.default":
         target = torch.ops.aten.reshape.default
     return lambda tensor: target(tensor, *view.args[1:], **view.kwargs)
 
@@ -417,25 +385,15 @@ def memory_reads(graph: fx.GraphModule) -> dict[fx.Node, bool]:
     of which a node counts from the start of their storage."""
     reads: dict[fx.Node, bool] = {}
     for node in graph.graph.nodes:
-        row = ROWS.get(_key(node.target)) if node.op == "call_function" else None
+        row = ROWS.get(key_of(node.target)) if node.op == "call_function" else None
         if row is not None and row.memory:
-            base = _views_of(node.args[0])[-1]
+            base = views_of(node.args[0])[-1]
             if base.op == "placeholder":
                 names = (argument.name for argument in node.target._schema.arguments)
                 given = dict(zip(names, node.args)) | node.kwargs
                 absolute = given.get("storage_offset") is not None
                 reads[base] = reads.get(base, False) or absolute
     return reads
-
-
-def _storage_order(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """Returns ``storage_order``; that of symbolic sizes is the order at their typical values."""
-    shape, strides = ([typical(size_of(s)) for s in of] for of in (tensor.shape, tensor.stride()))
-    return storage_order(shape, strides)
-
-
-def _is_symbolic(tensor: torch.Tensor) -> bool:
-    return any(isinstance(s, torch.SymInt) for s in (*tensor.shape, *tensor.stride()))
 
 
 def _lifted(target: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -466,7 +424,7 @@ def _in_axes(stored: Proxy, order: tuple[int, ...]) -> Value:
 
 def _computing_dtype(promote: str, node: fx.Node) -> np.dtype[Any]:
     if promote == "result":
-        return NUMPY_DTYPES[next(_tensors(node.meta["val"])).dtype]
+        return NUMPY_DTYPES[next(tensors_in(node.meta["val"])).dtype]
     operands = fx.map_arg(node.args, lambda n: n.meta["val"])
     kind = ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
     return NUMPY_DTYPES[elementwise_dtypes(*operands, type_promotion_kind=kind)[0]]  # pyright: ignore
@@ -494,6 +452,6 @@ def _as_declared(result: Any, declared: Any, node: fx.Node) -> Any:
     if result.dtype != dtype:
         result = result.astype(dtype)
     expected = tuple(declared.shape)
-    if not _is_symbolic(declared) and tuple(result.shape) != expected:
+    if not is_symbolic(declared) and tuple(result.shape) != expected:
         raise InternalError(f"{node.target} has the shape {expected}, not {tuple(result.shape)}")
     return result
