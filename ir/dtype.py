@@ -3,10 +3,11 @@
 The dtypes of the language are the rows of one table, ``DTYPES``: everything that the compiler knows
 of an element type is a column of it. Promotion is NumPy 2's.
 
-Floats shorter than float32 are storage types: kernels load and store them, and compute in float32.
-The graph pass ``widen_halves`` writes the conversions, so that every operator rounds its result as
-NumPy's does. Those that NumPy has not are of the package ml_dtypes (``_OF_ML_DTYPES``), and have no
-row in ``DTYPES`` until they are first named.
+Floats shorter than float32 are storage types: kernels load and store them, and compute in float32;
+so are integers shorter than a byte, which they compute with as bytes. The graph pass
+``widen_halves`` writes the conversions, so that every operator rounds its result as NumPy's does.
+Those that NumPy has not are of the package ml_dtypes (``_OF_ML_DTYPES``), an element a byte or two,
+and have no row in ``DTYPES`` until they are first named.
 """
 
 from __future__ import annotations
@@ -36,6 +37,21 @@ class Kind(StrEnum):
     COMPLEX = "c"
 
 
+class Specials(StrEnum):
+    """The codes of a float that are no numbers."""
+
+    IEEE = "ieee"
+    """Those with the greatest exponent: infinities, and nan."""
+    LAST = "fn"
+    """The last one of either sign is nan; there are no infinities."""
+    MINUS_ZERO = "fnuz"
+    """That of -0 is nan, and there is no other. The bias is one more."""
+    NONE = "n"
+    """None: what is too large is the largest number."""
+    UNSIGNED = "fnu"
+    """The last one is nan, and there is no sign, and no zero: all codes are powers of two."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
     """One element type. There is one object per type, so ``is`` and ``==`` mean the same."""
@@ -59,6 +75,7 @@ class DType:
     """The dtype in which a result is computed to judge its rounding; None: its own."""
     part_name: str | None = None
     """The dtype of the real and the imaginary part of a complex number."""
+    specials: Specials = Specials.IEEE
 
     @property
     def llvm(self) -> str:
@@ -112,11 +129,21 @@ class DType:
 
     @property
     def exponent_bits(self) -> int:
-        return self.bits - 1 - self.fraction_bits
+        return self.bits - (self.specials is not Specials.UNSIGNED) - self.fraction_bits
 
     @property
     def exponent_bias(self) -> int:
-        return (1 << (self.exponent_bits - 1)) - 1
+        return (1 << (self.exponent_bits - 1)) - (self.specials is not Specials.MINUS_ZERO)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest integer of an integer dtype.
+
+        >>> DTYPES["int8"].limits
+        (-128, 127)
+        """
+        half = 1 << (self.bits - 1)
+        return (-half, half - 1) if self.is_signed else (0, 2 * half - 1)
 
     @property
     def is_float(self) -> bool:
@@ -126,6 +153,13 @@ class DType:
     def is_half(self) -> bool:
         """True for floats that are only stored: registers hold their bits as an integer."""
         return self.kind is Kind.FLOAT and self.bits < 32
+
+    @property
+    def computed(self) -> DType:
+        """The dtype in which kernels compute with such elements: ``self``, if not only stored."""
+        if self.is_half:
+            return FLOAT32
+        return (INT8 if self.is_signed else UINT8) if self.is_integer and self.bits < 8 else self
 
     @property
     def is_complex(self) -> bool:
@@ -215,19 +249,35 @@ FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
 
 
-_OF_ML_DTYPES = {"bfloat16": ("bf16", 16, 7)}
-"""Floats that NumPy has not: in specs and behind literals, bits, bits of the fraction."""
+_OF_ML_DTYPES: Mapping[str, tuple[Kind, int, int, Specials]] = {
+    "bfloat16": (_F, 16, 7, Specials.IEEE),
+    "float8_e4m3fn": (_F, 8, 3, Specials.LAST),
+    "float8_e4m3fnuz": (_F, 8, 3, Specials.MINUS_ZERO),
+    "float8_e5m2": (_F, 8, 2, Specials.IEEE),
+    "float8_e5m2fnuz": (_F, 8, 2, Specials.MINUS_ZERO),
+    "float8_e8m0fnu": (_F, 8, 0, Specials.UNSIGNED),
+    "float4_e2m1fn": (_F, 4, 1, Specials.NONE),
+    "int4": (_I, 4, 0, Specials.IEEE),
+    "uint4": (_U, 4, 0, Specials.IEEE),
+    "int2": (_I, 2, 0, Specials.IEEE),
+    "uint2": (_U, 2, 0, Specials.IEEE),
+}
+"""Dtypes that NumPy has not: kind, bits, bits of the fraction, codes that are no numbers."""
 
 
 def _of_ml_dtypes(name: str) -> DType:
-    """Enters such a float into the table. Its NumPy dtype is that of the package ml_dtypes, which
+    """Enters such a dtype into the table. Its NumPy dtype is that of the package ml_dtypes, which
     takes a while to load. Raises TypeError if it is not installed."""
     try:
         dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     except ImportError:
         raise TypeError(f"{name} is a dtype of the package ml_dtypes, which is missing") from None
-    short, bits, fraction = _OF_ML_DTYPES[name]
-    row = DType(name, dtype, short, short, _F, bits, f"i{bits}", name, fraction, "float64")
+    kind, bits, fraction, specials = _OF_ML_DTYPES[name]
+    short = "bf16" if name == "bfloat16" else name
+    llvm, wide = f"i{8 * dtype.itemsize}", "float64" if kind is _F else None
+    row = DType(
+        name, dtype, short, short, kind, bits, llvm, name, fraction, wide, specials=specials
+    )
     _BY_NUMPY[dtype] = row
     return DTYPES.setdefault(name, row)
 
@@ -236,6 +286,11 @@ def literal_dtypes() -> dict[str, DType]:
     """Returns the dtypes of number literals by the suffix behind the digits."""
     numbers = [row for row in DTYPES.values() if not row.is_bool]
     return {row.short: row for row in numbers} | {row.suffix: row for row in numbers}
+
+
+def dtype_names() -> str:
+    """Returns the names of all dtypes, as a message has them."""
+    return ", ".join((*(row.name for row in _ROWS), *_OF_ML_DTYPES))
 
 
 def dtype_named(name: str) -> DType | None:
@@ -263,8 +318,7 @@ def dtype_of(value: object) -> DType:
         name = str(value)
     row = dtype_named(name)
     if row is None:
-        names = ", ".join(DTYPES)
-        raise TypeError(f"dtype {name} is not supported; the dtypes are {names}")
+        raise TypeError(f"dtype {name} is not supported; the dtypes are {dtype_names()}")
     return row
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,8 @@ import numpy as np
 
 from ..ir.dims import size_symbols, typical
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
-from ..ir.graph.nodes import Atom, Constant, Var
-from ..ir.graph.requirements import Requirement, collecting
-from ..ir.graph.types import TensorType
+from ..ir.graph.nodes import Atom, Constant, Var, tensor_type
+from ..ir.graph.requirements import collecting
 from ..ir.span import Span
 from .core.arguments import ArraySpec, Placement, Request, Static, any_traced
 from .core.captured_values import Borrowed, warn_of_draws
@@ -23,11 +22,11 @@ from .core.int_arguments import ValuesNeeded
 from .core.proxy import Proxy
 from .core.pytree import Items, Stacked, Structure, Yielded, flatten, paths, unflatten
 from .core.spans import caret_lines, definition_of
-from .core.symbolic_sizes import Size
+from .core.symbolic_sizes import Size, check_data_sizes, data_sizes_of
 from .core.trace import Trace, TracedAnewError, active, tracing
 from .memory.regions import Piece, pieces_of
 from .memory.storage import Kind
-from .traced import ONE, Argument, Element, Fixed, Traced, Trim, Written, located
+from .traced import ONE, Argument, Element, Fixed, Traced, Trim, Written, located, trims_of
 
 if TYPE_CHECKING:
     from .core.snapshot import Change
@@ -194,8 +193,7 @@ def _traced(
 
             raise_failed(run)
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
-    if run.data_sizes:
-        _check_data_sizes(run, required)
+    check_data_sizes(run, required)
     module = run.module(run.builder.function(result, requirements=required))
     memory = run.memory
     if memory.changed or run.nests:
@@ -228,33 +226,13 @@ def _traced(
 
 def _trims(run: Trace, atoms: list[Atom]) -> tuple[Trim, ...]:
     """Returns the results whose sizes data decides, and appends these sizes to ``atoms``."""
-    trims: list[Trim] = []
-    numbers: dict[str, int] = {}
-    for output, atom in enumerate(list(atoms)) if run.data_sizes else ():
-        assert isinstance(atom.type, TensorType)
-        counts: list[tuple[str, int]] = []
-        for name in size_symbols(*atom.type.shape):
-            if name in run.data_sizes:
-                if name not in numbers:
-                    numbers[name] = len(atoms)
-                    atoms.append(run.data_sizes[name])
-                counts.append((name, numbers[name]))
-        if counts:
-            trims.append(Trim(output, atom.type.shape, tuple(counts)))
-    return tuple(trims)
-
-
-def _check_data_sizes(run: Trace, required: Sequence[Requirement]) -> None:
-    """Refuses requirements of sizes that are known only when the function runs."""
-    for needed in required:
-        if names := [name for name in needed.names if name in run.data_sizes]:
-            run.needs.compare([run.data_sizes[name] for name in names])
-            raise LoopwrightTypeError(
-                f"{needed.message or 'sizes'}: that {needed} is not known before the function "
-                "runs, as data decides these sizes",
-                span=needed.span,
-                source=caret_lines(needed.span) if needed.span is not None else (),
-            )
+    if not run.data_sizes:
+        return ()
+    types = [tensor_type(atom) for atom in atoms]
+    names = data_sizes_of(run, types)
+    numbers = {name: len(atoms) + n for n, name in enumerate(names)}
+    atoms += [run.data_sizes[name] for name in names]
+    return trims_of(types, numbers)
 
 
 def _argument(

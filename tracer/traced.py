@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..ir.dataclass import dataclass
-from ..ir.dims import IntExpr, evaluate, linear, symbols
+from ..ir.dims import IntExpr, evaluate, linear, size_symbols, symbols
 from ..ir.errors import LoopwrightError
 from ..ir.graph.nodes import Module
 from ..ir.graph.printer import as_text
@@ -100,6 +100,20 @@ class Trim:
                 values.update(_solved(size, length))
         shape = tuple(evaluate(size, values) for size in self.shape)
         return array.reshape(-1)[: math.prod(shape)].reshape(shape)
+
+
+def trims_of(types: Sequence[Any], numbers: Mapping[str, int]) -> tuple[Trim, ...]:
+    """Returns the results of these types whose sizes data decides; ``numbers`` are those of the
+    results that are the values of these sizes, by name."""
+    counts = [
+        tuple((name, numbers[name]) for name in size_symbols(*type.shape) if name in numbers)
+        for type in types
+    ]
+    return tuple(
+        Trim(n, type.shape, named)
+        for n, (type, named) in enumerate(zip(types, counts, strict=True))
+        if named
+    )
 
 
 def _solved(size: IntExpr, length: int) -> dict[str, int]:

@@ -135,8 +135,7 @@ def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
         if p.dtype.is_float:
             special = (0.0, -0.0) if finite else (0.0, -0.0, math.nan, math.inf, -math.inf)
         elif p.dtype.is_integer and p.name not in indices and low < 0:
-            info = np.iinfo(p.dtype.numpy)
-            special = 0, info.min, info.max
+            special = 0, *p.dtype.limits
         span = (0, ends[p.name]) if p.name in ends else (least, 100)
         kinds[p.name] = InputKind(p.dtype, low, span, special)
     return kinds
@@ -164,7 +163,7 @@ def index_ranges(prim: PrimFunc) -> dict[str, int]:
     for index, size in places:
         for node in () if isinstance(index, int | Dim) else walk(index):
             if isinstance(node, Read) and node.dtype.is_integer:
-                least = min(size, np.iinfo(node.dtype.numpy).max + 1)
+                least = min(size, node.dtype.limits[1] + 1)
                 lengths[node.buffer] = max(1, min(lengths.get(node.buffer, least), least))
     return lengths
 

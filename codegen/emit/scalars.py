@@ -4,11 +4,6 @@
 ``ir/loop/scalar.py``) or an elementary function (``codegen/elementary``: exp, sin, ...). NumPy's
 meaning holds throughout: min and max pass NaN on, integer division by zero gives 0, shifts beyond
 the width give 0 or the sign.
-
-Conversions between float32 and the bits of shorter floats are exact or round to nearest, ties to
-even, with subnormal numbers, infinities and nan, whatever the processor's mode is. float16 has
-instructions from x86-64-v3 on; below, and for bfloat16, which AVX-512's instruction would flush to
-zero, a few instructions on integers do the same.
 """
 
 from __future__ import annotations
@@ -29,89 +24,13 @@ from ..llvm.writer import FunctionWriter, Value
 from ..target import Target
 from .division import divide_by_one, divide_weight, inverse_square
 from .integer_division import divide_integers
-
-
-def widened(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
-    """Returns the float32 that ``x``, an integer with the bits of a ``dtype``, stands for."""
-    if dtype.name == "float16" and target.has_fma:
-        return w.convert("fpext", w.convert("bitcast", x, "half"), "float")
-    e, wide = Emitter.of(w, target, w.convert("zext", x, "i32"))
-    if dtype.exponent_bits == FLOAT32.exponent_bits:
-        return e.float_of_bits(wide << (32 - dtype.bits)).ssa
-    shift, least, infinity = _layout(dtype)
-    sign_bit = 1 << (dtype.bits - 1)
-    sign = (wide & sign_bit) << (32 - dtype.bits)
-    size = wide & (sign_bit - 1)
-    # Exponents are higher in float32 by the difference of the biases, and by as much once more in
-    # inf and nan.
-    higher = (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits
-    normal = (size << shift) + higher
-    steps = e.cast("sitofp", size, "float") * least
-    tiny = size.below(1 << dtype.fraction_bits)
-    large = e.select(size.below(infinity), normal, normal + higher)
-    return e.float_of_bits(e.select(tiny, e.bits(steps), large) | sign).ssa
-
-
-def narrowed(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
-    """Returns a float32 rounded to ``dtype``, as the integer with its bits."""
-    if dtype.name == "float16" and target.has_fma:
-        return w.convert("bitcast", w.convert("fptrunc", x, "half"), dtype.llvm)
-    shift, least, infinity = _layout(dtype)
-    quiet_nan = infinity | 1 << (dtype.fraction_bits - 1)
-    e, bits = Emitter.of(w, target, w.convert("bitcast", x, "i32"))
-    if dtype.exponent_bits == FLOAT32.exponent_bits:  # the sign is carried along
-        high = bits.logical_shift_right(shift)
-        # Cutting off the last bits of this rounds to nearest, ties to even.
-        rounded = bits + ((1 << (shift - 1)) - 1) + (high & 1)
-        nan = high & (1 << (dtype.bits - 1)) | quiet_nan
-        is_nan = e.of(w, target, x)[1].is_nan()
-        value = e.select(is_nan, nan, rounded.logical_shift_right(shift))
-        return e.cast("trunc", value, dtype.llvm).ssa
-    size = bits & 0x7FFFFFFF
-    sign = bits.logical_shift_right(32 - dtype.bits) & (1 << (dtype.bits - 1))
-    is_nan = size > _bits(np.inf)
-    rounded = size + ((1 << (shift - 1)) - 1) + (size.logical_shift_right(shift) & 1)
-    higher = (FLOAT32.exponent_bias - dtype.exponent_bias) << FLOAT32.fraction_bits
-    normal = (rounded - higher).logical_shift_right(shift)
-    # The last place of this number has the unit of subnormal numbers: adding it rounds to that.
-    magic = least * 2.0**FLOAT32.fraction_bits
-    steps = e.bits(e.float_of_bits(size) + magic) - _bits(magic)
-    smallest = least * 2.0**dtype.fraction_bits
-    quiet = size.logical_shift_right(shift) & ((1 << dtype.fraction_bits) - 1)
-    large = e.select(is_nan, quiet | quiet_nan, infinity)
-    small = e.select(size < _bits(smallest), steps, normal)
-    value = e.select(size < _bits(4 / smallest), small, large)
-    return e.cast("trunc", value | sign, dtype.llvm).ssa
-
-
-def _layout(dtype: DType) -> tuple[int, float, int]:
-    """Returns how many bits of float32's fraction a shorter float lacks, its smallest subnormal
-    number, and the bits of its infinity."""
-    least = 2.0 ** (1 - dtype.exponent_bias - dtype.fraction_bits)
-    infinity = ((1 << dtype.exponent_bits) - 1) << dtype.fraction_bits
-    return FLOAT32.fraction_bits - dtype.fraction_bits, least, infinity
-
-
-def _bits(value: float) -> int:
-    """The bits of a float32 that is not negative."""
-    return int(np.float32(value).view(np.int32))
-
-
-def rounded_to_odd(w: FunctionWriter, target: Target, x: Value) -> Value:
-    """Returns a float64 as a float32 whose last bit is set if it is not exact: rounding it once
-    more to half of its bits gives what rounding ``x`` once would."""
-    e, exact = Emitter.of(w, target, x)
-    near = e.narrow(exact)
-    bits, back = e.bits(near), e.widen(near)
-    inexact = back.compare("one", "ne", exact)
-    toward_zero = e.select(e.abs(back) > e.abs(exact), bits - 1, bits)
-    return e.float_of_bits(e.select(inexact, toward_zero | 1, bits)).ssa
+from .short_floats import narrowed, rounded_to_odd, widened
 
 
 def literal(value: bool | int | float, dtype: DType) -> Value:
     """Returns a constant of that dtype."""
     type = dtype.llvm
-    if dtype.is_half:
+    if dtype.computed is not dtype:
         return Value(str(np.asarray(value, dtype.numpy).view(f"i{dtype.bytes}").item()), type)
     if dtype.is_float:
         return Value(float_literal(float(value), type), type)
@@ -215,6 +134,14 @@ class ScalarEmitter:
                 return value
             single = rounded_to_odd(w, self.target, x) if double else self.cast(x, source, FLOAT32)
             return narrowed(w, self.target, single, target)
+        if source.computed is not source:  # an integer shorter than a byte, in its low bits
+            left = self.integer(8 - source.bits, x)
+            high = w.op("shl", x, left)
+            whole = w.op("ashr" if source.is_signed else "lshr", high, left)
+            return self.cast(whole, source.computed, target)
+        if target.computed is not target:
+            whole = self.cast(x, source, target.computed)
+            return w.op("and", whole, self.integer((1 << target.bits) - 1, whole))
         if target.is_bool:
             zero = self.const(0.0, x) if source.is_float else self.integer(0, x)
             return w.op("fcmp une" if source.is_float else "icmp ne", x, zero, type="i1")

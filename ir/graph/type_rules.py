@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from ..dims import LARGEST_SIZE, Dim, IntExpr, bounds
-from ..dtype import DTYPES, DType, dtype_named, promote
+from ..dtype import DType, dtype_named, dtype_names, promote
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Tensor
@@ -229,8 +227,8 @@ def require_fits(label: str, value: Any, dtype: DType) -> None:
             f"{label} {value} is not an integer, as {dtype} needs",
             hint="cast the operand to float32 or float64",
         )
-    info = np.iinfo(dtype.numpy)
-    if not info.min <= int(value.real) <= info.max:
+    least, greatest = dtype.limits
+    if not least <= int(value.real) <= greatest:
         raise LoopwrightValueError(f"{label} {value} does not fit {dtype}")
 
 
@@ -239,7 +237,7 @@ def dtype_attr(value: Any) -> DType:
     dtype = dtype_named(str(value))
     if dtype is None:
         raise LoopwrightValueError(
-            f"dtype {value!r} is not supported; the dtypes are {', '.join(DTYPES)}"
+            f"dtype {value!r} is not supported; the dtypes are {dtype_names()}"
         )
     return dtype
 

@@ -99,10 +99,10 @@ class ScalarOp:
             return float(self.neutral)
         if dtype.is_bool:
             return self.neutral != 0 and self.neutral != -math.inf
-        info = np.iinfo(dtype.numpy)
+        least, greatest = dtype.limits
         if math.isinf(self.neutral):
-            return int(info.max if self.neutral > 0 else info.min)
-        return int(self.neutral) if dtype.is_signed else int(self.neutral) & int(info.max)
+            return greatest if self.neutral > 0 else least
+        return int(self.neutral) if dtype.is_signed else int(self.neutral) & greatest
 
     def of(self, dtype: DType) -> DType:
         """The dtype of the result for values of ``dtype``."""

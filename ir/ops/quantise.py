@@ -61,7 +61,7 @@ def _check_scales(x: TensorType, scale: TensorType, zero: TensorType, axis: Any)
 def _quantize_rule(x: TensorType, scale: TensorType, zero: TensorType, axis: Any) -> TensorType:
     same_dtype((x, scale))
     _check_scales(x, scale, zero, axis)
-    if zero.dtype.bits > 16:
+    if zero.dtype.bits not in (8, 16):
         raise LoopwrightTypeError(
             f"{x.short} is quantised to 8 or 16 bits, not to {zero.dtype}",
             hint="a zero point of int8, uint8, int16 or uint16",

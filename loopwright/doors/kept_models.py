@@ -84,8 +84,8 @@ class Recipe:
             log = session_log()
         state = log.stat() if log is not None and log.exists() else None
         constants = [
-            (n, v.dtype.str, v.shape, hashlib.sha256(v.tobytes()).hexdigest())
-            for n, v in sorted((n, np.asarray(v)) for n, v in self.constants.items())
+            (n, [_constant(each) for each in (v if isinstance(v, list | tuple) else [v])])
+            for n, v in sorted(self.constants.items())
         ]
         return programs.key(
             "program",
@@ -258,6 +258,13 @@ def _content_hash(data: memoryview) -> str:
     chunks = [data[begin : begin + HASHED_BYTES] for begin in range(0, len(data), HASHED_BYTES)]
     digests = parallel_map(lambda chunk: hashlib.sha256(chunk).digest(), chunks) if chunks else []
     return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _constant(value: Any) -> tuple[Any, ...]:
+    """Returns what tells a constant from others: an array, an element of a sequence, or None."""
+    array = np.asarray(value)
+    is_none = value is None
+    return array.dtype.name, array.shape, is_none or hashlib.sha256(array.tobytes()).hexdigest()
 
 
 def _sizes(shape: Any) -> tuple[Any, ...]:

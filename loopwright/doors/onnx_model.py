@@ -29,7 +29,9 @@ def from_onnx(
     ``inputs`` and ``outputs`` are the names. ``shapes`` gives the sizes of inputs that the model
     leaves open, ``{"image": (1, 3, 224, 224)}``; a name in the place of a number, ``("n", 3, 224,
     224)``, is a symbolic size, and the code is for all of its values. ``constants`` gives values of
-    inputs that are not to be arguments, such as the shape that a model asks for. ``options`` are
+    inputs that are not to be arguments, such as the shape that a model asks for. A sequence is a
+    list of arrays, ``{"boxes": [(3, 4), (5, 4)]}`` the shapes of one; an optional is what it holds,
+    unless ``constants`` say that it is None. ``options`` are
     those of ``lw.compile``. Compiling happens at the first call, or at ``lower()``.
 
     Operators have the meaning of the ONNX standard for the opsets that the model names, 7 to the

@@ -24,7 +24,8 @@ from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.verify import verify_prim
 from ..tracer import ArraySpec, Request, Spec, Traced
-from ..tracer.core.pytree import LEAF, Leaf, Node, Structure
+from ..tracer.core.pytree import LEAF, Node, Structure, flatten
+from ..tracer.traced import trims_of
 from .compile import check_options
 from .compiled_function import CompiledFunction
 from .lowered import Lowered
@@ -89,7 +90,9 @@ class CompiledModule(CompiledFunction):
     All of a compiled function is here: calls, ``tune``, ``lower``, ``background``. Where no
     arguments are given, ``lower`` and ``tune`` take those that ``main`` declares (``specs``).
     ``inputs`` and ``outputs`` are the names of the arguments and results; the attribute ``outputs``
-    of ``main`` names results, which otherwise have their numbers for names.
+    of ``main`` names results, which otherwise have their numbers for names. Its attribute ``sizes``
+    names sizes that data decides, whose values are the last results, and are not given out. With
+    the attribute ``lists``, tuples among arguments and results are lists.
     """
 
     def __init__(self, module: Module, name: str = "main", **options: Any) -> None:
@@ -98,12 +101,11 @@ class CompiledModule(CompiledFunction):
         _check(module)
         own_schedules(module)  # raises ScheduleError for one that is illegal
         self._module = module
-        fields = fields_of(module.main.body.result.type)
-        names = module.main.attrs.get("outputs", tuple(map(str, range(len(fields)))))
-        if len(names) != len(fields):
+        count = len(fields_of(module.main.body.result.type)) - len(_data_sizes(module))
+        names = module.main.attrs.get("outputs", tuple(map(str, range(count))))
+        if len(names) != count:
             raise LoopwrightTypeError(
-                f"main returns {len(fields)} results, and its attribute outputs has "
-                f"{len(names)} names"
+                f"main returns {count} results, and its attribute outputs has {len(names)} names"
             )
         inputs = tuple(p.name for p in module.main.params)
         self._declare(traced_calls(module, name), inputs, tuple(names), options)
@@ -125,7 +127,8 @@ class CompiledModule(CompiledFunction):
 
         def interpreted(*args: Any, **kwargs: Any) -> Any:
             bound = traced.signature.bind(*args, **kwargs)
-            return evaluate(self.module, *bound.args, call_prim=_call_prim)
+            result = evaluate(self.module, *bound.args, call_prim=_call_prim)
+            return traced.result(list(flatten(result)[0])) if traced.trims else result
 
         interpreted.__name__ = interpreted.__qualname__ = traced.name
         interpreted.__doc__ = None
@@ -147,7 +150,8 @@ class CompiledModule(CompiledFunction):
                 f"not {', '.join(feeds) or 'nothing'}"
             )
         result = self(*(feeds[name] for name in self.inputs))
-        alone = isinstance(self._traced.structure, Leaf)
+        structure = self._traced.structure
+        alone = not (isinstance(structure, Node) and structure.type is tuple)
         return dict(zip(self.outputs, (result,) if alone else result, strict=True))
 
     def as_text(self, level: str = "graph") -> str:
@@ -219,16 +223,33 @@ def traced_calls(module: Module, name: str) -> Traced:
     names: list[str] = []
     structures: list[Structure] = []
     leaves: list[ArraySpec] = []
+    sizes, lists = _data_sizes(module), bool(module.main.attrs.get("lists"))
+    container = list if lists else tuple
     for param in module.main.params:
         names.append(_identifier(param.name, names))
-        structures.append(_structure(param.type, leaves))
+        structures.append(_structure(param.type, leaves, container))
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(n, either) for n in names])
     results: list[ArraySpec] = []
-    structure = _structure(module.main.body.result.type, results)
+    result = module.main.body.result.type
+    if sizes or lists:  # main returns a tuple then, of one result as well
+        fields = fields_of(result)
+        kinds = fields[: len(fields) - len(sizes)]
+        each = tuple(_structure(kind, results, container) for kind in kinds)
+        structure = each[0] if len(each) == 1 else Node(tuple, None, each)
+    else:
+        structure = _structure(result, results, container)
+    numbers = {name: len(results) + n for n, name in enumerate(sizes)}
+    trims = trims_of([spec.type for spec in results], numbers) if sizes else ()
     request = Request(tuple(names), tuple(structures), tuple(leaves))
     places = tuple(range(len(leaves)))
-    return Traced(name, signature, module, request, places, structure, (None,) * len(results))
+    outputs = (None,) * len(results)
+    return Traced(name, signature, module, request, places, structure, outputs, trims=trims)
+
+
+def _data_sizes(module: Module) -> tuple[str, ...]:
+    """Returns the names of the sizes whose values are the last results of ``main``."""
+    return tuple(module.main.attrs.get("sizes", ()))
 
 
 def _identifier(name: str, taken: Collection[str]) -> str:
@@ -240,10 +261,11 @@ def _identifier(name: str, taken: Collection[str]) -> str:
     return name
 
 
-def _structure(kind: Type, leaves: list[ArraySpec]) -> Structure:
+def _structure(kind: Type, leaves: list[ArraySpec], container: type) -> Structure:
     """Returns the structure of a value, and appends the types of its arrays to ``leaves``."""
     if isinstance(kind, TupleType):
-        return Node(tuple, None, tuple(_structure(field, leaves) for field in kind.fields))
+        fields = tuple(_structure(field, leaves, container) for field in kind.fields)
+        return Node(container, None, fields)
     if not isinstance(kind, TensorType):
         raise UnsupportedError(f"main takes or returns a function, {kind}")
     leaves.append(ArraySpec(kind))
@@ -252,7 +274,7 @@ def _structure(kind: Type, leaves: list[ArraySpec]) -> Structure:
 
 def _spec(structure: Structure, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, Node):
-        return tuple(_spec(child, leaves) for child in structure.children)
+        return structure.type(_spec(child, leaves) for child in structure.children)
     return Spec(next(leaves).type)
 
 

@@ -14,6 +14,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,9 @@ def run(case: TestCase) -> None:
     names = [each.name for each in model.graph.input if each.name not in initializers]
     for inputs, expected in data_of(case, model):
         feeds = dict(zip(names, inputs, strict=False))
-        shapes = {name: value.shape for name, value in feeds.items() if hasattr(value, "shape")}
-        constants: dict[str, Any] = {}
+        # That an optional is absent is a part of the model's type.
+        constants = {name: feeds.pop(name) for name in [*feeds] if feeds[name] is None}
+        shapes = {name: _shape(value) for name, value in feeds.items()}
         while True:
             try:
                 compiled = lw.from_onnx(model, shapes=shapes, constants=constants, threads=1)
@@ -125,7 +127,23 @@ def run(case: TestCase) -> None:
                     constants[name] = feeds.pop(name)
                     shapes.pop(name, None)
         results = list(compiled.run(feeds).values())
-        Runner.assert_similar_outputs(expected, results, case.rtol, case.atol)
+        # Elements of sequences are compared as outputs are, which onnx does with their rows.
+        assert list(map(_length, results)) == list(map(_length, expected))
+        Runner.assert_similar_outputs(_flat(expected), _flat(results), case.rtol, case.atol)
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if isinstance(value, list) else None
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    """Values with the elements of sequences in their places."""
+    lists = [each if isinstance(each, list) else [each] for each in values]
+    return [np.asarray(each) for each in chain.from_iterable(lists)]
+
+
+def _shape(value: Any) -> Any:
+    return [_shape(each) for each in value] if isinstance(value, list) else value.shape
 
 
 def _said(error: Exception) -> str:

@@ -130,5 +130,10 @@ def test_what_has_no_fixed_shape_is_not_supported() -> None:
         [value("x", [2, 6]), value("n", [], np.int64)],
         ["y", "all"],
     )
-    with pytest.raises(lw.UnsupportedError, match="number of rows of its scan outputs depends"):
+    with pytest.raises(
+        lw.UnsupportedError, match=r"input M has to be known .* input 'n'"
+    ) as caught:
         lw.from_onnx(proto)
+    assert caught.value.hint is not None and "constants={'n': ...}" in caught.value.hint
+    rows = lw.from_onnx(proto, constants={"n": np.array(3)}).run({"x": X})["all"]
+    np.testing.assert_allclose(rows, [2 * X, 3 * X, 4 * X], rtol=1e-6)

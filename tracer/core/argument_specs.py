@@ -18,7 +18,7 @@ from ...ir import dims
 from ...ir.dataclass import dataclass
 from ...ir.dims import LARGEST_SIZE, IntExpr
 from ...ir.dims_parser import parse_dim
-from ...ir.dtype import DTYPES, DType, dtype_of
+from ...ir.dtype import DTYPES, DType, dtype_named, dtype_of
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, ParseError
 from ...ir.graph.types import TensorType
 from .pytree import register_leaf
@@ -141,7 +141,7 @@ def parse_spec(text: str) -> Spec:
     f32['n', '2 * n']
     """
     name, bracket, rest = text.strip().partition("[")
-    dtype = DTYPES.get(name.strip())
+    dtype = dtype_named(name.strip())
     maker = SPEC_DTYPES.get(name.strip()) or (DTypeSpec(dtype) if dtype else None)
     if maker is None:
         names = ", ".join(SPEC_DTYPES)

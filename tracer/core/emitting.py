@@ -69,12 +69,9 @@ def _size_number(size: Dim, dtype: DType | None) -> Proxy:
     trace = active()
     assert trace is not None
     if dtype is not None and dtype.is_integer:
-        info = np.iinfo(dtype.numpy)
+        least, greatest = dtype.limits
         message = f"the size {size} as {dtype}"
-        if not (
-            require(int(info.min), "<=", size, message)
-            and require(size, "<=", int(info.max), message)
-        ):
+        if not (require(least, "<=", size, message) and require(size, "<=", greatest, message)):
             raise LoopwrightOverflowError(f"the size {size} does not fit {dtype}")
     attrs = {"shape": (), "fill_value": size, "dtype": str(INT64)}
     value = trace.emit("full", (), attrs)
@@ -100,8 +97,8 @@ def _number(value: complex, dtype: DType | None) -> Constant:
     if isinstance(value, complex) and dtype is not None and not dtype.is_complex:
         raise LoopwrightTypeError(f"a complex number does not fit {dtype}", hint="its .real")
     if dtype is not None and dtype.is_integer and isinstance(value, int):
-        info = np.iinfo(dtype.numpy)
-        if not info.min <= value <= info.max:
+        least, greatest = dtype.limits
+        if not least <= value <= greatest:
             raise LoopwrightOverflowError(f"the Python int {value} does not fit {dtype}")
     try:
         array = np.asarray(value, target)

@@ -191,8 +191,8 @@ class Numbers:
         number = self.values.get(atom)
         if number is None or self.nested:
             return
-        info = np.iinfo(dtype.numpy)
-        limits = info.min if low else -np.inf, info.max if high else np.inf
+        least, greatest = dtype.limits
+        limits = least if low else -np.inf, greatest if high else np.inf
         self.fits.append(Fits(number, *limits, dtype, span))
 
     def _number(self, operand: Any) -> Number | None:

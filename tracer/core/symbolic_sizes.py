@@ -14,20 +14,23 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from ...ir import dims
+from ...ir.dims import size_symbols
 from ...ir.dtype import INT64
 from ...ir.errors import LoopwrightError, LoopwrightTypeError
 from ...ir.graph.requirements import Requirement, require
 from ...ir.graph.requirements import locate as locate_required
+from ...ir.graph.types import TensorType
 from .dispatch import METHODS
 from .error_context import locate
 from .misuse import is_range, is_text
+from .spans import caret_lines
 from .trace import Trace, active
 
 GUARD = "a comparison of sizes in the function"
@@ -372,3 +375,22 @@ _OPERATORS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 for _name, (_function, _compute) in _OPERATORS.items():
     setattr(Size, f"__{_name}__", _arithmetic(_function, _compute, swapped=False))
     setattr(Size, f"__r{_name}__", _arithmetic(_function, _compute, swapped=True))
+
+
+def data_sizes_of(trace: Trace, types: Iterable[TensorType]) -> list[str]:
+    """Returns the names of the sizes of results of these types that data decides."""
+    names = size_symbols(*(size for type in types for size in type.shape))
+    return [name for name in names if name in trace.data_sizes]
+
+
+def check_data_sizes(trace: Trace, required: Iterable[Requirement]) -> None:
+    """Refuses requirements of sizes that are known only when the function runs."""
+    for needed in required:
+        if names := [name for name in needed.names if name in trace.data_sizes]:
+            trace.needs.compare([trace.data_sizes[name] for name in names])
+            raise LoopwrightTypeError(
+                f"{needed.message or 'sizes'}: that {needed} is not known before the function "
+                "runs, as data decides these sizes",
+                span=needed.span,
+                source=caret_lines(needed.span) if needed.span is not None else (),
+            )

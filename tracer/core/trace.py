@@ -20,7 +20,7 @@ from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
 from ...ir.graph.builder import Builder
 from ...ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ...ir.graph.operator import OPERATORS, Pattern
-from ...ir.graph.types import TensorType
+from ...ir.graph.types import TensorType, Type
 from ...ir.loop.prim import PrimFunc
 from ...ir.ops import get
 from ...ir.span import Span
@@ -256,7 +256,7 @@ class Trace:
         frame = user_frame()
         return None if frame is None else span_of(frame, self._positions)
 
-    def param(self, name: str, type: TensorType, origin: str) -> Var:
+    def param(self, name: str, type: Type, origin: str) -> Var:
         var = self.main.builder.param(name, type)
         self.origins[var] = (name, f"argument {origin} of {self.name}")
         return var

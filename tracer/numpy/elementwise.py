@@ -82,9 +82,9 @@ def _clip(
         return x
     if all(map(is_number, bounds)):
         if target.is_integer:  # a bound that no element can pass is none
-            info = np.iinfo(target.numpy)
-            low = None if low is not None and low <= info.min else low
-            high = None if high is not None and high >= info.max else high
+            least, greatest = target.limits
+            low = None if low is not None and low <= least else low
+            high = None if high is not None and high >= greatest else high
         for bound in (low, high):
             if bound is not None:
                 lift(bound, target)  # refuses an int that does not fit

@@ -110,10 +110,10 @@ def _out_of_range(name: str, x: Any, y: Any) -> Proxy | None:
     dtype = common_dtype(array)
     if not dtype.is_integer:
         return None
-    info = np.iinfo(dtype.numpy)
-    if info.min <= number <= info.max:
+    least, greatest = dtype.limits
+    if least <= number <= greatest:
         return None
-    smaller = number > info.max  # the array's elements are smaller than the number
+    smaller = number > greatest  # the array's elements are smaller than the number
     if array is y:
         smaller = not smaller
     answer = name == "not_equal" or name.startswith("less" if smaller else "greater")

@@ -1,4 +1,4 @@
-"""Compute with float32 where values are stored as float16.
+"""Compute with float32 where values are stored as float16, and with bytes where they are as int4.
 
 Before::
 
@@ -20,7 +20,6 @@ Each operator rounds its result, as NumPy's do; one that is a composition of oth
 
 from __future__ import annotations
 
-from ...dtype import FLOAT32
 from ...traits import Trait
 from ..builder import Builder
 from ..nodes import Atom, Call, Expr, Module, Var
@@ -32,7 +31,7 @@ _KEEPS_BITS = Trait.MOVES | Trait.LIBRARY
 
 
 def widen_halves(module: Module) -> Module:
-    """Casts the operands of operators that compute to float32, and their results back."""
+    """Casts operands of dtypes that are only stored to those computed with, and results back."""
     return map_functions(module, lambda function: rewrite_function(function, _step))
 
 
@@ -43,9 +42,9 @@ def _step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         return None
     if value.op.traits & _KEEPS_BITS and value.attrs.get("reduction", "none") == "none":
         return None
-    wide = [_cast(builder, a, FLOAT32.name) if _has_half(a.type) else a for a in value.args]
+    wide = [_cast(builder, a, _computed(a.type)) if _has_half(a.type) else a for a in value.args]
     attrs = {
-        name: FLOAT32.name if name == "dtype" and _has_half(var.type) else v
+        name: _computed(var.type) if name == "dtype" and _has_half(var.type) else v
         for name, v in value.attrs.items()
     }
     return _narrowed(builder, builder.emit(value.op, wide, attrs), var.type)
@@ -72,4 +71,9 @@ def _cast(builder: Builder, x: Atom, dtype: str) -> Atom:
 def _has_half(kind: Type) -> bool:
     if isinstance(kind, TupleType):
         return any(map(_has_half, kind.fields))
-    return isinstance(kind, TensorType) and kind.dtype.is_half
+    return isinstance(kind, TensorType) and kind.dtype.computed is not kind.dtype
+
+
+def _computed(kind: Type) -> str:
+    assert isinstance(kind, TensorType)
+    return kind.dtype.computed.name

@@ -56,7 +56,10 @@ def _loop(
                 unrolled = _unrolled(node, count, True, carried, body)
                 if unrolled is not None:
                     return unrolled
-    if rows_wanted:
+    if rows_wanted or any(isinstance(value, list | None) for value in carried):
+        for value, name in ((trips, "M"), (condition, "cond")):
+            if value is not None:
+                known(value, name)  # it decides how many rows there are, or elements of a sequence
         raise UnsupportedError(
             "the number of rows of its scan outputs depends on the model's inputs"
         )
@@ -228,19 +231,19 @@ def _sequence_empty() -> Any:
 
 @converter("SequenceInsert", since=11)
 def _sequence_insert(sequence: Any, x: Value, position: Value = None) -> Any:
-    at = len(sequence) if position is None else int(known(position, "position"))
+    at = len(sequence) if position is None else known_ints(position, "position")[0]
     return [*sequence[:at], x, *sequence[at:]]
 
 
 @converter("SequenceErase", since=11)
 def _sequence_erase(sequence: Any, position: Value = None) -> Any:
-    at = (-1 if position is None else int(known(position, "position"))) % len(sequence)
+    at = (-1 if position is None else known_ints(position, "position")[0]) % len(sequence)
     return [x for place, x in enumerate(sequence) if place != at]
 
 
 @converter("SequenceAt", since=11)
 def _sequence_at(sequence: Any, position: Value) -> Value:
-    return sequence[int(known(position, "position"))]
+    return sequence[known_ints(position, "position")[0]]
 
 
 @converter("SequenceLength", since=11)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.errors import LoopwrightTypeError, UnsupportedError
+from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ... import nn
 from ...nn.apply import apply_as_given
 from .table import Node, Value, converter, is_known, known
-from .tensors import numpy_dtype
+from .tensors import is_float, numpy_dtype
 
 _UNARY: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "Abs": (6, np.abs),
@@ -111,7 +111,7 @@ for _name, (_since, _function) in _FORMULAS.items():
 @converter("Div", since=7)
 def divided(x: Value, y: Value) -> Value:
     """Returns a quotient; of integers, it is rounded toward zero."""
-    if x.dtype.kind == "f":
+    if is_float(x):
         return np.divide(x, y)
     if x.dtype.kind == "u":
         return np.floor_divide(x, y)
@@ -121,9 +121,9 @@ def divided(x: Value, y: Value) -> Value:
 @converter("Pow", since=7)
 def power(x: Value, y: Value) -> Value:
     """Returns ``x`` to the power of ``y``, in the dtype of ``x``."""
-    if x.dtype.kind == "f" and is_known(y) and y.size == 1 and y.ndim <= x.ndim:
+    if is_float(x) and is_known(y) and y.size == 1 and y.ndim <= x.ndim:
         return np.power(x, float(y.reshape(())))  # squares and roots are no powers
-    if x.dtype.kind != "f" and y.dtype.kind == "f":
+    if not is_float(x) and is_float(y):
         return np.power(x.astype(np.float64), y).astype(x.dtype)
     return np.power(x, y.astype(x.dtype))
 
@@ -145,16 +145,51 @@ def _is_inf(x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> 
 # Casts.
 
 
-# saturate, round_mode: of 8-bit floats only.
-@converter("Cast", since=6, ignores=("saturate", "round_mode"))
-def _cast(x: Value, *, to: int) -> Value:
-    return _as_dtype(x, numpy_dtype(to))
+@converter("Cast", since=6)
+def _cast(x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    return cast_to(x, numpy_dtype(to), saturate, round_mode)
 
 
-# saturate, round_mode: of 8-bit floats only.
-@converter("CastLike", since=15, ignores=("saturate", "round_mode"))
-def _cast_like(x: Value, like: Value) -> Value:
-    return _as_dtype(x, like.dtype)
+@converter("CastLike", since=15)
+def _cast_like(x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    return cast_to(x, like.dtype, saturate, round_mode)
+
+
+def cast_to(x: Value, dtype: np.dtype[Any], saturate: int = 1, round_mode: str = "up") -> Value:
+    """Returns ``x`` in another dtype; what is too large for a float of 8 bits is the largest, if
+    it is to ``saturate``."""
+    if x.dtype == dtype:
+        return x
+    if not dtype.name.startswith("float8"):
+        return x.astype(dtype)
+    wide = x if x.dtype == np.float64 else x.astype(np.float32)
+    if dtype.name == "float8_e8m0fnu":
+        return _power_of_two(wide.astype(np.float32), saturate, round_mode).view(dtype)
+    if saturate:
+        numbers = np.arange(128, dtype=np.uint8).view(dtype).astype(np.float32)
+        largest = float(np.max(numbers[np.isfinite(numbers)]))
+        wide = np.minimum(np.maximum(wide, -largest), largest)  # nan stays
+    return wide.astype(dtype)
+
+
+def _power_of_two(x: Value, saturate: int, round_mode: str) -> Value:
+    """Returns the codes of ``float8_e8m0fnu``, exponents, for float32; zero is a power that is
+    too small."""
+    if round_mode not in _ADDED_TO_ROUND:
+        raise LoopwrightValueError(f"its round_mode is {round_mode!r}")
+    bits = _bit_cast(x, to=_INT32)
+    # A subnormal number is made one with a leading bit: the least power is one.
+    bits = np.where(bits < 1 << 23, bits * 2 - (1 << 23), bits)
+    code = np.right_shift(bits + _ADDED_TO_ROUND[round_mode], 23)
+    code = np.where(bits < 0, 0 if saturate else 255, np.minimum(code, 254 if saturate else 255))
+    return np.where(np.isnan(x), 255, code).astype(np.uint8)
+
+
+_INT32 = 6
+"""ONNX's number of the type."""
+
+_ADDED_TO_ROUND = {"up": (1 << 23) - 1, "nearest": 1 << 22, "down": 0}
+"""Summands of the bits of a float32 by which cutting off its fraction rounds it."""
 
 
 @converter("BitCast", since=26)
@@ -168,10 +203,6 @@ def _bit_cast(x: Value, *, to: int) -> Value:
         return apply_as_given("bits", x).astype(target)
     whole = x.astype(f"u{source.itemsize}")
     return apply_as_given("from_bits", whole) if target.kind == "f" else whole.astype(target)
-
-
-def _as_dtype(x: Value, dtype: np.dtype[Any]) -> Value:
-    return x if x.dtype == dtype else x.astype(dtype)
 
 
 # Activations.
@@ -202,7 +233,7 @@ def _softplus(x: Value) -> Value:
 def _shrink(x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
     zero = x.dtype.type(0)
     shrunk = np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, zero))
-    return _as_dtype(shrunk, x.dtype)
+    return cast_to(shrunk, x.dtype)
 
 
 # ratio: of training only.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.dtype import Array
 from ... import nn
 from ...nn.apply import apply_as_given
 from .table import Value, converter, known, known_ints
@@ -105,19 +104,17 @@ converter("CumSum", since=11)(_scan("cumsum"))
 converter("CumProd", since=26)(_scan("cumprod"))
 
 
-# The size of these results depends on values, which have to be known.
+# The size of these results is one that data decides.
 
 
 @converter("NonZero", since=9)
 def _non_zero(x: Value) -> Value:
-    places = np.nonzero(known(x, "X"))
-    return np.array(places, np.int64).reshape(x.ndim, -1)
+    return np.stack(np.nonzero(np.reshape(x, x.shape or (1,))))[: x.ndim]
 
 
 @converter("Compress", since=9)
 def _compress(x: Value, condition: Value, *, axis: int | None = None) -> Value:
-    chosen = np.flatnonzero(known(condition, "condition"))
-    return np.take(np.reshape(x, (-1,)) if axis is None else x, chosen, axis=axis or 0)
+    return np.compress(condition, x, axis)
 
 
 @converter("Unique", since=11)
@@ -127,9 +124,9 @@ def _unique(
     axis: int | None = None,
     sorted: int = 1,
 ) -> Value:
-    parts = np.unique(
-        known(x, "X"), return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
+    if axis is not None and x.ndim > 1:
+        x = known(x, "X")  # of parts of more than one element
+    parts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     values, first, inverse, counts = parts[0], parts[1], parts[2].reshape(-1), parts[3]
     if not sorted:
         order = np.argsort(first)
@@ -148,41 +145,24 @@ def _non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> Value:
-    """The number of boxes depends on their values; ``nn.non_max_suppression`` has a fixed one."""
-    sides = known(boxes, "boxes").astype(np.float32)
-    values = known(scores, "scores")
     limit = known_ints(most, "max_output_boxes_per_class")[0] if most is not None else 0
     threshold = float(known(overlap, "iou_threshold").item()) if overlap is not None else 0.0
     lowest = float(known(least, "score_threshold").item()) if least is not None else -np.inf
-    corners = _centred(sides) if center_point_box else _ordered_corners(sides)
-    chosen: list[tuple[int, int, int]] = []
-    for batch, kind in np.ndindex(*values.shape[:2]):
-        kept: list[int] = []
-        for box in np.argsort(-values[batch, kind], kind="stable").tolist():
-            if len(kept) >= limit or values[batch, kind, box] <= lowest:
-                break
-            if all(_overlap(corners[batch, box], corners[batch, k]) <= threshold for k in kept):
-                kept.append(box)
-        chosen += [(batch, kind, box) for box in kept]
-    return np.array(chosen, np.int64).reshape(-1, 3)
-
-
-def _ordered_corners(boxes: Array) -> Array:
-    """Boxes given by two opposite corners, the lesser first."""
-    return np.concatenate(
-        [np.minimum(boxes[..., :2], boxes[..., 2:]), np.maximum(boxes[..., :2], boxes[..., 2:])], -1
+    batches, kinds, count = scores.shape
+    corners = _corners(boxes) if center_point_box else boxes
+    chosen = nn.non_max_suppression(
+        np.repeat(corners, kinds, axis=0),
+        np.reshape(scores, (batches * kinds, count)),
+        most=min(limit, count) if isinstance(count, int) else limit,
+        overlap=threshold,
+        least_score=lowest,
     )
+    row = np.arange(batches * kinds)[:, None] + np.zeros_like(chosen)
+    table = np.stack([row // max(kinds, 1), row % max(kinds, 1), chosen], axis=-1)
+    return np.reshape(table, (-1, 3))[np.reshape(chosen, (-1,)) >= 0]
 
 
-def _centred(boxes: Array) -> Array:
-    """Corners of boxes given by centre and size."""
+def _corners(boxes: Value) -> Value:
+    """Returns the corners of boxes given by centre and size."""
     half = boxes[..., 2:] / 2
     return np.concatenate([boxes[..., :2] - half, boxes[..., :2] + half], -1)
-
-
-def _overlap(a: Array, b: Array) -> float:
-    """The intersection of two boxes over their union."""
-    sizes = np.maximum(0, np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]))
-    common = float(np.prod(sizes))
-    union = float(np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2])) - common
-    return common / union if union > 0 else 0.0

@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from ....ir.dtype import dtype_of
 from ....ir.errors import LoopwrightValueError, UnsupportedError
 from ... import nn
 from ...core.emitting import lift
 from ...core.trace import active
 from .conv import convolution
-from .table import Value, converter
-from .tensors import numpy_dtype
+from .elementwise import cast_to
+from .table import Value, converter, is_known
+from .tensors import dtype_name, numpy_dtype
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16")
-
-_NARROWER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
-"""Integers that share a byte in a file become bytes."""
 
 
 def _along(scale: Value, x: Value, axis: int, block_size: int) -> Value:
@@ -37,9 +36,14 @@ def _along(scale: Value, x: Value, axis: int, block_size: int) -> Value:
 
 def quantised(x: Value, scale: Value, zero: Value, axis: int = -1) -> Value:
     """Returns the integers, of the dtype of ``zero``, that stand for floats."""
-    if zero.dtype.name not in _INTEGERS:
-        raise UnsupportedError(f"quantising to {zero.dtype.name} is not supported")
-    return nn.quantize(x, scale.astype(x.dtype), zero, axis)
+    dtype = dtype_of(zero.dtype)
+    if dtype.computed.name not in _INTEGERS:
+        raise UnsupportedError(f"quantising to {dtype} is not supported")
+    made = nn.quantize(x, scale.astype(x.dtype), _as_bytes(zero), axis)
+    if dtype.computed is dtype:
+        return made
+    least, greatest = dtype.limits
+    return np.minimum(np.maximum(made, least), greatest).astype(zero.dtype)
 
 
 def dequantised(x: Value, scale: Value, zero: Value | None, axis: int = -1) -> Value:
@@ -49,12 +53,12 @@ def dequantised(x: Value, scale: Value, zero: Value | None, axis: int = -1) -> V
 
 
 def _as_bytes(x: Value) -> Value:
-    return x if x is None or x.dtype.name not in _NARROWER else x.astype(_NARROWER[x.dtype.name])
+    """Returns integers shorter than bytes as bytes, and short floats as float32."""
+    return x if x is None else x.astype(dtype_of(x.dtype).computed.numpy)
 
 
-# saturate: of 8-bit floats only.
-@converter("QuantizeLinear", since=1, domain="com.microsoft", ignores=("saturate",))
-@converter("QuantizeLinear", since=10, ignores=("saturate",))
+@converter("QuantizeLinear", since=1, domain="com.microsoft")
+@converter("QuantizeLinear", since=10)
 def _quantize_linear(
     x: Value,
     scale: Value,
@@ -64,10 +68,20 @@ def _quantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
     precision: int = 0,
+    saturate: int = 1,
 ) -> Value:
     if zero is None:
         zero = np.zeros((), numpy_dtype(output_dtype) if output_dtype else np.uint8)
+    elif output_dtype and zero.dtype != numpy_dtype(output_dtype):
+        raise LoopwrightValueError(
+            f"its output_dtype is {dtype_name(output_dtype)}, and its zero point {zero.dtype}"
+        )
     x = x.astype(numpy_dtype(precision) if precision else scale.dtype)
+    if dtype_of(zero.dtype).is_float:
+        steps = x / _along(scale.astype(x.dtype), x, axis, block_size)
+        if not _is_zero(zero):
+            steps = steps + _along(zero.astype(x.dtype), x, axis, block_size)
+        return cast_to(steps, zero.dtype, saturate)
     if scale.ndim < 2 and not block_size:
         return quantised(x, scale, zero, axis if scale.ndim else -1)
     zeros = _along(zero, x, axis, block_size) if zero.ndim else zero
@@ -92,10 +106,17 @@ def _dequantize_linear(
     x, zero = _as_bytes(x), _as_bytes(zero)
     if zero is not None and x.dtype.kind in "iu":
         x = _centred(x, _along(zero, x, axis, block_size))
+    elif zero is not None and not _is_zero(zero):
+        x = x - _along(zero, x, axis, block_size)
     x = lift(x) if active() is not None else x  # bytes stay bytes in the graph
     # int32 is rounded here, as in the standard; what is smaller is exact.
     value = x.astype(np.float32 if dtype.itemsize < 4 else scale.dtype)
     return (value * _along(scale, x, axis, block_size).astype(value.dtype)).astype(dtype)
+
+
+def _is_zero(zero: Value) -> bool:
+    """True of zero points of floats, which are zeros as a rule: adding them would lose -0."""
+    return is_known(zero) and not np.any(zero.astype(np.float32))
 
 
 def _centred(x: Value, zero: Value | None) -> Value:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import nn
 from .table import Value, converter, known_ints
+from .tensors import is_float
 
 Axes = tuple[int, ...]
 
@@ -28,7 +29,7 @@ def _extreme(function: Callable[..., Any]) -> Callable[[Value, Axes], Value]:
     def reduce(x: Value, axes: Axes) -> Value:
         if any(x.shape[axis] == 0 for axis in axes):  # the neutral element
             shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-            if x.dtype.kind == "f":
+            if is_float(x):
                 value = -math.inf if function is np.max else math.inf
             elif x.dtype.kind == "b":
                 value = function is not np.max
@@ -57,7 +58,7 @@ _REDUCTIONS: dict[str, Callable[[Value, Axes], Value]] = {
 
 
 def _root(x: Value) -> Value:
-    return np.sqrt(x) if x.dtype.kind == "f" else np.sqrt(x.astype(np.float64)).astype(x.dtype)
+    return np.sqrt(x) if is_float(x) else np.sqrt(x.astype(np.float64)).astype(x.dtype)
 
 
 def _reduced(name: str, x: Value, axes: Axes | None, keepdims: int, noop: int = 0) -> Value:

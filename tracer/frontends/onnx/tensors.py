@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.numpy_helper import to_array
 
-from ....ir.dtype import Array
+from ....ir.dtype import Array, dtype_of
 from ....ir.errors import LoopwrightValueError, UnsupportedError
 from .places import plain
 from .wire import MODEL_ITSELF
@@ -45,6 +45,11 @@ def numpy_dtype(code: int) -> np.dtype[Any]:
     if dtype.kind == "O":
         raise UnsupportedError(f"tensors of {dtype_name(code)} are not supported")
     return dtype
+
+
+def is_float(x: Any) -> bool:
+    """True of a value whose elements are floats, those of ml_dtypes among them."""
+    return dtype_of(x.dtype).is_float
 
 
 class Folder:

@@ -53,6 +53,7 @@ _ATTRIBUTES = {
     AttributeProto.FLOATS: lambda a: tuple(a.floats),
     AttributeProto.INTS: lambda a: tuple(a.ints),
     AttributeProto.STRINGS: lambda a: tuple(map(_text, a.strings)),
+    AttributeProto.TYPE_PROTO: lambda a: a.tp,
 }
 
 
@@ -368,6 +369,8 @@ def _type(value: Value) -> TensorType | None:
 
 
 def _proto_type(value: Value) -> Any:
+    if isinstance(value, list):
+        return helper.make_sequence_type_proto(_proto_type(value[0] if value else None))
     if value is None:
         return TypeProto()
     code = helper.np_dtype_to_tensor_dtype(np.dtype(np.int64) if is_sizes(value) else value.dtype)
