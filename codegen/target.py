@@ -94,9 +94,29 @@ FEATURES = {
     "madd": Feature(
         _set("x86-64 x86-64-v3 x86-64-v4"), _set(""), "madd", "llvm.x86.{}", "i16", _MADD, False
     ),
+    "avx512vbmi": Feature(_set("x86-64-v4"), _set("avx512vbmi")),
     "i8mm": Feature(_set("aarch64"), _set("i8mm"), "vnni", _USDOT, "i8"),
     "bf16": Feature(_set("aarch64"), _set("bf16"), "bf16", _BFDOT, "bfloat"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """An instruction that picks, for each byte of a vector, one of ``reach`` bytes: LLVM's
+    ``function`` of those and of the indices. One of 16 bytes picks from those that each of its
+    lanes of 128 bits has, or gives 0 for an index with its highest bit."""
+
+    isa: str
+    feature: str
+    function: str
+    reach: int
+
+
+PERMUTES = (
+    Permute("x86-64-v4", "avx512vbmi", "llvm.x86.avx512.vpermi2var.qi.512", 128),
+    Permute("x86-64-v4", "", "llvm.x86.avx512.pshuf.b.512", 16),
+    Permute("x86-64-v3", "", "llvm.x86.avx2.pshuf.b", 16),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +180,12 @@ class Target:
         """Returns the feature that has the dot products of lanes of this name; None without."""
         rows = ((f, r) for f, r in FEATURES.items() if r.dot == name and self.isa in r.levels)
         return next((r for f, r in rows if f in self.features or not r.cpu_flags), None)
+
+    @property
+    def permute(self) -> Permute | None:
+        """Returns the instruction that looks bytes up in registers; None without."""
+        rows = (row for row in PERMUTES if row.isa == self.isa)
+        return next((r for r in rows if not r.feature or r.feature in self.features), None)
 
     @property
     def has_dots(self) -> bool:

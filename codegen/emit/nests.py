@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...ir.dims import IntExpr, as_int, bounds, substitute, symbol
 from ...ir.errors import ScheduleError
 from ...ir.loop import nest as nests
-from ...ir.loop.expr import Expr, Read
+from ...ir.loop.expr import Expr, Read, is_below
 from ...ir.loop.intrinsics import tile_dot_behind
 from ...ir.loop.kinds import Instruction, LoopKind, Scope
 from ...ir.loop.nest import Accumulate, Alloc, At, If, Intrinsic, Loop, Sort, Stmt, Store, Vectors
@@ -24,7 +24,6 @@ from ..llvm.writer import FunctionWriter, Value
 from ..lower.lanes import SHORTEST
 from ..lower.scope import declare_range, greatest_of, ranges_where
 from ..target import Target
-from .access import is_below
 from .dots import emit_dot, store_interleaved
 from .memory import Env, Lanes, Place
 from .registers import Registers

@@ -84,7 +84,7 @@ class Registers:
         picks = [lane] * lanes
         start = 0
         if len(pieces) > 1:  # a shuffle takes two vectors of one length
-            vectors = [_widened(w, vector, self.lanes) for vector in vectors]
+            vectors = [widened(w, vector, self.lanes) for vector in vectors]
         for n, (_, lane, count) in enumerate(pieces[:2]):
             picks[start : start + count] = range(
                 n * self.lanes + lane, n * self.lanes + lane + count
@@ -171,7 +171,7 @@ def _bits(lane: int, count: int) -> int:
     return ((1 << count) - 1) << lane
 
 
-def _widened(w: FunctionWriter, value: Value, lanes: int) -> Value:
+def widened(w: FunctionWriter, value: Value, lanes: int) -> Value:
     """``value`` in a vector of ``lanes`` lanes; those beyond its own are arbitrary."""
     if value.lanes == lanes:
         return value

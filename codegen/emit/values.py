@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, reads_of
-from ...ir.loop.limited_index import limited
+from ...ir.loop.limited_index import byte_of, limited
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import flat_index, mentions, stride_along, stride_within
 from ..llvm.writer import FunctionWriter, Value
@@ -17,6 +17,7 @@ from ..lower.shuffles import SPARSE_BLOCK
 from ..target import Target
 from .access import index_parts, is_zero
 from .cover import MAX_WINDOWS, cover, lane_offsets
+from .lookups import looked_up
 from .memory import Env, Form, Lanes, Memory, Place, first_lanes, mask_of
 from .out_of_range import checked, limited_place, needed_operands, reads_behind_test
 from .registers import Registers
@@ -477,16 +478,17 @@ class ValueEmitter:
 
     def gather(self, node: Read, env: Env, guard: Value | None, memo: dict[object, Value]) -> Value:
         """A read whose position comes from data."""
-        place = self.places[node.buffer]
-        static: list[IntExpr] = []
+        if held := self.registers.get(node.buffer):
+            byte = self.value(byte_of(node) or node, env, guard, memo)
+            return looked_up(self.w, self.target, held, byte)
+        place, static = self.places[node.buffer], list[IntExpr]()
         moving: list[tuple[Value, IntExpr]] = []
         for i, stride in zip(node.indices, place.strides, strict=True):
             chosen, offset = index_parts(i)
             static.append(offset)
             if chosen is not None:
                 moving.append((self._position(chosen, env, guard, memo), stride))
-        form = self.memory.form(flat_index(place.buffer, tuple(static)))
-        lanes = env.lanes
+        form, lanes = self.memory.form(flat_index(place.buffer, tuple(static))), env.lanes
         stride = 0 if lanes is None else form.stride(lanes.var)
         if all(v.lanes == 1 for v, _ in moving) and (lanes is None or stride in (0, 1)):
             extra = self._distance(moving, env)

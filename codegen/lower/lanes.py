@@ -8,6 +8,7 @@ from ...ir.dataclass import dataclass
 from ...ir.dims import Dim
 from ...ir.loop.expr import Const, Index, Read, walk
 from ...ir.loop.kinds import LoopKind
+from ...ir.loop.limited_index import byte_of
 from ...ir.loop.nest import Accumulate, At, If, Loop, Nest, Stmt, Store, statements
 from ...ir.loop.stride import mentions, stride_along
 from ..target import Target
@@ -54,7 +55,11 @@ def _element_bytes(stmt: Stmt) -> int:
     if not isinstance(stmt, Store | Accumulate):
         return 1
     sizes = [stmt.value.dtype.bytes]
-    sizes += [n.dtype.bytes for n in walk(stmt.value) if not isinstance(n, Index | Const)]
+    nodes = list(walk(stmt.value))
+    places = {id(i) for n in nodes if isinstance(n, Read) and byte_of(n) for i in n.indices}
+    sizes += [
+        n.dtype.bytes for n in nodes if not isinstance(n, Index | Const) and id(n) not in places
+    ]
     return max(sizes)
 
 
@@ -66,7 +71,7 @@ def _is_smooth(stmt: Stmt, var: str) -> bool:
     for node in walk(stmt.value):
         if isinstance(node, Index) and mentions(node.value, var):
             return False
-        if isinstance(node, Read):
+        if isinstance(node, Read) and not byte_of(node):
             places.append(node.indices)
     return all(moves_on(indices, var) for indices in places)
 

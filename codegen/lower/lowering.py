@@ -13,12 +13,14 @@ from .lanes import Machine
 from .registers import place_registers
 from .rolled import roll_loops
 from .shuffles import shuffle_blocks
+from .tables import hold_tables
 from .vectors import split_vectors
 
 Lowering: TypeAlias = Callable[[Nest, Machine], Nest]
 
 LOWERINGS: tuple[Lowering, ...] = (
     place_registers,  # first: vectors are no shorter than the rows that they fill
+    hold_tables,
     select_instructions,  # what is not in tiles by now is loops
     split_vectors,
     shuffle_blocks,  # looks at vectors, and needs the unrolled loops around them

@@ -18,6 +18,7 @@ from ...ir.loop import nest as nests
 from ...ir.loop.expr import Expr, Read, walk
 from ...ir.loop.interpret import Env, element, interpret, value_of
 from ...ir.loop.kinds import LoopKind
+from ...ir.loop.limited_index import byte_of
 from ...ir.loop.nest import Accumulate, Loop, Nest, Prefetch, Stmt, Store, Vectors, statements
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import mentions, stride_along
@@ -102,7 +103,8 @@ def verify_vectors(nest: Nest) -> None:
 
     def check(stmt: Stmt, scope: Scope, _rest: Sequence[Stmt]) -> None:
         problem = _problem_of_loop(stmt, scope) if isinstance(stmt, Vectors) else None
-        places = [(n.buffer, n.indices) for e in nests.expressions(stmt) for n in _reads(e)]
+        reads = [n for e in nests.expressions(stmt) for n in _reads(e) if not byte_of(n)]
+        places = [(n.buffer, n.indices) for n in reads]
         if isinstance(stmt, Store | Accumulate):
             places.append((stmt.buffer, stmt.indices))
         for name, indices in places:

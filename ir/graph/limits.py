@@ -25,6 +25,9 @@ class GraphLimits:
     factor: str = "int8"
     """The integers whose products an instruction adds up: int8, also for uint8, int16, or none."""
 
+    permutes_bytes: bool = True
+    """True if an instruction looks the bytes of a vector up in a table that registers hold."""
+
     # Fusion.
     costly: float = 8.0
     """Cost per element from which storing a value is better than computing it twice."""
@@ -106,6 +109,7 @@ class GraphLimits:
         fetch_weights: float = 16.0,
         has_pairs: bool = False,
         factor: str = "int8",
+        permutes_bytes: bool = True,
     ) -> GraphLimits:
         """The limits of a core with caches of so many bytes, and so many float32 in a vector."""
         return GraphLimits(
@@ -113,6 +117,7 @@ class GraphLimits:
             cache_bytes=l2,
             has_pairs=has_pairs,
             factor=factor,
+            permutes_bytes=permutes_bytes,
             fetch_weights=fetch_weights,
             longest_row=l2 // 2 // 4,
             longest_column=l2 // 16 // 256,

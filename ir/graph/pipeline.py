@@ -43,6 +43,7 @@ from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
 from .passes.split_complex import split_complex
 from .passes.split_stacks import split_stacks
+from .passes.tabulate_bytes import tabulate_bytes
 from .passes.tail_calls_to_loops import tail_calls_to_loops
 from .passes.unroll_loops import unroll_loops
 from .passes.update_carries import update_carries
@@ -86,6 +87,8 @@ def default_pipeline(
         widen_halves,
         # Before contractions of bytes are made, which see what they are made of.
         sink_dequantising,
+        # Bytes are quantised here, and what is between them is not yet a part of contractions.
+        partial(tabulate_bytes, limits=limits),
         # Before constants fold: weights stay bytes.
         partial(multiply_integers, limits=limits),
         # What is written to an array is computed in the kernel that writes it. No rule has joined

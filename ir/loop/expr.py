@@ -426,3 +426,27 @@ def map_reads(root: Expr, replace: Callable[[Read], Expr | None]) -> Expr:
         return replace(node) or node
 
     return rewrite(root, leaf)
+
+
+def is_below(value: Expr, extent: IntExpr) -> bool:
+    """True if an expression is one of 0 to ``extent - 1`` by its last operators.
+
+    >>> from loopwright.ir.dtype import INT64
+    >>> from loopwright.ir.loop.expr import const, op, read
+    >>> is_below(op("bitwise_and", read("x", (0,), INT64), const(255, INT64)), 256)
+    True
+    """
+    if not isinstance(extent, int):
+        return False
+    if isinstance(value, Const):
+        return 0 <= value.value < extent
+    if isinstance(value, Op) and value.name == "cast" and value.args[0].dtype.is_integer:
+        inner = value.args[0].dtype
+        if inner.bits >= value.dtype.bits:
+            return False
+        wide = inner.is_signed or 1 << inner.bits > extent
+        return not wide or is_below(value.args[0], extent)
+    if isinstance(value, Op) and value.name == "bitwise_and":
+        masks = [a.value for a in value.args if isinstance(a, Const)]
+        return any(0 <= mask < extent for mask in masks)
+    return False

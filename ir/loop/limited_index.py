@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .expr import Const, Expr, Op, const, op
+from ..dtype import INT8, UINT8
+from .expr import Const, Expr, Op, Read, const, op
+
+BYTE_VALUES = 256
+"""Elements of a table that a byte is looked up in."""
 
 
 class Limited(NamedTuple):
@@ -44,3 +48,12 @@ def from_end(index: Expr) -> tuple[Expr, int] | None:
         return None
     others = [a for a in counted.args if a is not free]
     return (free, int(others[0].value)) if others and isinstance(others[0], Const) else None
+
+
+def byte_of(node: Read) -> Expr | None:
+    """Returns the uint8 at whose place a byte is read; None for any other read."""
+    (index, *others) = node.indices or (0,)
+    if others or node.dtype not in (INT8, UINT8) or not isinstance(index, Op):
+        return None
+    is_byte = index.name == "cast" and index.args[0].dtype == UINT8
+    return index.args[0] if is_byte else None

@@ -16,7 +16,7 @@ from ..graph.operator import Pattern, Sample
 from ..graph.requirements import demand, is_data_size
 from ..graph.type_rules import dtype_attr, is_size, normalise_axes, normalise_axis
 from ..graph.types import TensorType
-from ..loop.expr import Expr, IndexLike, cast, const, op, select
+from ..loop.expr import Expr, IndexLike, cast, const, is_below, op, select
 from ..loop.reindex import delinearise
 from ..loop.tensor import Tensor, index_add, index_expr, index_less, index_mul, index_sub
 from ..traits import Trait
@@ -182,6 +182,8 @@ def _reverse(
 
 def _in_range(at: Expr, size: IntExpr, mode: str) -> Expr:
     """An index from data, limited to [0, size); a negative one counts from the end."""
+    if is_below(at, size):
+        return at
     if mode == "wrap":
         return op("floor_mod", at, index_expr(size))
     below = op("less", at, const(0, INT64))

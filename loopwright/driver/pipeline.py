@@ -92,7 +92,9 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     pairs = target.dot("bf16") is not None
     dots = {"int8": target.has_dots or target.has_tiles, "int16": target.dot("madd") is not None}
     factor = next((dtype for dtype, able in dots.items() if able), "")
-    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4), fetch, pairs, factor)
+    limits = GraphLimits.of_caches(
+        target.l1, target.l2, target.lanes(4), fetch, pairs, factor, target.permute is not None
+    )
     return Preferences(error_growth(precision), named, precision == "bf16", limits)
 
 

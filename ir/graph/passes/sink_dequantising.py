@@ -64,7 +64,7 @@ def _new_step() -> Step:
         if value.op.name == "nn.quantize":
             alike = all(map(is_same, points, value.args[1:]))
             return integers if alike and (numbers or made.attrs == value.attrs) else None
-        if not numbers or not (_moves(value, var) or _takes_greatest(value, points[0])):
+        if not numbers or not (moves(value, var) or _takes_greatest(value, points[0])):
             return None
         moved = builder.emit(value.op, (integers,), value.attrs)
         wide = builder.emit(OPERATORS["nn.dequantize"], (moved, *points))
@@ -74,7 +74,7 @@ def _new_step() -> Step:
     return step
 
 
-def _moves(call: Call, result: Var) -> bool:
+def moves(call: Call, result: Var) -> bool:
     """True for an index map of one operand that does not repeat elements."""
     if len(call.args) != 1 or Trait.PICKS not in call.operator.traits:
         return False

@@ -253,6 +253,12 @@ def _picked(table: Array, index: Array) -> Array:
     return table[index & (len(table) - 1)]
 
 
+def _picked_in_rows(table: Array, index: Array) -> Array:
+    """Picks bytes of a row of 16 in each of its lanes, 0 where an index has its highest bit."""
+    rows = np.arange(len(index)) // 16 * 16
+    return np.where(index < 0, table.dtype.type(0), table[rows + (index & 15)])
+
+
 def _count(x: Any, bits: Callable[[str], int]) -> Any:
     size = 8 * x.dtype.itemsize
     numbers = [bits(f"{int(n) & ((1 << size) - 1):0{size}b}") for n in np.atleast_1d(x)]
@@ -322,6 +328,8 @@ FUNCTIONS: Mapping[str, Meaning] = {
     },
     **{f"x86.avx512.permvar.{kind}": _picked for kind in ("sf", "df", "di")},
     "x86.avx2.permd": _picked,
+    "x86.avx512.vpermi2var.qi": lambda a, index, b: _picked(np.concatenate([a, b]), index),
+    **dict.fromkeys(("x86.avx2.pshuf.b", "x86.avx512.pshuf.b"), _picked_in_rows),
     "x86.avx512.mask.compress": _masked,
     "x86.avx512.vpdpbusd": _dot,
     **dict.fromkeys(

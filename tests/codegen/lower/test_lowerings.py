@@ -17,6 +17,7 @@ from loopwright.ir.loop.parser import parse_nest
 
 AVX2 = Target(isa="x86-64-v3")
 OPERANDS = {
+    "hold_tables": "(t: uint8[256], x: uint8[20]) -> y: uint8[20] {",
     "select_instructions": "() -> y: float32[1] {",
     "place_registers": "(x: float32[20]) -> y: float32[1] {",
     "split_vectors": "(x: float32[20]) -> y: float32[20], s: float32[1] {\n  s[0] = 0.0",

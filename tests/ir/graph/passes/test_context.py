@@ -168,7 +168,7 @@ OPTIONAL = [
     *("read_updates", "unroll_loops", "reduce_chosen", "vectorise_loops", "batch_while_loops"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors", "multiply_integers"),
     *("fold_scales", "hoist_products", "split_stacks", "share_groups", "repeat_maps"),
-    *("contract_codes", "sink_dequantising"),
+    *("contract_codes", "sink_dequantising", "tabulate_bytes"),
 ]
 
 
