@@ -58,6 +58,9 @@ Q1, Q2 = (RNG.integers(0, 255, (2, 6), dtype=np.uint8) for _ in range(2))
 S1, S2, SY = np.float32(0.1), np.float32(0.05), np.float32(0.2)
 Z1, Z2, ZY = np.uint8(100), np.uint8(128), np.uint8(90)
 D1, D2 = (Q1.astype(np.float32) - 100) * S1, (Q2.astype(np.float32) - 128) * S2
+_NIBBLES = RNG.integers(0, 16, (5, 32), dtype=np.uint8)
+P4 = _NIBBLES[:, ::2] | _NIBBLES[:, 1::2] << 4
+S4, Z4 = np.linspace(0.1, 1, 10, dtype=np.float32).reshape(5, 2), np.full((5, 2), 7, np.uint8)
 IDS = np.array([[1, 4, 2], [0, 3, 3]])
 
 CASES: list[tuple[str, list[Any], dict[str, Any], Callable[..., Any]]] = [
@@ -97,6 +100,26 @@ CASES: list[tuple[str, list[Any], dict[str, Any], Callable[..., Any]]] = [
      lambda *_: _quantised(_softmax(D1), S2, 0)),
     ("QLinearConcat", [SY, ZY, Q1, S1, Z1, Q2, S2, Z2], {"axis": 1},
      lambda *_: _quantised(np.concatenate((D1, D2), 1), SY, 90)),
+    ("EmbedLayerNormalization", [IDS, None, _f(5, 8), _f(6, 8), None, _f(8), _f(8)], {},
+     lambda i, s, w, p, k, g, b: _norm(w[i] + p[:3], g, b, 1e-12)),
+    ("TransposeMatMul", [_f(4, 2), _f(4, 3)], {"transA": 1}, lambda a, b: a.T @ b),
+    ("QEmbedLayerNormalization",
+     [IDS, None, Q1.T, Q2.T, None, Q1[:, 0], Q2[:, 0], None, S1, S2, None, S1, S2,
+      Z1, Z2, None, Z1, Z2], {},
+     lambda i, *_: _norm(D1.T[i] + D2.T[:3], D1[:, 0], D2[:, 0], 1e-12)),
+    ("GatherBlockQuantized", [P4, IDS, S4, None], {"block_size": 16}, lambda p, i, s, _: (
+        ((_NIBBLES.reshape(5, 2, 16) - 8.0) * s[..., None]).reshape(5, 32)[i])),
+    ("GatherBlockQuantized", [_NIBBLES, IDS, S4, Z4], {"block_size": 16, "bits": 8},
+     lambda p, i, s, z: ((p.reshape(5, 2, 16) - z[..., None] * 1.0) * s[..., None])
+     .reshape(5, 32)[i]),
+    ("QLinearWhere", [Q1 > Q2, Q1, S1, Z1, Q2, S2, Z2, SY, ZY], {},
+     lambda *_: _quantised(np.where(Q1 > Q2, D1, D2), SY, 90)),
+    ("QLinearAveragePool", [Q1[None, None], S1, Z1, SY, ZY],
+     {"kernel_shape": [2, 3], "strides": [1, 3]},
+     lambda *_: _quantised(D1.reshape(1, 1, 2, 2, 3).mean((2, 4))[:, :, None], SY, 90)),
+    ("QLinearAveragePool", [Q1[None, ..., None], S1, Z1, SY, ZY],
+     {"kernel_shape": [2, 3], "strides": [1, 3], "channels_last": 1},
+     lambda *_: _quantised(D1.reshape(1, 2, 2, 3).mean((1, 3))[:, None, :, None], SY, 90)),
     ("QGemm", [Q1, S1, Z1, Q2, S2, Z2, None, SY, ZY], {"transB": 1},
      lambda *_: _quantised(D1 @ D2.T, SY, 90)),
     ("MatMulIntegerToFloat", [Q1, Q2.T, S1, S2, Z1, Z2], {}, lambda *_: D1 @ D2.T),

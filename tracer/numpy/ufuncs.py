@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dims import Dim
 from ...ir.dtype import BOOL, INT64, UINT64
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ...ir.loop.scalar import SCALAR_OPS, ScalarOp
@@ -232,7 +233,7 @@ _WEAK_KINDS: dict[str, WeakType] = {"b": bool, "f": float, "c": complex}
 def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
     """An operator's symbol applied: NumPy's ufunc, but Python numbers stay Python numbers."""
     if not all(
-        isinstance(o, Proxy | bool | int | float | complex | np.ndarray | np.generic)
+        isinstance(o, Proxy | Dim | bool | int | float | complex | np.ndarray | np.generic)
         for o in operands
     ):
         if any(isinstance(o, list | tuple | str) or o is None for o in operands):

@@ -17,6 +17,7 @@
 from . import (
     attention,
     contrib,
+    contrib_attention,
     control,
     conv,
     elementwise,
@@ -48,6 +49,7 @@ __all__ = [
     "Value",
     "attention",
     "contrib",
+    "contrib_attention",
     "control",
     "conv",
     "convert",

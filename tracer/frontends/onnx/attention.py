@@ -9,10 +9,12 @@ import numpy as np
 from ....ir.errors import LoopwrightValueError
 from ... import nn
 from ...nn.attention import attend
+from ...numpy.creation import arange
+from .indexing import gathered
 from .table import Node, Value, converter
 
 
-def _heads(x: Value, count: int | None) -> Value:
+def heads_of(x: Value, count: int | None) -> Value:
     """Returns (batch, length, heads * size) as (batch, heads, length, size)."""
     if x.ndim == 4:
         return x
@@ -22,7 +24,7 @@ def _heads(x: Value, count: int | None) -> Value:
     return np.transpose(np.reshape(x, (batch, length, count, width // count)), (0, 2, 1, 3))
 
 
-def _joined(x: Value) -> Value:
+def joined_heads(x: Value) -> Value:
     """Returns (batch, heads, length, size) as (batch, length, heads * size)."""
     batch, heads, length, size = x.shape
     return np.reshape(np.transpose(x, (0, 2, 1, 3)), (batch, length, heads * size))
@@ -35,9 +37,7 @@ def _both(left: Value, right: Value) -> Value:
     return np.logical_and(left, right)
 
 
-def _visible(
-    queries: int, keys: int, offset: Value, is_causal: int, left: int, right: int
-) -> Value:
+def visible(queries: int, keys: int, offset: Value, is_causal: int, left: int, right: int) -> Value:
     """Returns which keys a query sees, by its place: ``offset`` + its index; None: all.
 
     ``offset`` is an int, or one per batch, (batch, 1, 1, 1).
@@ -46,7 +46,7 @@ def _visible(
     if is_causal:
         bounds[1] = 0 if bounds[1] is None else min(0, bounds[1])
     # How far a key stands in front of the place of a query.
-    ahead = np.arange(keys)[None, :] - np.arange(queries)[:, None] - offset
+    ahead = arange(keys)[None, :] - arange(queries)[:, None] - offset
     seen = None
     if bounds[0] is not None:
         seen = ahead >= bounds[0]
@@ -77,7 +77,7 @@ def _attention(
     softcap: float = 0.0,
 ) -> Any:
     flat = q.ndim == 3
-    q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)
+    q, k, v = heads_of(q, q_num_heads), heads_of(k, kv_num_heads), heads_of(v, kv_num_heads)
     offset: Value = 0
     if past_key is not None:
         offset = past_key.shape[2]
@@ -87,8 +87,8 @@ def _attention(
     if nonpad_kv_seqlen is not None:
         count = np.reshape(nonpad_kv_seqlen, (-1, 1, 1, 1))
         offset = count - queries
-        allowed = np.less(np.arange(keys), count)
-    seen = _visible(queries, keys, offset, is_causal, left_window_size, right_window_size)
+        allowed = np.less(arange(keys), count)
+    seen = visible(queries, keys, offset, is_causal, left_window_size, right_window_size)
     allowed = _both(allowed, seen)
     bias = None
     if attn_mask is not None:
@@ -104,7 +104,7 @@ def _attention(
             bias = attn_mask.astype(q.dtype)
     parts = attend(q, k, v, allowed, bias, scale, softcap)
     modes = (parts.scores, parts.capped, parts.masked, parts.weights)
-    result = _joined(parts.result) if flat else parts.result
+    result = joined_heads(parts.result) if flat else parts.result
     intermediate = modes[qk_matmul_output_mode] if node.wants(3) else None
     return result, k, v, intermediate
 
@@ -121,10 +121,10 @@ def _rotary_embedding(
     rotary_embedding_dim: int = 0,
 ) -> Value:
     flat = x.ndim == 3
-    x = _heads(x, num_heads)
+    x = heads_of(x, num_heads)
     if position_ids is not None:
-        cos_cache, sin_cache = (np.take(t, position_ids, axis=0) for t in (cos_cache, sin_cache))
+        cos_cache, sin_cache = (gathered(t, position_ids) for t in (cos_cache, sin_cache))
     half = (rotary_embedding_dim or x.shape[-1]) // 2
     cosines, sines = (np.expand_dims(t[..., :half], 1) for t in (cos_cache, sin_cache))
     rotated = nn.rotary_embedding(x, cosines, sines, bool(interleaved), rotary_embedding_dim)
-    return _joined(rotated) if flat else rotated
+    return joined_heads(rotated) if flat else rotated

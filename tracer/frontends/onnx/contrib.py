@@ -14,10 +14,10 @@ import numpy as np
 from ....ir.errors import UnsupportedError
 from ... import nn
 from .conv import convolution
+from .indexing import gathered
+from .pool import average_pool
 from .quantised import dequantised, dynamically_quantised, quantised
 from .table import Node, Value, converter
-
-Ints = tuple[int, ...]
 
 _DOMAIN = "com.microsoft"
 
@@ -43,6 +43,7 @@ def _activated(x: Value, activation: str, params: tuple[float, ...]) -> Value:
 
 
 @converter("FusedMatMul", since=1, domain=_DOMAIN)
+@converter("TransposeMatMul", since=1, domain=_DOMAIN)
 def _fused_matmul(
     a: Value,
     b: Value,
@@ -145,7 +146,7 @@ def _skip_layer_norm(
 ) -> Value:
     total = x + skip if bias is None else x + skip + bias
     if node.wants(1) or node.wants(2):
-        raise UnsupportedError("its outputs mean and inv_std_var are not supported")
+        raise UnsupportedError("its outputs mean and inv_std_var, of training, are not supported")
     if node.op_type == "SkipSimplifiedLayerNormalization":
         return nn.rms_norm(total, gamma, -1, epsilon), None, None, total
     return nn.layer_norm(total, gamma, beta, -1, epsilon), None, None, total
@@ -163,9 +164,9 @@ def _skip_simplified_layer_norm(
 def _embed_layer_norm(
     node: Node,
     ids: Value,
-    segments: Value,
-    words: Value,
-    places: Value,
+    segments: Value = None,
+    words: Value = None,
+    places: Value = None,
     kinds: Value = None,
     gamma: Value = None,
     beta: Value = None,
@@ -175,10 +176,10 @@ def _embed_layer_norm(
     epsilon: float = 1e-12,
 ) -> Value:
     length = ids.shape[1]
-    total = np.take(words, ids, 0)
-    total = total + (places[:length] if position_ids is None else np.take(places, position_ids, 0))
+    total = gathered(words, ids)
+    total = total + (places[:length] if position_ids is None else gathered(places, position_ids))
     if segments is not None:
-        total = total + np.take(kinds, segments, 0)
+        total = total + gathered(kinds, segments)
     ends = None
     if node.wants(1):
         # The number of real tokens of each row, or nothing.
@@ -187,72 +188,64 @@ def _embed_layer_norm(
     return nn.layer_norm(total, gamma, beta, -1, epsilon), ends, total
 
 
-# Attention.
-
-
-# rotary_embedding_dim: of do_rotary only, which is refused.
-@converter("Attention", since=1, domain=_DOMAIN, ignores=("rotary_embedding_dim",))
-def _attention(
-    node: Node,
-    x: Value,
-    weights: Value,
-    bias: Value = None,
-    mask: Value = None,
-    past: Value = None,
-    added: Value = None,
-    *,
-    num_heads: int,
-    unidirectional: int = 0,
-    qkv_hidden_sizes: Ints | None = None,
-    scale: float = 0.0,
-    mask_filter_value: float = -10000.0,
-    past_present_share_buffer: int = 0,
-    do_rotary: int = 0,
-) -> Value:
-    if do_rotary or past_present_share_buffer:
-        raise UnsupportedError("rotary embeddings and shared buffers inside it are not supported")
-    n, length, _ = x.shape
-    projected = np.matmul(x, weights)
-    projected = projected if bias is None else projected + bias
-    sizes = qkv_hidden_sizes or (weights.shape[1] // 3,) * 3
-    heads = [
-        np.transpose(np.reshape(each, (n, length, num_heads, -1)), (0, 2, 1, 3))
-        for each in np.split(projected, [sizes[0], sizes[0] + sizes[1]], -1)
-    ]
-    q, k, v = heads
-    if past is not None:
-        k, v = np.concatenate((past[0], k), 2), np.concatenate((past[1], v), 2)
-    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * (scale or 1 / math.sqrt(q.shape[-1]))
-    if unidirectional:
-        whole = k.shape[2]
-        ahead = np.triu(np.ones((length, whole), bool), whole - length + 1)
-        scores = np.where(ahead, x.dtype.type(mask_filter_value), scores)
-    if mask is not None:
-        scores = scores + _mask(mask, n, k.shape[2], mask_filter_value, x.dtype)
-    scores = scores if added is None else scores + added
-    y = np.matmul(nn.softmax(scores), v)
-    y = np.reshape(np.transpose(y, (0, 2, 1, 3)), (n, length, sizes[2]))
-    return (y, np.stack((k, v))) if node.wants(1) else y
-
-
-def _mask(mask: Value, n: int, length: int, masked: float, dtype: np.dtype[Any]) -> Value:
-    """Returns what is added to scores: ``masked`` where a token is not to be seen."""
-    if mask.ndim == 1:  # how many tokens of each row are real, and where they begin
-        places = np.arange(length)
-        real = places < mask[:n, None]
-        if mask.shape[0] == 2 * n:
-            real = real & (places >= mask[n:, None])
-        seen = real[:, None, None, :]
-    elif mask.ndim == 2:
-        seen = (mask != 0)[:, None, None, :]
-    elif mask.ndim == 3:
-        seen = (mask != 0)[:, None]
-    else:
-        raise UnsupportedError(f"a mask of {mask.ndim} axes is not supported")
-    return np.where(seen, dtype.type(0), dtype.type(masked))
-
-
 # Quantised.
+
+
+@converter("QEmbedLayerNormalization", since=1, domain=_DOMAIN)
+def _quantised_embed_layer_norm(
+    node: Node,
+    ids: Value,
+    segments: Value = None,
+    words: Value = None,
+    places: Value = None,
+    kinds: Value = None,
+    gamma: Value = None,
+    beta: Value = None,
+    mask: Value = None,
+    *factors: Value,
+    epsilon: float = 1e-12,
+) -> Value:
+    parts = (words, places, kinds, gamma, beta)
+    each = zip(parts, factors[:5], factors[5:], strict=True)
+    values = [x if x is None else dequantised(x, scale, zero) for x, scale, zero in each]
+    return _embed_layer_norm(node, ids, segments, *values, mask, epsilon=epsilon)
+
+
+@converter("GatherBlockQuantized", since=1, domain=_DOMAIN)
+def _gather_block_quantized(
+    data: Value,
+    indices: Value,
+    scales: Value,
+    zeros: Value = None,
+    *,
+    bits: int = 4,
+    block_size: int = 128,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+) -> Value:
+    last = data.ndim - 1
+    if gather_axis % data.ndim or quantize_axis % data.ndim != last:
+        raise UnsupportedError("axes but the first one gathered, blocks along the last one")
+    rows, factors = gathered(data, indices), gathered(scales, indices)
+    points = None if zeros is None else gathered(zeros, indices)
+    if data.dtype.name == "uint8":  # bytes that hold codes of ``bits``, the lower ones first
+        rows = _codes(rows, bits)
+        half = np.uint8(2 ** (bits - 1))
+        points = half if points is None else _codes(points, bits)[..., : factors.shape[-1], None]
+    elif points is not None:
+        points = points[..., None]
+    width = rows.shape[-1]
+    blocks = np.reshape(rows, (*rows.shape[:-1], width // block_size, block_size))
+    wide = blocks.astype(scales.dtype)
+    wide = wide if points is None else wide - points.astype(scales.dtype)
+    return np.reshape(wide * factors[..., None], rows.shape)
+
+
+def _codes(packed: Value, bits: int) -> Value:
+    """Returns the codes in bytes, as bytes, along the last axis."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = packed[..., None] >> shifts & np.uint8(2**bits - 1)
+    return np.reshape(codes, (*packed.shape[:-1], packed.shape[-1] * (8 // bits)))
 
 
 @converter("DynamicQuantizeMatMul", since=1, domain=_DOMAIN)
@@ -316,6 +309,29 @@ def _global_average_pool(x: Value, *, channels_last: int = 0) -> Value:
     return np.mean(x, axes, keepdims=True)
 
 
+def _average_pool(
+    x: Value,
+    *,
+    kernel_shape: tuple[int, ...],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Value:
+    y = average_pool(
+        np.moveaxis(x, -1, 1) if channels_last else x,
+        kernel_shape=kernel_shape,
+        strides=strides,
+        pads=pads,
+        count_include_pad=count_include_pad,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+    return np.moveaxis(y, 1, -1) if channels_last else y
+
+
 def _of_one(function: Callable[..., Value]) -> Callable[..., Value]:
     """Returns the converter of a function of a quantised operand, with its attributes."""
 
@@ -334,6 +350,7 @@ def _of_one(function: Callable[..., Value]) -> Callable[..., Value]:
 
 
 for _name, _function in {
+    "QLinearAveragePool": _average_pool,
     "QLinearGlobalAveragePool": _global_average_pool,
     "QLinearLeakyRelu": lambda x, *, alpha=0.01: np.where(x >= 0, x, x * alpha),
     "QLinearSigmoid": lambda x: nn.sigmoid(x),
@@ -358,6 +375,22 @@ def _of_two(
     function = np.add if node.op_type == "QLinearAdd" else np.multiply
     y = function(dequantised(a, a_scale, a_zero), dequantised(b, b_scale, b_zero))
     return quantised(y, y_scale, a.dtype.type(0) if y_zero is None else y_zero)
+
+
+@converter("QLinearWhere", since=1, domain=_DOMAIN)
+def _qlinear_where(
+    condition: Value,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    y: Value,
+    y_scale: Value,
+    y_zero: Value,
+    z_scale: Value,
+    z_zero: Value,
+) -> Value:
+    chosen = np.where(condition, dequantised(x, x_scale, x_zero), dequantised(y, y_scale, y_zero))
+    return quantised(chosen, z_scale, z_zero)
 
 
 @converter("QLinearConcat", since=1, domain=_DOMAIN)

@@ -8,13 +8,15 @@ import numpy as np
 
 from ... import nn
 from ...nn.apply import apply_as_given
+from ...numpy.creation import arange
 from .table import Value, converter, known, known_ints
 
 # Gathers and scatters.
 
 
 @converter("Gather", since=1)
-def _gather(data: Value, indices: Value, *, axis: int = 0) -> Value:
+def gathered(data: Value, indices: Value, *, axis: int = 0) -> Value:
+    """Returns slices of ``data`` along ``axis``; an index outside of it is the nearest inside."""
     return apply_as_given("take", data, indices, axis=axis, mode="clip")
 
 
@@ -56,10 +58,10 @@ def _tensor_scatter(
     cache, new = np.moveaxis(past, axis, 1), np.moveaxis(update, axis, 1)
     batch, count = new.shape[:2]
     first = np.zeros(batch, np.int64) if first is None else first
-    places = np.reshape(first, (batch, 1)) + np.arange(count)
+    places = np.reshape(first, (batch, 1)) + arange(count)
     if mode == "circular":
         places = places % cache.shape[1]
-    numbers = np.broadcast_to(np.arange(batch)[:, None], (batch, count))
+    numbers = np.broadcast_to(arange(batch)[:, None], (batch, count))
     written = nn.scatter_nd(cache, np.stack([numbers, places], axis=-1), new)
     return np.moveaxis(written, 1, axis)
 
@@ -69,7 +71,7 @@ def _reverse_sequence(
     x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Value:
     batch, time = batch_axis % x.ndim, time_axis % x.ndim
-    steps = np.arange(x.shape[time]).reshape([-1 if n == time else 1 for n in range(x.ndim)])
+    steps = arange(x.shape[time]).reshape([-1 if n == time else 1 for n in range(x.ndim)])
     ends = np.reshape(lengths, [-1 if n == batch else 1 for n in range(x.ndim)])
     places = np.where(steps < ends, ends - 1 - steps, steps)
     return np.take_along_axis(x, np.broadcast_to(places, x.shape), time)

@@ -11,35 +11,62 @@ from .conv import Ints, span_of, window_sides
 from .table import Node, Value, converter
 
 
-@converter("MaxPool", since=1)
-@converter("AveragePool", since=1)
-@converter("LpPool", since=2)
-def _pool(
-    node: Node,
+def _windows(
     x: Value,
-    *,
     kernel_shape: Ints,
+    strides: Ints | None,
+    pads: Ints | None,
+    *,
     auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-    count_include_pad: int = 0,
     dilations: Ints | None = None,
-    p: int = 2,
-    pads: Ints | None = None,
-    storage_order: int = 0,
-    strides: Ints | None = None,
-) -> Any:
-    """Each of them has some of the attributes."""
+) -> dict[str, Any]:
+    """Returns the arguments of windows of ``nn``, for the attributes of ONNX."""
     rank, sizes = x.ndim - 2, x.shape[2:]
     step, spread = strides or (1,) * rank, dilations or (1,) * rank
-    windows: dict[str, Any] = {
+    return {
         "pool_size": kernel_shape,
         "strides": step,
         "padding": window_sides(auto_pad, pads, sizes, span_of(kernel_shape, spread), step),
         "dilation": spread,
         "ceil_mode": bool(ceil_mode),
     }
-    if node.op_type == "AveragePool":
-        return nn.avg_pool(x, count_include_pad=bool(count_include_pad), **windows)
+
+
+@converter("AveragePool", since=1, options_of=_windows)
+def average_pool(
+    x: Value,
+    *,
+    kernel_shape: Ints,
+    strides: Ints | None = None,
+    pads: Ints | None = None,
+    count_include_pad: int = 0,
+    **windows: Any,
+) -> Value:
+    """Returns means of windows, of the elements that are there or of all."""
+    return nn.avg_pool(
+        x,
+        count_include_pad=bool(count_include_pad),
+        **_windows(x, kernel_shape, strides, pads, **windows),
+    )
+
+
+@converter("MaxPool", since=1, options_of=_windows)
+@converter("LpPool", since=2)
+def _pool(
+    node: Node,
+    x: Value,
+    *,
+    kernel_shape: Ints,
+    p: int = 2,
+    pads: Ints | None = None,
+    storage_order: int = 0,
+    strides: Ints | None = None,
+    **options: Any,
+) -> Any:
+    """Each of them has some of the attributes."""
+    rank, sizes = x.ndim - 2, x.shape[2:]
+    windows = _windows(x, kernel_shape, strides, pads, **options)
     if node.op_type == "LpPool":
         return nn.lp_pool(x, p=p, **windows)
     if not node.wants(1):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import nn
+from ...numpy.creation import arange
 from .table import Value, converter, known_ints
 from .tensors import is_float
 
@@ -108,7 +109,7 @@ converter("ArgMin", since=1)(_arg(np.argmin))
 def _hardmax(x: Value, axis: int) -> Value:
     axis = axis + x.ndim if axis < 0 else axis
     first = np.expand_dims(np.argmax(x, axis), axis)
-    places = np.arange(x.shape[axis]).reshape([-1] + [1] * (x.ndim - axis - 1))
+    places = arange(x.shape[axis]).reshape([-1] + [1] * (x.ndim - axis - 1))
     return np.equal(first, places).astype(x.dtype)
 
 
