@@ -7,7 +7,7 @@ and what differs between the two (a rounding decides it) is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -370,9 +370,10 @@ def _looked_up(d: _Drawing, x: Tensor, rank: int) -> Any:
 
 
 def draw_module(
-    seed: int, most: int = 8
+    seed: int, most: int = 8, foreign: Mapping[str, Callable[[Tensor], Tensor]] | None = None
 ) -> tuple[RandomModule, list[Tensor], list[Tensor], list[Tensor]]:
-    """Returns a module, its inputs, and its results in float32 and in float64."""
+    """Returns a module, its inputs, and its results in float32 and in float64. Some of its values
+    go through one of the ``foreign`` functions, by name."""
     d = _Drawing(RandomDraw(seed))
     inputs = [d.random(*d.shape(1)) for _ in range(d.between(1, 2))]
     module = RandomModule(len(inputs))
@@ -383,6 +384,8 @@ def draw_module(
             break
         try:
             step = _step(d, single)
+            if foreign and d.chance(40):
+                step = _composed(step, *d.pick(list(foreign.items())))
             low, high = (step[1](*(v[p] for p in step[2])) for v in (single, double))
         except (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError):
             continue
@@ -394,6 +397,16 @@ def draw_module(
     read = {p for _, _, places in module.steps for p in places}
     module.kept = [n for n in range(len(inputs), len(single)) if n not in read] or [0]
     return module, inputs, [single[k] for k in module.kept], [double[k] for k in module.kept]
+
+
+def _composed(step: Step, name: str, function: Callable[[Tensor], Tensor]) -> Step:
+    text, first, places = step
+
+    def composed(*values: Tensor) -> Tensor:
+        result = first(*values)
+        return function(result) if result.is_floating_point() else result
+
+    return f"{name} of {text}", composed, places
 
 
 def _is_sound(low: Tensor, high: Tensor) -> bool:

@@ -12,7 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from foreign_torch import FOREIGN, by_memory, noisy  # noqa: E402
+from loopwright.doors import torch_model  # noqa: E402
 from loopwright.doors.torch_model import backend  # noqa: E402
+from loopwright.face.module import CompiledModule  # noqa: E402
 from loopwright.ir.errors import UnsupportedError  # noqa: E402
 from loopwright.tracer.frontends.torch.decompositions import decompositions  # noqa: E402
 from loopwright.tracer.frontends.torch.table import ROWS, Row  # noqa: E402
@@ -131,7 +133,7 @@ def test_random_numbers_are_drawn_in_the_order_of_the_graph() -> None:
 def test_foreign_dtypes_stay_in_pytorch() -> None:
     def f(x: Any) -> Any:
         y = torch.fft.fft(x.sin() * 2)
-        z = torch.view_as_real(y * torch.ones(4, dtype=torch.complex64))
+        z = torch.view_as_real(y * torch.polar(x.exp(), x + 1))
         return z.cos() @ torch.ones(2, 3), (x * 3).to(torch.float8_e5m2), y
 
     x = torch.rand(3, 4)
@@ -222,6 +224,21 @@ def test_an_operator_may_write_into_a_view_of_what_a_part_computes() -> None:
     ours, theirs = [[torch.linspace(0, 1, 6).view(2, 3), torch.ones(2)] for _ in range(2)]
     torch.testing.assert_close(_compile(f)(*ours), f(*theirs))
     torch.testing.assert_close(ours, theirs)
+
+
+def test_all_parts_get_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, dict[str, Any]]] = []
+
+    def make(module: Any, name: str, **options: Any) -> Any:
+        made.append((name, options))
+        return CompiledModule(module, name, **options)
+
+    monkeypatch.setattr(torch_model, "CompiledModule", make)
+    x = torch.rand(3).requires_grad_()
+    f = _compile(lambda x: scaled(x.sin() + 1).exp() * 2, threads=1)
+    f(x).sum().backward()
+    names = [f"{part}_graph" for part in ("forward_part_0", "forward_part_1", "backward_part_0")]
+    assert made == [(name, {"threads": 1}) for name in names]
 
 
 def test_a_branch_with_such_an_operator_runs_in_pytorch_as_a_whole() -> None:

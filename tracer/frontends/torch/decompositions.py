@@ -10,6 +10,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from . import rows as rows  # fills the table
+from .nodes import key_of
 from .table import ROWS
 
 
@@ -17,9 +18,12 @@ from .table import ROWS
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Returns the decompositions of operators that have no row: those to core ATen first."""
     rules = {**decomposition_table, **core_aten_decompositions()}
-    return {op: rule for op, rule in rules.items() if not _has_row(op)}
+    return {op: rule for op, rule in rules.items() if not _stays(op)}
 
 
-def _has_row(op: Any) -> bool:
-    named = isinstance(op, torch._ops.OpOverload)
-    return named and str(op).removeprefix("aten.") in ROWS
+_WRITING = (torch.ops.aten.complex.default, torch.ops.aten.polar.default)
+"""Operators whose decompositions write into views of their results, which a graph must not."""
+
+
+def _stays(op: Any) -> bool:
+    return op in _WRITING or (isinstance(op, torch._ops.OpOverload) and key_of(op) in ROWS)

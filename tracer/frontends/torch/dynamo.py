@@ -22,9 +22,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import make_boxed_func  # pyright: ignore
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
+from torch.fx.graph import _BoxedCodeGen  # pyright: ignore
 
 from ....ir.dataclass import dataclass
 from ....ir.dtype import Array
@@ -113,28 +113,6 @@ def _warn(text: str) -> None:
     if text not in _logged:
         _logged.add(text)
         _log.warning(text)
-
-
-def _run_by_torch(graph: fx.GraphModule, kind: str) -> Any:
-    """Returns what runs a graph in PyTorch, or in its compiled parts.
-
-    What is saved for a backward graph may lie in memory in another way than in PyTorch, whose
-    operators read a copy that lies as they expect it.
-    """
-    saved: list[tuple[int, torch.Tensor]] = []
-    for n, node in enumerate(graph.graph.find_nodes(op="placeholder")):
-        traced = node.meta.get("val")
-        read = any(user.op != "call_module" for user in node.users)
-        if read and kind.startswith("backward") and isinstance(traced, torch.Tensor):
-            saved.append((n, traced))
-
-    def run(*args: Any) -> Any:
-        inputs = list(args)
-        for n, traced in saved:
-            inputs[n] = laid_out(inputs[n], traced)
-        return graph.forward(*inputs)
-
-    return make_boxed_func(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +221,7 @@ class GraphFunction:
         ) or bool(memory_reads(graph))
         self.codes: dict[Any, Any] = {}
         self.changes = 0
-        self.divided: Callable[[list[Any]], Any] | None = None
+        self.divided: _ByTorch | None = None
         self.worn_in = 0.0  # time from which on the code has served long enough
 
     def __call__(self, args: list[Any]) -> list[Any]:
@@ -276,14 +254,14 @@ class GraphFunction:
             raise
         except LoopwrightError as error:  # PyTorch has typed the graph: what we refuse, we lack
             self.divided = self.in_parts(error, refused)
-            return _Eager(self.divided)
+            return self.divided
         run = self.make(imported.module, name)
         code = _Code(imported, run, weights)
         now = time.monotonic()
         self.worn_in = now + REUSE * (now - begun)
         return code
 
-    def in_parts(self, error: LoopwrightError, refused: Sequence[fx.Node] = ()) -> Any:
+    def in_parts(self, error: LoopwrightError, refused: Sequence[fx.Node] = ()) -> _ByTorch:
         """Returns the graph as a function in which PyTorch runs what ``error`` refuses, as are the
         nodes ``refused`` and those like them, and compiled parts the rest.
 
@@ -307,19 +285,35 @@ class GraphFunction:
         what = "PyTorch runs a graph without Loopwright" if divided is None else divided
         _warn(f"{what}: {error.message}{nodes}")
         run = self.graph if divided is None else divided.graph
-        return _run_by_torch(run, self.kind)
+        return _ByTorch(run, self.kind)
 
 
-class _Eager:
-    """A graph that PyTorch runs."""
+class _ByTorch:
+    """A graph that PyTorch runs, or its parts, as a function of the list of its inputs, which it
+    empties.
+
+    What is saved for a backward graph may lie in memory in another way than in PyTorch, whose
+    operators read a copy that lies as they expect it.
+    """
 
     weights = ()
 
-    def __init__(self, run: Callable[[list[Any]], Any]) -> None:
-        self.run = run
+    def __init__(self, graph: fx.GraphModule, kind: str) -> None:
+        self._boxed_call = True
+        self.saved: list[tuple[int, torch.Tensor]] = []
+        for n, node in enumerate(graph.graph.find_nodes(op="placeholder")):
+            traced = node.meta.get("val")
+            read = any(user.op != "call_module" for user in node.users)
+            if read and kind.startswith("backward") and isinstance(traced, torch.Tensor):
+                self.saved.append((n, traced))
+        graph.graph.set_codegen(_BoxedCodeGen())
+        graph.recompile()
+        self.run = graph.forward
 
-    def __call__(self, args: Sequence[Any]) -> Any:
-        return self.run(list(args))
+    def __call__(self, args: list[Any]) -> Any:
+        for n, traced in self.saved:
+            args[n] = laid_out(args[n], traced)
+        return self.run(args)
 
 
 def _key(inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from ....ir.dataclass import dataclass
+from .control import HIGHER_ORDER
 from .importer import unsupported
 from .nodes import is_foreign, is_view, storage_order_of, tensors_in
 
@@ -102,7 +103,6 @@ def divide(
         setattr(whole, str(call.target), _Part(run))
         exchanged.update(node for node in call.all_input_nodes if node not in positions)
         exchanged.update(node for node in call.users if set(node.users) != {copied.output_node()})
-    whole.recompile()
     return Divided(whole, len(calls), ran, len(computing), len(exchanged))
 
 
@@ -212,7 +212,7 @@ def _alone(levels: Mapping[fx.Node, int], movable: set[fx.Node]) -> set[fx.Node]
     for node, level in levels.items():
         if level % 2 == 0 and _computes(node) and node not in movable:
             parts[level].append(node)
-            if isinstance(node.target, torch._ops.HigherOrderOperator):
+            if str(node.target) in HIGHER_ORDER:
                 loops.add(level)
     few = (n for level, n in parts.items() if len(n) < LEAST_OPERATORS and level not in loops)
     return {node for nodes in few for node in nodes}
