@@ -13,6 +13,7 @@ from .lanes import Machine
 from .registers import place_registers
 from .rolled import roll_loops
 from .shuffles import shuffle_blocks
+from .starts import start_sums
 from .tables import hold_tables
 from .vectors import split_vectors
 
@@ -20,6 +21,7 @@ Lowering: TypeAlias = Callable[[Nest, Machine], Nest]
 
 LOWERINGS: tuple[Lowering, ...] = (
     place_registers,  # first: vectors are no shorter than the rows that they fill
+    start_sums,
     hold_tables,
     select_instructions,  # what is not in tiles by now is loops
     split_vectors,

@@ -91,11 +91,13 @@ KNOWN = {
     "small_systems.MOST_EQUATIONS": "equations, each step of which is code of its own",
     "builder.ADDRESSABLE_BYTES": "of a process on x86-64",
     "batch_while_loops._CHEAP": "cost of an operator",
-    "multiply_integers.WORD_BYTES": "bytes of int32",
+    "multiply_integers.MOST_ROUNDED": "of int32",
+    "byte_products.UNIT_ROUNDING": "of float32",
+    "byte_products.WORD_BYTES": "bytes of int32",
     "multiply_integers.MOST_SCALED": "operators behind a sum",
-    "multiply_integers.MOST_EXACT": "of float32",
-    "multiply_integers.MOST_SUM": "of int32",
-    "multiply_integers.GREATEST_PRODUCT": "of bytes",
+    "byte_products.MOST_EXACT": "of float32",
+    "byte_products.MOST_SUM": "of int32",
+    "byte_products.GREATEST_PRODUCT": "of bytes",
     # Marks and data of tests.
     "groups.EXIT": "a mark, no size",
 }

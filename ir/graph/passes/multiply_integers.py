@@ -23,9 +23,15 @@ After::
       %8 = cast(%6, dtype="float32");
       %9 = multiply(0.5f, %7);
       %10 = divide(1f, 0.1f);
-      %11 = multiply(%9, %10);
-      %12 = multiply(%8, %11);
-      nn.quantize(%12, 1f, 7u8)
+      %11 = cast(7u8, dtype="int32");
+      %12 = multiply(%9, %10);
+      %13 = multiply(%8, %12);
+      %14 = round(%13);
+      %15 = cast(%14, dtype="int32");
+      %16 = add(%15, %11);
+      %17 = maximum(%16, 0);
+      %18 = minimum(%17, 255);
+      cast(%18, dtype="uint8")
     }
 
 Constants::
@@ -38,7 +44,8 @@ to a sum of products is a sum of one operand, which for weights is a constant. A
 its zero point. Sums of few products, those of most grouped convolutions, are as exact in float32,
 whose kernels read neighbours of a byte without widening them to int32. A result that is quantised
 is multiplied by the inverse of its scale, as the kernels of the field do: it is off by one where
-the quotient is halfway between two integers but for rounding. ("Quantization and training of neural
+the quotient is halfway between two integers but for rounding. A bias in whole steps of the sums,
+as quantisers choose it, is added to these. ("Quantization and training of neural
 networks for efficient integer-arithmetic-only inference", B. Jacob and others, 2018.)
 """
 
@@ -48,18 +55,16 @@ from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 from math import inf
-from typing import Any
 
 import numpy as np
 
-from ...dataclass import dataclass
-from ...dtype import DTYPES, FLOAT32, INT8, INT32, UINT8, DType, widens_many
+from ...dtype import DTYPES, INT8, INT32, UINT8, Array, DType, widens_many
 from ...pass_context import optional
 from ...traits import Trait
 from .. import walk
 from ..builder import Builder
+from ..byte_products import GREATEST_PRODUCT, MOST_SUM, ByteOperand, ByteProduct
 from ..compose import F, Value, is_zero
-from ..compose import call as emitted
 from ..contractions import Roles, roles_of
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
@@ -71,20 +76,12 @@ from .sink_dequantising import is_same
 
 BYTES = (INT8, UINT8)
 
-WORD_BYTES = 4
-"""Bytes of a word: products of its bytes are added up at once."""
-
-MOST_EXACT = 1 << 24
-"""Sums of integers below this are exact in float32."""
-
-MOST_SUM = 1 << 31
-"""Sums of products stay below this in int32."""
+MOST_ROUNDED = 2.0**30
+"""Numbers below this are rounded to int32 whatever is added: limits of bytes are compared after it,
+as integers, which more units of a core do."""
 
 MOST_SCALED = 8
 """Operators behind a sum of products that are emitted again with a factor."""
-
-GREATEST_PRODUCT = 255 * 255
-"""No product of two bytes less their zero points is greater, without its sign."""
 
 
 @optional(level=2)
@@ -136,28 +133,6 @@ def _factors(function: Function, is_spatial: bool = True) -> set[Atom]:
     return factors
 
 
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """Bytes ``values`` seen through ``views``, the first applied first. They stand for ``(values -
-    zero) * scale``, where None is 0 and 1; ``axis`` is the one of the operand along which these
-    differ, None if they are numbers."""
-
-    values: Atom
-    zero: Atom | None
-    scale: Atom | None
-    axis: int | None
-    views: tuple[Call, ...] = ()
-
-    def viewed(self, builder: Builder) -> Value:
-        atom = self.values
-        for view in self.views:
-            if isinstance(atom, Constant):
-                atom = Constant(view.operator.reference((atom.value,), view.attrs), atom.name)
-            else:
-                atom = builder.emit(view.operator, (atom,), view.attrs)
-        return Value(builder, atom)
-
-
 class _Step:
     """Facts about the variables of one block, collected on the way."""
 
@@ -165,6 +140,9 @@ class _Step:
         self.facts, self.limits = facts, limits
         self.calls: dict[Var, Call] = {}
         self.of_integers: set[Atom] = set()  # numbers made of integers, element by element
+        self.products: dict[Atom, ByteProduct] = {}
+        self.bounds: dict[Atom, float] = {}
+        self.whole: dict[Atom, tuple[Value, Value, Atom]] = {}  # rounded, least byte, zero point
 
     def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
@@ -190,6 +168,9 @@ class _Step:
             return None if var in self.facts.factors else self.rounded(call, builder)
         if name == "nn.dequantize":
             return self.widened(var, call, builder)
+        if name == "add" and (made := self.biased(var, call, builder)) is not None:
+            self.of_integers.add(var)
+            return made
         if call.operator.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
             if not self.of_integers.isdisjoint(call.args):
                 self.of_integers.add(var)
@@ -201,28 +182,64 @@ class _Step:
             return None
         if x.scale is not None:
             self.of_integers.add(var)
-        whole = DTYPES[self.limits.factor]
-        return _contracted(call, x, w, roles, whole, builder).atom
+        product = ByteProduct(call, x, w, roles, DTYPES[self.limits.factor])
+        made = product.emitted(builder)
+        self.products[made.atom], self.bounds[made.atom] = product, product.bound
+        return made.atom
+
+    def biased(self, var: Var, call: Call, builder: Builder) -> Atom | None:
+        """Returns a product of bytes to whose sums the whole numbers are added that a constant is
+        in their unit, as quantisers choose it for biases; None for anything else."""
+        for x, other in (call.args, call.args[::-1]):
+            product = self.products.get(x)
+            if product is None or not isinstance(x, Var) or self.facts.uses[x] > 1:
+                continue
+            bias, is_whole = self.constant(other), tensor_type(x).shape == tensor_type(var).shape
+            if bias is None or not is_whole:
+                continue
+            steps = product.steps(bias, tensor_type(x).rank)
+            if steps is not None:
+                made = product.emitted(builder, steps)
+                self.bounds[made.atom] = product.bound
+                return made.atom
+        return None
+
+    def constant(self, atom: Atom) -> Array | None:
+        """Returns what an atom is made of a constant by reshapes and dequantising."""
+        if isinstance(atom, Constant):
+            return atom.value
+        call = self.calls.get(atom) if isinstance(atom, Var) else None
+        if call is None or call.operator.name not in ("reshape", "nn.dequantize"):
+            return None
+        parts = [self.constant(a) for a in call.args]
+        given = [part for part in parts if part is not None]
+        return call.operator.reference(given, call.attrs) if len(given) == len(parts) else None
 
     def rounded(self, call: Call, builder: Builder) -> Atom | None:
         """Returns what is quantised only to be dequantised alike, as floats all the way."""
         integers, scale, zero = call.args
         before = self.calls.get(integers) if isinstance(integers, Var) else None
-        if before is None or before.operator.name != "nn.quantize" or tensor_type(zero).rank:
+        if before is None or not isinstance(integers, Var) or self.facts.uses[integers] > 1:
             return None
-        assert isinstance(integers, Var)
-        x, by = (Value(builder, atom) for atom in before.args[:2])
-        if (
-            self.facts.uses[integers] > 1
-            or not is_same(before.args[2], zero)
-            or x.dtype is not by.dtype
-        ):
+        if tensor_type(zero).rank:
             return None
-        info, dtype = np.iinfo(tensor_type(zero).dtype.numpy), x.dtype.name
-        offset = F.cast(Value(builder, zero), dtype=dtype)
-        quotient = F.maximum(x / by, float(info.min) - offset)
-        whole = F.round(F.minimum(quotient, float(info.max) - offset))
-        return (F.cast(whole, dtype=tensor_type(scale).dtype.name) * Value(builder, scale)).atom
+        info = np.iinfo(tensor_type(zero).dtype.numpy)
+        if integers in self.whole:
+            whole, least, before_zero = self.whole[integers]
+            if not is_same(before_zero, zero):
+                return None
+            offset = F.cast(Value(builder, zero), dtype=INT32.name)
+            whole = F.minimum(F.maximum(whole, least - offset), int(info.max) - offset)
+        elif before.operator.name == "nn.quantize" and is_same(before.args[2], zero):
+            x, by = (Value(builder, atom) for atom in before.args[:2])
+            offset = F.cast(Value(builder, zero), dtype=x.dtype.name)
+            quotient = F.maximum(x / by, float(info.min) - offset)
+            whole = F.round(F.minimum(quotient, float(info.max) - offset))
+        else:
+            return None
+        made = F.cast(whole, dtype=tensor_type(scale).dtype.name) * Value(builder, scale)
+        self.bounds[made.atom] = self.bound(scale) * (int(info.max) - int(info.min))
+        return made.atom
 
     def widened(self, var: Var, call: Call, builder: Builder) -> Atom | None:
         """Returns weights of a product as bytes that are widened, which folding keeps, for a
@@ -241,9 +258,40 @@ class _Step:
         positive = isinstance(scale, Constant) and not scale.value.ndim and scale.value > 0
         if x not in self.of_integers or not positive or is_same(scale, one):
             return None
+        assert isinstance(scale, Constant)
         inverse = F.divide(Value(builder, one), Value(builder, scale))
-        scaled, zero_point = self.scaled(x, inverse), Value(builder, zero)
-        return F.nn.quantize(scaled, Value(builder, one), zero_point, **call.attrs).atom
+        zero_point = Value(builder, zero)
+        if zero_point.rank or not self.bound(x) / scale.value < MOST_ROUNDED:
+            scaled = self.scaled(x, inverse)
+            return F.nn.quantize(scaled, Value(builder, one), zero_point, **call.attrs).atom
+        info, offset = np.iinfo(zero_point.dtype.numpy), F.cast(zero_point, dtype=INT32.name)
+        least = Value(builder, Constant(np.array(info.min, np.int32)))
+        relu = self.calls.get(x) if isinstance(x, Var) else None
+        if relu is not None and _is_relu(relu):
+            x, least = relu.args[0], F.maximum(offset, int(info.min))
+        whole = F.cast(F.round(self.scaled(x, inverse)), dtype=INT32.name)
+        limited = F.minimum(F.maximum(whole + offset, least), int(info.max))
+        made = F.cast(limited, dtype=zero_point.dtype.name)
+        self.whole[made.atom] = whole, least, zero
+        return made.atom
+
+    def bound(self, x: Atom, above: int = 0) -> float:
+        """Returns what no element is greater than, without its sign, if that is not far ``above``;
+        else infinity."""
+        if isinstance(x, Constant):
+            return float(np.max(np.abs(x.value.astype(np.float64)), initial=0))
+        call = self.calls.get(x) if isinstance(x, Var) else None
+        if x in self.bounds or call is None or above == MOST_SCALED:
+            return self.bounds.get(x, inf)
+        name, args = call.operator.name, call.args
+        if name == "nn.dequantize" and tensor_type(args[0]).dtype in BYTES:
+            return self.bound(args[1]) * np.iinfo(np.uint8).max
+        if _is_relu(call) or name == "reshape":
+            return self.bound(args[0], above + 1)
+        if name not in ("add", "multiply"):
+            return inf
+        left, right = (self.bound(a, above + 1) for a in args)
+        return left + right if name == "add" else left * right
 
     def scaled(self, x: Atom, factor: Value, above: int = 0) -> Value:
         """Returns ``x * factor``, multiplied where that is done once for all calls, if that is not
@@ -258,16 +306,16 @@ class _Step:
         if name == "nn.dequantize":
             return F.nn.dequantize(parts[0], parts[1] * factor, parts[2], **call.attrs)
         if name == "add" and args[0] in self.of_integers:
+            term = self.calls.get(args[1]) if isinstance(args[1], Var) else None
+            is_byte = term is not None and term.operator.name == "nn.dequantize"
             once = isinstance(args[1], Var) and self.facts.uses[args[1]] == 1
-            right = self.scaled(args[1], factor, above) if once else parts[1] * factor
+            right = self.scaled(args[1], factor, above) if once or is_byte else parts[1] * factor
             return self.scaled(args[0], factor, above) + right
-        if name == "maximum" and is_zero(args[1]):
-            return F.maximum(self.scaled(args[0], factor, above), parts[1])
-        if name == "nn.relu":
+        if _is_relu(call):
             return F.nn.relu(self.scaled(args[0], factor, above))
         return value * factor
 
-    def operand(self, atom: Atom, subtracts: bool = True) -> _Operand | None:
+    def operand(self, atom: Atom, subtracts: bool = True) -> ByteOperand | None:
         """Returns the bytes that an operand stands for; None if it is something else. Unless it
         ``subtracts`` a zero point, it has none: none is taken off twice."""
         views: list[Call] = []
@@ -279,18 +327,19 @@ class _Step:
             views.append(call)
             atom = call.args[0]
         narrow = None if isinstance(atom, Var) else narrower(atom)
-        return narrow and _seen_through(_Operand(narrow, None, None, None), tuple(reversed(views)))
+        made = narrow and ByteOperand(narrow, None, None, None)
+        return made and _seen_through(made, tuple(reversed(views)))
 
-    def dequantized(self, call: Call, subtracts: bool) -> _Operand | None:
+    def dequantized(self, call: Call, subtracts: bool) -> ByteOperand | None:
         """Returns the operands of a call that dequantises bytes, or subtracts a zero point."""
         name, args = call.operator.name, call.args
         if name == "nn.dequantize" and tensor_type(args[0]).dtype in BYTES:
             differs = tensor_type(args[1]).rank > 0
             axis = call.attrs["axis"] % tensor_type(args[0]).rank if differs else None
-            return _Operand(args[0], args[2], args[1], axis)
+            return ByteOperand(args[0], args[2], args[1], axis)
         if name == "cast" and tensor_type(args[0]).dtype in BYTES:
             is_wide = call.attrs["dtype"] == INT32.name
-            return _Operand(args[0], None, None, None) if is_wide else None
+            return ByteOperand(args[0], None, None, None) if is_wide else None
         if name != "subtract" or not subtracts:
             return None
         made, kind = self.operand(args[0], subtracts=False), tensor_type(args[0])
@@ -314,7 +363,14 @@ class _Step:
         return call is not None and is_cast and tensor_type(call.args[0]).dtype is dtype
 
 
-def _seen_through(operand: _Operand, views: tuple[Call, ...]) -> _Operand | None:
+def _is_relu(call: Call) -> bool:
+    name, args = call.operator.name, call.args
+    if name != "maximum" or tensor_type(args[1]).rank:
+        return name == "nn.relu"
+    return is_zero(args[1])
+
+
+def _seen_through(operand: ByteOperand, views: tuple[Call, ...]) -> ByteOperand | None:
     """Returns the operand behind index maps, None if its axis does not stay one."""
     axis = operand.axis
     for view in views:
@@ -326,7 +382,7 @@ def _seen_through(operand: _Operand, views: tuple[Call, ...]) -> _Operand | None
     return replace(operand, axis=axis, views=views)
 
 
-def _fits(x: _Operand, w: _Operand, roles: Roles, call: Call) -> bool:
+def _fits(x: ByteOperand, w: ByteOperand, roles: Roles, call: Call) -> bool:
     """True if a contraction of these operands can be one of integers, and gains by it."""
     if (x.scale is None) != (w.scale is None) or w.axis not in (None, roles.out):
         return False
@@ -336,142 +392,3 @@ def _fits(x: _Operand, w: _Operand, roles: Roles, call: Call) -> bool:
     if x.scale is None:  # what wraps around in int32 is meant to
         return (x.zero is not None or w.zero is not None) and terms < inf
     return terms * GREATEST_PRODUCT < MOST_SUM
-
-
-def _contracted(
-    call: Call, x: _Operand, w: _Operand, roles: Roles, factor: DType, builder: Builder
-) -> Value:
-    """Emits a contraction of integers, and what their zero points and scales make of it."""
-    exact = roles.terms(tensor_type(call.args[1])) * GREATEST_PRODUCT < MOST_EXACT
-    if roles.groups > 1 and (exact or not is_zero(w.zero)):
-        dtype = FLOAT32 if exact else INT32
-        left, right = (_centred(o, dtype, builder) for o in (x, w))
-        total = _emit(call, left, right, roles, builder)
-    elif factor is not INT8:
-        total = _sum_of_centred(call, x, w, roles, factor, builder)
-    else:
-        total = _sum_of_bytes(call, x, w, roles, builder)
-    if x.scale is None or w.scale is None:
-        return F.cast(total, dtype=INT32.name)
-    left = _placed(x.scale, total.rank - 2, total.rank, builder)
-    right = _placed(w.scale, roles.channel, total.rank, builder)
-    return F.cast(total, dtype=left.dtype.name) * (left * right)
-
-
-def _sum_of_centred(
-    call: Call, x: _Operand, w: _Operand, roles: Roles, factor: DType, builder: Builder
-) -> Value:
-    """Emits the contraction of bytes less their zero points, which wider integers hold."""
-    image, weights = (_centred(o, factor, builder) for o in (x, w))
-    if roles.is_padded:
-        image, roles = _padded(image, None, roles), replace(roles, sides=())
-    more = _missing_channels(call, WORD_BYTES // factor.bytes)
-    if more:
-        image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
-        weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
-    left, right = (F.cast(value, dtype=INT32.name) for value in (image, weights))
-    return _emit(call, left, right, roles, builder)
-
-
-def _sum_of_bytes(call: Call, x: _Operand, w: _Operand, roles: Roles, builder: Builder) -> Value:
-    """Emits the contraction of bytes, less what their zero points add to it."""
-    image, weights = x.viewed(builder), w.viewed(builder)
-    if roles.is_padded:
-        image, roles = _padded(image, x.zero, roles), replace(roles, sides=())
-    more = _missing_channels(call, WORD_BYTES)
-    if more and is_zero(w.zero):
-        image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
-        weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
-    image, weights = (F.cast(value, dtype=INT32.name) for value in (image, weights))
-    total = _emit(call, image, weights, roles, builder)
-    rank = total.rank
-    zeros = [
-        None if operand.zero is None or is_zero(operand.zero) else _placed(operand.zero, *place)
-        for operand, place in (
-            (x, (rank - 2, rank, builder)),
-            (w, (roles.channel, rank, builder)),
-        )
-    ]
-    x_zero, w_zero = (zero and F.cast(zero, dtype=INT32.name) for zero in zeros)
-    if x_zero is not None:
-        batched = call.operator.name == "nn.matmul"
-        sums = F.sum(weights, axis=roles.summed, keepdims=batched)
-        if not batched:
-            sums = _placed(sums.atom, roles.channel, rank, builder)
-        if w_zero is not None:
-            sums = sums - w_zero * int(roles.terms(tensor_type(call.args[1])))
-        total = total - x_zero * sums
-    if w_zero is not None:
-        if roles.spatial:
-            shape = [1 if axis == roles.out else size for axis, size in enumerate(weights.shape)]
-            sums = _emit(call, image, weights.full(shape, 1), roles, builder)
-        else:
-            sums = F.sum(image, axis=-1, keepdims=True)
-        total = total - w_zero * sums
-    return total
-
-
-def _missing_channels(call: Call, group: int) -> int:
-    """Returns how many channels an image lacks to be read in groups, as instructions do: colours,
-    one in four of which may be for nothing."""
-    if "data_layout" not in call.attrs or call.attrs["groups"] > 1:
-        return 0
-    channels = tensor_type(call.args[0]).shape[call.attrs["data_layout"].index("C")]
-    wanted = isinstance(channels, int) and channels % group and channels >= WORD_BYTES - 1
-    return -channels % group if wanted else 0
-
-
-def _pad_axis(x: Value, axis: int, more: int) -> Value:
-    widths = tuple((0, more if n == axis else 0) for n in range(x.rank))
-    padded = x.fold(lambda array: np.pad(array, widths))
-    return F.nn.pad(x, pad_width=widths) if padded is None else padded
-
-
-def _emit(call: Call, x: Value, w: Value, roles: Roles, builder: Builder) -> Value:
-    """Emits the contraction of other operands, term by term."""
-    attrs = dict(call.attrs)
-    if roles.spatial:
-        attrs["padding"] = roles.sides or 0
-    if "algorithm" in attrs:
-        attrs["algorithm"] = "direct"
-    return Value(builder, builder.emit(call.operator, (x.atom, w.atom), attrs))
-
-
-def _centred(operand: _Operand, dtype: DType, builder: Builder) -> Value:
-    """Returns bytes less their zero points in a dtype that holds them; constants at once."""
-    value = operand.viewed(builder).cast(dtype.name)
-    if operand.zero is None or is_zero(operand.zero):
-        return value
-    if isinstance(value.atom, Constant) and isinstance(operand.zero, Constant):
-        shape = [-1 if n == (operand.axis or 0) else 1 for n in range(value.rank)]
-        zero = operand.zero.value.astype(dtype.numpy)
-        less = value.atom.value - (zero.reshape(shape) if zero.size > 1 else zero.reshape(()))
-        return Value(builder, Constant(less, value.atom.name, value.atom.span))
-    zero_point = _placed(operand.zero, operand.axis or 0, value.rank, builder)
-    return value - zero_point.cast(dtype.name)
-
-
-def _placed(atom: Atom, axis: int, rank: int, builder: Builder) -> Value:
-    """Returns a number as it is, and anything else as a vector along an axis of so many."""
-    value = Value(builder, atom)
-    if value.type.size == 1:
-        return F.reshape(value, newshape=()) if value.rank else value
-    return F.reshape(value, newshape=[-1 if n == axis else 1 for n in range(rank)])
-
-
-def _padded(image: Value, zero: Atom | None, roles: Roles) -> Value:
-    """Returns an image with a border of what stands for 0."""
-    widths: list[tuple[Any, Any]] = [(0, 0)] * image.rank
-    for axis, sides in zip(roles.spatial, zip(*np.split(np.array(roles.sides), 2), strict=True)):
-        widths[axis] = sides
-    value = int(zero.value) if isinstance(zero, Constant) else 0
-    border = F.nn.pad(image, pad_width=tuple(widths), pad_value=value)
-    if zero is None or isinstance(zero, Constant):
-        return border
-    shape = [size if axis in roles.spatial else 1 for axis, size in enumerate(image.shape)]
-    ones = Value(
-        image.builder, emitted(image.builder, "full", shape=shape, fill_value=True, dtype="bool")
-    )
-    inside = F.nn.pad(ones, pad_width=tuple(widths))
-    outside = F.cast(Value(image.builder, zero), dtype=image.dtype.name)
-    return F.where(inside, border, outside)

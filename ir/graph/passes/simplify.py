@@ -86,6 +86,7 @@ RULES = parse_rules(
     round(round(x)) = round(x)
     nn.relu(nn.relu(x)) = nn.relu(x)
     maximum(x, x) = x
+    maximum(maximum(x, c), d) = maximum(x, greater_of(c, d))    if are_numbers(c, d)
     minimum(x, x) = x
     fmax(x, x) = x
     fmin(x, x) = x
@@ -263,6 +264,16 @@ def _inverse(facts: Facts, c: nodes.Atom) -> nodes.Constant:
     return nodes.Constant(np.array(1 / number, number.dtype))
 
 
+def _are_numbers(facts: Facts, c: nodes.Atom, d: nodes.Atom) -> bool:
+    """True if ``c`` and ``d`` are numbers, neither of them nan."""
+    numbers = facts.number(c), facts.number(d)
+    return all(number is not None and number == number for number in numbers)
+
+
+def _greater_of(facts: Facts, c: nodes.Atom, d: nodes.Atom) -> nodes.Constant:
+    return nodes.Constant(np.array(np.maximum(facts.number(c), facts.number(d))))
+
+
 def _upper_triangle(_facts: Facts, c: nodes.Atom) -> bool:
     """True for a constant mask of what lies above a diagonal. Kernels leave out what is masked by
     the complement of one: ``np.tri`` is the form they know."""
@@ -346,6 +357,8 @@ def _one_element_each(_facts: Facts, x: nodes.Atom, axis: Any) -> bool:
 
 
 HELPERS: dict[str, Helper] = {
+    "are_numbers": _are_numbers,
+    "greater_of": _greater_of,
     "are_weights": _are_weights,
     "all_ones": lambda _facts, values: all(v == 1 for v in values),
     "can_double": _can_double,

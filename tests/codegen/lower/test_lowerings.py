@@ -17,6 +17,7 @@ from loopwright.ir.loop.parser import parse_nest
 
 AVX2 = Target(isa="x86-64-v3")
 OPERANDS = {
+    "start_sums": "(x: int32[20, 8], b: int32[8]) -> y: float32[8] {",
     "hold_tables": "(t: uint8[256], x: uint8[20]) -> y: uint8[20] {",
     "select_instructions": "() -> y: float32[1] {",
     "place_registers": "(x: float32[20]) -> y: float32[1] {",

@@ -201,6 +201,97 @@ def test_a_result_is_requantised_within_one(relu: bool) -> None:
     assert "divide(" not in compiled.lower(x).as_text("kernels")
 
 
+def requantised(total: np.ndarray, factor: Any, zero: int, dtype: Any, least: int) -> np.ndarray:
+    """Sums of integers times a factor, rounded, as bytes."""
+    whole = np.rint(total.astype(np.float32) * np.asarray(factor, np.float32)).astype(np.int64)
+    return np.clip(whole + zero, least, np.iinfo(dtype).max).astype(dtype)
+
+
+@pytest.mark.parametrize("target", [None, "x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    ("scale", "zero", "relu"), [(0.5, 0, True), (2.0, 99, False), (1.0, 9, True)]
+)
+def test_a_bias_in_steps_of_the_sums_is_added_to_them(
+    scale: float, zero: int, relu: bool, dtype: Any, target: str | None, rng: np.random.Generator
+) -> None:
+    """All scales are powers of two: products of them are exact, and so is the reference."""
+    x, w = drawn(rng, (37, 64), np.uint8), drawn(rng, (64, 40), np.int8)
+    steps = rng.integers(-9999, 9999, 40).astype(np.int32)
+    scales = 2.0 ** rng.integers(-11, -9, 40).astype(np.float32)
+    for at in (0, 31):  # with a zero point of x and without
+
+        def layer(x: Any, at: int = at) -> Any:
+            floats = nn.dequantize(x, np.float32(0.25), np.uint8(at))
+            y = floats @ nn.dequantize(w, scales, np.zeros(40, np.int8), axis=1)
+            y = y + nn.dequantize(steps, scales * np.float32(0.25), np.zeros(40, np.int32), axis=0)
+            return nn.quantize(nn.relu(y) if relu else y, np.float32(scale), dtype(zero))
+
+        f = lw.compile(layer, target=target)
+        total = (x.astype(np.int64) - at) @ w.astype(np.int64) + steps
+        least = max(zero, np.iinfo(dtype).min) if relu else np.iinfo(dtype).min
+        wanted = requantised(total, scales * 0.25 / scale, zero, dtype, least)
+        np.testing.assert_array_equal(f(x), wanted)
+        kernels = f.lower(x).as_text("kernels")
+        assert "float32[40] const, x3: float32" not in kernels, "no bias in floats"
+
+
+def test_a_bias_between_steps_stays_a_float(rng: np.random.Generator) -> None:
+    x, w = drawn(rng, (5, 16), np.uint8), drawn(rng, (16, 8), np.int8)
+    bias = (rng.integers(-50, 50, 8) + 0.25).astype(np.float32)
+
+    def layer(x: Any) -> Any:
+        y = nn.dequantize(x, np.float32(1), np.uint8(0)) @ nn.dequantize(
+            w, np.ones(8, np.float32), np.zeros(8, np.int8), axis=1
+        )
+        return y + bias
+
+    total = x.astype(np.float32) @ w.astype(np.float32) + bias
+    np.testing.assert_array_equal(lw.compile(layer)(x), total)
+
+
+@pytest.mark.parametrize("zero", [0, 77, 255])
+@pytest.mark.parametrize("scale", [1e-30, 2.0**-12, 2.0**-6, 1.0])
+def test_what_is_beyond_bytes_becomes_the_last_of_them(
+    scale: float, zero: int, rng: np.random.Generator
+) -> None:
+    """Also where quotients are beyond int32, which are not compared as integers."""
+    x, w = drawn(rng, (9, 64), np.uint8), drawn(rng, (64, 33), np.int8)
+
+    def layer(x: Any) -> Any:
+        y = nn.dequantize(x, np.float32(1), np.uint8(0)) @ nn.dequantize(
+            w, np.float32(0.5), np.int8(0)
+        )
+        return nn.quantize(y, np.float32(scale), np.uint8(zero))
+
+    with np.errstate(over="ignore"):
+        quotient = (x.astype(np.int64) @ w.astype(np.int64)) * (0.5 / scale)
+    wanted = np.clip(np.rint(quotient) + zero, 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(lw.compile(layer)(x), wanted)
+
+
+@pytest.mark.parametrize("points", [(0, 0), (130, 130), (130, 9)])
+def test_a_residual_is_rounded_twice(points: tuple[int, int], rng: np.random.Generator) -> None:
+    x, w, z = (
+        drawn(rng, (9, 64), np.uint8),
+        drawn(rng, (64, 33), np.int8),
+        drawn(rng, (9, 33), np.uint8),
+    )
+    scale = np.float32(0.25)
+
+    def layer(x: Any, z: Any) -> Any:
+        y = nn.dequantize(x, scale, np.uint8(3)) @ nn.dequantize(w, np.float32(2.0**-6), np.int8(0))
+        y = nn.dequantize(nn.quantize(y, scale, np.uint8(points[0])), scale, np.uint8(points[1]))
+        return nn.quantize(
+            nn.relu(y + nn.dequantize(z, scale, np.uint8(5))), scale * 2, np.uint8(0)
+        )
+
+    total = (x.astype(np.int64) - 3) @ w.astype(np.int64)
+    once = requantised(total, 2.0**-6, points[0], np.uint8, 0).astype(np.int64)
+    twice = requantised(once - points[1] + z.astype(np.int64) - 5, 0.5, 0, np.uint8, 0)
+    np.testing.assert_array_equal(lw.compile(layer)(x, z), twice)
+
+
 def test_long_chains_meet_no_limit_of_python() -> None:
     """Of what is subtracted before a product, and of what is added before it is quantised."""
     links = "".join(f"  %{n} = subtract(%{n - 1 if n else 'x'}, 1f);\n" for n in range(3000))
