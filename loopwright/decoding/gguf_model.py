@@ -49,7 +49,7 @@ def read_llama(
             raise LoopwrightValueError(f"{path} holds a model of the kind {kind!r}, not 'llama'")
         vocabulary = Vocabulary(file.metadata)
         tensors = dict(file.tensors)
-        divisors = tensors.pop("rope_freqs.weight", None)
+        divisors, stretch = tensors.pop("rope_freqs.weight", None), _stretch(file.metadata)
         sizes = _sizes(file.metadata, len(tensors), len(vocabulary.pieces), context)
         if divisors is not None and (
             divisors.shape != (sizes.head // 2,) or not (divisors > 0).all()
@@ -61,7 +61,7 @@ def read_llama(
             sizes,
             _weights(tensors, sizes),
             base=_real(file.metadata, "rope.freq_base", 10000.0),
-            divisors=divisors,
+            divisors=stretch if divisors is None else divisors * stretch,
             interleaved=True,
             epsilon=_real(file.metadata, "attention.layer_norm_rms_epsilon", 1e-5),
             activations=activations,
@@ -79,11 +79,7 @@ def _sizes(metadata: Mapping[str, Any], tensors: int, words: int, context: int) 
             f"{heads} heads, {groups} of keys, do not share {width} elements"
         )
     plain = {"attention.key_length": width // heads, "attention.value_length": width // heads}
-    plain |= {
-        "rope.dimension_count": width // heads,
-        "expert_count": 0,
-        "rope.scaling.type": "none",
-    }
+    plain |= {"rope.dimension_count": width // heads, "expert_count": 0}
     for key, usual in plain.items():
         value = metadata.get(f"llama.{key}", usual)
         if value != usual:
@@ -94,6 +90,15 @@ def _sizes(metadata: Mapping[str, Any], tensors: int, words: int, context: int) 
     most = min(context, _whole(metadata, "context_length"))
     hidden = _whole(metadata, "feed_forward_length")
     return Sizes(layers, width, heads, groups, hidden, words, most)
+
+
+def _stretch(metadata: Mapping[str, Any]) -> float:
+    """Returns what positions are divided by, as files say whose context was made longer so."""
+    kind = metadata.get("llama.rope.scaling.type", "linear")
+    if kind not in ("none", "linear"):
+        raise LoopwrightValueError(f"llama.rope.scaling.type is {kind!r}; 'linear' is supported")
+    factor = _real(metadata, "rope.scaling.factor", _real(metadata, "rope.scale_linear", 1.0))
+    return factor if kind == "linear" else 1.0
 
 
 def _weights(tensors: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:

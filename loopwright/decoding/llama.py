@@ -59,7 +59,7 @@ class Llama:
     RMSNorm, rotary positions, grouped queries, SwiGLU. ``weights`` has the names and shapes of the
     published checkpoints, ``model.embed_tokens.weight`` to ``lm_head.weight``; matrices may be
     PackedWeights. Position p rotates pair n of a head by ``p * base**(-2 * n / head)``, over
-    ``divisors[n]`` if there are any; pairs are elements of the two halves of a head, or
+    ``divisors``, one or one for each pair; pairs are elements of the two halves of a head, or
     ``interleaved``. ``activations`` are those of ``lw.nn.matmul_nbits``.
     """
 
@@ -69,16 +69,14 @@ class Llama:
         weights: Mapping[str, Any],
         *,
         base: float = 10000.0,
-        divisors: Array | None = None,
+        divisors: Array | float = 1.0,
         interleaved: bool = False,
         epsilon: float = 1e-5,
         activations: str = "int8",
     ) -> None:
         self.sizes, self.weights, self.epsilon = sizes, weights, epsilon
         self.interleaved, self.activations = interleaved, activations
-        frequencies = base ** -(np.arange(0, sizes.head, 2) / sizes.head)
-        if divisors is not None:
-            frequencies /= divisors
+        frequencies = base ** -(np.arange(0, sizes.head, 2) / sizes.head) / divisors
         angles = np.outer(np.arange(sizes.context), frequencies)
         self.cosines, self.sines = np.cos(angles).astype("f"), np.sin(angles).astype("f")
 

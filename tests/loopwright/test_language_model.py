@@ -194,7 +194,8 @@ HOSTILE = {
     "llama.attention.head_count_kv": (3, "3 of keys"),
     "llama.attention.key_length": (32, "key_length is 32"),
     "llama.rope.freq_base": (float("nan"), "freq_base is nan"),
-    "llama.rope.scaling.type": ("yarn", "'yarn'"),
+    "llama.rope.scaling.type": ("yarn", "'yarn'; 'linear' is supported"),
+    "llama.rope.scaling.factor": (0.0, "factor is 0.0, not a positive number"),
     "llama.attention.layer_norm_rms_epsilon": (-1.0, "rms_epsilon is -1.0"),
     "llama.feed_forward_length": (1 << 30, "in the file, not"),
     "llama.context_length": ("long", "context_length is 'long'"),
@@ -204,6 +205,25 @@ HOSTILE = {
     "tokenizer.ggml.scores": ([float("inf")] * WORDS, "tokenizer.ggml.scores"),
     "tokenizer.ggml.bos_token_id": (1 << 30, "not a token"),
 }
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"scaling.factor": 2.0},
+        {"scaling.factor": 2.0, "scaling.type": "linear"},
+        {"scale_linear": 2.0},
+        {"scaling.factor": 2.0, "scaling.type": "none"},
+    ],
+)
+def test_positions_are_stretched_as_files_say(tmp_path: Path, keys: dict[str, Any]) -> None:
+    path, there = tmp_path / "model.gguf", {f"llama.rope.{k}": v for k, v in keys.items()}
+    plain = lw.load_language_model(model_of(tmp_path, "F16")[0], context=64).model
+    path.write_bytes(small_llama("F16", SCORED | there, WORDS)[0])
+    model = lw.load_language_model(path, context=64).model
+    step = 1 if "none" in keys.values() else 2
+    np.testing.assert_allclose(model.sines[::step], plain.sines[: 64 // step], atol=1e-6)
+    np.testing.assert_allclose(model.cosines[::step], plain.cosines[: 64 // step], atol=1e-6)
 
 
 @pytest.mark.parametrize("key", HOSTILE)
