@@ -143,11 +143,57 @@ def test_floats_are_quantised_with_zero_points_and_in_blocks(name: str) -> None:
     np.testing.assert_array_equal(back, want)
 
 
+def test_scales_that_are_powers_of_two() -> None:
+    x = RNG.normal(size=(3, 4)).astype(np.float32) * 9
+    scale = np.float32([0.5, 2, 4]).astype(ml_dtypes.float8_e8m0fnu)
+    wide = scale.astype(np.float32)[:, None]
+    dtypes = [np.float32, scale.dtype, np.int8]
+    node = helper.make_node("QuantizeLinear", ["a", "b", "c"], ["y"], axis=0)
+    codes = run(model_of(node, dtypes, ["y"]), x, scale, np.zeros(3, np.int8))
+    np.testing.assert_array_equal(codes, np.rint(x / wide).astype(np.int8))
+    for narrow, zero in ((np.int8, [1, 0, -3]), (ml_dtypes.float8_e5m2, [0, 0, 0])):
+        given = codes.astype(np.float32).astype(narrow), scale, np.array(zero).astype(narrow)
+        inputs = ["a", "b", "c"]
+        node = helper.make_node("DequantizeLinear", inputs, ["y"], axis=0, output_dtype=1)
+        back = run(model_of(node, [a.dtype for a in given], ["y"]), *given)
+        want = (given[0].astype(np.float32) - np.array(zero)[:, None]) * wide
+        np.testing.assert_array_equal(back, want.astype(np.float32))
+    node = helper.make_node("DequantizeLinear", ["a", "b"], ["y"], axis=0)
+    with pytest.raises(lw.LoopwrightValueError, match="and it has no output_dtype"):
+        lw.from_onnx(model_of(node, [np.int8, scale.dtype], ["y"]), shapes={"a": (3,), "b": (3,)})
+
+
+@pytest.mark.parametrize(
+    "source,target",
+    [("bfloat16", "int16"), ("uint16", "bfloat16"), ("float8_e4m3fn", "uint8"), ("int4", "uint4"),
+     ("float32", "int32"), ("int64", "float64"), ("int8", "uint8"), ("bool", "int8")],
+)  # fmt: skip
+def test_bits_are_read_as_those_of_another_dtype(source: str, target: str) -> None:
+    size = 2 if source.endswith("16") else np.dtype(source).itemsize
+    words = RNG.integers(0, 2 if source == "bool" else 16, 8 * size).astype(np.uint8).view(source)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(target))
+    node = helper.make_node("BitCast", ["a"], ["y"], to=kind)
+    given = [value("a", [len(words)], words.dtype)]
+    got = run(model([node], given, ["y"], opset=26), words)
+    np.testing.assert_array_equal(got.view(np.uint8), words.view(np.uint8))
+    assert got.dtype == target
+
+
 def test_an_output_dtype_is_that_of_the_zero_point() -> None:
     node = helper.make_node("QuantizeLinear", ["a", "b", "c"], ["y"], output_dtype=KINDS["int4"])
     dtypes = [np.float32, np.float32, np.int8]
     with pytest.raises(lw.LoopwrightValueError, match=r"output_dtype is int4, .* point int8"):
         lw.from_onnx(model_of(node, dtypes, ["y"]), shapes={"a": (2,), "b": (), "c": ()})
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float8_e5m2"])
+@pytest.mark.parametrize("attributes", [{}, {"axis": 0, "block_size": 2}])
+def test_a_zero_point_is_of_the_elements_dtype(dtype: str, attributes: dict[str, int]) -> None:
+    node = helper.make_node("DequantizeLinear", ["a", "b", "c"], ["y"], **attributes)
+    proto = model_of(node, [np.dtype(dtype), np.float32, np.uint8], ["y"])
+    shape = (1,) if attributes else ()
+    with pytest.raises(lw.LoopwrightValueError, match=f"zero point is uint8, .* {dtype}"):
+        lw.from_onnx(proto, shapes={"a": (2,), "b": shape, "c": shape})
 
 
 @pytest.mark.parametrize("name", KINDS)

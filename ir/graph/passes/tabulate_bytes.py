@@ -122,6 +122,8 @@ def _applied(call: Call, var: Var, operands: Sequence[_Map | None]) -> _Map | No
     along = "axis" in call.attrs and op.name not in ("nn.quantize", "nn.dequantize")
     if along or op.pattern not in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
         return None
+    if source is None and tensor_type(var).shape:
+        return None  # a number that is repeated, perhaps as often as a symbolic size says
     views = [o.views for o in given if o.root is not None]
     shapes = [tensor_type(a).shape for a, o in zip(call.args, given) if o.root is not None]
     if any(v != views[0] for v in views) or any(s != tensor_type(var).shape for s in shapes):

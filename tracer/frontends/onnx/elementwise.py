@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ....ir.dtype import dtype_of
 from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ... import nn
-from ...nn.apply import apply_as_given
 from .table import Node, Value, converter, is_known, known
 from .tensors import is_float, numpy_dtype
 
@@ -177,7 +177,7 @@ def _power_of_two(x: Value, saturate: int, round_mode: str) -> Value:
     too small."""
     if round_mode not in _ADDED_TO_ROUND:
         raise LoopwrightValueError(f"its round_mode is {round_mode!r}")
-    bits = _bit_cast(x, to=_INT32)
+    bits = x.view(np.int32)
     # A subnormal number is made one with a leading bit: the least power is one.
     bits = np.where(bits < 1 << 23, bits * 2 - (1 << 23), bits)
     code = np.right_shift(bits + _ADDED_TO_ROUND[round_mode], 23)
@@ -185,24 +185,17 @@ def _power_of_two(x: Value, saturate: int, round_mode: str) -> Value:
     return np.where(np.isnan(x), 255, code).astype(np.uint8)
 
 
-_INT32 = 6
-"""ONNX's number of the type."""
-
 _ADDED_TO_ROUND = {"up": (1 << 23) - 1, "nearest": 1 << 22, "down": 0}
 """Summands of the bits of a float32 by which cutting off its fraction rounds it."""
 
 
 @converter("BitCast", since=26)
 def _bit_cast(x: Value, *, to: int) -> Value:
-    source, target = np.dtype(x.dtype), numpy_dtype(to)
-    if source.itemsize != target.itemsize:
+    source, target = dtype_of(x.dtype), dtype_of(numpy_dtype(to))
+    sizes = {8 if dtype.is_bool else dtype.bits for dtype in (source, target)}
+    if len(sizes) > 1:
         raise LoopwrightTypeError(f"elements of {source} have other sizes than those of {target}")
-    if source == target:
-        return x
-    if source.kind == "f":
-        return apply_as_given("bits", x).astype(target)
-    whole = x.astype(f"u{source.itemsize}")
-    return apply_as_given("from_bits", whole) if target.kind == "f" else whole.astype(target)
+    return x.view(np.uint8) != 0 if target.is_bool else x.view(target.numpy)
 
 
 # Activations.

@@ -76,6 +76,7 @@ def _quantize_linear(
         raise LoopwrightValueError(
             f"its output_dtype is {dtype_name(output_dtype)}, and its zero point {zero.dtype}"
         )
+    scale = _wide_scale(scale)
     x = x.astype(numpy_dtype(precision) if precision else scale.dtype)
     if dtype_of(zero.dtype).is_float:
         steps = x / _along(scale.astype(x.dtype), x, axis, block_size)
@@ -101,6 +102,11 @@ def _dequantize_linear(
     output_dtype: int = 0,
 ) -> Value:
     dtype = numpy_dtype(output_dtype) if output_dtype else scale.dtype
+    if dtype_of(dtype).bits == 8:
+        raise LoopwrightValueError(f"its scale is {dtype}, and it has no output_dtype")
+    if zero is not None and zero.dtype != x.dtype:
+        raise LoopwrightValueError(f"its zero point is {zero.dtype}, and its elements {x.dtype}")
+    scale = _wide_scale(scale)
     if scale.ndim < 2 and not block_size and _as_bytes(x).dtype.kind in "iu":
         return dequantised(x, scale, zero, axis if scale.ndim else -1).astype(dtype)
     x, zero = _as_bytes(x), _as_bytes(zero)
@@ -112,6 +118,11 @@ def _dequantize_linear(
     # int32 is rounded here, as in the standard; what is smaller is exact.
     value = x.astype(np.float32 if dtype.itemsize < 4 else scale.dtype)
     return (value * _along(scale, x, axis, block_size).astype(value.dtype)).astype(dtype)
+
+
+def _wide_scale(scale: Value) -> Value:
+    """Returns a scale to compute with: powers of two of 8 bits hold no quotients."""
+    return scale.astype(np.float32) if dtype_of(scale.dtype).bits == 8 else scale
 
 
 def _is_zero(zero: Value) -> bool:
