@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..face.compiled_function import CompiledFunction
 from ..face.lowered import Lowered
@@ -17,14 +17,35 @@ if TYPE_CHECKING:
     from ..tracer.frontends.torch.exported import Exported
 
 
+@overload
 def from_torch(
     model: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     name: str = "",
+    fallback: Literal[False] = False,
     **options: Any,
-) -> TorchModule:
+) -> TorchModule: ...
+@overload
+def from_torch(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    fallback: bool,
+    **options: Any,
+) -> TorchModule | TorchParts: ...
+def from_torch(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    fallback: bool = False,
+    **options: Any,
+) -> TorchModule | TorchParts:
     """Compiles a ``torch.nn.Module`` for arguments like ``args`` and ``kwargs``.
 
     ``model`` may also be an ``ExportedProgram`` of ``torch.export``; the code of one with dynamic
@@ -36,7 +57,8 @@ def from_torch(
     those of ``lw.compile``. Compiling happens at the first call, or at ``lower()``.
 
     Raises UnsupportedError, which lists all operators and dtypes of the model that are not
-    supported, and for modules that write their buffers (batch normalisation while training).
+    supported, and for modules that write their buffers (batch normalisation while training). With
+    ``fallback`` PyTorch runs what is not supported, and the rest is compiled in parts around it.
 
     >>> import torch
     >>> import loopwright as lw
@@ -56,7 +78,12 @@ def from_torch(
         name = name or type(model).__name__
         with progress(f"importing {name}"):
             exported = export(model, args, kwargs, name)
-        return TorchModule(exported, name, **options)
+            try:
+                return TorchModule(exported, name, **options)
+            except UnsupportedError as error:
+                if not fallback:
+                    raise
+                return TorchParts(exported, error, **options)
     except Exception as error:
         reported = for_user(error)
     raise reported
@@ -110,6 +137,33 @@ class TorchModule(CompiledModule):
 
     def _for_threads(self, count: int | None) -> CompiledFunction:
         return TorchModule(self.exported, self._name, **{**self._options, "threads": count})
+
+
+class TorchParts:
+    """A PyTorch module some of whose operators PyTorch runs; it is called as the module is.
+
+    ``parts`` are the compiled modules between them, each from its first call on. A change of the
+    module's weights shows.
+    """
+
+    def __init__(self, exported: Exported, error: UnsupportedError, **options: Any) -> None:
+        from ..tracer.frontends.torch.exported_parts import ExportedParts
+
+        self.parts: list[CompiledModule] = []
+
+        def make(module: Any, name: str) -> CompiledModule:
+            self.parts.append(CompiledModule(module, name, **options))
+            return self.parts[-1]
+
+        self._call = ExportedParts(exported, make, error)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the module's result, in tensors for tensors and arrays for arrays."""
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            reported = for_user(error)
+        raise reported
 
 
 def backend(graph: Any, inputs: Sequence[Any], **settings: Any) -> Any:

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch.export about its own parts
 
+from foreign_torch import FOREIGN  # noqa: E402
 from torch import nn  # noqa: E402
 
 
@@ -122,3 +123,50 @@ def test_dataclasses_and_channels_last() -> None:
     assert pair.first.is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(pair.first, x * 2)
     torch.testing.assert_close(pair.second, x.permute(0, 2, 3, 1))
+
+
+class Mixed(nn.Module):
+    """An operator that only PyTorch can run, between two parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.register_buffer("shift", torch.arange(4.0))
+
+    def forward(self, x: Any, *, scale: Any) -> dict[str, Any]:
+        y = FOREIGN["with_gaps"](self.first(x).tanh() * scale)
+        return {"y": self.second(y * y + self.shift).exp(), "x": x.t(), "three": 3}
+
+
+def test_with_fallback_pytorch_runs_what_is_missing() -> None:
+    torch.manual_seed(0)
+    net, x, scale = Mixed(), torch.randn(3, 4), torch.tensor(2.0)
+    with pytest.raises(lw.UnsupportedError, match=r"foreign\.with_gaps"):
+        lw.from_torch(net, (x,), {"scale": scale})
+    f = lw.from_torch(net, (x,), {"scale": scale}, fallback=True, threads=1)
+    expected = net(x, scale=scale)
+    result = f(x, scale=scale)
+    assert not result["y"].requires_grad
+    torch.testing.assert_close(result, expected)
+    arrays = f(x.numpy(), scale=np.float32(2))
+    assert isinstance(arrays["y"], np.ndarray)
+    np.testing.assert_array_equal(arrays["y"], result["y"])
+    assert len(f.parts) == 2 and f.parts[1].lower().built.kernels
+    with pytest.raises(lw.LoopwrightTypeError, match="shape"):
+        f(torch.randn(5, 4), scale=scale)
+    with pytest.raises(lw.LoopwrightTypeError, match="float64"):
+        f(x.double(), scale=scale)
+    with pytest.raises(lw.LoopwrightTypeError, match="another structure"):
+        f(x)
+
+
+def test_a_module_in_parts_has_the_sizes_it_was_exported_for() -> None:
+    net, scale = Mixed(), torch.tensor(2.0)
+    rows = {"x": {0: torch.export.Dim("rows", min=2, max=9)}, "scale": None}
+    program = torch.export.export(net, (torch.randn(3, 4),), {"scale": scale}, dynamic_shapes=rows)
+    f = lw.from_torch(program, fallback=True)
+    for n in (3, 9):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(f(x, scale=scale), net(x, scale=scale))
+    with pytest.raises(lw.LoopwrightTypeError, match="shape"):
+        f(torch.randn(10, 4), scale=scale)

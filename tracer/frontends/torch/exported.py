@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,25 +21,41 @@ from .importer import import_graph, refuse_unsupported
 from .tensors import array_of, in_order, plain_array, tensor_of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Exported:
-    """An imported program, and how the arguments and results of its calls are laid out.
+    """A program of ``torch.export``, and how the arguments and results of its calls are laid out.
 
-    ``arguments`` is the structure of (args, kwargs), and ``places`` are the placeholders of its
-    leaves.
+    ``inputs`` are weights and examples of arguments by placeholder, and ``constants`` the names of
+    weights. ``arguments`` is the structure of (args, kwargs), and ``places`` are the placeholders
+    of its leaves.
     """
 
-    imported: Imported
+    program: ExportedProgram
+    name: str
+    inputs: tuple[Any, ...]
+    constants: Mapping[int, str]
     arguments: pytree.TreeSpec
     result: pytree.TreeSpec
     places: tuple[int, ...]
+
+    @functools.cached_property
+    def imported(self) -> Imported:
+        """The program as a module whose weights are constants in the memory of the tensors.
+
+        Raises UnsupportedError that lists what the program needs and is not there.
+        """
+        return import_graph(self.program.graph_module, self.inputs, self.constants, self.name)
 
     def takes(self, keyword: str) -> bool:
         """True if calls have an argument of that name."""
         return keyword in self.arguments.child(1).context
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
-        """Returns a call with these arguments.
+        """Returns a call with these arguments; see ``leaves``."""
+        return Call(self, self.leaves(args, kwargs))
+
+    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int, Any]:
+        """Returns the arguments of a call by placeholder.
 
         Raises LoopwrightTypeError for arguments of another structure.
         """
@@ -51,7 +68,7 @@ class Exported:
                 "the model was exported for arguments of another structure: "
                 f"{self.arguments}, not {structure}"
             )
-        return Call(self, dict(zip(self.places, leaves, strict=True)))
+        return dict(zip(self.places, leaves, strict=True))
 
 
 class Call:
@@ -98,15 +115,12 @@ def export(
 ) -> Exported:
     """Returns a ``torch.nn.Module``, or a program exported before, as a graph of core ATen.
 
-    Its parameters and buffers become constants in the memory of the tensors. Raises
-    UnsupportedError that lists what the graph needs and is not there, and for a module that writes
-    its buffers when it is called.
+    Raises UnsupportedError for a module that writes its buffers when it is called.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of torch, about its own code
         program = _exported(model, args, kwargs)
     signature = program.graph_signature
-    refuse_unsupported(program.graph_module, name)
     _refuse_writes(signature, name)
     inputs: list[Any] = []
     constants: dict[int, str] = {}
@@ -122,14 +136,13 @@ def export(
         target = spec.target or ""
         tensor = state.get(target, program.constants.get(target))
         if not isinstance(tensor, torch.Tensor):
+            refuse_unsupported(program.graph_module, name)
             raise UnsupportedError(f"{name} holds {target}, which is not a tensor")
         constants[position] = target
         inputs.append(tensor)
-    graph = program.graph_module
-    imported = import_graph(graph, inputs, constants, name)
     structure, result = program.call_spec.in_spec, program.call_spec.out_spec
     assert structure is not None and result is not None
-    return Exported(imported, structure, result, tuple(user))
+    return Exported(program, name, tuple(inputs), constants, structure, result, tuple(user))
 
 
 def _as_tensor(leaf: Any) -> Any:
