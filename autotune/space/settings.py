@@ -139,6 +139,7 @@ class Grouped:
     """The ``grouped`` rule."""
 
     vectors: int = 4  # Vectors of a panel by default; twice as many if a row's bytes hold several.
+    rows: int = 4  # Rows of bytes in a tile by default, if there are as many.
     unroll: int = 2  # Steps of a group that are unrolled by default.
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from ...ir.loop.nest import Nest
 from ..target import Target
+from .carried import carry_sums
 from .instructions import select_instructions
 from .joined import join_stores
 from .lanes import Machine
@@ -20,7 +21,8 @@ from .vectors import split_vectors
 Lowering: TypeAlias = Callable[[Nest, Machine], Nest]
 
 LOWERINGS: tuple[Lowering, ...] = (
-    place_registers,  # first: vectors are no shorter than the rows that they fill
+    carry_sums,  # before place_registers: a buffer that branches write is memory
+    place_registers,  # before split_vectors: vectors are no shorter than the rows that they fill
     start_sums,
     hold_tables,
     select_instructions,  # what is not in tiles by now is loops

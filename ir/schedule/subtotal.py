@@ -39,7 +39,8 @@ def subtotal(state: State, name: str, axis: str) -> State:
         t[i] = sum(g: 24) (t.groups[g, i] - t.rows[g] * z[g, i]) * s[g, i]
 
     Products of integers that are cast to float32 are summed as integers, where all sums of a group
-    are exact in either. The results are equal up to rounding.
+    are exact in either; a zero point that is a constant is multiplied with rows when they are
+    summed. The results are equal up to rounding.
     """
     stage = state.require_stage(name, "subtotal")
     require_no_loops(state, "subtotal")
@@ -61,10 +62,12 @@ def subtotal(state: State, name: str, axis: str) -> State:
     total: Expr = read(groups.name, [symbol(a.name) for a in sums.axes], dtype)
     before: list[Stage] = []
     if zero is not None:
-        rows = _rows_of(stage, left, outer, inner)
+        constant = isinstance(zero, Const)
+        rows = _rows_of(stage, op("multiply", left, zero) if constant else left, outer, inner)
         walked = _walked(left)
         place = [symbol(a.name) for a in (outer, *stage.axes) if a.name in walked]
-        excess = op("multiply", read(rows.name, place, dtype), zero)
+        excess: Expr = read(rows.name, place, dtype)
+        excess = excess if constant else op("multiply", excess, zero)
         total = op("subtract", total, excess)
         before = [rows]
     total = op("multiply", cast(total, FLOAT32), _product(shared))

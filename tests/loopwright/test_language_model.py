@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from decoder_reference import llama, softmax
 from gguf_files import KINDS, small_llama
 from loopwright.cli import main
+from loopwright.codegen.runtime.buffers import fresh_requests
 from loopwright.decoding.language_model import BLOCK, LanguageModel
 from loopwright.decoding.llama import empty_cache
 from loopwright.decoding.vocabulary import Vocabulary
@@ -117,6 +119,25 @@ def test_chance_is_that_of_the_seed_and_of_the_scores(tmp_path: Path) -> None:
     best_one = "".join(model.generate("ab", 1))
     for n in range(5):
         assert "".join(model.generate("ab", 1, seed=n, temperature=5.0, top_k=1)) == best_one
+
+
+@pytest.mark.parametrize(
+    ("cache", "activations"), [("float32", "int8"), ("bfloat16", "float32"), ("int8", "int8")]
+)
+def test_a_token_asks_for_no_memory(tmp_path: Path, cache: str, activations: str) -> None:
+    path, _ = model_of(tmp_path, "Q4_0")
+    model = lw.load_language_model(path, context=96, cache=cache, activations=activations)
+    layers, token = empty_cache(model.model.sizes, cache), np.array([7])
+    for position in range(4):
+        scores = model.token(token, position, layers)
+    requests = fresh_requests()
+    tracemalloc.start()
+    for position in range(4, 96):
+        scores = model.token(token, position, layers)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert fresh_requests() == requests and scores.nbytes > 1024
+    assert most < 2048, "bytes of Python's objects at once, no array among them"
 
 
 def test_the_command_prints_text_and_speed(tmp_path: Path, capsys: Any) -> None:

@@ -94,10 +94,14 @@ class Grouped(Tiling):
     @cached_property
     def defaults(self) -> list[Choices]:
         chosen = self.base_choices()
-        several = self.row_axis is None and len(self.sums.reduce_axes) > 1  # codes in a byte
-        most = GROUPED.vectors * (2 if several else 1)
+        room, most = self._room, GROUPED.vectors
+        if self.row_axis is None:
+            most *= 2 if len(self.sums.reduce_axes) > 1 else 1  # codes in a byte
+        elif self.word > 1:  # the sums of all groups stay in registers, too
+            room //= 2
+            most = room // min(self.extent(self.row_axis), GROUPED.rows)
         chosen["vectors"] = max(v for v in self.knobs["vectors"] if v <= most)
-        rows = [n for n in self.knobs["rows"] if n * chosen["vectors"] <= self._room]
+        rows = [n for n in self.knobs["rows"] if n * chosen["vectors"] <= room]
         chosen["rows"] = max(rows, default=1)
         chosen["k_unroll"] = max(u for u in self.knobs["k_unroll"] if u <= GROUPED.unroll)
         return [{**chosen, "parallel": parallel_depth(self, chosen)}]

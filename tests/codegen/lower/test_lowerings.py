@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from loopwright.codegen.lower.carried import carry_sums
 from loopwright.codegen.lower.lanes import Machine
 from loopwright.codegen.lower.lowering import LOWERINGS, lowered
 from loopwright.codegen.lower.meaning import interpret_vectors, verify_vectors
@@ -19,6 +20,7 @@ AVX2 = Target(isa="x86-64-v3")
 OPERANDS = {
     "start_sums": "(x: int32[20, 8], b: int32[8]) -> y: float32[8] {",
     "hold_tables": "(t: uint8[256], x: uint8[20]) -> y: uint8[20] {",
+    "carry_sums": "(x: float32[8], y: float32[8, 4]) -> z: float32[4] {",
     "select_instructions": "() -> y: float32[1] {",
     "place_registers": "(x: float32[20]) -> y: float32[1] {",
     "split_vectors": "(x: float32[20]) -> y: float32[20], s: float32[1] {\n  s[0] = 0.0",
@@ -53,6 +55,53 @@ def test_a_pass_does_what_its_page_says(lowering):
     verify_vectors(made)
     assert parse_nest(str(made)) == made
     assert lowering(made, Machine.of(made, AVX2)) is made, "once more changes nothing"
+
+
+CARRIED = """prim @f(x: float32[8], y: float32[8, 4]) -> z: float32[4] {
+  stack t: float32[4]
+  for k in 8:
+    registers a: float32[4]
+    vectorize j in 4:
+      a[j] = 0.0
+    vectorize j in 4:
+      a[j] += x[k] * y[k, j]
+    if index(k) == 0:
+      vectorize j in 4:
+        t[j] = a[j]
+    else:
+      vectorize j in 4:
+        t[j] += a[j]
+  vectorize j in 4:
+    z[j] = t[j]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("x[k] * y[k, j]", "x[k] * t[j]"),
+        ("x[k] * y[k, j]", "a[j] * y[k, j]"),
+        ("index(k) == 0", "index(k) == 1"),
+        ("a[j] = 0.0", "a[j] = 1.0"),
+        ("t[j] += a[j]", "t[j] += x[j]"),
+        ("t[j] += a[j]", "t[j] max= a[j]"),
+        ("t[j] = a[j]", "t[3 - j] = a[j]"),
+        ("    registers a", "    t[0] = 1.0\n    registers a"),
+        ("  stack t: float32[4]\n  for k", "  stack t: float32[400]\n  for k"),
+    ],
+)
+def test_only_sums_that_nothing_else_sees_begin_in_front_of_a_loop(old, new):
+    nest = parse_nest(CARRIED.replace(old, new) if old else CARRIED)
+    made = carry_sums(nest, Machine.of(nest, AVX2))
+    assert (made is nest) == bool(old)
+    if not old:
+        results = np.zeros((2, 4), "f")
+        for each, z in zip((nest, made), results):
+            given = {"x": np.arange(8, dtype="f"), "y": np.ones((8, 4), "f"), "z": z}
+            interpret_vectors(each, given)
+        np.testing.assert_array_equal(results, 28)
 
 
 def test_lanes_run_at_once_and_vectors_one_after_the_other():

@@ -53,6 +53,16 @@ def test_products_of_bytes_are_summed_as_integers() -> None:
     np.testing.assert_allclose(evaluate_prim(new, given)["out"], exact, rtol=1e-6)
 
 
+def test_constant_zero_points_are_multiplied_when_rows_are_summed() -> None:
+    text = BYTES.replace("int32(x2[g, i])", "8:int32")
+    text = text.replace("x2: uint8[3, 5], x3", "x3").replace("x3", "x2")
+    prim, new = after(text, "out", "g")
+    assert "8:int32" in str(new.stages[0].expr) and "8:int32" not in str(new.stages[2].expr)
+    given = operands(prim)
+    before, now = (evaluate_prim(p, given)["out"] for p in (prim, new))
+    np.testing.assert_allclose(now, before, rtol=1e-5)
+
+
 def test_groups_whose_sums_are_not_exact_in_float32_are_refused() -> None:
     large = BYTES.replace("96", "6144").replace("k: 32", "k: 2048").replace("32 * g", "2048 * g")
     with pytest.raises(ScheduleError, match="the terms are no products"):
