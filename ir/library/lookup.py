@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import RAISE_FAILED, LoopwrightValueError
-from .registry import TABLE, LibraryFunction
+from .registry import DECLARING, TABLE, LibraryFunction
 from .special import PREFIX, declare
 
 
@@ -19,6 +19,8 @@ def library_function(name: str) -> LibraryFunction:
         from . import checks  # noqa: F401  # pyright: ignore
     if name not in TABLE and name.startswith(PREFIX):
         declare(name)
+    if name not in TABLE and (package := name.partition(".")[0]) in DECLARING:
+        DECLARING[package](name)
     if name not in TABLE:
         raise LoopwrightValueError(
             f"there is no library function {name!r}",

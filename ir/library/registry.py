@@ -76,6 +76,9 @@ class LibraryFunction:
 TABLE: dict[str, LibraryFunction] = {}
 """The functions that are declared so far."""
 
+DECLARING: dict[str, Callable[[str], None]] = {}
+"""Declares a function of another package that is asked for, by the first part of its name."""
+
 
 def register(function: LibraryFunction) -> LibraryFunction:
     """Adds a function; one of the same name is replaced, as a notebook's cell is run again."""

@@ -282,7 +282,8 @@ def in_float64(reference: Reference) -> Reference:
     first operand."""
 
     def rounded(*arrays: Any, **attrs: Any) -> Any:
-        wide = [a.astype(_WIDEST.get(a.dtype.kind, a.dtype)) for a in arrays]
+        kinds = ("f" if dtype_of(a.dtype).is_float else a.dtype.kind for a in arrays)
+        wide = [a.astype(_WIDEST.get(kind, a.dtype)) for kind, a in zip(kinds, arrays)]
         result = np.asarray(reference(*wide, **attrs))
         dtype = dtype_of(arrays[0].dtype)
         return result.astype(dtype.numpy if result.dtype.kind == "c" else dtype.part.numpy)

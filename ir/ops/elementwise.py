@@ -288,7 +288,7 @@ def _clip_rule(x: TensorType, **bounds: Any) -> TensorType:
     rule=_clip_rule,
     tangent=_clip_tangent,
     reference=lambda x, a_min, a_max: (
-        np.clip(x, a_min, a_max) if (a_min, a_max) != (None,) * 2 else x
+        np.clip(x, a_min, a_max).astype(x.dtype, copy=False) if (a_min, a_max) != (None,) * 2 else x
     ),
     samples=lambda rng: [
         sample(specials("float32"), a_min=-1.5, a_max=2),

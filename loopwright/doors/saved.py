@@ -35,6 +35,7 @@ from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueErr
 from ..ir.graph.nodes import Block, Constant, Function, Module
 from ..ir.graph.requirements import RELATIONS, Requirement
 from ..ir.graph.types import TensorType
+from ..ir.library.registry import DECLARING
 from ..ir.span import Span
 from ..tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array, valued_names
 from ..tracer.core.arguments import LeafSpec, Static
@@ -87,6 +88,18 @@ def save(
     threads = built.source.threads
     source = _source(built) if with_source and built.has_weights else None
     save_program(Path(path), parts.program, parts.kernels, parts.target, threads, extra, source)
+
+
+def _declare_kernel(name: str) -> None:
+    try:
+        from ..tracer.frontends.torch.rows.kernels import declare  # loaded when it is first needed
+    except ModuleNotFoundError:
+        hint = "pip install loopwright[torch]"
+        raise UnsupportedError(f"the program calls {name} of PyTorch", hint=hint) from None
+    declare(name)
+
+
+DECLARING["aten"] = _declare_kernel
 
 
 def load(path: str | Path, *, threads: int | None = None, compile: bool = False) -> SavedFunction:

@@ -411,14 +411,13 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 def _ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> Callable[..., Any]:
     """``np.add.reduce`` and the like; ``where=`` and other methods are not there."""
-    implementation = METHODS.get(f"{ufunc.__name__}.{method}") or implementation_of(
-        f"ufunc.{method}", METHODS
-    )
-    if implementation is None:
-        _fail(misuse.unknown_function(f"{ufunc.__name__}.{method}"), *inputs)
-    if f"{ufunc.__name__}.{method}" in METHODS:
-        return implementation
-    return functools.partial(implementation, ufunc)
+    name = f"{ufunc.__name__}.{method}"
+    of_any = None if name in METHODS else implementation_of(f"ufunc.{method}", METHODS)
+    if name in METHODS:  # the file of the general one may have brought it
+        return METHODS[name]
+    if of_any is None:
+        _fail(misuse.unknown_function(name), *inputs)
+    return functools.partial(of_any, ufunc)
 
 
 def _proxies(values: Any) -> Iterator[Any]:

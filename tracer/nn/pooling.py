@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dtype import dtype_of
 from ...ir.ops.window import per_spatial_axis
 from ..core.argument_conversion import Ints, checked, like
 from .apply import apply
@@ -115,7 +116,7 @@ def max_pool_with_indices(
     rank, attrs = _windows(x, pool_size, strides, padding, dilation, None)
     value = apply(f"nn.max_pool{rank}d", x, floats=False, ceil_mode=ceil_mode, **attrs)
     sizes, counts = x.shape[2:], value.shape[2:]
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    least = -np.inf if dtype_of(x.dtype).is_float else np.iinfo(x.dtype).min
     place = np.arange(np.prod(sizes, dtype=np.int64)).reshape(1, 1, *sizes)
     # One axis after the other, the last one first: of equal elements the first in row-major order
     # remains. Positions in the padding are negative, and give way to any other.

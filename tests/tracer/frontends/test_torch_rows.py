@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("torch.ao.quantization.fx._decomposed")  # registers operators that have rows
 
 import loopwright as lw  # noqa: E402
 from loopwright.doors.torch_model import backend  # noqa: E402

@@ -184,8 +184,8 @@ class _Reader:
         address = tensor.data_ptr() if kept else -1
         if tensor.requires_grad:
             tensor = tensor.detach()
-        if tensor.is_neg():  # the .imag of a conjugate, which NumPy has no view for
-            tensor = tensor.resolve_neg()
+        if tensor.is_neg() or tensor.is_conj():  # which NumPy has no views for
+            tensor = tensor.resolve_conj().resolve_neg()
         array = plain_array(tensor)
         array = array if self.order is None else array.transpose(self.order)
         if kept:

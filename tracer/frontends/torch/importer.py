@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
+from torch._higher_order_ops.effects import with_effects
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from ....ir.dims import Dim, int_max, int_min, size_symbols, typical
 from ....ir.dtype import FLOAT64, dtype_of
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
-from ....ir.graph.nodes import Atom, Module
+from ....ir.graph.nodes import Atom, Constant, Module, tensor_type
 from ....ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ....ir.graph.requirements import collecting
 from ....ir.graph.types import TensorType
@@ -36,7 +37,8 @@ from ...core.captured_values import Borrowed
 from ...core.emitting import lift
 from ...core.error_context import locate
 from ...core.proxy import Proxy
-from ...core.symbolic_sizes import decided
+from ...core.runtime_checks import raise_failed
+from ...core.symbolic_sizes import check_data_sizes, data_sizes_of, decided
 from ...core.trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
@@ -118,9 +120,15 @@ def _attribute(graph: fx.GraphModule, path: str) -> Any:
     return value
 
 
+def _target(node: fx.Node) -> Any:
+    """Returns the operator of a node; that of one ``with_effects`` is its second argument, and the
+    first a token, which orders effects and stands before the results."""
+    return node.args[1] if node.target is with_effects else node.target
+
+
 def _function_of(node: fx.Node) -> Callable[..., Any] | None:
     """Returns what computes a node, None if nothing does."""
-    target: Any = node.target
+    target = _target(node)
     if isinstance(target, torch._ops.HigherOrderOperator):
         return HIGHER_ORDER.get(target.name())
     if isinstance(target, torch._ops.OpOverload):
@@ -214,10 +222,16 @@ class _Importer:
                     error.notes = (*error.notes, f"node {node.name}: {node.target}")
                     raise
             trace.span = None
+            if not isinstance(trace.memory.failure.atom, Constant):
+                raise_failed(trace)
+        check_data_sizes(trace, required)
         atoms = self.atoms
+        sizes = data_sizes_of(trace, map(tensor_type, atoms))
+        atoms += [trace.data_sizes[name] for name in sizes]
         result = atoms[0] if len(atoms) == 1 else trace.builder.make_tuple(atoms)
-        module = Module({"main": trace.builder.function(result, requirements=required)})
-        module = eliminate_dead_code(module)
+        attrs = {"sizes": tuple(sizes)} if sizes else {}
+        main = trace.builder.function(result, attrs=attrs, requirements=required)
+        module = eliminate_dead_code(Module({"main": main}))
         return Imported(module, tuple(self.arguments), tuple(self.results), tuple(self.draws))
 
     def _step(self, node: fx.Node) -> None:
@@ -296,19 +310,23 @@ class _Importer:
         assert function is not None
         args = fx.map_arg(node.args, self._value)
         kwargs = fx.map_arg(node.kwargs, self._value)
-        row = None
-        if isinstance(node.target, torch._ops.OpOverload):
-            row = ROWS.get(key_of(node.target))
+        target, row = _target(node), None
+        if isinstance(target, torch._ops.OpOverload):
+            row = ROWS.get(key_of(target))
+        if target is not node.target:
+            assert row is not None
+            given = arguments(row, target, args[2:], kwargs)  # pyright: ignore
+            return args[0], row.function(*given[0], **given[1])  # pyright: ignore
         if row is not None and row.promote:
             dtype = _computing_dtype(row.promote, node)
             args = fx.node.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
         if row is None and any(isinstance(arg, Dim) for arg in args):
-            function = _OF_SIZES.get(node.target, function)
+            function = _OF_SIZES.get(target, function)
         elif row is not None and _has_sizes(args):
-            args = _lifted(node.target, args)
+            args = _lifted(target, args)
         if row is None:
             return function(*args, **kwargs)  # pyright: ignore
-        args, kwargs = arguments(row, node.target, args, kwargs)  # pyright: ignore
+        args, kwargs = arguments(row, target, args, kwargs)  # pyright: ignore
         if row.draws:
             args = (self._draw, *args)
         elif row.memory:

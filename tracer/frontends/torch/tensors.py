@@ -18,7 +18,7 @@ NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     for name in (
         *("bool", "float16", "float32", "float64"),
         *("int8", "int16", "int32", "int64"),
-        *("uint8", "uint16", "uint32", "uint64"),
+        *("uint8", "uint16", "uint32", "uint64", "complex64", "complex128"),
     )
 }
 """The dtypes that the language has; bfloat16 among them where ml_dtypes is installed."""
@@ -60,6 +60,16 @@ def tensor_of(array: np.ndarray[Any, Any]) -> torch.Tensor:
     if array.dtype == NUMPY_DTYPES.get(torch.bfloat16):
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
+
+
+def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
+    """Returns PyTorch's name of ``dtype``."""
+    return tensor_of(np.empty(0, dtype)).dtype
+
+
+def is_float(array: Any) -> bool:
+    """True for an array of floats, also of bfloat16, which NumPy knows no kind of."""
+    return dtype_of(array.dtype).is_float
 
 
 def storage_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:

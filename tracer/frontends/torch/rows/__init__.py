@@ -2,9 +2,11 @@
 
 from . import (  # noqa: F401  (each enters its rows)
     attention,
+    complex,
     convolution,
     creation,
     indexing,
+    kernels,
     linear,
     normalisation,
     ordering,
@@ -14,5 +16,6 @@ from . import (  # noqa: F401  (each enters its rows)
     quantised,
     random,
     reductions,
+    resizing,
     shapes,
 )

@@ -10,6 +10,7 @@ import numpy as np
 from .... import nn
 from ..derivatives import pulled_back
 from ..table import Value, aten
+from .reductions import accumulated
 
 
 @aten("convolution.default")
@@ -70,5 +71,5 @@ def _convolution_backward(
     for n, grad in zip(wanted, pulled, strict=True):
         grads[n] = grad
     if output_mask[2]:
-        grads[2] = np.sum(grad_output, axis=(0, *range(2, grad_output.ndim)))
+        grads[2] = np.sum(accumulated(grad_output), axis=(0, *range(2, grad_output.ndim)))
     return tuple(grads)

@@ -36,6 +36,7 @@ aten(
     "empty.memory_format",
     "new_zeros.default",
     "new_empty.default",
+    "_efficientzerotensor.default",
     "empty_permuted.default",
     "empty_strided.default",
     "new_empty_strided.default",

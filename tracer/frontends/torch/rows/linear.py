@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from string import ascii_letters
+
 import numpy as np
 
 from ..table import Value, aten
 
 aten("mm.default", "bmm.default", "mv.default", "dot.default")(lambda *xs: np.matmul(*xs))
+
+
+@aten("addbmm.default")
+def _summed(self: Value, batch1: Value, batch2: Value, beta: float = 1, alpha: float = 1) -> Value:
+    """The sum of the products is one product, of adjacent matrices."""
+    left = np.reshape(np.moveaxis(batch1, 0, 1), (batch1.shape[1], -1))
+    return _combined(self, left, np.reshape(batch2, (-1, batch2.shape[2])), beta=beta, alpha=alpha)
+
+
+@aten("_trilinear.default", ignores=("unroll_dim",))
+def _trilinear(
+    i1: Value,
+    i2: Value,
+    i3: Value,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+) -> Value:
+    """The product of three tensors that lack some axes, summed over others."""
+    letters = ascii_letters[: i1.ndim + len(expand1)]
+    left, mid, right, result = (
+        "".join(letter for axis, letter in enumerate(letters) if axis not in missing)
+        for missing in (expand1, expand2, expand3, sumdim)
+    )
+    return np.einsum(f"{left},{mid},{right}->{result}", i1, i2, i3)
 
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")

@@ -10,6 +10,7 @@ from .....ir.errors import UnsupportedError
 from .... import nn
 from ....core.emitting import lift
 from ..table import Value, aten
+from ..tensors import is_float
 
 
 @aten("topk.default", ignores=("sorted",))  # any order will do if it is False
@@ -55,13 +56,30 @@ def _median(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]
         return self, np.zeros((), np.int64)
     count = self.shape[dim]
     middle, place = _kth(self, (count + 1) // 2, dim, keepdim)
-    if self.dtype.kind != "f":
+    if not is_float(self):
         return middle, place
     # Sorted, the first nan of a row stands behind the elements that are none.
     invalid = np.isnan(self)
     some = np.any(invalid, axis=dim, keepdims=keepdim)
     first = np.argmax(invalid, axis=dim, keepdims=keepdim)
     return np.where(some, np.nan, middle), np.where(some, first, place)
+
+
+@aten("nanmedian.dim")
+def _nanmedian(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    """Sorted, elements that are nan stand behind the others."""
+    if not self.ndim or not is_float(self):
+        return _median(self, dim, keepdim)
+    count = np.sum(np.logical_not(np.isnan(self)), axis=dim, keepdims=True)
+    middle = np.maximum((count + 1) // 2 - 1, 0)
+    ranked = [np.take_along_axis(x, middle, axis=dim) for x in _sort(self, dim)]
+    values, places = ranked if keepdim else [np.squeeze(x, dim) for x in ranked]
+    return values, places
+
+
+@aten("nanmedian.default")
+def _nanmedian_all(self: Value) -> Value:
+    return _nanmedian(np.reshape(self, (-1,)), 0)[0]
 
 
 @aten("median.default")
@@ -90,3 +108,33 @@ def _searchsorted(
 @aten("bucketize.Tensor", "bucketize.Scalar", ignores=_INT32)
 def _bucketize(self: Value, boundaries: Value, *, right: bool = False) -> Value:
     return _searchsorted(boundaries, self, right=right)
+
+
+def _distinct(*results: Value, wanted: tuple[bool, bool]) -> tuple[Value, ...]:
+    """Returns values, places and counts, the latter without elements if they are not asked for."""
+    empty = np.zeros(0, np.int64)
+    return results[0], *(x if asked else empty for x, asked in zip(results[1:], wanted))
+
+
+@aten("_unique2.default", ignores=("sorted",))  # they always are
+def _unique(
+    self: Value, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Value, ...]:
+    """Every nan is a value of its own."""
+    made = np.unique(self, return_inverse=True, return_counts=True, equal_nan=False)
+    return _distinct(*made, wanted=(return_inverse, return_counts))
+
+
+@aten("unique_consecutive.default")
+def _unique_consecutive(
+    self: Value, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> tuple[Value, ...]:
+    if dim is not None and self.ndim != 1:
+        raise UnsupportedError("unique_consecutive along an axis is not supported")
+    flat = np.reshape(self, (-1,))
+    count = flat.shape[0]
+    begins = np.concatenate([np.ones(min(count, 1), bool), flat[1:] != flat[:-1]])
+    starts = np.flatnonzero(begins)
+    inverse = np.reshape(np.cumsum(begins.astype(np.int64)) - 1, self.shape)
+    counts = np.diff(np.concatenate([starts, np.full(1, count)]))
+    return _distinct(flat[begins], inverse, counts, wanted=(return_inverse, return_counts))

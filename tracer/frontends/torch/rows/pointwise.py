@@ -9,6 +9,7 @@ import torch
 
 from .... import nn
 from ..table import Value, aten
+from ..tensors import is_float
 
 
 def _enter(promote: str, functions: dict[str, Callable[..., Value]]) -> None:
@@ -19,6 +20,18 @@ def _enter(promote: str, functions: dict[str, Callable[..., Value]]) -> None:
         base = row[0].partition(".")[0]
         row += [f"prims.{base}.default"] * hasattr(torch.ops.prims, base)
         aten(*row, promote=promote)(lambda *tensors, function=function: function(*tensors))
+
+
+def _power(x: Value, y: Value) -> Value:
+    """An integer to a negative power is 0, unless it is 1 or -1."""
+    if getattr(y, "dtype", np.dtype(float)).kind not in "iu":
+        return np.power(x, y)
+    odd = np.where(np.bitwise_and(y, 1) == 1, x, 1)
+    return np.where(y < 0, np.where(abs(x) == 1, odd, 0), np.power(x, np.maximum(y, 0)))
+
+
+def _sigmoid(x: Value) -> Value:
+    return 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else nn.sigmoid(x)
 
 
 _enter(
@@ -49,6 +62,7 @@ _enter(
         "fmax": np.fmax,
         "fmin": np.fmin,
         "fmod.Tensor fmod.Scalar": np.fmod,
+        "gcd": np.gcd,
         "hypot": np.hypot,
         "log": np.log,
         "log10": np.log10,
@@ -58,13 +72,13 @@ _enter(
         "minimum": np.minimum,
         "mul.Tensor mul.Scalar": np.multiply,
         "neg": np.negative,
-        "pow.Tensor_Tensor pow.Scalar": np.power,
+        "pow.Tensor_Tensor pow.Scalar": _power,
         "reciprocal": lambda x: 1 / x,
         "relu": nn.relu,
         "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor": np.remainder,
         "rsqrt": nn.rsqrt,
-        "sigmoid": nn.sigmoid,
-        "silu": nn.silu,
+        "sigmoid": _sigmoid,
+        "silu": lambda x: x * _sigmoid(x) if x.dtype.kind == "c" else nn.silu(x),
         "sin": np.sin,
         "sinh": np.sinh,
         "sqrt": np.sqrt,
@@ -96,6 +110,7 @@ _enter(
         "logical_or": np.logical_or,
         "logical_xor": np.logical_xor,
         "signbit": np.signbit,
+        "nextafter": np.nextafter,
         "where.self": np.where,
     },
 )
@@ -107,12 +122,12 @@ def _sign(self: Value) -> Value:
     if self.dtype == np.bool_:
         return self
     sign = np.sign(self)
-    return np.where(np.isnan(self), 0, sign) if self.dtype.kind == "f" else sign
+    return np.where(np.isnan(self), 0, sign) if is_float(self) else sign
 
 
 @aten("round.default")
 def _round(self: Value) -> Value:
-    return np.rint(self) if self.dtype.kind == "f" else self
+    return np.rint(self) if is_float(self) else self
 
 
 for _name, _join in {"add": np.add, "sub": np.subtract}.items():
@@ -126,7 +141,7 @@ aten("div.Tensor", "div.Scalar", promote="result")(lambda self, other: self / ot
 def _div_mode(self: Value, other: Value, *, rounding_mode: str | None) -> Value:
     if rounding_mode == "floor":
         return np.floor_divide(self, other)
-    if rounding_mode == "trunc" and self.dtype.kind == "f":
+    if rounding_mode == "trunc" and is_float(self):
         return np.trunc(self / other)
     if rounding_mode == "trunc":
         floor = np.floor_divide(self, other)
@@ -145,6 +160,17 @@ def _clamp(self: Value, min: Value = None, max: Value = None) -> Value:
 def _elu(self: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     negative = np.expm1(np.minimum(self, 0) * input_scale) * (alpha * scale)
     return np.where(self > 0, self * scale, negative)
+
+
+@aten("frexp.Tensor")
+def _frexp(self: Value) -> tuple[Value, Value]:
+    """In float32 for bfloat16, whose fractions and exponents it has."""
+    return np.frexp(self if self.dtype.kind == "f" else self.astype(np.float32))
+
+
+aten("hardshrink_backward.default", "softshrink_backward.default")(
+    lambda *given: np.where(abs(given[1]) <= given[2], 0, given[0])
+)
 
 
 @aten("gelu.default")

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .....ir.errors import UnsupportedError
 from .... import nn
 from ....core.emitting import lift
 from ..derivatives import pulled_back
 from ..table import Value, aten
+from ..tensors import is_float
 
 
 def _each(value: Any, rank: int) -> tuple[int, ...]:
@@ -57,6 +59,8 @@ def _avg_pool(rank: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
+        if not is_float(self):
+            raise UnsupportedError("avg_pool of integers is not supported")
         window = _each(kernel_size, rank)
         step, pads = _each(stride or window, rank), _each(padding, rank)
         result = nn.avg_pool(
@@ -149,9 +153,10 @@ def _max_pool_backward(
     return pulled_back(values, grad_output, self)[0]
 
 
-@aten("adaptive_max_pool2d_backward.default")
-def _adaptive_max_pool_backward(grad_output: Value, self: Value, indices: Value) -> Value:
-    return _to_places(grad_output, self, indices, 2)
+for _rank in (2, 3):
+    aten(f"adaptive_max_pool{_rank}d_backward.default")(
+        lambda grad_output, self, indices, rank=_rank: _to_places(grad_output, self, indices, rank)
+    )
 
 
 def _to_places(grad_output: Value, self: Value, indices: Value, rank: int) -> Value:

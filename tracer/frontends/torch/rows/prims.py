@@ -8,6 +8,7 @@ import numpy as np
 
 from .... import nn
 from ..table import Value, aten
+from ..tensors import is_float
 
 for _name, _function in {
     "abs": np.abs,
@@ -26,7 +27,7 @@ for _name, _function in {
 @aten("prims.div.default")
 def _div(self: Value, other: Value) -> Value:
     """Integers are divided towards zero."""
-    if self.dtype.kind == "f":
+    if is_float(self) or self.dtype.kind == "c":
         return self / other
     floor = np.floor_divide(self, other)
     return np.where((np.remainder(self, other) != 0) & (floor < 0), floor + 1, floor)

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from .....ir.errors import UnsupportedError
 from .... import nn
+from ....core.emitting import lift
 from ..table import Value, aten
+from ..tensors import is_float
 
 
 def _axes(dim: Any) -> Any:
@@ -23,9 +26,14 @@ def _whole(dim: Any, self: Value) -> Any:
     return None if not self.ndim else _axes(dim)
 
 
+def accumulated(x: Value) -> Value:
+    """Returns ``x`` to be reduced, traced if NumPy would add up its elements in bfloat16."""
+    return x if is_float(x) == (x.dtype.kind == "f") else lift(x)
+
+
 def _reduction(function: Callable[..., Value]) -> Callable[..., Value]:
     def reduced(self: Value, dim: Any = None, keepdim: bool = False) -> Value:
-        return function(self, axis=_whole(dim, self), keepdims=keepdim)
+        return function(accumulated(self), axis=_whole(dim, self), keepdims=keepdim)
 
     return reduced
 
@@ -69,14 +77,14 @@ def _variance(
     keepdim: bool = False,
 ) -> Value:
     ddof = int(unbiased) if correction is None else correction
-    return np.var(self, axis=_whole(dim, self), ddof=ddof, keepdims=keepdim)
+    return np.var(accumulated(self), axis=_whole(dim, self), ddof=ddof, keepdims=keepdim)
 
 
 @aten("var_mean.correction")
 def _var_mean(
     self: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[Value, Value]:
-    mean = np.mean(self, axis=_whole(dim, self), keepdims=keepdim)
+    mean = np.mean(accumulated(self), axis=_whole(dim, self), keepdims=keepdim)
     return _variance(self, dim, True, correction, keepdim), mean
 
 
@@ -94,3 +102,28 @@ aten("_softmax.default", promote="result", ignores=_HALF)(_along(nn.softmax, np.
 aten("_log_softmax.default", promote="result", ignores=_HALF)(_along(nn.log_softmax, np.zeros_like))
 aten("cumsum.default", promote="result")(_along(np.cumsum, np.positive))
 aten("cumprod.default", promote="result")(_along(np.cumprod, np.positive))
+
+
+@aten("logcumsumexp.default")
+def _logcumsumexp(self: Value, dim: int) -> Value:
+    if self.dtype.kind == "c":
+        raise UnsupportedError("logcumsumexp of complex numbers is not supported")
+    return np.logaddexp.accumulate(self, axis=dim) if self.ndim else self
+
+
+def _cumulative(ufunc: Any) -> Callable[..., tuple[Value, Value]]:
+    """The extremum so far, and where it is: the last of several; nan is one."""
+
+    def extremes(self: Value, dim: int) -> tuple[Value, Value]:
+        if not self.ndim:
+            return self, np.zeros((), np.int64)
+        values = ufunc.accumulate(self, axis=dim)
+        at = np.arange(self.shape[dim]).reshape([-1] + [1] * ((self.ndim - 1 - dim) % self.ndim))
+        reached = np.logical_or(self == values, self != self)
+        return values, np.maximum.accumulate(np.where(reached, at, 0), axis=dim)
+
+    return extremes
+
+
+aten("cummax.default")(_cumulative(np.maximum))
+aten("cummin.default")(_cumulative(np.minimum))

@@ -11,6 +11,8 @@ import numpy as np
 from .....ir.dims import LARGEST_SIZE, Dim
 from .....ir.errors import UnsupportedError
 from .... import nn
+from ....core.runtime_checks import check
+from ..derivatives import pulled_back
 from ..table import Stored, Value, aten
 from ..tensors import numpy_dtype
 
@@ -206,6 +208,14 @@ def _replication_pad(self: Value, padding: Sequence[int]) -> Value:
     return self
 
 
+for _rank in (1, 2, 3):
+    aten(f"replication_pad{_rank}d_backward.default")(
+        lambda grad_output, self, padding: pulled_back(
+            lambda x: _replication_pad(x, padding), grad_output, self
+        )[0]
+    )
+
+
 @aten("unfold.default")
 def _unfold(self: Value, dimension: int, size: int, step: int) -> Value:
     """Windows of one axis; their elements are a new last axis."""
@@ -298,9 +308,20 @@ def _as_strided_scatter(
 @aten(
     "_assert_tensor_metadata.default",
     "_assert_scalar.default",
-    "_assert_async.msg",
     "sym_constrain_range.default",
     "sym_constrain_range_for_size.default",
 )
 def _assertion(*args: Any, **kwargs: Any) -> None:
     """Sizes and dtypes are those of the tensors at hand."""
+
+
+@aten("_assert_async.msg")
+def _assert_async(self: Value, assert_msg: str) -> None:
+    check(np.logical_not(self), RuntimeError, assert_msg.replace("{", "{{").replace("}", "}}"))
+
+
+@aten("_linalg_check_errors.default", ignores=("is_matrix",))
+def _check_errors(info: Value, api_name: str) -> None:
+    check(
+        info != 0, RuntimeError, f"{api_name}: LAPACK fails for a matrix, with the code {{}}", info
+    )
