@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 
 from ..dataclass import dataclass
-from ..dims import IntExpr, evaluate, int_max, int_min, size_symbols, substitute
+from ..dims import IntExpr, evaluate, int_max, int_min, linear, size_symbols, substitute
 from ..span import Span
 
 RELATIONS = ("==", "!=", "<=", "<")
@@ -72,6 +72,34 @@ class Requirement:
     def names(self) -> tuple[str, ...]:
         """The names of the sizes that it is about."""
         return tuple(size_symbols(self.left, self.right))
+
+
+def solved_for(requirements: Iterable[Requirement]) -> dict[str, IntExpr]:
+    """Returns sizes that equations determine, each as a sum of sizes that are not determined.
+
+    >>> from loopwright.ir.dims import size
+    >>> n, m, k = (size(name, 2) for name in "nmk")
+    >>> sums = Requirement(n + 1, "==", m), Requirement(k, "==", m), Requirement(k, "==", 4 * n)
+    >>> {name: str(size) for name, size in solved_for(sums).items()}
+    {'m': 'n + 1', 'k': 'n + 1'}
+    """
+    solved: dict[str, IntExpr] = {}
+    for each in requirements:
+        difference = substitute(each.left - each.right, solved)
+        if each.relation != "==" or is_data_size(difference):
+            continue
+        coefficients = (linear(difference) or ({}, 0))[0]
+        for name, atom in size_symbols(difference).items():
+            coefficient = coefficients.get(name, 0)
+            if coefficient not in (1, -1):
+                continue
+            rest = atom.expr - coefficient * difference
+            positive, constant = linear(rest) or ({}, -1)
+            if constant >= 0 and positive and all(c > 0 for c in positive.values()):
+                solved = {n: substitute(e, {name: rest}) for n, e in solved.items()}
+                solved[name] = rest
+                break
+    return solved
 
 
 def is_data_size(size: IntExpr) -> bool:

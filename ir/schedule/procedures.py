@@ -16,7 +16,9 @@ Iterations are independent if each touches elements of its own in every buffer t
 and does not declare. They may then run in any order: on threads (``parallel``), or statement by
 statement in vector lanes, with a copy of the loop's own buffers for each lane (``vectorize``).
 ``split`` and ``unroll`` keep the order, and are legal for every loop. A split that leaves a rest
-gives it a loop of its own behind, called as the last part.
+gives it a loop of its own behind, called as the last part. ``pack("x", "j.1", 16)`` is for constant
+operands: ``x[k, 16 * j.0 + j.1]`` is read as ``x.packed[j.0, k, j.1]``, where rows of a panel are
+neighbours in memory.
 """
 
 from __future__ import annotations
@@ -29,8 +31,21 @@ from .. import dims
 from ..errors import ScheduleError
 from ..loop import nest as nests
 from ..loop.expr import Expr, IndexLike, Read, map_reads, read, walk
-from ..loop.kinds import LoopKind
-from ..loop.nest import Accumulate, Alloc, At, Let, Loop, Nest, Sort, Stmt, Store, statements
+from ..loop.kinds import LoopKind, Role
+from ..loop.nest import (
+    Accumulate,
+    Alloc,
+    At,
+    Let,
+    Loop,
+    Nest,
+    Operand,
+    Sort,
+    Stmt,
+    Store,
+    statements,
+)
+from ..loop.pack import Pack
 from ..loop.prim import Buffer
 from ..loop.procedure import Procedure, plain_nest
 from .limits import LIMITS
@@ -43,6 +58,9 @@ def scheduled(prim: Procedure, schedule: Schedule) -> Nest:
     """Returns the nest of a procedure under a schedule; ScheduleError if a step is illegal."""
     nest = plain_nest(prim)
     for step in schedule.steps:
+        if step.name == "pack":
+            nest = _packed(nest, *step.args)
+            continue
         rewrite = _STEPS.get(step.name)
         if rewrite is None:
             raise ScheduleError(f"{step.name}: @{prim.name} is a procedure, which has loops alone")
@@ -226,6 +244,61 @@ def _in_lanes(stmt: Stmt, loop: Loop, private: set[str]) -> Stmt:
     if isinstance(stmt, nests.Prefetch):
         return stmt
     raise ScheduleError(f"vectorize: data decides which statements an iteration of {loop.var} runs")
+
+
+def _packed(nest: Nest, name: str, axis: str, tile: int) -> Nest:
+    """The nest with a constant operand in panels along the dimension that the loop walks."""
+    operand = next((o for o in nest.operands if o.buffer.name == name), None)
+    if operand is None or operand.role != Role.CONST or tile < 1:
+        raise ScheduleError(f"pack: {name!r} is not a constant operand that can be packed")
+    reads = [node for stmt in statements(nest.body) for node in _reads_of(name, stmt)]
+    walked = {
+        dim
+        for node in reads
+        for dim, index in enumerate(node.indices)
+        if isinstance(index, dims.Dim) and axis in dims.symbols(index)
+    }
+    if len(walked) != 1:
+        raise ScheduleError(f"pack: {axis} does not walk exactly one dimension of {name}")
+    made = Pack.of(operand.buffer, walked.pop(), tile)
+    buffer = replace(made.stage.buffer, constant=True)
+
+    def in_panels(stmt: Stmt, ranges: Ranges) -> Stmt:
+        if isinstance(stmt, Loop):
+            most = (dims.bounds(stmt.extent, ranges) or (0, dims.LARGEST_SIZE))[1]
+            ranges = {**ranges, stmt.var: (0, max(most - 1, 0))}
+
+        def at(node: Read) -> Expr | None:
+            if node.buffer != name:
+                return None
+            rest, index = list(node.indices), node.indices[made.dim]
+            del rest[made.dim]
+            if not isinstance(index, int | dims.Dim):
+                raise ScheduleError(f"pack: {name} is indexed by data")
+            places = (dims.floordiv(index, tile), dims.mod(index, tile))
+            panel, place = (dims.resolve(i, ranges) for i in places)
+            if any(isinstance(i, dims.Dim) and dims.linear(i) is None for i in (panel, place)):
+                raise ScheduleError(f"pack: {index} of {name} is not in one panel of {tile}")
+            return read(buffer.name, (panel, *rest, place), node.dtype)
+
+        return nests.rewritten(
+            stmt,
+            lambda body: tuple([in_panels(s, ranges) for s in body]),
+            lambda expr: map_reads(expr, at),
+        )
+
+    operands = [Operand(buffer, Role.PACKED, made) if o is operand else o for o in nest.operands]
+    body = tuple([in_panels(stmt, {}) for stmt in nest.body])
+    return replace(nest, operands=tuple(operands), body=body)
+
+
+def _reads_of(name: str, stmt: Stmt) -> list[Read]:
+    return [
+        node
+        for expr in nests.expressions(stmt)
+        for node in walk(expr)
+        if isinstance(node, Read) and node.buffer == name
+    ]
 
 
 _STEPS: dict[str, Rewrite] = {

@@ -1,13 +1,16 @@
-"""Models of files whose code is kept on disk: another process maps it, and imports nothing.
+"""Models whose code is kept on disk: another process maps it, and compiles nothing.
 
 ::
 
     from_onnx      hash of the file -> kept program -> calls                       (a hit)
                    hash of the file -> import -> compile at the first call -> kept (a miss)
+    from_torch     import -> hash of the module -> kept program -> calls           (a hit)
+                   import -> hash of the module -> compile -> kept                 (a miss)
 
-A program is kept under all that it depends on: the content of the model's files, shapes, constants,
-options, settings, the log in force, the processor, and the sources of Loopwright. The hash of a
-file's content is kept, too, under the file's place, size and times, so that it is computed once.
+A program is kept under all that it depends on: the content of the model's files, or the module's
+text and constants, shapes, options, settings, the log in force, the processor, and the sources of
+Loopwright. The hash of a file's content is kept, too, under the file's place, size and times, so
+that it is computed once.
 """
 
 from __future__ import annotations
@@ -38,8 +41,10 @@ from ..face.module import CompiledModule, traced_calls
 from ..face.ready import Specialisation
 from ..face.user_errors import refuse_other_kind
 from ..ir.dataclass import dataclass
+from ..ir.dtype import Array
 from ..ir.errors import LoopwrightError, LoopwrightValueError
 from ..ir.files import map_named
+from ..ir.graph.printer import constants_of
 from ..tracer import Request, Traced
 from .saved import SavedFunction, save
 
@@ -77,29 +82,11 @@ class Recipe:
         """Returns the key of the program of files with these contents, "" for none of them."""
         if not contents or not self.is_keyed():
             return ""
-        programs, config = store("programs"), Config.read()
-        target = Target.named(self.options.get("target")) or Target.host()
-        log = log_in_force(self.options.get("log"), config.log)
-        if log is None and session_log.cache_info().currsize:
-            log = session_log()
-        state = log.stat() if log is not None and log.exists() else None
         constants = [
             (n, [_constant(each) for each in (v if isinstance(v, list | tuple) else [v])])
             for n, v in sorted(self.constants.items())
         ]
-        return programs.key(
-            "program",
-            code_version("loopwright", "tracer"),
-            contents,
-            sorted(self.shapes.items()),
-            constants,
-            [self.options.get(name) for name in ("threads", "precision", "measure")],
-            config,
-            state and (log, state.st_size, state.st_mtime_ns),
-            replace(target, features=frozenset[str]()),
-            sorted(target.features),
-            pool.get_threads(),
-        )
+        return _program_key(self.options, contents, sorted(self.shapes.items()), constants)
 
     def contents(self) -> list[str]:
         """Returns the hashes of the model and of the files beside it that it reads; nothing if it
@@ -133,18 +120,56 @@ class Recipe:
     def is_keyed(self) -> bool:
         """True if programs are kept, a key can hold all that this one depends on, and nobody wants
         to look on."""
-        config = Config.read()
-        watched = config.debug or config.dump or config.explain or config.tune
         sizes = [size for shape in self.shapes.values() for size in _sizes(shape)]
-        return (
-            store("programs").keeps
-            and not watched
-            and all(n in _KEYED or v is None for n, v in self.options.items())
-            and all(isinstance(size, int | str) for size in sizes)
-        )
+        return _is_keyed(self.options) and all(isinstance(size, int | str) for size in sizes)
 
 
-class KeptModule(CompiledModule):
+class KeptCode(CompiledModule):
+    """A module whose code is kept on disk, and taken from there if a process before has kept it."""
+
+    _seconds = 0.0  # that importing took
+    _asked = False  # the store, for code
+
+    def _made(self, request: Request, config: Config) -> Specialisation:
+        begun = time.perf_counter()
+        key = "" if self._asked else self._program_key()
+        self._asked = True
+        kept = _kept_program(self._options, key)
+        if kept is not None:
+            traced = self._trace(request)
+            self._signature.dynamic.traced(traced)
+            return _of_store(traced, kept, time.perf_counter() - begun)
+        made = super()._made(request, config)
+        if key and self._seconds + made.seconds >= WORTHWHILE_SECONDS and self._is_still(key):
+            # Not a daemon: a program that ends now waits for the file, so that the next one has it.
+            threading.Thread(target=_keep, args=(key, made), name="loopwright-keep").start()
+        return made
+
+    def _program_key(self) -> str:
+        """Returns the key of the code, "" if it has none."""
+        if not _is_keyed(self._options):
+            return ""
+        module = self.module
+        constants = [
+            (name, value.dtype.name, value.shape, _content_hash(_bytes_of(value)))
+            for name, value in sorted(constants_of(module).items())
+        ]
+        return _program_key(self._options, self._name, str(module), constants)
+
+    def _is_still(self, _key: str) -> bool:
+        """True if the program with this key is that of the module still."""
+        return True
+
+    def _code_in_use(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._lock:  # code of the store has no texts and parts to look at
+            for request in [r for r, made in self._known.items() if made.built.source is None]:
+                del self._known[request]
+            self._forget_ready()
+            self._asked = True
+        return super()._code_in_use(args, kwargs)
+
+
+class KeptModule(KeptCode):
     """A model of a file. If a process before has kept its code, the model is imported when more
     than calls is asked for: its text, tuning, other threads."""
 
@@ -152,19 +177,17 @@ class KeptModule(CompiledModule):
         self._recipe = recipe
         begun, date = time.perf_counter(), time.time()
         self._contents = recipe.contents() if recipe.is_keyed() else []
-        kept = _kept_program(recipe, recipe.key(self._contents))
+        kept = _kept_program(recipe.options, recipe.key(self._contents))
         self._key = ""
         if kept is None:
             module, name, files = recipe.convert()
-            super().__init__(module, name, **recipe.options)
+            CompiledModule.__init__(self, module, name, **recipe.options)
             if recipe.is_keyed():
                 self._key = recipe.key(recipe.note_files(files, date))
         self._seconds = time.perf_counter() - begun
         if kept is not None:
             self._declare(kept.traced, kept.inputs, kept.outputs, dict(recipe.options))
-            built = Built(kept.executable, kept.executable.call, inputs=kept.executable.inputs)
-            made = Specialisation(kept.traced, built, REASON, self._seconds)
-            self._known[kept.traced.request] = made
+            self._known[kept.traced.request] = _of_store(kept.traced, kept, self._seconds)
 
     @property
     def module(self) -> Module:
@@ -186,40 +209,56 @@ class KeptModule(CompiledModule):
         assert self.module
         return self._traced
 
-    def _code_in_use(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with self._lock:  # code of the store has no texts and parts to look at
-            for request in [r for r, made in self._known.items() if made.built.source is None]:
-                del self._known[request]
-            self._forget_ready()
-        return super()._code_in_use(args, kwargs)
+    def _program_key(self) -> str:
+        return self._key
 
-    def _compile(self, request: Request) -> Specialisation:
-        made = super()._compile(request)
-        key, self._key = self._key, ""
-        seconds = self._seconds + made.seconds
-        if (
-            key
-            and seconds >= WORTHWHILE_SECONDS
-            and key == self._recipe.key(self._recipe.contents())
-        ):
-            # Not a daemon: a program that ends now waits for the file, so that the next one has it.
-            threading.Thread(target=_keep, args=(key, made), name="loopwright-keep").start()
-        return made
-
-    def _for_threads(self, count: int | None) -> CompiledModule:
-        return CompiledModule(self.module, self._name, **{**self._options, "threads": count})
+    def _is_still(self, key: str) -> bool:
+        return key == self._recipe.key(self._recipe.contents())
 
 
-def _kept_program(recipe: Recipe, key: str) -> SavedFunction | None:
+def _of_store(traced: Traced, kept: SavedFunction, seconds: float) -> Specialisation:
+    """Returns the code of a kept program, found in so many seconds."""
+    built = Built(kept.executable, kept.executable.call, inputs=kept.executable.inputs)
+    return Specialisation(traced, built, REASON, seconds)
+
+
+def _is_keyed(options: Mapping[str, Any]) -> bool:
+    """True if programs are kept, a key can hold the options, and nobody wants to look on."""
+    config = Config.read()
+    watched = config.debug or config.dump or config.explain or config.tune
+    keyed = all(n in _KEYED or v is None for n, v in options.items())
+    return store("programs").keeps and not watched and keyed
+
+
+def _program_key(options: Mapping[str, Any], *model: Any) -> str:
+    """Returns the key of the program of a model under these options, and under all settings."""
+    config = Config.read()
+    target = Target.named(options.get("target")) or Target.host()
+    log = log_in_force(options.get("log"), config.log)
+    if log is None and session_log.cache_info().currsize:
+        log = session_log()
+    state = log.stat() if log is not None and log.exists() else None
+    return store("programs").key(
+        "program",
+        code_version("loopwright", "tracer"),
+        *model,
+        [options.get(name) for name in ("threads", "precision", "measure")],
+        config,
+        state and (log, state.st_size, state.st_mtime_ns),
+        replace(target, features=frozenset[str]()),
+        sorted(target.features),
+        pool.get_threads(),
+    )
+
+
+def _kept_program(options: Mapping[str, Any], key: str) -> SavedFunction | None:
     """Returns the program of a model that a process before has kept, if there is one."""
     path = store("programs").file(key) if key else None
     if path is None:
         return None
     try:
         # Copied, so that weights lie in huge pages as those of a program that is compiled do.
-        return SavedFunction(
-            path, recipe.options.get("threads"), partial(load_program, mapped=False)
-        )
+        return SavedFunction(path, options.get("threads"), partial(load_program, mapped=False))
     except (LoopwrightError, OSError):
         with suppress(OSError):
             path.unlink()
@@ -252,6 +291,10 @@ def _hash_of(source: str | Path | bytes) -> str:
     if time.time() - max(state.st_mtime, state.st_ctime) > SETTLED_SECONDS:
         models.put(entry, f"content of {Path(source).name}", digest.encode())
     return digest
+
+
+def _bytes_of(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _content_hash(data: memoryview) -> str:

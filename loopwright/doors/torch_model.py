@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..face.compiled_function import CompiledFunction
 from ..face.lowered import Lowered
-from ..face.module import CompiledModule
 from ..face.user_errors import for_user
 from ..ir.errors import UnsupportedError
 from ..ir.progress_line import progress
+from .kept_models import KeptCode
 
 if TYPE_CHECKING:
     from ..inspect.explain import Explanation
@@ -89,7 +89,7 @@ def from_torch(
     raise reported
 
 
-class TorchModule(CompiledModule):
+class TorchModule(KeptCode):
     """A compiled module that is called as the PyTorch module it was made of."""
 
     def __init__(self, exported: Exported, name: str, **options: Any) -> None:
@@ -149,10 +149,10 @@ class TorchParts:
     def __init__(self, exported: Exported, error: UnsupportedError, **options: Any) -> None:
         from ..tracer.frontends.torch.exported_parts import ExportedParts
 
-        self.parts: list[CompiledModule] = []
+        self.parts: list[KeptCode] = []
 
-        def make(module: Any, name: str) -> CompiledModule:
-            self.parts.append(CompiledModule(module, name, **options))
+        def make(module: Any, name: str) -> KeptCode:
+            self.parts.append(KeptCode(module, name, **options))
             return self.parts[-1]
 
         self._call = ExportedParts(exported, make, error)
@@ -186,6 +186,6 @@ def backend(graph: Any, inputs: Sequence[Any], **settings: Any) -> Any:
     fallback = options.pop("fallback", True)
 
     def make(module: Any, name: str) -> Any:
-        return CompiledModule(module, name, **options)
+        return KeptCode(module, name, **options)
 
     return dynamo.backend(graph, inputs, make, fallback)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...ir.dims import Dim, product
 from ...ir.dtype import dtype_of
+from ...ir.graph.requirements import greater
 from ...ir.ops.window import per_spatial_axis
 from ..core.argument_conversion import Ints, checked, like
+from ..core.emitting import emit
 from .apply import apply
 from .convolution import each, rank_and_layout, sides_of
 
@@ -117,15 +121,19 @@ def max_pool_with_indices(
     value = apply(f"nn.max_pool{rank}d", x, floats=False, ceil_mode=ceil_mode, **attrs)
     sizes, counts = x.shape[2:], value.shape[2:]
     least = -np.inf if dtype_of(x.dtype).is_float else np.iinfo(x.dtype).min
-    place = np.arange(np.prod(sizes, dtype=np.int64)).reshape(1, 1, *sizes)
+    if any(isinstance(size, Dim) for size in sizes):
+        place = emit("iota", shape=(product(sizes),), axis=0, dtype="int64")
+    else:
+        place = np.arange(math.prod(sizes))
+    place = np.reshape(place, (1, 1, *sizes))
     # One axis after the other, the last one first: of equal elements the first in row-major order
     # remains. Positions in the padding are negative, and give way to any other.
     for n in reversed(range(rank)):
         size, step, spread = attrs["pool_size"][n], attrs["strides"][n], attrs["dilation"][n]
         last = (counts[n] - 1) * step + (size - 1) * spread
         before = attrs["padding"][n]
-        widths = [(0, 0)] * (rank + 2)
-        widths[n + 2] = (before, max(0, last + 1 - before - sizes[n]))
+        widths: list[tuple[Any, Any]] = [(0, 0)] * (rank + 2)
+        widths[n + 2] = (before, greater(last + 1 - before - sizes[n], 0))
         x = np.pad(x, widths, constant_values=least)
         place = np.pad(place, widths, constant_values=-1)
         every = [slice(None)] * (rank + 2)

@@ -1,5 +1,8 @@
 """Steps on the loops of procedures: what they make, and when they are illegal."""
 
+from functools import partial
+
+import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.codegen.kernel import compile_nest
@@ -11,7 +14,7 @@ from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.ir.schedule.steps import Schedule, parallel, reorder, split, unroll, vectorize
+from loopwright.ir.schedule.steps import Schedule, pack, parallel, reorder, split, unroll, vectorize
 
 COLUMNS = parse_prim("""\
 prim @scan(x0: float32[9, 21]) -> out: float32[9, 21] procedure {
@@ -44,6 +47,17 @@ prim @ahead(x0: float32[8, 12]) -> out: float32[8, 12] procedure {
     for j in 6:
       out[k + 1, 2 * j] += x0[k + 1, 2 * j]
       out[k + 1, 2 * j + 1] += x0[k + 1, 2 * j]
+}""")
+
+
+SUMS = parse_prim("""\
+prim @sums(x0: float32[8], x1: float32[8, 41] const) -> out: float32[41] procedure {
+  for j in 41:
+    registers sum: float32[1]
+    sum[0] = 0.0
+    for k in 8:
+      sum[0] += x0[k] * x1[k, j]
+    out[j] = sum[0]
 }""")
 
 
@@ -123,3 +137,56 @@ prim @none(x0: float32[4]) -> out: float32[4] procedure {
     kernel = compile_nest(prim, nest, Target.host())
     (out,) = run_kernel(kernel, {"x0": x}, Target.host(), 1)
     assert out.tolist() == [0, 1, 2, 3]
+
+
+PANELS = (split("j", (3, 16)), vectorize("j.1"), pack("x1", "j.1", 16))
+
+
+def test_constants_are_read_in_panels():
+    nest = apply_schedule(SUMS, Schedule(PANELS))
+    verify_nest(nest)
+    text = str(nest)
+    assert "x1.packed: float32[3, 8, 16] packs x1[8, 41] 1" in text
+    assert "sum[0, j.1] += x0[k] * x1.packed[j.0, k, j.1]" in text
+    assert "sum[0, j.1] += x0[k] * x1.packed[2, k, j.1]" in text
+    arrays = inputs_of(SUMS)
+    (out,) = run_kernel(compile_nest(SUMS, nest, Target.host()), arrays, Target.host(), 1)
+    np.testing.assert_allclose(out, evaluate_prim(SUMS, arrays)["out"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (pack("x0", "k", 8), "not a constant operand"),
+        (pack("x1", "i", 16), "i does not walk exactly one dimension of x1"),
+        (pack("x1", "j.1", 12), "of x1 is not in one panel of 12"),
+    ],
+)
+def test_panels_hold_what_lanes_read(step, message):
+    with pytest.raises(ScheduleError, match=message):
+        apply_schedule(SUMS, Schedule((*PANELS[:2], step)))
+
+
+@pytest.mark.parametrize(
+    ("layer", "size", "panels"),
+    [
+        (lw.nn.lstm, 100, True),
+        (lw.nn.gru, 100, True),
+        (partial(lw.nn.gru, reset_after=False), 128, True),
+        (partial(lw.nn.gru, reset_after=False), 100, False),
+    ],
+)
+def test_the_steps_of_recurrent_layers_read_panels(layer, size, panels):
+    """Unless the candidate of a GRU that resets its state before the product begins inside of a
+    panel."""
+    gates = 4 if layer is lw.nn.lstm else 3
+    rng = np.random.default_rng(0)
+    x, w, r = (
+        rng.standard_normal(shape, np.float32) / 8
+        for shape in ((6, 1, 8), (gates * size, 8), (gates * size, size))
+    )
+    f = lw.compile(lambda x: layer(x, w, r)[0], target="x86-64-v3")
+    assert ("packs" in f.lower(x).as_text("loops").split("@recurrence")[1]) == panels
+    np.testing.assert_allclose(
+        lw.compile(lambda x: layer(x, w, r)[0])(x), layer(x, w, r)[0], 1e-4, 1e-5
+    )

@@ -14,6 +14,8 @@ import repo_sources as sources
 torch = pytest.importorskip("torch")
 
 from loopwright.doors.torch_model import backend  # noqa: E402
+from loopwright.face.module import CompiledModule  # noqa: E402
+from loopwright.tracer.frontends.torch import dynamo  # noqa: E402
 from torch import nn  # noqa: E402
 
 pytestmark = [
@@ -64,6 +66,95 @@ def test_training_gives_the_gradients_and_buffers_of_torch() -> None:
     for a, b in zip(ours.parameters(), theirs.parameters()):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(list(ours.buffers()), list(theirs.buffers()), rtol=1e-4, atol=1e-5)
+
+
+class _Decoder(nn.Module):
+    """Attention of one new row over the rows so far, which are carried from call to call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.drop = nn.Linear(16, 48), nn.Dropout(0.25)
+
+    def forward(self, x: Any, keys: Any, values: Any) -> Any:
+        q, k, v = self.mix(self.drop(x)).view(1, 1, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        y = nn.functional.scaled_dot_product_attention(q, keys, values)
+        return y * keys.shape[2], keys, values
+
+
+def _counted(model: Any, makes: list[str], **options: Any) -> Any:
+    """Compiles a model; the names of its graphs are appended to ``makes`` as they are made."""
+
+    def make(module: Any, name: str) -> Any:
+        makes.append(name)
+        return CompiledModule(module, name)
+
+    return torch.compile(
+        model,
+        fullgraph=True,
+        backend=lambda graph, inputs: dynamo.backend(graph, inputs, make, False),
+        **options,
+    )
+
+
+def test_one_compile_is_for_all_lengths() -> None:
+    """Dynamo hands over a graph for the first length and one for all others, in which the lengths
+    of keys and values have names of their own."""
+    model, makes = _Decoder().eval(), list[str]()
+    f = _counted(model, makes)
+    ours = theirs = (torch.randn(1, 2, 4, 8), torch.randn(1, 2, 4, 8))
+    with torch.no_grad():
+        for _ in range(7):
+            x = torch.randn(1, 1, 16)
+            y, *ours = f(x, *ours)
+            wanted, *theirs = model(x, *theirs)
+            torch.testing.assert_close([y, *ours], [wanted, *theirs], rtol=1e-4, atol=1e-5)
+    assert makes == ["inference_graph"] * 2
+
+
+def test_training_compiles_once_for_all_lengths() -> None:
+    """Sizes are results of the forward graph, and random numbers have them."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.drop = nn.Linear(6, 8), nn.Dropout(0.25)
+
+        def forward(self, x: Any) -> Any:
+            h = self.drop(torch.relu(self.layer(x)))
+            return (h @ h.transpose(1, 2)).softmax(-1) * x.shape[1], 3 * x.shape[1]
+
+    ours, makes = Net(), list[str]()
+    theirs, f = copy.deepcopy(ours), _counted(ours, makes)
+    for length in (5, 7, 4, 9):
+        x, results = torch.randn(2, length, 6), list[Any]()
+        for model in (f, theirs):
+            torch.manual_seed(length)
+            y, number = model(x)
+            y.square().sum().backward()
+            results.append((y.detach(), number))
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+    assert makes == ["forward_graph", "backward_graph"] * 2
+
+
+def test_numbers_and_squares_are_symbolic_sizes() -> None:
+    """An integer that no tensor has as a size, negative ones too, and a size that is a product."""
+
+    def rows(x: Any, n: int) -> Any:
+        return x[:, :n] * n + torch.arange(n + 9).sum()
+
+    images, makes = nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.Flatten(1)), list[str]()
+    f, x = _counted(rows, makes), torch.randn(2, 12)
+    for n in (3, 5, 6, 7, -2):
+        torch.testing.assert_close(f(x, n), rows(x, n))
+    assert len(makes) == 3
+    g = _counted(images, makes, dynamic=True)
+    with torch.no_grad():
+        for shape in ((2, 1, 8, 8), (3, 1, 9, 9), (2, 1, 12, 7)):
+            x = torch.randn(shape)
+            torch.testing.assert_close(g(x), images(x), rtol=1e-4, atol=1e-5)
 
 
 def test_a_scan_has_gradients() -> None:

@@ -7,16 +7,18 @@
                                                inference      -> GraphFunction, weights as constants
 
 aot_autograd makes graphs functional, partitions them by the least memory between forward and
-backward, and copies new values into buffers that a graph writes. A graph with symbolic sizes is
-compiled for each of the sizes that it meets. One that holds what is not supported is compiled in
-parts (``partitions``).
+backward, and copies new values into buffers that a graph writes. Code of a graph with symbolic
+sizes is for all of them; there is one more where a comparison of sizes turns out differently, and
+code for each size where no other can be made. A graph that holds what is not supported is compiled
+in parts (``partitions``).
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
@@ -27,16 +29,17 @@ from torch._guards import TracingContext
 from torch.fx.graph import _BoxedCodeGen  # pyright: ignore
 
 from ....ir.dataclass import dataclass
+from ....ir.dims import IntExpr, size_symbols
 from ....ir.dtype import Array
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Module
 from .decompositions import decompositions
-from .imported import Computed, Imported, Passed
+from .imported import Argument, Computed, Imported, Passed
 from .importer import import_graph, memory_reads, refuse_unsupported
 from .nodes import laid_out, place_of
 from .partitions import divide, same_refusals
 from .scans import share_equal_rows
-from .tensors import plain_array, tensor_of
+from .tensors import plain_array, size_of, tensor_of
 
 Make: TypeAlias = Callable[[Module, str], Callable[..., Any]]
 """Compiles a module; the result takes arrays, and returns one array or a tuple of them."""
@@ -49,6 +52,10 @@ MOST_CHANGES = 2
 
 MOST_DIVISIONS = 8
 """Times that a part may be divided, in which an argument is not supported that its row refuses."""
+
+MOST_VARIANTS = 4
+"""Codes for symbolic sizes, each for other results of comparisons of sizes; further calls have code
+for their sizes alone."""
 
 _log = logging.getLogger("loopwright")
 _logged: set[str] = set()
@@ -140,16 +147,17 @@ class _Code:
     def __init__(
         self, imported: Imported, run: Callable[..., Any], weights: Sequence[_Weight]
     ) -> None:
+        self.imported = imported
         self.run = run
         self.weights = weights
-        self.arguments = [_Reader(a.position, a.order) for a in imported.arguments]
+        self.arguments = [_Reader(a) for a in imported.arguments]
         self.draws = imported.draws
         self.results = imported.results
         self.computed = sum(isinstance(r, Computed) for r in imported.results)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         arrays = [read(args) for read in self.arguments]
-        arrays += [plain_array(draw()) for draw in self.draws]
+        arrays += [plain_array(draw(arrays)) for draw in self.draws]
         results = self.run(*arrays) if self.computed else ()
         if not isinstance(results, tuple):
             results = (results,)
@@ -158,7 +166,7 @@ class _Code:
 
     def _result(self, result: Any, tensors: list[torch.Tensor], args: Sequence[Any]) -> Any:
         if isinstance(result, Computed):
-            return result.in_axes(tensors[result.number])
+            return result.of(tensors[result.number])
         if isinstance(result, Passed):
             return result.of(args[result.position])
         value = result.value
@@ -168,16 +176,19 @@ class _Code:
 class _Reader:
     """Reads one argument as an array; a parameter's array is kept while its memory is the same."""
 
-    __slots__ = ("address", "array", "order", "position")
+    __slots__ = ("address", "argument", "array", "order", "position")
 
-    def __init__(self, position: int, order: Sequence[int]) -> None:
-        self.position = position
-        self.order = None if list(order) == sorted(order) else order
+    def __init__(self, argument: Argument) -> None:
+        self.argument = argument
+        self.position = argument.position
+        self.order = None if list(argument.order) == sorted(argument.order) else argument.order
         self.address = -1
         self.array: Array | None = None
 
     def __call__(self, args: Sequence[Any]) -> Array:
         tensor = args[self.position]
+        if isinstance(tensor, int):
+            return self.argument.rows(tensor)
         kept = type(tensor) is torch.nn.Parameter
         if kept and self.array is not None and tensor.data_ptr() == self.address:
             return self.array
@@ -191,6 +202,15 @@ class _Reader:
         if kept:
             self.array, self.address = array, address
         return array
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """A symbolic size: what reads it from the inputs of a call, and its range."""
+
+    read: Callable[[Sequence[Any]], int]
+    low: int
+    high: int
 
 
 class GraphFunction:
@@ -214,11 +234,10 @@ class GraphFunction:
         self.fallback = fallback
         self.visible = visible
         self.depth = 0  # divisions that this graph is a part of
-        self.symbolic = any(
-            isinstance(i, torch.SymInt)
-            or (isinstance(i, torch.Tensor) and any(isinstance(s, torch.SymInt) for s in i.shape))
-            for i in inputs
-        ) or bool(memory_reads(graph))
+        self.traced = inputs
+        self.sizes = _sizes_of(inputs)
+        self.exact = self.sizes is None or bool(memory_reads(graph))
+        self.variants: list[_Code] = []  # of symbolic sizes
         self.codes: dict[Any, Any] = {}
         self.changes = 0
         self.divided: _ByTorch | None = None
@@ -229,16 +248,51 @@ class GraphFunction:
             return self.divided(args)
         inputs = list(args)
         args.clear()
-        key = _key(inputs) if self.symbolic else None
+        if self.exact or self.sizes is None:
+            key = _key(inputs)
+        else:
+            key = tuple([size.read(inputs) for size in self.sizes.values()])
         code = self.codes.get(key)
         if code is None:
-            code = self.codes[key] = self._compiled(inputs)
-        elif not all(weight.is_in(inputs) for weight in code.weights):
+            code = self.codes[key] = self._code(inputs, key)
+        if not all(weight.is_in(inputs) for weight in code.weights):
             self.changes += time.monotonic() < self.worn_in
-            code = self.codes[key] = self._compiled(inputs)
+            self.variants.clear()
+            self.codes.clear()
+            code = self.codes[key] = self._code(inputs, key)
         return code(inputs)
 
-    def _compiled(self, inputs: list[Any]) -> Any:
+    def _code(self, inputs: list[Any], key: tuple[Any, ...]) -> Any:
+        """Returns code for a call with sizes that there was none for: that for all sizes, unless
+        there can be none."""
+        sizes = {} if self.exact or self.sizes is None else self.sizes
+        values = dict(zip(sizes, key))
+        if sizes and all(size.low <= values[name] <= size.high for name, size in sizes.items()):
+            for code in self.variants:
+                if code.imported.holds(values):
+                    return code
+            if len(self.variants) < MOST_VARIANTS:
+                try:
+                    self.variants.append(self._compiled(inputs, values, []))
+                    return self.variants[-1]
+                except Exception as error:  # converters may need Python's ints, as NumPy does
+                    level = logging.WARNING if isinstance(error, InternalError) else logging.DEBUG
+                    _log.log(level, "a graph is compiled for each of its sizes: %s", error)
+                    self.exact = True
+        refused: list[fx.Node] = []
+        try:
+            return self._compiled(inputs, None, refused)
+        except InternalError:
+            raise
+        except LoopwrightError as error:  # PyTorch has typed the graph: what we refuse, we lack
+            self.divided = self.in_parts(error, refused)
+            return self.divided
+
+    def _compiled(
+        self, inputs: list[Any], sizes: Mapping[str, int] | None, refused: list[fx.Node]
+    ) -> _Code:
+        """Returns code for inputs of these sizes; for symbolic ones, if their values are given.
+        What is ``refused`` is as ``import_graph`` says it."""
         begun = time.monotonic()
         frozen = self.weights if self.changes < MOST_CHANGES else frozenset[int]()
         names = _names(self.graph)
@@ -247,15 +301,14 @@ class GraphFunction:
             _Weight(p, inputs[p], inputs[p].data_ptr(), inputs[p]._version) for p in constants
         ]
         name = f"{self.kind}_graph"
-        refused: list[fx.Node] = []
-        try:
-            imported = import_graph(self.graph, inputs, constants, name, self.visible, refused)
-        except InternalError:
-            raise
-        except LoopwrightError as error:  # PyTorch has typed the graph: what we refuse, we lack
-            self.divided = self.in_parts(error, refused)
-            return self.divided
+        given = [
+            value if sizes is None or position in constants else traced
+            for position, (value, traced) in enumerate(zip(inputs, self.traced, strict=True))
+        ]
+        imported = import_graph(self.graph, given, constants, name, self.visible, refused, sizes)
         run = self.make(imported.module, name)
+        if sizes is not None:
+            run.lower()  # what cannot be compiled is refused now, and not by the first call
         code = _Code(imported, run, weights)
         now = time.monotonic()
         self.worn_in = now + REUSE * (now - begun)
@@ -314,6 +367,31 @@ class _ByTorch:
         for n, traced in self.saved:
             args[n] = laid_out(args[n], traced)
         return self.run(args)
+
+
+def _sizes_of(inputs: Sequence[Any]) -> dict[str, _Size] | None:
+    """Returns the symbolic sizes of traced inputs by name; None if a call's do not tell them."""
+    sizes: dict[str, _Size] = {}
+    exprs: list[IntExpr] = []
+
+    def enter(value: Any, read: Callable[[Sequence[Any]], int]) -> None:
+        exprs.append(expr := size_of(value))
+        for name, symbol in size_symbols(expr).items():
+            if symbol.expr == expr and symbol.range is not None:
+                sizes.setdefault(name, _Size(read, *symbol.range))
+
+    try:
+        for position, value in enumerate(inputs):
+            if isinstance(value, torch.SymInt):
+                enter(value, itemgetter(position))
+            elif isinstance(value, torch.SymFloat | torch.SymBool):
+                return None
+            elif isinstance(value, torch.Tensor):
+                for axis, size in enumerate(value.shape):
+                    enter(size, lambda args, p=position, a=axis: args[p].shape[a])
+    except UnsupportedError:
+        return None
+    return sizes if sizes.keys() == size_symbols(*exprs).keys() else None
 
 
 def _key(inputs: Sequence[Any]) -> tuple[Any, ...]:

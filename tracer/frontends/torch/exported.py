@@ -86,9 +86,11 @@ class Call:
         for leaf, argument in zip(wanted, exported.imported.arguments):
             if argument.memory is not None:
                 argument.check(leaf if isinstance(leaf, torch.Tensor) else tensor_of(leaf))
+            if isinstance(leaf, int):
+                leaf = argument.rows(leaf)
             array = array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf
             self.arrays.append(in_order(array, argument.order))
-        self.arrays += [array_of(draw()) for draw in exported.imported.draws]
+        self.arrays += [array_of(draw(self.arrays)) for draw in exported.imported.draws]
 
     def output(self, arrays: Sequence[Any]) -> Any:
         """Returns the result of the module, given those of ``main``."""
@@ -102,8 +104,8 @@ class Call:
                 return result.of(leaf)
             return plain_array(result.of(tensor_of(leaf)))
         if isinstance(result, Computed):
-            tensor = result.in_axes(tensor_of(arrays[result.number]))
-            return tensor if self.tensors else plain_array(tensor)
+            value = result.of(tensor_of(arrays[result.number]))
+            return value if self.tensors or result.is_size else plain_array(value)
         value = result.value
         if isinstance(value, torch.Tensor):
             return value.clone() if self.tensors else plain_array(value).copy()

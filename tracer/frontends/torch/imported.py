@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from ....ir.dataclass import dataclass
-from ....ir.dims import IntExpr
+from ....ir.dims import IntExpr, evaluate
+from ....ir.dtype import Array
 from ....ir.errors import UnsupportedError
 from ....ir.graph.nodes import Module
 from . import rows as rows  # fills the table
@@ -20,13 +22,17 @@ class Argument:
     """A tensor that is an argument of ``main``: the array has the axes of the tensor in the order
     ``order``, so that it is contiguous. ``memory`` are the strides that it must have because the
     graph reads its elements by their places in memory, and the offset if it counts from the start
-    of the storage."""
+    of the storage. The argument for a number is an array of that many rows without elements."""
 
     position: int  # of the placeholder
     shape: tuple[IntExpr, ...]
     dtype: np.dtype[Any]
     order: tuple[int, ...]
     memory: tuple[tuple[int, ...], int | None] | None = None
+
+    def rows(self, number: int) -> Array:
+        """Returns the array for a number."""
+        return np.empty((number, 0), self.dtype)
 
     def check(self, tensor: torch.Tensor) -> None:
         """Raises UnsupportedError for a tensor that lies in memory in another way."""
@@ -45,13 +51,16 @@ class Argument:
 @dataclass(frozen=True, slots=True)
 class Computed:
     """A result of ``main``, whose axes are those of the tensor in another order if there are
-    ``axes``: where each axis of the tensor is."""
+    ``axes``: where each axis of the tensor is. A size is a Python int."""
 
     number: int
     axes: tuple[int, ...] | None
+    is_size: bool = False
 
-    def in_axes(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns the result of ``main`` with the axes of the graph's result."""
+    def of(self, tensor: torch.Tensor) -> Any:
+        """Returns the graph's result, given that of ``main``."""
+        if self.is_size:
+            return int(tensor)
         return tensor if self.axes is None else tensor.permute(self.axes)
 
 
@@ -83,9 +92,19 @@ Result: TypeAlias = Computed | Passed | Fixed
 class Imported:
     """A graph as a module. ``main`` takes the arrays of ``arguments`` in order; ``results`` are
     those of the graph. Constants are the memory of their tensors. Further arguments are random
-    numbers, which ``draws`` draw from PyTorch's generator for each call."""
+    numbers, which ``draws`` draw from PyTorch's generator for the arrays of each call. Symbolic
+    sizes of the graph that have to be ``equal`` to others are these in the module."""
 
     module: Module
     arguments: tuple[Argument, ...]
     results: tuple[Result, ...]
-    draws: tuple[Callable[[], torch.Tensor], ...] = ()
+    draws: tuple[Callable[[Sequence[Any]], torch.Tensor], ...] = ()
+    equal: Mapping[str, IntExpr] = field(default_factory=dict[str, IntExpr])
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """True if the module is for these values of the graph's symbolic sizes."""
+        return all(evaluate(e, values) == values[n] for n, e in self.equal.items()) and all(
+            required.holds(values)
+            for required in self.module.main.requirements
+            if values.keys() >= {*required.names}
+        )

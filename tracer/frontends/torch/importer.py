@@ -7,15 +7,14 @@
     call_function    the converter of the overload's row, or a Python function of sizes
     output           the results of ``main``: see ``Result``
 
-Sizes are those of the tensors at hand: a graph of ``torch.compile`` with symbolic sizes is imported
-for each of them. Tensors of ``torch.export`` have the symbolic sizes of their dimensions.
+Sizes are those of the inputs at hand. Those of ``torch.export``, and of a graph that Dynamo has
+made for all sizes, are symbolic: sizes that operators need equal become one, and what else the
+graph needs of them is a requirement of ``main``.
 """
 
 from __future__ import annotations
 
 import functools
-import math
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,19 +25,26 @@ from torch import fx
 from torch._higher_order_ops.effects import with_effects
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-from ....ir.dims import Dim, int_max, int_min, size_symbols, typical
-from ....ir.dtype import FLOAT64, dtype_of
+from ....ir.dims import (
+    Dim,
+    IntExpr,
+    evaluate,
+    size_symbols,
+    substitute,
+    typical,
+)
+from ....ir.dtype import BOOL, INT64, dtype_of
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Atom, Constant, Module, tensor_type
 from ....ir.graph.passes.eliminate_dead_code import eliminate_dead_code
-from ....ir.graph.requirements import collecting
+from ....ir.graph.requirements import collecting, solved_for
 from ....ir.graph.types import TensorType
 from ...core.captured_values import Borrowed
 from ...core.emitting import lift
 from ...core.error_context import locate
 from ...core.proxy import Proxy
 from ...core.runtime_checks import raise_failed
-from ...core.symbolic_sizes import check_data_sizes, data_sizes_of, decided
+from ...core.symbolic_sizes import check_data_sizes, data_sizes_of
 from ...core.trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
@@ -53,14 +59,9 @@ from .nodes import (
     tensors_in,
     views_of,
 )
+from .size_functions import OF_SIZES, SIZE_FUNCTIONS, SYMBOLIC, has_sizes, lifted
 from .table import ROWS, Fill, Stored, Value, arguments
 from .tensors import NUMPY_DTYPES, array_of, size_of, tensor_of
-
-_SIZE_FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    "sym_size.int": lambda x, dim: x.shape[dim],
-    "sym_numel.default": lambda x: math.prod(x.shape),
-}
-"""Operators whose results are Python numbers."""
 
 
 def import_graph(
@@ -70,23 +71,32 @@ def import_graph(
     name: str = "graph",
     visible: int | None = None,
     refused: list[fx.Node] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Imported:
     """Returns ``graph`` as a module for ``inputs``: tensors, numbers or None by placeholder.
 
     ``constants`` are the positions of tensors whose values of this moment become constants, with
-    their names. Results after the first ``visible`` need not have PyTorch's strides. Raises
+    their names. Results after the first ``visible`` need not have PyTorch's strides. ``sizes`` are
+    values of symbolic sizes, by which comparisons are decided that their ranges leave open. Raises
     UnsupportedError that lists everything that the table does not have; another error has its
     node appended to ``refused``.
     """
     refuse_unsupported(graph, name)
-    importer = _Importer(graph, inputs, constants or {}, name)
-    importer.visible = visible
-    try:
-        return importer.imported()
-    except LoopwrightError:
-        if refused is not None and importer.node is not None:
-            refused.append(importer.node)
-        raise
+    equal: dict[str, IntExpr] = {}
+    while True:
+        importer = _Importer(graph, inputs, constants or {}, name)
+        importer.visible, importer.equal = visible, equal
+        importer.trace.sizes.update(sizes or {})
+        try:
+            imported = importer.imported()
+        except LoopwrightError:
+            if refused is not None and importer.node is not None:
+                refused.append(importer.node)
+            raise
+        solved = solved_for(imported.module.main.requirements)
+        if not solved:
+            return imported
+        equal = {n: substitute(e, solved) for n, e in equal.items()} | solved
 
 
 def refuse_unsupported(graph: fx.GraphModule, name: str) -> None:
@@ -133,43 +143,14 @@ def _function_of(node: fx.Node) -> Callable[..., Any] | None:
         return HIGHER_ORDER.get(target.name())
     if isinstance(target, torch._ops.OpOverload):
         row = ROWS.get(key_of(target))
-        return row.function if row is not None else _SIZE_FUNCTIONS.get(key_of(target))
+        return row.function if row is not None else SIZE_FUNCTIONS.get(key_of(target))
     home = getattr(target, "__module__", "") or ""
     plain = home in ("_operator", "operator", "math", "builtins")
     return (
         target
         if plain or home.startswith("torch.fx.experimental.sym_node")
-        else (_SYMBOLIC.get(target))
+        else (SYMBOLIC.get(target))
     )
-
-
-_SYMBOLIC: dict[Any, Callable[..., Any]] = {
-    torch.sym_max: max,
-    torch.sym_min: min,
-    torch.sym_float: float,
-    torch.sym_int: int,
-    torch.sym_not: operator.not_,
-}
-
-
-def _relation(name: str) -> Callable[..., bool]:
-    return lambda left, right: decided(left, name, right)
-
-
-_OF_SIZES: dict[Any, Callable[..., Any]] = {
-    torch.sym_max: int_max,
-    torch.sym_min: int_min,
-    torch.sym_float: lambda size: lift(size, FLOAT64),
-    torch.sym_int: lambda size: size,
-    operator.eq: _relation("=="),
-    operator.ne: _relation("!="),
-    operator.lt: _relation("<"),
-    operator.le: _relation("<="),
-    operator.gt: _relation(">"),
-    operator.ge: _relation(">="),
-    operator.truediv: lambda left, right: lift(left, FLOAT64) / lift(right, FLOAT64),
-}
-"""Functions of numbers for symbolic sizes. What their ranges leave open becomes a requirement."""
 
 
 _CHANNELS_LAST = (0, 2, 3, 1)
@@ -205,14 +186,15 @@ class _Importer:
         self.positions: dict[fx.Node, int] = {}
         self.results: list[Result] = []
         self.visible: int | None = None
-        self.draws: list[Callable[[], torch.Tensor]] = []
+        self.equal: Mapping[str, IntExpr] = {}
+        self.draws: list[Callable[[Sequence[Any]], torch.Tensor]] = []
         self.atoms: list[Atom] = []
         self.read_by_memory = memory_reads(graph)
         self.node: fx.Node | None = None
 
     def imported(self) -> Imported:
         trace = self.trace
-        with tracing(trace), collecting() as required:
+        with np.errstate(all="ignore"), tracing(trace), collecting() as required:
             for node in self.graph.graph.nodes:
                 self.node, trace.span = node, span_of(node)
                 try:
@@ -232,7 +214,8 @@ class _Importer:
         attrs = {"sizes": tuple(sizes)} if sizes else {}
         main = trace.builder.function(result, attrs=attrs, requirements=required)
         module = eliminate_dead_code(Module({"main": main}))
-        return Imported(module, tuple(self.arguments), tuple(self.results), tuple(self.draws))
+        arguments, results = tuple(self.arguments), tuple(self.results)
+        return Imported(module, arguments, results, tuple(self.draws), self.equal)
 
     def _step(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -248,11 +231,13 @@ class _Importer:
 
     def _input(self, node: fx.Node, position: int) -> Any:
         value = self.inputs[position]
+        if isinstance(value, torch.SymInt):
+            return self._size(substitute(size_of(value), self.equal), node, position)
         if not isinstance(value, torch.Tensor):
             return value
         if position in self.constants:
             return self._constant(value, self.constants[position])
-        shape = tuple(map(size_of, value.shape))
+        shape = tuple(substitute(size_of(s), self.equal) for s in value.shape)
         for size in size_symbols(*shape).values():
             self.trace.sizes.setdefault(size.name, typical(size.expr))
         order = storage_order_of(value) or tuple(range(len(shape)))
@@ -267,13 +252,41 @@ class _Importer:
         self.arguments.append(Argument(position, shape, dtype, order, memory))
         return _in_axes(Proxy(var, self.trace), order)
 
+    def _size(self, size: IntExpr, node: fx.Node, position: int) -> IntExpr:
+        """Returns an integer among the inputs. If no tensor's shape says what it is, an array of
+        that many rows without elements is an argument."""
+        shapes = (i.shape for i in self.inputs if isinstance(i, torch.Tensor))
+        stated = {substitute(size_of(s), self.equal) for shape in shapes for s in shape}
+        if any(symbol.expr not in stated for symbol in size_symbols(size).values()):
+            name = re.sub(r"\W", "_", node.name)
+            self.trace.param(name, TensorType((size, 0), BOOL), name)
+            self.arguments.append(Argument(position, (size, 0), BOOL.numpy, (0, 1)))
+        return size
+
     def _draw(self, shape: Sequence[int], dtype: torch.dtype, fill: Fill) -> Value:
         """Returns an argument that ``fill`` fills with random numbers for each call."""
-        sizes = tuple(map(int, shape))
-        name = f"random_{len(self.draws)}"
+        name, sizes = f"random_{len(self.draws)}", tuple(shape)
         kind = TensorType(sizes, dtype_of(NUMPY_DTYPES[dtype]))
-        self.draws.append(lambda: fill(torch.empty(sizes, dtype=dtype)))
+        places = self._places_of(sizes)
+
+        def draw(arrays: Sequence[Any]) -> torch.Tensor:
+            values = {symbol: arrays[a].shape[axis] for symbol, (a, axis) in places.items()}
+            return fill(torch.empty([evaluate(size, values) for size in sizes], dtype=dtype))
+
+        self.draws.append(draw)
         return Proxy(self.trace.param(name, kind, name), self.trace)
+
+    def _places_of(self, sizes: Sequence[IntExpr]) -> dict[str, tuple[int, int]]:
+        """Returns the argument and the axis of its array that have each of the symbolic sizes."""
+        places: dict[str, tuple[int, int]] = {}
+        for name, symbol in size_symbols(*sizes).items():
+            for number, argument in enumerate(self.arguments):
+                stored = [argument.shape[axis] for axis in argument.order]
+                if symbol.expr in stored:
+                    places[name] = number, stored.index(symbol.expr)
+            if name not in places:
+                raise UnsupportedError(f"random numbers of the size {name}, which no argument has")
+        return places
 
     def _constant(self, tensor: torch.Tensor, name: str) -> Value:
         array = array_of(tensor)
@@ -321,9 +334,9 @@ class _Importer:
             dtype = _computing_dtype(row.promote, node)
             args = fx.node.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
         if row is None and any(isinstance(arg, Dim) for arg in args):
-            function = _OF_SIZES.get(target, function)
-        elif row is not None and _has_sizes(args):
-            args = _lifted(target, args)
+            function = OF_SIZES.get(target, function)
+        elif row is not None and has_sizes(args):
+            args = lifted(target, args)
         if row is None:
             return function(*args, **kwargs)  # pyright: ignore
         args, kwargs = arguments(row, target, args, kwargs)  # pyright: ignore
@@ -361,6 +374,8 @@ class _Importer:
         value = self.values[node]
         if not isinstance(value, Proxy) and isinstance(value, np.ndarray | np.generic):
             return Fixed(tensor_of(np.array(value)))
+        is_size = isinstance(value, Dim)
+        value = lift(value, INT64) if is_size else value
         if not isinstance(value, Proxy):
             return Fixed(value)
         order = tuple(range(value.ndim))
@@ -375,7 +390,7 @@ class _Importer:
         atom = lift(value).atom
         if atom not in self.atoms:
             self.atoms.append(atom)
-        return Computed(self.atoms.index(atom), axes)
+        return Computed(self.atoms.index(atom), axes, is_size)
 
     def _passed(self, node: fx.Node) -> Passed | None:
         """Returns the result that a node is if it is a placeholder, or only a view of one."""
@@ -412,25 +427,6 @@ def memory_reads(graph: fx.GraphModule) -> dict[fx.Node, bool]:
                 absolute = given.get("storage_offset") is not None
                 reads[base] = reads.get(base, False) or absolute
     return reads
-
-
-def _lifted(target: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Returns arguments of an operator, some of them with symbolic sizes: those that stand for
-    tensors or numbers are traced, and so is the first tensor, as NumPy does not know the sizes."""
-    kinds = [str(argument.type) for argument in target._schema.arguments]
-    if not kinds or kinds[0] != "Tensor":
-        return args
-    wide = [
-        lift(arg) if isinstance(arg, Dim) and kind in ("Tensor", "number") else arg
-        for arg, kind in zip(args, kinds, strict=False)
-    ]
-    return [lift(wide[0]) if isinstance(wide[0], np.ndarray) else wide[0], *wide[1:]]
-
-
-def _has_sizes(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_has_sizes, value))
-    return isinstance(value, Dim)
 
 
 def _in_axes(stored: Proxy, order: tuple[int, ...]) -> Value:

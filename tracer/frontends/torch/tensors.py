@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 
-from ....ir.dims import LARGEST_SIZE, IntExpr, product, size
+from ....ir.dims import LARGEST_SIZE, IntExpr, floordiv, int_max, int_min, mod, product, size
 from ....ir.dtype import dtype_of
 from ....ir.errors import UnsupportedError
 
@@ -112,15 +114,25 @@ def _expression(expr: Any, ranges: Any) -> IntExpr:
         if inside is None:
             return size(str(expr))
         return size(str(expr), max(0, int(inside.lower)), _most(inside.upper))
-    parts = [_expression(part, ranges) for part in expr.args]
-    if expr.is_Add:
-        total: IntExpr = 0
-        for part in parts:
-            total = total + part
-        return total
-    if expr.is_Mul:
-        return product(parts)
-    raise UnsupportedError(f"a tensor has the size {expr}")
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
+        return product([_expression(expr.base, ranges)] * int(expr.exp))
+    function = _FUNCTIONS.get(type(expr).__name__)
+    if function is None:
+        raise UnsupportedError(f"a tensor has the size {expr}")
+    return functools.reduce(function, [_expression(part, ranges) for part in expr.args])
+
+
+_FUNCTIONS: dict[str, Callable[[IntExpr, IntExpr], IntExpr]] = {
+    "Add": operator.add,
+    "CleanDiv": floordiv,
+    "FloorDiv": floordiv,
+    "Max": int_max,
+    "Min": int_min,
+    "Mod": mod,
+    "Mul": operator.mul,
+    "PythonMod": mod,
+}
+"""The functions of sizes that PyTorch writes, by the names of their classes."""
 
 
 def _most(upper: Any) -> int:

@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (each enters its rows)
     prims,
     quantised,
     random,
+    recurrent,
     reductions,
     resizing,
     shapes,
