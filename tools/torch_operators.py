@@ -67,7 +67,7 @@ def outcome(
         argument.check(tensors[argument.position])
     arrays = [in_order(array_of(tensors[a.position]), a.order) for a in imported.arguments]
     torch.manual_seed(0)
-    arrays += [array_of(draw()) for draw in imported.draws]
+    arrays += [array_of(draw(arrays)) for draw in imported.draws]
     if compiled:
         results = lw.build(imported.module)(*arrays)
     else:
@@ -76,7 +76,7 @@ def outcome(
     values: list[Any] = []
     for result in imported.results:
         if isinstance(result, Computed):
-            values.append(result.in_axes(tensor_of(np.array(results[result.number]))))
+            values.append(result.of(tensor_of(np.array(results[result.number]))))
         elif isinstance(result, Passed):
             values.append(result.of(tensors[result.position]))
         else:

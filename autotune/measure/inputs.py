@@ -57,7 +57,7 @@ class Probing:
 
 
 PROBING = Probing()
-_LOUD = {2: 16.0, 4: 256.0, 8: 1024.0}
+_LOUD = {1: 2.0, 2: 16.0, 4: 256.0, 8: 1024.0}
 """Factor of loud probes, by the bytes of a float: ``exp`` overflows at 11, 89 and 710."""
 
 

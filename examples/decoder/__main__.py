@@ -24,12 +24,12 @@ from loopwright.decoding.llama import CACHES, Llama, Sizes, empty_cache
 
 from .few_bits import KINDS, narrowed
 from .generate import Answerer
-from .models import GPT2, GPT2_SMALL, SMALL_LLAMA, loaded_llama, random_weights
+from .models import GPT2, GPT2_SMALL, SMALL_LLAMA, TINY_GPT2, loaded_llama, random_weights
 
 MODELS = {"gpt2": GPT2, "llama": Llama}
 SMALL = {"gpt2": GPT2_SMALL, "llama": SMALL_LLAMA}
 TINY = {
-    "gpt2": Sizes(layers=2, width=64, heads=4, groups=4, hidden=256, words=256, context=256),
+    "gpt2": TINY_GPT2,
     "llama": Sizes(layers=2, width=64, heads=4, groups=2, hidden=192, words=256, context=256),
 }
 

@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 from loopwright.decoding.llama import Llama, Sizes, attend, rows_of, times
 
-__all__ = ["GPT2", "GPT2_SMALL", "SMALL_LLAMA", "loaded_llama", "random_weights"]
+__all__ = [
+    "GPT2",
+    "GPT2_SMALL",
+    "SMALL_LLAMA",
+    "TINY_GPT2",
+    "loaded_llama",
+    "random_weights",
+]
 
 
 GPT2_SMALL = Sizes(12, 768, 12, 12, 3072, 50257, 1024)
+TINY_GPT2 = Sizes(layers=2, width=64, heads=4, groups=4, hidden=256, words=256, context=256)
 SMALL_LLAMA = Sizes(layers=8, width=512, heads=8, groups=2, hidden=1408, words=8192, context=1024)
 
 
@@ -53,6 +61,10 @@ class GPT2:
         return cls(Sizes(layers, width, heads, heads, hidden, words, context), weights)
 
     def __call__(self, tokens: Any, start: Any, cache: Any) -> Any:
+        return self.scores(self.rows(tokens, start, cache)[-1])
+
+    def rows(self, tokens: Any, start: Any, cache: Any) -> Any:
+        """Returns what the layers make of tokens behind ``start`` others, a row each."""
         sizes, count = self.sizes, tokens.shape[0]
         x = rows_of(self.weights["wte.weight"], tokens)
         x = x + rows_of(self.weights["wpe.weight"], slice(start, start + count))
@@ -63,10 +75,15 @@ class GPT2:
             x = x + self._dense(f"h.{layer}.attn.c_proj", attend(q, k, v, start, cache[layer]))
             h = gelu(self._dense(f"h.{layer}.mlp.c_fc", self._norm(f"h.{layer}.ln_2", x)))
             x = x + self._dense(f"h.{layer}.mlp.c_proj", h)
-        last = self._norm("ln_f", x[-1])
+        return x
+
+    def scores(self, x: Any) -> Any:
+        """Returns the scores of what comes after a row, or after each of them."""
+        last = self._norm("ln_f", x)
         if "head" in self.weights:
             return times(last, self.weights["head"])
-        return self.weights["wte.weight"] @ last
+        words = self.weights["wte.weight"]
+        return words @ last if last.ndim == 1 else last @ words.T
 
     def _dense(self, name: str, x: Any) -> Any:
         return times(x, self.weights[f"{name}.weight"]) + self.weights[f"{name}.bias"]

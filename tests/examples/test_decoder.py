@@ -11,7 +11,16 @@ from decoder_reference import attention, heads_of, llama, softmax
 from loopwright.decoding.language_model import greedy, sampler
 from loopwright.decoding.llama import Llama, Sizes, empty_cache
 
-from examples.decoder import GPT2, KINDS, Answerer, narrowed, random_weights, widened
+from examples.decoder import (
+    GPT2,
+    KINDS,
+    Answerer,
+    Speculator,
+    narrowed,
+    random_weights,
+    speculative,
+    widened,
+)
 from examples.decoder.__main__ import main
 
 Array = np.ndarray[Any, Any]
@@ -130,3 +139,30 @@ def test_a_cache_of_fewer_bits(kind: str) -> None:
         np.testing.assert_allclose(scores, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
     answer = decoder.answer(scores, 5, 3, lw.random.key(0), cache)
     assert answer.shape == (sizes.context,) and (answer[:3] < sizes.words).all()
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+@pytest.mark.parametrize("kind", ["int8", "another"])
+def test_speculative_decoding_gives_the_answer_of_the_model_alone(kind: str, ahead: int) -> None:
+    sizes = Sizes(layers=2, width=32, heads=2, groups=2, hidden=64, words=50, context=40)
+    weights = random_weights(GPT2.shapes(sizes))
+    other = random_weights(GPT2.shapes(sizes), seed=1)
+    draft = GPT2(sizes, other if kind == "another" else narrowed(weights, kind))
+    speculator = Speculator(GPT2(sizes, weights), draft, ahead, threads=1)
+    prompt = np.array([3, 1, 4, 1, 5])
+    answer = speculator.answer(prompt, 20)
+    tokens = prompt.tolist()
+    for _ in range(20):
+        scores = gpt2({n: w.astype(np.float64) for n, w in weights.items()}, sizes, tokens)
+        tokens.append(int(np.argmax(scores)))
+    assert answer.tolist() == tokens[5:]
+    # A round gives a token at least, and with a good draft nearly as many as are guessed.
+    assert 20 / (ahead + 1) <= speculator.rounds <= (20 if kind == "another" else 14)
+    with pytest.raises(ValueError, match="context of 40"):
+        speculator.answer(prompt, 35)
+
+
+def test_the_demo_of_speculative_decoding(capsys: pytest.CaptureFixture[str]) -> None:
+    assert speculative.main(["so", "--tokens", "8", "--threads", "1", "--ahead", "2"]) == 0
+    alone, drafted = capsys.readouterr().out.splitlines()
+    assert alone.split(": ")[1] == drafted.split(": ")[1]

@@ -40,13 +40,15 @@ def test_planted_errors_are_seen():
 
 
 def test_errors_planted_in_what_passes_return_are_seen():
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str, int]] = set()
     for seed in range(8):
         machine = MACHINES[seed % len(MACHINES) :][:1]
         for lowering, kind, said, is_none in planted_in_lowerings(seed, 1, machine):
             assert said or is_none, f"seed {seed}, {lowering}: {kind}"
-            seen |= {(lowering, kind)} if said else set()
+            seen |= {(lowering, kind, seed)} if said else set()
     for lowering in LOWERINGS:
-        kinds = [kind for name, kind in seen if name == lowering.__name__]
-        assert len(kinds) >= 20, (lowering.__name__, sorted(kinds))
+        kinds = sorted({kind for name, kind, _ in seen if name == lowering.__name__})
+        errors = sum(name == lowering.__name__ for name, *_ in seen)
+        # In front of place_registers there are neither registers nor vectors to be wrong.
+        assert errors >= 20 and len(kinds) >= (12 if lowering is LOWERINGS[0] else 20), kinds
     assert len(ERRORS_OF_PASSES) > 30

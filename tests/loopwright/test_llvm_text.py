@@ -124,7 +124,8 @@ def test_a_wrong_pass_to_vectors_is_named(monkeypatch):
     def lanes(stmt):
         return isinstance(stmt, Vectors) and stmt.kind == "vectorize"
 
-    wrong = (*LOWERINGS[:3], split, *LOWERINGS[3:])
+    behind = 1 + [each.__name__ for each in LOWERINGS].index("split_vectors")
+    wrong = (*LOWERINGS[:behind], split, *LOWERINGS[behind:])
     monkeypatch.setattr("loopwright.debug.machine.kernels.LOWERINGS", wrong)
     x = np.random.default_rng(1).random((5, 16), np.float32)
     with pytest.raises(InternalError, match="split changes the results of its nest"):

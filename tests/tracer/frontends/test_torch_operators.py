@@ -15,6 +15,7 @@ pytest.importorskip("expecttest")
 
 from loopwright.doors.torch_model import backend  # noqa: E402
 from loopwright.ir.library.registry import TABLE  # noqa: E402
+from loopwright.tracer.frontends.torch.rows.kernels import declare  # noqa: E402
 
 from tools import torch_operators  # noqa: E402
 
@@ -219,3 +220,11 @@ def test_a_saved_program_calls_kernels_in_a_new_process(
     monkeypatch.delitem(TABLE, "aten.lgamma.default")  # which a new process does not have
     result = lw.load(path)(x.numpy())
     torch.testing.assert_close(torch.from_numpy(np.asarray(result)), Gamma()(x))
+
+
+def test_only_operators_with_a_row_are_called() -> None:
+    name = "aten.from_file.default"  # which a file that is not trusted may ask for
+    with pytest.raises(lw.LoopwrightValueError, match=name):
+        declare(name)
+    declare("aten.lgamma.default")
+    assert "aten.lgamma.default" in TABLE and name not in TABLE

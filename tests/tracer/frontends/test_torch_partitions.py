@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 
 from foreign_torch import FOREIGN, by_memory, noisy  # noqa: E402
 from loopwright.doors import torch_model  # noqa: E402
+from loopwright.doors.kept_models import KeptCode  # noqa: E402
 from loopwright.doors.torch_model import backend  # noqa: E402
-from loopwright.face.module import CompiledModule  # noqa: E402
 from loopwright.ir.errors import UnsupportedError  # noqa: E402
 from loopwright.tracer.frontends.torch.decompositions import decompositions  # noqa: E402
 from loopwright.tracer.frontends.torch.table import ROWS, Row  # noqa: E402
@@ -231,9 +231,9 @@ def test_all_parts_get_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def make(module: Any, name: str, **options: Any) -> Any:
         made.append((name, options))
-        return CompiledModule(module, name, **options)
+        return KeptCode(module, name, **options)
 
-    monkeypatch.setattr(torch_model, "CompiledModule", make)
+    monkeypatch.setattr(torch_model, "KeptCode", make)
     x = torch.rand(3).requires_grad_()
     f = _compile(lambda x: scaled(x.sin() + 1).exp() * 2, threads=1)
     f(x).sum().backward()

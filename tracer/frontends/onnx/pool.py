@@ -51,8 +51,8 @@ def average_pool(
     )
 
 
-@converter("MaxPool", since=1, options_of=_windows)
-@converter("LpPool", since=2)
+@converter("MaxPool", since=1)
+@converter("LpPool", since=2, options_of=_windows)
 def _pool(
     node: Node,
     x: Value,

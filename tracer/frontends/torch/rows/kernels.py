@@ -17,13 +17,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .....ir.dims import IntExpr
 from .....ir.dtype import dtype_of
-from .....ir.errors import UnsupportedError
+from .....ir.errors import LoopwrightValueError, UnsupportedError
 from .....ir.library.gufunc import broadcast
 from .....ir.library.registry import ArrayType, LibraryFunction, Typed, Values, register
 from ....core.emitting import call_library
 from ....core.proxy import Proxy
 from ..table import aten
 from ..tensors import numpy_dtype, tensor_of, torch_dtype
+
+_CALLED: set[str] = set()
+"""The names of the operators that have a row."""
 
 
 def _overload(name: str) -> Any:
@@ -46,7 +49,13 @@ def _emitted(target: Any, given: Mapping[str, Any]) -> Any:
 
 
 def declare(name: str) -> None:
-    """Declares the library function that calls an operator, ``aten.lgamma.default``."""
+    """Declares the library function that calls an operator, ``aten.lgamma.default``.
+
+    Raises LoopwrightValueError for operators without a row here: what a file names is not trusted,
+    and others of PyTorch open files.
+    """
+    if name not in _CALLED:
+        raise LoopwrightValueError(f"{name} is not an operator whose kernels are called")
     target = _overload(name.removeprefix("aten."))
     parts = partial(_types, target), partial(_bound, target)
     register(LibraryFunction(name, f"``{name}``, computed by PyTorch.", *parts))
@@ -97,6 +106,7 @@ def _enter(names: str, **primitives: str) -> None:
     for name in names.split():
         full = name if "." in name else f"{name}.default"
         target, base = _overload(full), primitives.get(name, name)
+        _CALLED.add(str(target))
         row = [full, *[f"prims.{base}.default"] * hasattr(torch.ops.prims, base)]
 
         def call(*args: Any, target: Any = target, **kwargs: Any) -> Any:
