@@ -59,11 +59,11 @@ def _started(
 ) -> tuple[Stmt, ...]:
     """Returns statements behind the allocation of a buffer, of which the first that writes to it
     and the only one that reads it run in the same loops; ``body`` if they do not."""
-    places = range(at + 1, len(body))
-    inner = {n: statements((body[n],)) for n in places}
-    stores = [n for n in places for s in inner[n] if isinstance(s, Store) and s.buffer == name]
-    readers = [n for n in places for s in inner[n] if any(_reads(e, name) for e in expressions(s))]
-    sums = [s for n in places for s in inner[n] if isinstance(s, Accumulate) and s.buffer == name]
+    later = range(at + 1, len(body))
+    inner = {n: statements((body[n],)) for n in later}
+    stores = [n for n in later for s in inner[n] if isinstance(s, Store) and s.buffer == name]
+    readers = [n for n in later for s in inner[n] if any(_reads(e, name) for e in expressions(s))]
+    sums = [s for n in later for s in inner[n] if isinstance(s, Accumulate) and s.buffer == name]
     if len(stores) != 1 or len(readers) != 1 or any(s.combiner != "sum" for s in sums):
         return body
     (first,), (last,) = stores, readers

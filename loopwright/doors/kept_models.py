@@ -9,7 +9,7 @@
 
 A program is kept under all that it depends on: the content of the model's files, or the module's
 text and constants, shapes, options, settings, the log in force, the processor, and the sources of
-Loopwright. The hash of a file's content is kept, too, under the file's place, size and times, so
+Loopwright. The hash of a file's content is kept, too, under the file's path, size and times, so
 that it is computed once.
 """
 
@@ -41,7 +41,6 @@ from ..face.module import CompiledModule, traced_calls
 from ..face.ready import Specialisation
 from ..face.user_errors import refuse_other_kind
 from ..ir.dataclass import dataclass
-from ..ir.dtype import Array
 from ..ir.errors import LoopwrightError, LoopwrightValueError
 from ..ir.files import map_named
 from ..ir.graph.printer import constants_of
@@ -150,10 +149,7 @@ class KeptCode(CompiledModule):
         if not _is_keyed(self._options):
             return ""
         module = self.module
-        constants = [
-            (name, value.dtype.name, value.shape, _content_hash(_bytes_of(value)))
-            for name, value in sorted(constants_of(module).items())
-        ]
+        constants = [(n, _constant(value)) for n, value in sorted(constants_of(module).items())]
         return _program_key(self._options, self._name, str(module), constants)
 
     def _is_still(self, _key: str) -> bool:
@@ -293,10 +289,6 @@ def _hash_of(source: str | Path | bytes) -> str:
     return digest
 
 
-def _bytes_of(array: Array) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
 def _content_hash(data: memoryview) -> str:
     chunks = [data[begin : begin + HASHED_BYTES] for begin in range(0, len(data), HASHED_BYTES)]
     digests = parallel_map(lambda chunk: hashlib.sha256(chunk).digest(), chunks) if chunks else []
@@ -305,9 +297,13 @@ def _content_hash(data: memoryview) -> str:
 
 def _constant(value: Any) -> tuple[Any, ...]:
     """Returns what tells a constant from others: an array, an element of a sequence, or None."""
+    if value is None:
+        return ()
     array = np.asarray(value)
-    is_none = value is None
-    return array.dtype.name, array.shape, is_none or hashlib.sha256(array.tobytes()).hexdigest()
+    if array.dtype.hasobject:  # which the importer refuses
+        return (array.dtype.name, array.shape)
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    return array.dtype.name, array.shape, _content_hash(data)
 
 
 def _sizes(shape: Any) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from loopwright.doors.torch_model import backend  # noqa: E402
 from loopwright.face.module import CompiledModule  # noqa: E402
 from loopwright.tracer.frontends.torch import dynamo  # noqa: E402
 from torch import nn  # noqa: E402
+from torch_training import assert_trained_alike  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of dynamo about its own parts
@@ -50,22 +51,7 @@ def test_the_entry_point_is_declared() -> None:
 def test_training_gives_the_gradients_and_buffers_of_torch() -> None:
     """Several batch sizes: the second shape makes dynamo's sizes symbolic. The same seed gives the
     same dropout."""
-    ours = _net()
-    theirs = copy.deepcopy(ours)
-    f = _compile(ours)
-    for step, batch in enumerate((3, 3, 5, 4)):
-        x = torch.randn(batch, 3, 8, 8)
-        results = []
-        for model in (f, theirs):
-            leaf = x.clone().requires_grad_()
-            torch.manual_seed(step)
-            y = model(leaf)
-            y.square().sum().backward()
-            results.append((y.detach(), leaf.grad))
-        torch.testing.assert_close(*map(list, results), rtol=1e-4, atol=1e-5)
-    for a, b in zip(ours.parameters(), theirs.parameters()):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(list(ours.buffers()), list(theirs.buffers()), rtol=1e-4, atol=1e-5)
+    assert_trained_alike(_net(), _compile, 8, (3, 3, 5, 4))
 
 
 class _Decoder(nn.Module):

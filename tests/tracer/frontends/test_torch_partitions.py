@@ -21,6 +21,7 @@ from loopwright.tracer.frontends.torch.table import ROWS, Row  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch._functorch.aot_autograd import make_boxed_func  # noqa: E402
+from torch_training import assert_trained_alike  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of dynamo about its own parts
@@ -160,22 +161,7 @@ class _Net(nn.Module):
 def test_training_gives_the_gradients_of_torch(batches: Sequence[int]) -> None:
     """The second size makes sizes symbolic. Saved images lie otherwise than PyTorch's backward
     operators expect, and are copied for them."""
-    ours = _Net()
-    theirs = copy.deepcopy(ours)
-    f = _compile(ours)
-    for step, batch in enumerate(batches):
-        x = torch.randn(batch, 3, 6, 6)
-        results = []
-        for model in (f, theirs):
-            leaf = x.clone().requires_grad_()
-            torch.manual_seed(step)
-            y = model(leaf)
-            y.square().sum().backward()
-            results.append((y.detach(), leaf.grad))
-        torch.testing.assert_close(*map(list, results), rtol=1e-4, atol=1e-5)
-    for a, b in zip(ours.parameters(), theirs.parameters()):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(list(ours.buffers()), list(theirs.buffers()), rtol=1e-4, atol=1e-5)
+    assert_trained_alike(_Net(), _compile, 6, batches)
 
 
 def test_weights_are_constants_of_parts_and_updates_are_seen() -> None:

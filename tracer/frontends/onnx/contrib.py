@@ -15,6 +15,7 @@ from ....ir.errors import UnsupportedError
 from ... import nn
 from .conv import convolution
 from .indexing import gathered
+from .nbits import unpacked
 from .pool import average_pool
 from .quantised import dequantised, dynamically_quantised, quantised
 from .table import Node, Value, converter
@@ -166,7 +167,7 @@ def _embed_layer_norm(
     ids: Value,
     segments: Value = None,
     words: Value = None,
-    places: Value = None,
+    positions: Value = None,
     kinds: Value = None,
     gamma: Value = None,
     beta: Value = None,
@@ -177,7 +178,9 @@ def _embed_layer_norm(
 ) -> Value:
     length = ids.shape[1]
     total = gathered(words, ids)
-    total = total + (places[:length] if position_ids is None else gathered(places, position_ids))
+    total = total + (
+        positions[:length] if position_ids is None else gathered(positions, position_ids)
+    )
     if segments is not None:
         total = total + gathered(kinds, segments)
     ends = None
@@ -197,7 +200,7 @@ def _quantised_embed_layer_norm(
     ids: Value,
     segments: Value = None,
     words: Value = None,
-    places: Value = None,
+    positions: Value = None,
     kinds: Value = None,
     gamma: Value = None,
     beta: Value = None,
@@ -205,7 +208,7 @@ def _quantised_embed_layer_norm(
     *factors: Value,
     epsilon: float = 1e-12,
 ) -> Value:
-    parts = (words, places, kinds, gamma, beta)
+    parts = (words, positions, kinds, gamma, beta)
     each = zip(parts, factors[:5], factors[5:], strict=True)
     values = [x if x is None else dequantised(x, scale, zero) for x, scale, zero in each]
     return _embed_layer_norm(node, ids, segments, *values, mask, epsilon=epsilon)
@@ -229,9 +232,9 @@ def _gather_block_quantized(
     rows, factors = gathered(data, indices), gathered(scales, indices)
     points = None if zeros is None else gathered(zeros, indices)
     if data.dtype.name == "uint8":  # bytes that hold codes of ``bits``, the lower ones first
-        rows = _codes(rows, bits)
+        rows = unpacked(rows, bits)
         half = np.uint8(2 ** (bits - 1))
-        points = half if points is None else _codes(points, bits)[..., : factors.shape[-1], None]
+        points = half if points is None else unpacked(points, bits)[..., : factors.shape[-1], None]
     elif points is not None:
         points = points[..., None]
     width = rows.shape[-1]
@@ -239,13 +242,6 @@ def _gather_block_quantized(
     wide = blocks.astype(scales.dtype)
     wide = wide if points is None else wide - points.astype(scales.dtype)
     return np.reshape(wide * factors[..., None], rows.shape)
-
-
-def _codes(packed: Value, bits: int) -> Value:
-    """Returns the codes in bytes, as bytes, along the last axis."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = packed[..., None] >> shifts & np.uint8(2**bits - 1)
-    return np.reshape(codes, (*packed.shape[:-1], packed.shape[-1] * (8 // bits)))
 
 
 @converter("DynamicQuantizeMatMul", since=1, domain=_DOMAIN)

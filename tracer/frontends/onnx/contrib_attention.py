@@ -17,7 +17,7 @@ from ...numpy.creation import arange
 from .attention import heads_of, joined_heads, visible
 from .indexing import gathered
 from .quantised import dequantised
-from .table import Node, Value, converter, is_known
+from .table import Node, Value, converter, is_known, known_ints
 
 Ints = tuple[int, ...]
 
@@ -193,19 +193,20 @@ def _group_query_attention(
     length = q.shape[2]
     # A first step writes from the start, whatever of its rows is padding.
     before = np.maximum(np.reshape(last, -1) + 1 - length, 0)
-    here = before[:, None] + arange(length)  # (batch, length): the positions of the queries
     if do_rotary:
-        rows = here if positions is None else positions
-        cos, sin = (gathered(each, rows)[:, None] for each in (cosines, sines))
+        if positions is None:
+            positions = before[:, None] + arange(length)
+        cos, sin = (gathered(each, positions)[:, None] for each in (cosines, sines))
         dim = 2 * cosines.shape[-1]
         q, k = (nn.rotary_embedding(x, cos, sin, bool(rotary_interleaved), dim) for x in (q, k))
     if past_key is not None:
         k, v = (_appended(*each, total, before) for each in ((past_key, k), (past_value, v)))
     keys = k.shape[2]
-    ahead = arange(keys) - here[:, None, :, None]  # how far a key stands in front of a query
-    seen = ahead <= (0 if causal else np.subtract(length - 1, arange(length))[:, None])
-    if local_window_size >= 0:
-        seen = np.logical_and(seen, ahead > -local_window_size)
+    first = before[:, None, None, None]
+    if causal:
+        seen = visible(length, keys, first, causal, local_window_size - 1, -1)
+    else:
+        seen = arange(keys) < first + length
     if added is not None and added.shape[-1] != keys:  # there is room for more
         added = np.pad(added, [(0, 0)] * 3 + [(0, keys - added.shape[-1])])
     states = (k, v)
@@ -229,7 +230,7 @@ def _appended(past: Value, new: Value, total: Value, before: Value) -> Value:
     as many as both, which ``total`` is then.
     """
     room, length = past.shape[2], new.shape[2]
-    fits = is_known(total) and type(room) is int and int(np.reshape(total, -1)[0]) <= room
+    fits = is_known(total) and type(room) is int and known_ints(total, "total")[0] <= room
     keys = room if fits else room + length
     rows = arange(keys) - before[:, None]  # (batch, keys): which new row stands there
     is_new = np.logical_and(rows >= 0, rows < length)[:, None, :, None]

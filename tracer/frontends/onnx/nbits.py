@@ -58,9 +58,14 @@ def _codes(packed: Array, bits: int, count: int) -> Array:
     """Returns the first ``count`` codes in each row of bytes, those in lower bits first."""
     if packed.dtype != np.uint8 or 8 % bits or packed.shape[1] * 8 < count * bits:
         raise LoopwrightValueError(f"MatMulNBits: {packed.shape[1]} bytes for {count} codes")
+    return unpacked(packed, bits)[:, :count]
+
+
+def unpacked(packed: Value, bits: int) -> Value:
+    """Returns the codes in bytes, as bytes, along the last axis, those in lower bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    parts = packed[:, :, None] >> shifts & np.uint8(2**bits - 1)
-    return parts.reshape(len(packed), -1)[:, :count]
+    codes = packed[..., None] >> shifts & np.uint8(2**bits - 1)
+    return np.reshape(codes, (*packed.shape[:-1], packed.shape[-1] * (8 // bits)))
 
 
 def _sized(value: Any, shape: tuple[int, ...], name: str) -> Array:
