@@ -1,0 +1,1 @@
+"""A compiled model behind an ASGI server, with requests gathered into batches."""
