@@ -243,7 +243,8 @@ LLVM_TYPES: Mapping[str, DType] = {row.llvm: row for row in reversed(_ROWS) if r
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {row.numpy: row for row in _ROWS}
 
-BOOL, INT8, INT32, INT64 = (DTYPES[name] for name in ("bool", "int8", "int32", "int64"))
+BOOL, INT8, INT16 = DTYPES["bool"], DTYPES["int8"], DTYPES["int16"]
+INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
 UINT8, UINT64 = DTYPES["uint8"], DTYPES["uint64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]

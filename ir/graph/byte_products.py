@@ -28,6 +28,12 @@ MOST_SUM = 1 << 31
 GREATEST_PRODUCT = 255 * 255
 """No product of two bytes less their zero points is greater, without its sign."""
 
+TILED = "winograd2"
+"""The algorithm of convolutions that is exact in integers, with few multiplications."""
+
+MOST_TILED = MOST_SUM // 4
+"""Sums of products stay below this where it computes four times each, in int32."""
+
 UNIT_ROUNDING = 2.0**-22
 """Greatest error of a bias as whole steps of the sums it is added to, relative to it: the product
 of two scales is rounded, and so is the bias."""
@@ -57,13 +63,15 @@ class ByteOperand:
 
 @dataclass(frozen=True, slots=True)
 class ByteProduct:
-    """A contraction of what bytes stand for, as one of integers of the dtype ``factor``."""
+    """A contraction of what bytes stand for, as one of integers of the dtype ``factor``, where one
+    of words ``is_tiled`` if Winograd's algorithm takes less time."""
 
     call: Call
     x: ByteOperand
     w: ByteOperand
     roles: Roles
     factor: DType
+    is_tiled: bool = False
 
     @property
     def most(self) -> float:
@@ -92,7 +100,8 @@ class ByteProduct:
             left, right = (_centred(o, dtype, builder) for o in (x, w))
             total = _emit(call, left, right, roles, builder)
         elif self.factor is not INT8:
-            total = _sum_of_centred(call, x, w, roles, self.factor, builder)
+            is_tiled = self.is_tiled and self.most < MOST_TILED
+            total = _sum_of_centred(call, x, w, roles, self.factor, is_tiled, builder)
             total = total if more is None else total + more
         else:
             total = _sum_of_bytes(call, x, w, roles, more, builder)
@@ -121,10 +130,18 @@ class ByteProduct:
 
 
 def _sum_of_centred(
-    call: Call, x: ByteOperand, w: ByteOperand, roles: Roles, factor: DType, builder: Builder
+    call: Call,
+    x: ByteOperand,
+    w: ByteOperand,
+    roles: Roles,
+    factor: DType,
+    is_tiled: bool,
+    builder: Builder,
 ) -> Value:
     """Emits the contraction of bytes less their zero points, which wider integers hold."""
     image, weights = (_centred(o, factor, builder) for o in (x, w))
+    if is_tiled and isinstance(weights.atom, Constant):
+        return _emit(call, image, weights, roles, builder, TILED)
     if roles.is_padded:
         image, roles = _padded(image, None, roles), replace(roles, sides=())
     more = _missing_channels(call, WORD_BYTES // factor.bytes)
@@ -194,13 +211,15 @@ def _pad_axis(x: Value, axis: int, more: int) -> Value:
     return F.nn.pad(x, pad_width=widths) if padded is None else padded
 
 
-def _emit(call: Call, x: Value, w: Value, roles: Roles, builder: Builder) -> Value:
-    """Emits the contraction of other operands, term by term."""
+def _emit(
+    call: Call, x: Value, w: Value, roles: Roles, builder: Builder, algorithm: str = "direct"
+) -> Value:
+    """Emits the contraction of other operands, term by term unless said otherwise."""
     attrs = dict(call.attrs)
     if roles.spatial:
         attrs["padding"] = roles.sides or 0
     if "algorithm" in attrs:
-        attrs["algorithm"] = "direct"
+        attrs["algorithm"] = algorithm
     return Value(builder, builder.emit(call.operator, (x.atom, w.atom), attrs))
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..dims import Dim, IntExpr
+from ..dtype import INT16, INT32
 from ..errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..graph.compose import F, Value
 from ..graph.operator import Pattern, Sample
@@ -75,6 +77,8 @@ def _conv2d_rule(x: TensorType, w: TensorType, algorithm: str, **attrs: Any) -> 
                 f"{algorithm} is for kernels of 3x3 floats without strides and dilation, "
                 f"not for {w.short}"
             )
+        if w.dtype is INT16:
+            return replace(_rule(x, w, **attrs), dtype=INT32)
     return _rule(x, w, **attrs)
 
 
@@ -248,7 +252,8 @@ def _attrs(rank: int) -> dict[str, Any]:
         **_attrs(2),
         "algorithm": attr(
             "direct, or for plain 3x3 windows winograd2 or winograd4: fewer multiplications, "
-            "rounded otherwise; auto leaves the choice to the compiler",
+            "rounded otherwise; auto leaves the choice to the compiler. winograd2 of int16 gives "
+            "int32, and takes differences of bytes only",
             "auto",
             "str",
         ),

@@ -12,6 +12,9 @@ below and a batched matrix product, one matrix for each of the ``(m + 2)²`` poi
 The matrices are those of polynomials known at the points 0, ±1 and infinity (m = 2), or 0, ±3/4,
 ±3/2 and infinity (m = 4). The common choice 0, ±1, ±2 has an error several times as large. All
 entries of A and B are exact in binary; those of G are rounded once, since G is used in float64.
+
+Integers of 16 bits are exact in tiles of 2: the kernel at each point is taken ``_WORD_SCALE``
+times, which makes it whole, and the results are divided. Products are added up in int32.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import numpy as np
 
 from ..dataclass import dataclass
 from ..dims import Dim, IntExpr, as_int, ceildiv, floordiv
+from ..dtype import INT16, INT32
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.compose import F, Value
 from ..graph.limits import GraphLimits
@@ -43,6 +47,9 @@ TILES: dict[str, int] = {"winograd2": 2, "winograd4": 4}
 ERROR_GROWTH: dict[str, float] = {"direct": 1.0, "winograd2": 2.0, "winograd4": 16.0}
 """Bound of an algorithm's error, as a multiple of that of direct summation (measured against
 float64 on random, positive and spiked images of 4 to 512 channels)."""
+
+_WORD_SCALE = 4
+"""Factor of the points of an integer kernel: halves stand in G, on either side of it."""
 
 _TILE = attr("side of a tile of results, 2 or 4")
 _POINTS: dict[int, tuple[float, ...]] = {
@@ -134,6 +141,7 @@ def _transform(
     reference: Callable[..., Any],
     samples: Callable[[np.random.Generator], Sequence[Sample]],
     terms: int = 1,
+    dtypes: str = "if",
 ) -> Callable[[Callable[..., Element]], Operator]:
     """Declares one of the transforms; ``example`` holds two types and attributes."""
     given, result, attrs = example
@@ -141,7 +149,7 @@ def _transform(
         name,
         Pattern.CONTRACTION,
         not_differentiable="passes make it of nn.conv2d, which has one",
-        dtypes="f",
+        dtypes=dtypes,
         rule=rule,
         reference=reference,
         samples=samples,
@@ -151,8 +159,8 @@ def _transform(
         doc=f"""{text}
 
 One of the transforms that ``nn.conv2d`` with a Winograd ``algorithm`` is made of. ``tile`` is the
-side of a tile of results, 2 or 4. LoopwrightTypeError for other shapes and for integers,
-LoopwrightValueError for another tile.
+side of a tile of results, 2 or 4. LoopwrightTypeError for other shapes and dtypes,
+LoopwrightValueError for another tile, of integers also for 4.
 
     fn (%x: {given}) -> {result} {{
       {name}(%x, {attrs})
@@ -161,13 +169,15 @@ LoopwrightValueError for another tile.
     )
 
 
-def _require_tile(tile: int) -> None:
-    if tile not in _POINTS:
-        raise LoopwrightValueError(f"there are tiles of 2 and 4, not of {tile!r}")
+def _require_tile(tile: int, x: TensorType) -> None:
+    if tile not in _POINTS or (tile != 2 and x.dtype.is_integer):
+        raise LoopwrightValueError(
+            f"there are tiles of 2, and of 4 of floats, not of {tile!r} for {x.short}"
+        )
 
 
 def _image_rule(x: TensorType, tile: int) -> TensorType:
-    _require_tile(tile)
+    _require_tile(tile, x)
     if x.rank != 4:
         raise LoopwrightTypeError(f"needs images (N, H, W, C), not {x.short}")
     n, height, width, channels = x.shape
@@ -203,6 +213,7 @@ def _image_reference(x: Any, tile: int) -> Any:
         sample(_whole(rng, (1, 6, 10, 5)), tile=4),
         sample(_whole(rng, (2, 10, 6, 3), "float64"), tile=4),
         sample(_whole(rng, (2, 4, 8, 17)), tile=2),
+        sample(_whole(rng, (1, 8, 6, 19), "int16"), tile=2),
     ],
 )
 def _winograd_image(_out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
@@ -222,7 +233,7 @@ def _winograd_image(_out: TensorType, x: Tensor, *, tile: int = _TILE) -> Elemen
 
 
 def _result_rule(m: TensorType, tile: int, height: Any, width: Any) -> TensorType:
-    _require_tile(tile)
+    _require_tile(tile, m)
     points = tile + 2
     wanted = (ceildiv(height, tile), ceildiv(width, tile), points, points)
     fits = m.rank == 6 and all(
@@ -263,6 +274,7 @@ def _result_reference(m: Any, tile: int, height: int, width: int) -> Any:
         sample(_whole(rng, (1, 2, 3, 6, 6, 5)), tile=4, height=7, width=12),
         sample(_whole(rng, (2, 1, 1, 6, 6, 3), "float64"), tile=4, height=4, width=3),
         sample(_whole(rng, (2, 2, 1, 4, 4, 17)), tile=2, height=3, width=2),
+        sample(_whole(rng, (1, 2, 2, 4, 4, 19), "int32"), tile=2, height=4, width=3),
     ],
     terms=9,
 )
@@ -291,7 +303,7 @@ def _winograd_result(
 
 
 def _kernel_rule(w: TensorType, tile: int) -> TensorType:
-    _require_tile(tile)
+    _require_tile(tile, w)
     if w.rank != 4 or any(isinstance(s, int) and s != 3 for s in w.shape[:2]):
         raise LoopwrightTypeError(f"needs a kernel (3, 3, C, O), not {w.short}")
     return TensorType((tile + 2, tile + 2, *w.shape[2:]), w.dtype)
@@ -322,6 +334,7 @@ _CHANNELS = 16
     rule=_kernel_rule,
     reference=_kernel_reference,
     samples=lambda rng: [sample(np.abs(_whole(rng, (3, 3, 2, 5))) + 1, tile=2)],
+    dtypes="f",
 )
 def _winograd_kernel(_out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
     matrix = _kernel_matrix(tile)
@@ -350,9 +363,9 @@ def winograd(
     (N, H', W', O).
 
     The image is padded further until it is made of whole tiles. Every point of every group is a
-    matrix product of its own.
+    matrix product of its own. Of int16, the kernel is a constant, and the result int32.
     """
-    tile = TILES[algorithm]
+    tile, of_words = TILES[algorithm], x.dtype is INT16
     n, channels, outputs = x.shape[0], w.shape[2], w.shape[3]
     top, left, bottom, right = padding
     height, width = x.shape[1] + top + bottom - 2, x.shape[2] + left + right - 2
@@ -364,18 +377,24 @@ def winograd(
     products, tiles = (tile + 2) ** 2 * groups, n * rows * columns
     image = F.winograd_image(x, tile=tile)
     image = F.reshape(image, newshape=(tiles, products, channels))
-    transformed = w.fold(lambda array: _winograd_kernel.reference([array], {"tile": tile}))
+    scale = _WORD_SCALE if of_words else 1
+    transformed = w.fold(lambda array: _winograd_kernel.reference([scale * array], {"tile": tile}))
     w = transformed or F.winograd_kernel(w, tile=tile)
     if groups > 1:
         w = F.reshape(w, newshape=((tile + 2) ** 2, channels, groups, floordiv(outputs, groups)))
         w = F.transpose(w, axes=(0, 2, 1, 3))
     w = F.reshape(w, newshape=(products, channels, floordiv(outputs, groups)))
     # The points of a tile are contiguous, so that a tile is written and read in one run.
-    product = F.nn.matmul(F.transpose(image, axes=(1, 0, 2)), w)
+    image = F.transpose(image, axes=(1, 0, 2))
+    if of_words:
+        image, w = (F.cast(factor, dtype=INT32.name) for factor in (image, w))
+    product = F.nn.matmul(image, w)
     product = F.transpose(product, axes=(1, 0, 2))
     shape = (n, rows, columns, tile + 2, tile + 2, outputs)
     product = F.reshape(product, newshape=shape)
-    return F.winograd_result(product, tile=tile, height=height, width=width)
+    result = F.winograd_result(product, tile=tile, height=height, width=width)
+    by = _WORD_SCALE.bit_length() - 1
+    return F.right_shift(result, result.full((), by)) if of_words else result
 
 
 def winograd_fits(w: TensorType, attrs: Attrs) -> bool:
@@ -383,7 +402,7 @@ def winograd_fits(w: TensorType, attrs: Attrs) -> bool:
     plain = all(per_spatial_axis(key, attrs[key]) == (1, 1) for key in ("strides", "dilation"))
     order = (0, 1) if attrs["kernel_layout"] == "HWIO" else (2, 3)
     square = w.rank == 4 and (w.shape[order[0]], w.shape[order[1]]) == (3, 3)
-    return plain and square and w.dtype.is_float
+    return plain and square and (w.dtype.is_float or w.dtype is INT16)
 
 
 def conv2d_algorithms(
@@ -391,7 +410,7 @@ def conv2d_algorithms(
 ) -> Sequence[Algorithm]:
     """Returns the algorithms of a call of ``nn.conv2d``; none where there is no choice."""
     _, w = types
-    if not winograd_fits(w, attrs):
+    if not winograd_fits(w, attrs) or not w.dtype.is_float:
         return ()
     axes = (0, 1, 2, 3) if attrs["data_layout"] == "NHWC" else (0, 2, 3, 1)
     groups, inputs = attrs["groups"], kernel_axes(attrs["kernel_layout"], 2)[2]

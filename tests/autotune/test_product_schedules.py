@@ -289,6 +289,21 @@ def test_constants_that_L2_does_not_keep_come_one_panel_ahead():
     assert ahead(768, 768, False) == []
 
 
+@pytest.mark.parametrize(("rows", "c", "ahead"), [(196, 128, 0), (49, 256, 1)])
+def test_panels_of_several_matrices_come_ahead_where_they_are_adjacent(rows, c, ahead) -> None:
+    """Two columns of panels are none that lie side by side: a default that asked for them was
+    refused, and the least choices taken."""
+    prim = parse_prim(
+        f"prim @f(x: int16[{rows}, 16, {c}], w: int16[16, {c}, {c}] const) -> "
+        f"out: int32[{rows}, 16, {c}] {{\n"
+        f" out[i, j, l] = sum(k: {c}) int32(x[i, j, k]) * int32(w[j, k, l]) }}"
+    )
+    target = Target("x86-64-v3", cores=1, l1=32 << 10, l2=1 << 20, l3=32 << 20)
+    schedule, _ = default_schedule(prim, target)
+    assert next(s.args[1][-1] for s in schedule.steps if s.args[0] == "i") > 1
+    assert sum(s.name == "prefetch_next" for s in schedule.steps) == ahead
+
+
 @pytest.mark.parametrize(
     ("expression", "sizes", "outer"),
     [  # one query against a cache whose heads lie between sequence and depth: scores, values

@@ -114,6 +114,13 @@ class Dots(Tiling):
         """True if both operands are bytes with signs, or bytes without."""
         return not _is_exact(self.group.main, self.kind)
 
+    @cached_property
+    def is_batched(self) -> bool:
+        """True if there are panels of several matrices, between those of one."""
+        reads = self.group.accesses[self.group.main.name]
+        packed = next(r for r in reads if r.buffer == self.packable[0][0])
+        return any(packed.depends(a) for a in self.group.shared if a != self.vector_axis)
+
     def _shift_steps(self, choices: Choices) -> list[Step]:
         """The sums that are taken off, in vectors along the reduced axis."""
         axis = f"{self.group.main.name}.shift.{self.k_axis}"
@@ -141,6 +148,7 @@ class Dots(Tiling):
             chosen = fastest(self, values, DOTS.most)
             for c in chosen:  # panels that all rows pass over, while the next ones come
                 outside = c["vectors_outer"] and self.extent(self.row_axis) > c["rows"]
+                outside = outside and (c["cache_vectors"] == 1 or not self.is_batched)
                 c["next_panels"] = self.knobs["next_panels"][-1] * int(
                     outside and comes_from_far(self)
                 )
@@ -163,7 +171,9 @@ class Dots(Tiling):
         good = np.where(v["tiles"] == TILES, tiled, vector)
         good &= (v["cache_vectors"] - 1) * width < self.extent(self.vector_axis)
         good &= (v["cache_rows"] - 1) * v["rows"] < self.extent(self.row_axis)
-        good &= (v["next_panels"] == 0) | ((v["vectors_outer"] == 1) & (v["tiles"] == VECTORS))
+        adjacent = (v["cache_vectors"] == 1) | (not self.is_batched)  # panels that come next
+        panels = (v["vectors_outer"] == 1) & (v["tiles"] == VECTORS) & adjacent
+        good &= (v["next_panels"] == 0) | panels
         return np.asarray(good)
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:

@@ -23,6 +23,7 @@ that are constants are considered: the others would have to be transformed in ev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 from ...dataclass import dataclass
@@ -103,9 +104,7 @@ def _name_of_another(
     if not exact:
         return None
     plain = ways[0]
-    best = min(exact, key=lambda algorithm: algorithm.time)
-    if best.time >= MARGIN * plain.time:
-        best = plain
+    best = quickest(plain, exact)
     name = best.name
     if choices is not None:
         options = (name, *(a.name for a in (plain, *exact) if a is not best))
@@ -119,3 +118,9 @@ def _is_exact_enough(algorithm: Algorithm, preferences: Preferences) -> bool:
     if growth > preferences.error_growth:
         return False
     return not preferences.within_tolerance or growth <= _GROWTH_ALLOWED * sqrt(algorithm.terms)
+
+
+def quickest(plain: Algorithm, others: Sequence[Algorithm]) -> Algorithm:
+    """Returns the one of least time, the plain one unless another takes far less."""
+    best = min(others, key=lambda algorithm: algorithm.time, default=plain)
+    return best if best.time < MARGIN * plain.time else plain

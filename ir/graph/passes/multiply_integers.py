@@ -45,7 +45,8 @@ its zero point. Sums of few products, those of most grouped convolutions, are as
 whose kernels read neighbours of a byte without widening them to int32. A result that is quantised
 is multiplied by the inverse of its scale, as the kernels of the field do: it is off by one where
 the quotient is halfway between two integers but for rounding. A bias in whole steps of the sums,
-as quantisers choose it, is added to these. ("Quantization and training of neural
+as quantisers choose it, is added to these. Where machines multiply words, Winograd's tiles of 2 are
+exact, and taken where they save time. ("Quantization and training of neural
 networks for efficient integer-arithmetic-only inference", B. Jacob and others, 2018.)
 """
 
@@ -63,13 +64,15 @@ from ...pass_context import optional
 from ...traits import Trait
 from .. import walk
 from ..builder import Builder
-from ..byte_products import GREATEST_PRODUCT, MOST_SUM, ByteOperand, ByteProduct
+from ..byte_products import GREATEST_PRODUCT, MOST_SUM, TILED, ByteOperand, ByteProduct
 from ..compose import F, Value, is_zero
 from ..contractions import Roles, roles_of
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
 from ..operator import Operator, Pattern
 from ..type_rules import permutation
+from ..types import TensorType
+from .choose_algorithms import quickest
 from .eliminate_dead_code import without_dead_code
 from .narrow_factors import narrower
 from .sink_dequantising import is_same
@@ -182,10 +185,19 @@ class _Step:
             return None
         if x.scale is not None:
             self.of_integers.add(var)
-        product = ByteProduct(call, x, w, roles, DTYPES[self.limits.factor])
+        is_tiled = self.is_tiled(call, tensor_type(var))
+        product = ByteProduct(call, x, w, roles, DTYPES[self.limits.factor], is_tiled)
         made = product.emitted(builder)
         self.products[made.atom], self.bounds[made.atom] = product, product.bound
         return made.atom
+
+    def is_tiled(self, call: Call, result: TensorType) -> bool:
+        """True if Winograd's algorithm of exact tiles takes less time for a convolution."""
+        if call.operator.algorithms is None or call.attrs["algorithm"] != "auto":
+            return False
+        types = [tensor_type(arg) for arg in call.args]
+        ways = call.operator.algorithms(types, result, call.attrs, self.limits)
+        return bool(ways) and quickest(ways[0], [w for w in ways if w.name == TILED]).name == TILED
 
     def biased(self, var: Var, call: Call, builder: Builder) -> Atom | None:
         """Returns a product of bytes to whose sums the whole numbers are added that a constant is

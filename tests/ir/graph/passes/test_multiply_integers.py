@@ -137,6 +137,45 @@ def test_machines_without_products_of_bytes_multiply_words(target: str, zero: in
     assert "pmaddwd" in compiled.lower(x).as_text("asm")
 
 
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("zero", "kind"), [(0, np.uint8), (255, np.uint8), (-128, np.int8)])
+def test_windows_of_words_are_exact_in_tiles(
+    zero: int, kind: Any, groups: int, target: str
+) -> None:
+    """Also of the greatest sums that bytes and zero points make."""
+    rng = np.random.default_rng(zero % 7)
+    channels = 128 * groups
+    x, w = drawn(rng, (1, 15, 28, channels), kind), drawn(rng, (3, 3, 128, channels), np.int8)
+    info = np.iinfo(kind)
+    x[:, :6] = info.min + info.max - zero
+    w[..., :8], w[..., 8:16] = 127, -128
+    attrs = {"data_layout": "NHWC", "padding": (1, 0, 1, 1), "groups": groups}
+    w_zero = np.int8(-128 if groups == 1 else 0)
+
+    def f(x: Any) -> Any:
+        return nn.conv2d(nn.dequantize(x, 0.5, kind(zero)), nn.dequantize(w, 0.25, w_zero), **attrs)
+
+    exact = nn.conv2d(x.astype(np.float64) - zero, w.astype(np.float64) - w_zero, **attrs)
+    compiled = lw.compile(f, target=target)
+    np.testing.assert_array_equal(compiled(x), exact.astype(np.float32) * np.float32(0.125))
+    assert "winograd_image" in compiled.lower(x).as_text("kernels")
+
+
+@pytest.mark.parametrize(("channels", "tiled"), [(896, True), (928, False)])
+def test_sums_that_tiles_would_not_hold_are_taken_term_by_term(channels: int, tiled: bool) -> None:
+    x = np.full((1, 16, 16, channels), 255, np.uint8)
+    w = np.full((3, 3, channels, 32), -128, np.int8)
+
+    def f(x: Any) -> Any:
+        y = nn.dequantize(x, 1.0)
+        return nn.conv2d(y, nn.dequantize(w, 1.0, np.int8(127)), data_layout="NHWC")
+
+    compiled = lw.compile(f, target="x86-64-v3")
+    assert (compiled(x) == np.float32(9 * channels * 255 * -255)).all()
+    assert ("winograd" in compiled.lower(x).as_text("kernels")) == tiled
+
+
 @given(cases(), BYTES, BYTES, st.integers(0, 2**31))
 @settings(max_examples=30, deadline=None)
 def test_integers_less_their_zero_points(case: Case, left: Any, right: Any, seed: int) -> None:
