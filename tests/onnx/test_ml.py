@@ -52,6 +52,9 @@ CASES: list[tuple[str, np.ndarray, int, dict[str, Any]]] = [
                               "n_supports": 7, "rho": [0.5], "kernel_type": kind,
                               "kernel_params": [0.25, 0.5, 3.0], "post_transform": "NONE"})
       for kind in ("LINEAR", "RBF", "POLY", "SIGMOID")),
+    ("SVMClassifier", X, 2, {"coefficients": _floats(2, 7), "support_vectors": _floats(7, 5),
+                             "vectors_per_class": [3, 2, 2], "rho": _floats(3),
+                             "kernel_type": "RBF", "kernel_params": [0.25, 0.5, 3.0], **LABELS}),
 ]  # fmt: skip
 
 
@@ -59,6 +62,42 @@ CASES: list[tuple[str, np.ndarray, int, dict[str, Any]]] = [
 def test_operator(case: tuple[str, np.ndarray, int, dict[str, Any]]) -> None:
     op, x, outputs, attributes = case
     _check(_model(op, x, outputs, **attributes), x)
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "RBF"])
+def test_probabilities_of_a_support_vector_machine_are_coupled_as_libsvm_does(kernel: str) -> None:
+    """The standard's evaluator is of no use here: it multiplies rows where elements are meant.
+
+    In LIBSVM's terms: p ends where all of Q p are within 0.005 / classes of p Q p."""
+    given = {
+        "support_vectors": _floats(7, 5), "vectors_per_class": [3, 2, 2], "rho": [0.5, -0.25, 1.0],
+        "coefficients": _floats(2, 7), "kernel_type": kernel, "kernel_params": [0.25, 0.0, 3.0],
+        **LABELS,
+    }  # fmt: skip
+    chances = {"prob_a": [-1.0, -2.0, -0.5], "prob_b": [0.5, 0.0, 1.0]}
+    scores = lw.from_onnx(_model("SVMClassifier", X, 2, **given)).run({"x": X})["y1"]
+    p = lw.from_onnx(_model("SVMClassifier", X, 2, **given, **chances)).run({"x": X})["y1"]
+    np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
+    for row, score in zip(p, scores, strict=True):
+        r = np.zeros((3, 3))
+        r[np.triu_indices(3, 1)] = 1 / (1 + np.exp(score * chances["prob_a"] + chances["prob_b"]))
+        r[1, 0], r[2, 0], r[2, 1] = 1 - r[0, 1], 1 - r[0, 2], 1 - r[1, 2]
+        q = np.diag((r**2).sum(0)) - r * r.T
+        assert np.abs(q @ row - row @ q @ row).max() < 0.0051 / 3
+
+
+def test_a_support_vector_machine_whose_numbers_do_not_fit_is_refused() -> None:
+    given = {"coefficients": [1.0] * 14, "support_vectors": [1.0] * 35, "rho": [0.0] * 3, **LABELS}
+    for wrong in (
+        {"rho": [0.0]},
+        {"prob_a": [1.0] * 3},
+        {"coefficients": [1.0] * 13},
+        {"support_vectors": [1.0] * 34},
+        {"vectors_per_class": [3, 2, -2]},
+    ):
+        attributes = {**given, "vectors_per_class": [3, 2, 2], **wrong}
+        with pytest.raises(lw.LoopwrightError, match="do not fit"):
+            lw.from_onnx(_model("SVMClassifier", X, 2, **attributes)).run({"x": X})
 
 
 def test_l2_norm() -> None:

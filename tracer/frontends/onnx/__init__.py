@@ -35,6 +35,7 @@ from . import (
     resize,
     shapes,
     signal,
+    svm,
     trees,
     vision,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "pool",
     "shapes",
     "signal",
+    "svm",
     "trees",
     "vision",
 ]

@@ -209,49 +209,6 @@ def _scaler(x: Value, *, offset: Floats, scale: Floats) -> Value:
     return ((x - np.array(offset, x.dtype)) * np.array(scale, x.dtype)).astype(np.float32)
 
 
-@converter("SVMRegressor", since=1, domain=DOMAIN)
-def _svm_regressor(
-    x: Value,
-    *,
-    coefficients: Floats,
-    rho: Floats,
-    kernel_params: Floats = (),
-    kernel_type: str = "LINEAR",
-    n_supports: int = 0,
-    one_class: int = 0,
-    post_transform: str = "NONE",
-    support_vectors: Floats = (),
-) -> Value:
-    x = as_floats(x)
-    if n_supports:
-        vectors = np.array(support_vectors, x.dtype).reshape(n_supports, -1)
-        rows = _kernel(x, vectors, kernel_type, kernel_params)
-    else:
-        rows = x
-    score = np.matmul(rows, np.array(coefficients, x.dtype).reshape(-1, 1)) + x.dtype.type(rho[0])
-    if one_class:
-        return np.where(score > 0, x.dtype.type(1), x.dtype.type(-1))
-    return transformed(score, post_transform)
-
-
-def _kernel(x: Value, vectors: Array, kind: str, params: Floats) -> Value:
-    """Returns the kernel of each row of ``x`` and each support vector."""
-    gamma, offset, degree = params or (0.0, 0.0, 0.0)
-    if kind == "RBF":
-        # Not by the product of both: differences of near rows would lose their digits.
-        apart = np.expand_dims(x, 1) - vectors
-        return np.exp(np.sum(apart * apart, axis=-1) * x.dtype.type(-gamma))
-    product = np.matmul(x, vectors.T)
-    if kind == "LINEAR":
-        return product
-    product = product * x.dtype.type(gamma) + x.dtype.type(offset)
-    if kind == "POLY":
-        return np.power(product, int(degree))
-    if kind == "SIGMOID":
-        return np.tanh(product)
-    raise LoopwrightValueError(f"its kernel_type is {kind!r}")
-
-
 # The labels name the columns of the scores.
 @converter("ZipMap", since=1, domain=DOMAIN, ignores=("classlabels_int64s", "classlabels_strings"))
 def _zip_map(x: Value) -> Value:
