@@ -1,202 +1,52 @@
-"""Counts which architectures of transformers and timm run right through ``torch.compile``.
+"""Counts which architectures of transformers and timm run right, compiled in several ways.
 
 ::
 
-    python -m tools.torch_models transformers [NAME ...] [--every 10] [--seconds 180]
-    python -m tools.torch_models timm [NAME ...] [--every 10]
+    python -m tools.torch_models transformers [NAME ...] [--every 10] [--ways train,generate]
+    python -m tools.torch_models timm [NAME ...] [--every 10] [--ways compile,export,onnx]
 
 Each architecture gets a process of its own, random weights and sizes as small as its configuration
-lets them be. One line each says what became of it: compiled ``whole``, in ``parts`` around what
-PyTorch runs, in ``eager`` mode altogether, with ``wrong`` numbers, an ``error`` that eager mode
-does not have, or past its ``time``. What eager mode does not run here is ``untried``.
-Exits with 1 if a result is wrong. It needs ``transformers`` or ``timm`` beside PyTorch.
+lets them be. Ways are ``torch.compile``, ``lw.from_torch`` of an exported program, ``lw.from_onnx``
+of an exported file, the results and gradients of a training step, and the tokens that ``generate``
+writes, here and with inductor. One line each says what became of it: compiled ``whole``, in
+``parts`` around what PyTorch runs, in ``eager`` mode altogether, with ``wrong`` numbers, an
+``error`` that eager mode does not have, or past its ``time``. What PyTorch itself does not run or
+export is ``untried``. Exits with 1 if a result is wrong. It needs ``transformers`` or ``timm``
+beside PyTorch.
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
-import json
+import functools
+import gc
+import importlib
 import logging
-import subprocess
+import multiprocessing
+import os
 import sys
+import timeit
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from multiprocessing.connection import Connection
 from typing import Any
 
+import loopwright as lw
 import numpy as np
 import torch
 
-SMALL = {
-    "hidden_size": 32,
-    "d_model": 32,
-    "n_embd": 32,
-    "embed_dim": 32,
-    "dim": 32,
-    "embedding_size": 32,
-    "word_embed_proj_dim": 32,
-    "intermediate_size": 64,
-    "ffn_dim": 64,
-    "d_ff": 64,
-    "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64,
-    "moe_intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_layers": 2,
-    "n_layer": 2,
-    "n_layers": 2,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "num_decoder_layers": 2,
-    "num_attention_heads": 4,
-    "num_heads": 4,
-    "n_head": 4,
-    "n_heads": 4,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "d_kv": 8,
-    "vocab_size": 128,
-    "max_position_embeddings": 64,
-    "num_experts": 4,
-    "num_local_experts": 4,
-    "n_routed_experts": 4,
-    "num_experts_per_tok": 2,
-    "n_group": 1,
-    "topk_group": 1,
-    "image_size": 32,
-    "patch_size": 8,
-}
-"""Attributes of configurations, and the sizes that they get where they are greater."""
+from .tiny_models import architectures, timm_model, transformer
 
 TOLERANCE = 2e-3
 """The difference to eager mode over the greatest element, from which on a result is wrong: layers
 of norms multiply what float32 rounds."""
 
-LENGTH = 8
-"""Tokens of an input."""
+TOKENS = 60
+"""Tokens that a model writes."""
 
-TRIED_WEIGHTS = 450_000_000
-"""Weights of a model, above which it is not tried."""
-
-
-def small_config(kind: type[Any], sizes: Mapping[str, int]) -> Any:
-    """Returns a configuration of class ``kind`` with these sizes, and so of what it holds."""
-    usual = kind()
-    given: dict[str, Any] = {}
-    for name, size in sizes.items():
-        value = getattr(usual, name, None)
-        if type(value) is int and value > size:
-            given[name] = size
-    for name, held in getattr(kind, "sub_configs", {}).items():
-        if hasattr(usual, name) and getattr(usual, name) is not None:
-            inner = type(getattr(usual, name))
-            inner = inner if hasattr(inner, "model_type") else held
-            given[name] = small_config(inner, sizes).to_dict()
-    kinds = {name: getattr(usual, name, None) for name in ("layer_types", "mlp_layer_types")}
-    lists = {name: value for name, value in kinds.items() if isinstance(value, list) and value}
-    if lists and "num_hidden_layers" in given:  # a layer of each kind
-        count = max(given["num_hidden_layers"], *(len(set(value)) for value in lists.values()))
-        given["num_hidden_layers"] = count
-        for name, value in lists.items():
-            given[name] = [*dict.fromkeys(value), *value][:count]
-    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
-        value = getattr(usual, name, None)
-        if type(value) is int and value >= given.get("vocab_size", value + 1):
-            given[name] = 1
-    return kind(**given)
-
-
-def _first(config: Any, *names: str, default: int) -> int:
-    """Returns the first of the attributes that a configuration, or what it holds, has."""
-    holders = [
-        config,
-        *(getattr(config, name, None) for name in getattr(config, "sub_configs", {})),
-    ]
-    for holder in holders:
-        for name in names:
-            value = getattr(holder, name, None)
-            if isinstance(value, list | tuple):
-                return int(value[0])
-            if type(value) is int:
-                return value
-    return default
-
-
-def _inputs(model: Any) -> dict[str, Any]:
-    """Returns arguments for the forward method of a model of transformers."""
-    config, generator = model.config, torch.Generator().manual_seed(0)
-    names = inspect.signature(model.forward).parameters
-    words = _first(config, "vocab_size", default=100)
-    tokens = torch.randint(2, max(words - 1, 3), (1, LENGTH), generator=generator)
-    given: dict[str, Any] = {}
-    if "input_ids" in names:
-        given["input_ids"] = tokens
-    if "decoder_input_ids" in names and getattr(config, "is_encoder_decoder", False):
-        given["decoder_input_ids"] = tokens
-    if "pixel_values" in names:
-        side = _first(config, "image_size", "img_size", default=64)
-        channels = _first(config, "num_channels", "in_channels", default=3)
-        given["pixel_values"] = torch.randn((1, channels, side, side), generator=generator)
-    if "input_features" in names:
-        bins = _first(config, "num_mel_bins", "feature_size", default=80)
-        length = 2 * _first(config, "max_source_positions", default=64)
-        given["input_features"] = torch.randn((1, bins, length), generator=generator)
-    if "input_values" in names:
-        bins = _first(config, "num_mel_bins", default=0)
-        shape = (1, _first(config, "max_length", default=64), bins) if bins else (1, 4000)
-        given["input_values"] = torch.randn(shape, generator=generator)
-    if "query_embeds" in names:
-        width = _first(config, "hidden_size", default=32)
-        given["query_embeds"] = torch.randn((1, LENGTH, width), generator=generator)
-    return given
-
-
-def _transformers(name: str) -> tuple[Any, dict[str, Any]]:
-    from transformers import AutoModel  # loaded when it is first needed
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-    few = {name: size for name, size in SMALL.items() if "layer" in name or "vocab" in name}
-    failure: Exception = RuntimeError("no sizes")
-    for sizes in (SMALL, few):  # widths that depend on each other are left as they are
-        try:
-            config = small_config(CONFIG_MAPPING[name], sizes)
-            with torch.device("meta"):
-                elements = sum(p.numel() for p in AutoModel.from_config(config).parameters())
-            if elements > TRIED_WEIGHTS:
-                raise RuntimeError(f"{elements} elements of weights")
-            model = AutoModel.from_config(config)
-            given = _inputs(model)
-            with torch.no_grad():
-                model.eval()(**given)
-            return model, given
-        except Exception as error:  # whatever a combination of sizes runs into
-            failure = error
-    raise failure
-
-
-def _timm(name: str) -> tuple[Any, dict[str, Any]]:
-    import timm  # loaded when it is first needed
-
-    model = timm.create_model(name)
-    _, side, _ = model.default_cfg["input_size"]
-    if not model.default_cfg.get("fixed_input_size"):
-        side = max(32 * (side // 64), model.default_cfg.get("min_input_size", (3, 64, 64))[1])
-    x = torch.randn((1, 3, side, side), generator=torch.Generator().manual_seed(0))
-    return model, {next(iter(inspect.signature(model.forward).parameters)): x}
-
-
-def _names(library: str) -> list[str]:
-    """Returns a name for each architecture of a library."""
-    if library == "transformers":
-        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
-
-        return sorted(MODEL_MAPPING_NAMES)
-    import timm  # loaded when it is first needed
-
-    return [min(timm.list_models(module=each), key=len) for each in sorted(timm.list_modules())]
+MOST_COMPILES = 3
+"""Graphs that it may take to write them: of the prompt, of the first token, of any token."""
 
 
 def _flat(result: Any) -> list[np.ndarray]:
@@ -215,37 +65,163 @@ class _Lines(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def outcome(library: str, name: str) -> tuple[str, str]:
-    """Returns what became of an architecture, and a word on it."""
+def _verdict(results: list[np.ndarray], expected: list[np.ndarray]) -> str:
+    """Returns what is wrong with results, empty for nothing."""
+    if len(results) != len(expected):
+        return f"{len(results)} tensors, not {len(expected)}"
+    for x, y in zip(results, expected, strict=True):
+        if x.shape != y.shape or np.isnan(x).any() != np.isnan(y).any():
+            return f"{x.shape} and {y.shape}, or nan"
+        if not x.size or np.isnan(y).all() or np.array_equal(x, y):
+            continue
+        if not np.nanmax(np.abs(x - y)) <= TOLERANCE * max(np.nanmax(np.abs(y)), 1e-3):
+            return f"a difference of {np.nanmax(np.abs(x - y)):.2g} of {np.nanmax(np.abs(y)):.2g}"
+    return ""
+
+
+def _call(function: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
+    """Returns the tensors of a call, with the random numbers of every other call."""
     torch.manual_seed(0)
+    with torch.no_grad():
+        return _flat(function(**given))
+
+
+def _compiled(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
+    return _call(torch.compile(model, backend="loopwright"), given)
+
+
+def _exported(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
     try:
-        model, given = (_transformers if library == "transformers" else _timm)(name)
-        model = model.eval()
         with torch.no_grad():
-            for parameter in model.parameters():  # a router of zeros would choose among equals
-                if parameter.is_floating_point():
-                    parameter.add_(torch.randn_like(parameter), alpha=0.02)
-            expected = _flat(model(**given))
+            program = torch.export.export(model, (), dict(given), strict=False)
+    except Exception as error:
+        raise _UntriedError(f"torch.export: {error}") from None
+    return _call(lw.from_torch(program), given)
+
+
+def _onnx(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
+    try:
+        with torch.no_grad():
+            program = torch.onnx.export(model, kwargs=dict(given), dynamo=True, verbose=False)
+        proto = program.model_proto  # pyright: ignore
+    except Exception as error:
+        raise _UntriedError(f"torch.onnx: {error}") from None
+    tensors = [each.numpy() for each in given.values() if isinstance(each, torch.Tensor)]
+    results = lw.from_onnx(proto)(*tensors)
+    results = results if isinstance(results, tuple) else (results,)
+    return [np.asarray(each, np.float64) for each in results]
+
+
+def _trained(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
+    """Returns the results of a training step, and the gradients."""
+    return _step(torch.compile(model, backend="loopwright"), given)
+
+
+def _step(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
+    torch.manual_seed(0)
+    model.train().zero_grad()
+    results = torch.utils._pytree.tree_leaves(model(**given))
+    tensors = [x for x in results if isinstance(x, torch.Tensor) and x.requires_grad]
+    sum(x.float().square().mean() for x in tensors).backward()  # pyright: ignore
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    return _flat([tensors, gradients])
+
+
+def _tokens(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
+    limits = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False}
+    return _flat(model.generate(**given, **limits))
+
+
+def _generated(model: Any, given: Mapping[str, Any], backend: str) -> list[np.ndarray]:
+    """Returns the tokens that a model writes, and notes the time of each.
+
+    Raises RuntimeError if that took more than ``MOST_COMPILES`` graphs.
+    """
+    eager, times = model.forward, dict[str, float]()
+    model.forward = compiled = torch.compile(eager, backend=backend)
+    tokens = _tokens(model, given)
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]  # pyright: ignore
+    if graphs > MOST_COMPILES:
+        raise RuntimeError(f"{graphs} graphs were compiled")
+    for name, model.forward in (("eager", eager), (backend, compiled)):
+        times[name] = min(timeit.repeat(lambda: _tokens(model, given), number=1, repeat=3))
+    _notes.extend(f"{name} {each / TOKENS * 1e3:.2f} ms," for name, each in times.items())
+    _notes.append(f"graphs: {graphs}")
+    return tokens
+
+
+_notes: list[str] = []
+"""Times and counts that are printed beside the outcome of the model of this process."""
+
+
+class _UntriedError(Exception):
+    """The way is not one that PyTorch itself can go with the model."""
+
+
+WAYS = {
+    "compile": (_call, _compiled),
+    "export": (_call, _exported),
+    "onnx": (_call, _onnx),
+    "train": (_step, _trained),
+    "generate": (_tokens, functools.partial(_generated, backend="loopwright")),
+    "inductor": (_tokens, functools.partial(_generated, backend="inductor")),
+}
+"""Ways to run a model by name: in eager mode, and here."""
+
+
+def _without_chance(model: Any) -> None:
+    """Gives the parameters of a model some noise, and takes its dropout."""
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, float) and (
+                "drop" in name or (name == "p" and "Drop" in type(module).__name__)
+            ):
+                setattr(module, name, 0.0)
+    with torch.no_grad():
+        for parameter in model.parameters():  # a router of zeros would choose among equals
+            if parameter.is_floating_point():
+                parameter.add_(torch.randn_like(parameter), alpha=0.02)
+
+
+def outcome(library: str, name: str, way: str) -> tuple[str, str]:
+    """Returns what became of an architecture on one of the ways, and a word on it."""
+    torch.manual_seed(0)
+    eager, here = WAYS[way]
+    try:
+        if library == "timm":
+            model, given = timm_model(name)
+        else:
+            model, given = transformer(name, writes=eager is _tokens)
+        model = model.eval()
+        _without_chance(model)
+        expected = eager(model, given)
     except Exception as error:  # whatever eager mode does not run
         return "untried", f"{type(error).__name__}: {error}"
     lines = _Lines()
     logging.getLogger("loopwright").addHandler(lines)
     try:
-        with torch.no_grad():
-            results = _flat(torch.compile(model, backend="loopwright")(**given))
+        results = here(model, given)
+    except _UntriedError as error:
+        return "untried", str(error)
     except Exception as error:
         return "error", f"{type(error).__name__}: {error}"
-    if len(results) != len(expected):
-        return "wrong", f"{len(results)} tensors, not {len(expected)}"
-    for x, y in zip(results, expected, strict=True):
-        if x.shape != y.shape or np.isnan(x).any() != np.isnan(y).any():
-            return "wrong", f"{x.shape} and {y.shape}, or nan"
-        if x.size and np.nanmax(np.abs(x - y)) > TOLERANCE * max(np.nanmax(np.abs(y)), 1e-3):
-            return "wrong", f"a difference of {np.nanmax(np.abs(x - y)):.2g}"
+    if wrong := _verdict(results, expected):
+        return "wrong", wrong
     said = " ".join(" ".join(lines.lines).split())
     if not lines.lines:
-        return "whole", ""
-    return ("parts" if "parts: " in said else "eager"), said
+        return "whole", " ".join(_notes)
+    return ("parts" if "parts: " in said else "eager"), " ".join((*_notes, said))
+
+
+def _alone(library: str, name: str, way: str, pipe: Connection) -> None:
+    """Sends the outcome of one model; runs in a process of its own."""
+    warnings.simplefilter("ignore")
+    gc.disable()  # a process ends before that is of use
+    torch.set_num_threads(1)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    pipe.send(outcome(library, name, way))
 
 
 def main() -> int:
@@ -253,26 +229,34 @@ def main() -> int:
     parser.add_argument("library", choices=("transformers", "timm"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--every", type=int, default=1, help="try one of so many")
+    parser.add_argument("--ways", default="compile", help=f"of {', '.join(WAYS)}")
     parser.add_argument("--seconds", type=float, default=180, help="for each of them")
-    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.alone:
-        warnings.simplefilter("ignore")
-        print(json.dumps(outcome(options.library, options.names[0])))
-        return 0
-    counts = Counter[str]()
-    for name in options.names or _names(options.library)[:: options.every]:
-        command = [sys.executable, "-m", "tools.torch_models", options.library, name, "--alone"]
-        try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=options.seconds)
-            last = run.stdout.splitlines()[-1] if run.stdout else "null"
-            kind, why = json.loads(last) or ("error", f"exit code {run.returncode}")
-        except subprocess.TimeoutExpired:
-            kind, why = "time", f"more than {options.seconds:g} s"
-        counts[kind] += 1
-        print(f"{name:32} {kind:8} {' '.join(why.split())[:160]}", flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
-    return int(counts["wrong"] > 0)
+    for name in (options.library, f"{lw.__name__}.tracer.frontends.torch.dynamo"):
+        importlib.import_module(name)  # once, and not for each process
+    if options.library == "transformers":
+        importlib.import_module("transformers.modeling_utils")
+    gc.freeze()
+    processes = multiprocessing.get_context("fork")
+    counts = {way: Counter[str]() for way in options.ways.split(",")}
+    for name in options.names or architectures(options.library)[:: options.every]:
+        for way, count in counts.items():
+            given, taken = processes.Pipe(False)
+            job = processes.Process(target=_alone, args=(options.library, name, way, taken))
+            job.start()
+            taken.close()
+            try:
+                limit = f"more than {options.seconds:g} s"
+                kind, why = given.recv() if given.poll(options.seconds) else ("time", limit)
+            except EOFError:
+                kind, why = "error", "the process died"
+            job.kill()
+            job.join()
+            count[kind] += 1
+            print(f"{name:32} {way:8} {kind:8} {' '.join(why.split())[:300]}", flush=True)
+    for way, count in counts.items():
+        print(f"{way}: " + ", ".join(f"{n} {kind}" for kind, n in count.most_common()))
+    return int(any(count["wrong"] > 0 for count in counts.values()))
 
 
 if __name__ == "__main__":

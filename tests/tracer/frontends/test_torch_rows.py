@@ -94,9 +94,15 @@ GRADIENTS: dict[str, tuple[Any, ...]] = {
     "max pool of one image": (lambda x: F.max_pool3d(x, 2, dilation=2), (3, 5, 6, 7)),
     "avg pool": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), (2, 3, 8, 9)),
     "avg pool over": (lambda x: F.avg_pool2d(x, 3, divisor_override=2), (3, 8, 9)),
+    "avg pool of less than a window": (lambda x: F.avg_pool2d(x, 9, 9, 1, True), (2, 3, 5, 6)),
     "avg pool 3d": (lambda x: F.avg_pool3d(x, 2, padding=1), (2, 3, 4, 5, 6)),
     "adaptive avg pool": (lambda x: F.adaptive_avg_pool2d(x, (3, 1)), (2, 3, 8, 9)),
     "conv": (lambda x, w: F.conv2d(x, w, None, 2, 1, 2, 2), (2, 4, 9, 8), (6, 2, 3, 2)),
+    "conv of one padding": (
+        lambda x, w: torch.ops.aten.convolution(x, w, None, (2,), (1,), (1,), False, (0,), 2),
+        (2, 4, 9, 8),
+        (6, 2, 3, 2),
+    ),
     "conv of one image": (lambda x, w: F.conv1d(x, w), (4, 9), (6, 4, 3)),
     "conv transposed": (
         lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1, 2),

@@ -10,6 +10,7 @@ import numpy as np
 from .... import nn
 from ..derivatives import pulled_back
 from ..table import Value, aten
+from .pooling import per_axis
 from .reductions import accumulated
 
 
@@ -27,14 +28,15 @@ def _convolution(
 ) -> Value:
     batched = input.ndim == weight.ndim
     x = input if batched else np.expand_dims(input, 0)
+    axes = weight.ndim - 2  # one number is for all of them
     windows: dict[str, Any] = {
-        "strides": tuple(stride),
-        "padding": tuple(padding),
-        "dilation": tuple(dilation),
+        "strides": per_axis(stride, axes),
+        "padding": per_axis(padding, axes),
+        "dilation": per_axis(dilation, axes),
         "groups": groups,
     }
     if transposed:
-        windows["output_padding"] = tuple(output_padding)
+        windows["output_padding"] = per_axis(output_padding, axes)
         result = nn.conv_transpose(x, weight, bias, **windows)
     else:
         result = nn.conv(x, weight, bias, **windows)

@@ -16,7 +16,7 @@ from ..table import Value, aten
 from ..tensors import is_float
 
 
-def _each(value: Any, rank: int) -> tuple[int, ...]:
+def per_axis(value: Any, rank: int) -> tuple[int, ...]:
     """Returns an attribute with one int per axis; one int stands for all."""
     given = (value,) if isinstance(value, int) else tuple(value)
     return given * rank if len(given) == 1 else given
@@ -61,8 +61,13 @@ def _avg_pool(rank: int) -> Any:
     ) -> Value:
         if not is_float(self):
             raise UnsupportedError("avg_pool of integers is not supported")
-        window = _each(kernel_size, rank)
-        step, pads = _each(stride or window, rank), _each(padding, rank)
+        window = per_axis(kernel_size, rank)
+        step, pads = per_axis(stride or window, rank), per_axis(padding, rank)
+        sizes = self.shape[-rank:]
+        if ceil_mode and all(
+            isinstance(size, int) for size in sizes
+        ):  # what is behind never counts
+            window = tuple(min(k, n + 2 * p) for k, n, p in zip(window, sizes, pads))
         result = nn.avg_pool(
             _batched(self, rank),
             window,
@@ -72,7 +77,7 @@ def _avg_pool(rank: int) -> Any:
             count_include_pad=count_include_pad,
         )
         if divisor_override is not None:
-            where = (self.shape[-rank:], result.shape[-rank:], window, step, pads)
+            where = (sizes, result.shape[-rank:], window, step, pads)
             counts = _divisors(*where, count_include_pad)
             result = result * (counts / divisor_override).astype(self.dtype)
         return _unbatched(result, self, rank)
@@ -100,13 +105,13 @@ def _pooled(
     ceil_mode: bool = False,
 ) -> Any:
     rank = len(kernel_size)
-    window = _each(kernel_size, rank)
+    window = per_axis(kernel_size, rank)
     return pool(
         _batched(self, rank),
         window,
-        strides=_each(stride or window, rank),
-        padding=_each(padding, rank),
-        dilation=_each(dilation, rank),
+        strides=per_axis(stride or window, rank),
+        padding=per_axis(padding, rank),
+        dilation=per_axis(dilation, rank),
         ceil_mode=ceil_mode,
     )
 
@@ -132,9 +137,9 @@ def _max_pool_backward(
     """Returns the gradient of an element's window where the index is its own, if windows do not
     overlap; else the rule finds the indices again."""
     rank = len(kernel_size)
-    window, sizes = _each(kernel_size, rank), self.shape[-rank:]
+    window, sizes = per_axis(kernel_size, rank), self.shape[-rank:]
     counts = grad_output.shape[-rank:]
-    together = _each(stride or window, rank) == window and not any(_each(padding, rank))
+    together = per_axis(stride or window, rank) == window and not any(per_axis(padding, rank))
     if together and sizes == tuple(n * k for n, k in zip(counts, window)):
         outer = self.shape[:-rank]
         places = np.arange(math.prod(sizes)).reshape(sizes)
@@ -171,7 +176,7 @@ def _to_places(grad_output: Value, self: Value, indices: Value, rank: int) -> Va
 
 def _adaptive_avg_pool(rank: int) -> Any:
     def adaptive_avg_pool(self: Value, output_size: Any) -> Value:
-        sizes = _each(output_size, rank)
+        sizes = per_axis(output_size, rank)
         if all(size == 1 for size in sizes):
             return np.mean(self, axis=tuple(range(-rank, 0)), keepdims=True)
         return _unbatched(nn.adaptive_avg_pool(_batched(self, rank), sizes), self, rank)
@@ -195,7 +200,7 @@ def _reach(size: int, count: int) -> Any:
 
 @aten("adaptive_max_pool2d.default")
 def _adaptive_max_pool(self: Value, output_size: Any) -> tuple[Value, Value]:
-    rows, columns = (_reach(s, n) for s, n in zip(self.shape[-2:], _each(output_size, 2)))
+    rows, columns = (_reach(s, n) for s, n in zip(self.shape[-2:], per_axis(output_size, 2)))
     places = rows[:, None, :, None] * self.shape[-1] + columns[:, None, :]
     places = places.reshape(len(rows), len(columns), -1)
     windows = np.take(np.reshape(self, (*self.shape[:-2], -1)), places, axis=-1)
