@@ -40,8 +40,8 @@ from ...ir.loop.nest import (
     Store,
     chain,
     expressions,
-    rewritten,
     statements,
+    with_bodies,
 )
 from ...ir.loop.scalar import COMBINERS
 from .lanes import Machine
@@ -55,19 +55,15 @@ def carry_sums(nest: Nest, machine: Machine) -> Nest:
     """The nest in which such sums begin in front of their loop."""
     room = machine.target.vector_registers // SHARE * machine.lanes
 
-    def of_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        inside = [rewritten(stmt, body=of_body) for stmt in body]
+    def carried(body: tuple[Stmt, ...]) -> list[Stmt]:
         small = {
             s.buffer.name
-            for s in inside
+            for s in body
             if isinstance(s, Alloc) and isinstance(s.buffer.size, int) and s.buffer.size <= room
         }
-        made = [new for stmt in inside for new in _carried(stmt, small)]
-        same = len(made) == len(body) and all(a is b for a, b in zip(made, body))
-        return body if same else tuple(made)
+        return [new for stmt in body for new in _carried(stmt, small)]
 
-    body = of_body(nest.body)
-    return nest if body is nest.body else replace(nest, body=body)
+    return with_bodies(nest, carried)
 
 
 def _carried(loop: Stmt, small: set[str]) -> Sequence[Stmt]:

@@ -34,6 +34,7 @@ from ...ir.loop.nest import (
     expressions,
     rewritten,
     statements,
+    with_bodies,
 )
 from .lanes import Machine
 
@@ -42,16 +43,13 @@ def start_sums(nest: Nest, _machine: Machine) -> Nest:
     """The nest in which private sums begin with the term that one statement adds to each."""
     unwritten = {o.buffer.name for o in nest.operands if not o.role.writes}
 
-    def inside(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made = tuple([rewritten(stmt, inside) for stmt in body])
-        body = body if all(a is b for a, b in zip(made, body)) else made
+    def started(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         for at, stmt in enumerate(body):
             if isinstance(stmt, Alloc) and stmt.buffer.dtype.is_integer:
                 body = _started(body, at, stmt.buffer.name, unwritten)
         return body
 
-    body = inside(nest.body)
-    return nest if body is nest.body else replace(nest, body=body)
+    return with_bodies(nest, started)
 
 
 def _started(

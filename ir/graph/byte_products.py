@@ -142,13 +142,7 @@ def _sum_of_centred(
     image, weights = (_centred(o, factor, builder) for o in (x, w))
     if is_tiled and isinstance(weights.atom, Constant):
         return _emit(call, image, weights, roles, builder, TILED)
-    if roles.is_padded:
-        image, roles = _padded(image, None, roles), replace(roles, sides=())
-    more = _missing_channels(call, WORD_BYTES // factor.bytes)
-    if more:
-        image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
-        weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
-    left, right = (F.cast(value, dtype=INT32.name) for value in (image, weights))
+    left, right, roles = _in_groups(call, image, weights, None, roles, WORD_BYTES // factor.bytes)
     return _emit(call, left, right, roles, builder)
 
 
@@ -156,14 +150,9 @@ def _sum_of_bytes(
     call: Call, x: ByteOperand, w: ByteOperand, roles: Roles, steps: Value | None, builder: Builder
 ) -> Value:
     """Emits the contraction of bytes, less what their zero points add to it, and with ``steps``."""
-    image, weights = x.viewed(builder), w.viewed(builder)
-    if roles.is_padded:
-        image, roles = _padded(image, x.zero, roles), replace(roles, sides=())
-    more = _missing_channels(call, WORD_BYTES)
-    if more and is_zero(w.zero):
-        image = _pad_axis(image, call.attrs["data_layout"].index("C"), more)
-        weights = _pad_axis(weights, call.attrs["kernel_layout"].index("I"), more)
-    image, weights = (F.cast(value, dtype=INT32.name) for value in (image, weights))
+    group = WORD_BYTES if is_zero(w.zero) else 1
+    factors = x.viewed(builder), w.viewed(builder)
+    image, weights, roles = _in_groups(call, *factors, x.zero, roles, group)
     total = _emit(call, image, weights, roles, builder)
     rank = total.rank
     zeros = [
@@ -195,14 +184,21 @@ def _sum_of_bytes(
     return total
 
 
-def _missing_channels(call: Call, group: int) -> int:
-    """Returns how many channels an image lacks to be read in groups, as instructions do: colours,
-    one in four of which may be for nothing."""
-    if "data_layout" not in call.attrs or call.attrs["groups"] > 1:
-        return 0
-    channels = tensor_type(call.args[0]).shape[call.attrs["data_layout"].index("C")]
-    wanted = isinstance(channels, int) and channels % group and channels >= WORD_BYTES - 1
-    return -channels % group if wanted else 0
+def _in_groups(
+    call: Call, image: Value, weights: Value, zero: Atom | None, roles: Roles, group: int
+) -> tuple[Value, Value, Roles]:
+    """Returns operands in int32, the image with its border, and with channels that it lacks to be
+    read in groups, as instructions do: colours, one in four of which may be for nothing."""
+    if roles.is_padded:
+        image, roles = _padded(image, zero, roles), replace(roles, sides=())
+    attrs = call.attrs
+    if "data_layout" in attrs and attrs["groups"] == 1:
+        axis, inner = attrs["data_layout"].index("C"), attrs["kernel_layout"].index("I")
+        channels = image.shape[axis]
+        if isinstance(channels, int) and channels % group and channels >= WORD_BYTES - 1:
+            image = _pad_axis(image, axis, -channels % group)
+            weights = _pad_axis(weights, inner, -channels % group)
+    return F.cast(image, dtype=INT32.name), F.cast(weights, dtype=INT32.name), roles
 
 
 def _pad_axis(x: Value, axis: int, more: int) -> Value:

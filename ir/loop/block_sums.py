@@ -46,8 +46,8 @@ def block_sums(nest: Nest, register_bytes: int) -> Nest:
 
     ``register_bytes`` is the size of accumulators that leaves registers for as many of a block.
     """
-    body = _bodies(nest.body, frozenset(a.buffer.name for a in _large(nest, register_bytes)))
-    nest = nest if body is nest.body else replace(nest, body=body)
+    large = frozenset(a.buffer.name for a in _large(nest, register_bytes))
+    nest = nests.with_bodies(nest, lambda body: _with_blocks(body, large))
     summed = [a for a in _large(nest, register_bytes) if a.scope == Scope.REGISTERS]
     return block_tiles(nest, {a.buffer.name: BLOCKS.long_sum for a in summed})
 
@@ -63,10 +63,9 @@ def _bytes(buffer: Buffer) -> int:
     return prod(as_int(n) for n in buffer.shape) * buffer.dtype.bytes
 
 
-def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
-    """Returns a body, and the bodies inside it, with private accumulators summed in blocks."""
-    stmts: list[Stmt] = [rewritten(stmt, lambda inner: _bodies(inner, large)) for stmt in body]
-    at = 0
+def _with_blocks(body: tuple[Stmt, ...], large: frozenset[str]) -> list[Stmt]:
+    """Returns a body with private accumulators summed in blocks."""
+    stmts, at = list(body), 0
     while at < len(stmts):
         alloc = stmts[at]
         at += 1
@@ -81,8 +80,7 @@ def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
         limited = [new for stmt in stmts[at:end] for new in sums.limited(stmt)]
         if sums.blocks:
             stmts[at:end] = limited
-    same = len(stmts) == len(body) and all(a is b for a, b in zip(stmts, body))
-    return body if same else tuple(stmts)
+    return stmts
 
 
 def _are_joined(name: str, stmts: Sequence[Stmt]) -> bool:

@@ -27,7 +27,7 @@ what vectors loops run and registers are held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import attrgetter
@@ -352,6 +352,18 @@ def rewritten(
         if new is not value:
             changed[name] = new
     return replace(stmt, **changed) if changed else stmt
+
+
+def with_bodies(nest: Nest, new: Callable[[tuple[Stmt, ...]], Sequence[Stmt]]) -> Nest:
+    """Returns a nest with other bodies, those inside first: the same object if they are."""
+
+    def inside(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        made = new(tuple([rewritten(stmt, inside) for stmt in body]))
+        same = len(made) == len(body) and all(a is b for a, b in zip(made, body))
+        return body if same else tuple(made)
+
+    body = inside(nest.body)
+    return nest if body is nest.body else replace(nest, body=body)
 
 
 def map_bodies(stmt: S, new: Callable[[Stmt], Stmt]) -> S:

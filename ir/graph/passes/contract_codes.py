@@ -38,12 +38,12 @@ import numpy as np
 from ...dtype import FLOAT32, Array
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..nodes import Atom, Call, Constant, Expr, Module, Var
 from ..operator import OPERATORS, Operator
 from ..types import TensorType, Type
-from ..walk import Step, map_functions, rewrite_blocks
+from ..walk import Step, map_functions
 from ..weights import groups_of
-from .eliminate_dead_code import without_dead_code
+from .eliminate_dead_code import rewrite_live_blocks
 from .fold_constants import frozen
 
 SHORTEST_GROUP = 8
@@ -54,12 +54,7 @@ SHORTEST_GROUP = 8
 def contract_codes(module: Module) -> Module:
     """Products with constant codes, less zero points, times scales of groups, are those of
     ``nn.matmul_nbits``."""
-
-    def changed(function: Function) -> Function:
-        new = rewrite_blocks(function, _new_step)
-        return function if new is function else without_dead_code(new)
-
-    return map_functions(module, changed)
+    return map_functions(module, lambda function: rewrite_live_blocks(function, _new_step))
 
 
 def _new_step() -> Step:

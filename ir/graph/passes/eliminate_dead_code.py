@@ -72,6 +72,14 @@ def rewrite_without_dead_code(function: nodes.Function, step: walk.Step) -> node
     return function if result is function else without_dead_code(result)
 
 
+def rewrite_live_blocks(
+    function: nodes.Function, new_step: Callable[[], walk.Step]
+) -> nodes.Function:
+    """Returns ``walk.rewrite_blocks``'s result, without what nothing needs any more."""
+    result = walk.rewrite_blocks(function, new_step)
+    return function if result is function else without_dead_code(result)
+
+
 def replace_by_fields(
     function: nodes.Function,
     emit_fields: Callable[[nodes.Expr, Builder], Sequence[nodes.Atom] | None],

@@ -73,7 +73,7 @@ from ..operator import Operator, Pattern
 from ..type_rules import permutation
 from ..types import TensorType
 from .choose_algorithms import quickest
-from .eliminate_dead_code import without_dead_code
+from .eliminate_dead_code import rewrite_live_blocks
 from .narrow_factors import narrower
 from .sink_dequantising import is_same
 
@@ -98,8 +98,7 @@ def multiply_integers(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> M
 
 def _multiply(function: Function, limits: GraphLimits) -> Function:
     facts = _Facts(function)
-    changed = walk.rewrite_blocks(function, lambda: _Step(facts, limits).step)
-    return function if changed is function else without_dead_code(changed)
+    return rewrite_live_blocks(function, lambda: _Step(facts, limits).step)
 
 
 class _Facts:

@@ -28,22 +28,17 @@ from ...dtype import DType
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Expr, Function, Module, Var
+from ..nodes import Atom, Call, Expr, Module, Var
 from ..operator import OPERATORS, Operator
 from ..types import TensorType
-from ..walk import Step, map_functions, rewrite_blocks
-from .eliminate_dead_code import without_dead_code
+from ..walk import Step, map_functions
+from .eliminate_dead_code import rewrite_live_blocks
 
 
 @optional(level=1)
 def sink_casts(module: Module) -> Module:
     """Moves casts of bytes and halves to wider numbers behind index maps of one operand."""
-    return map_functions(module, _sink)
-
-
-def _sink(function: Function) -> Function:
-    result = rewrite_blocks(function, _new_step)
-    return function if result is function else without_dead_code(result)
+    return map_functions(module, lambda function: rewrite_live_blocks(function, _new_step))
 
 
 def _new_step() -> Step:

@@ -29,10 +29,10 @@ import numpy as np
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
+from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator
-from ..walk import Step, map_functions, rewrite_blocks
-from .eliminate_dead_code import without_dead_code
+from ..walk import Step, map_functions
+from .eliminate_dead_code import rewrite_live_blocks
 
 _POOLS = tuple(f"nn.max_pool{rank}d" for rank in (1, 2, 3))
 
@@ -40,12 +40,7 @@ _POOLS = tuple(f"nn.max_pool{rank}d" for rank in (1, 2, 3))
 @optional(level=2)
 def sink_dequantising(module: Module) -> Module:
     """Moves dequantising with one scale behind index maps and greatest elements of windows."""
-    return map_functions(module, _sink)
-
-
-def _sink(function: Function) -> Function:
-    result = rewrite_blocks(function, _new_step)
-    return function if result is function else without_dead_code(result)
+    return map_functions(module, lambda function: rewrite_live_blocks(function, _new_step))
 
 
 def _new_step() -> Step:

@@ -45,9 +45,9 @@ from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..type_rules import normalise_axes, permutation
 from ..types import TensorType
-from ..walk import Step, map_functions, rewrite_blocks, use_counts
+from ..walk import Step, map_functions, use_counts
 from ..work import call_work
-from .eliminate_dead_code import without_dead_code
+from .eliminate_dead_code import rewrite_live_blocks
 
 Axes: TypeAlias = tuple[int, ...]
 Groups: TypeAlias = tuple[Axes, ...]
@@ -117,8 +117,7 @@ def _sink(function: Function, choices: Choices | None) -> Function:
 
         return step
 
-    result = rewrite_blocks(function, new_step)
-    return result if result is function else without_dead_code(result)
+    return rewrite_live_blocks(function, new_step)
 
 
 def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -> Atom | None:

@@ -39,10 +39,10 @@ from ...pass_context import optional
 from ..builder import Builder
 from ..compose import F, Value
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
+from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
 from ..operator import Operator, Pattern
-from ..walk import Step, map_functions, rewrite_blocks
-from .eliminate_dead_code import without_dead_code
+from ..walk import Step, map_functions
+from .eliminate_dead_code import rewrite_live_blocks
 from .fold_constants import frozen
 from .sink_dequantising import moves
 
@@ -52,12 +52,9 @@ BYTES = (INT8, UINT8)
 @optional(level=2)
 def tabulate_bytes(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
     """Maps of one byte to another become reads of a table, where these are fast."""
-
-    def tabulated(function: Function) -> Function:
-        result = rewrite_blocks(function, _new_step)
-        return function if result is function else without_dead_code(result)
-
-    return map_functions(module, tabulated) if limits.permutes_bytes else module
+    if not limits.permutes_bytes:
+        return module
+    return map_functions(module, lambda function: rewrite_live_blocks(function, _new_step))
 
 
 @dataclass(frozen=True, slots=True)
