@@ -108,6 +108,10 @@ GRADIENTS: dict[str, tuple[Any, ...]] = {
         lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1, 2),
         *((2, 4, 5, 6), (4, 3, 3, 3), (6,)),
     ),
+    "weight norm": (
+        lambda v, g, h: torch._weight_norm(v, g, 0) * torch._weight_norm(v, h, 2),
+        *((6, 4, 3), (6, 1, 1), (1, 1, 3)),
+    ),
     "embedding": (lambda w: F.embedding(TIES, w, padding_idx=2), (4, 5)),
 }
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .... import nn
 from ..table import Value, aten
+from .reductions import accumulated
 
 
 @aten("_native_batch_norm_legit_no_training.default", ignores=("momentum",))  # nothing is learned
@@ -49,3 +50,13 @@ def _layer_norm(
     centred = input - mean
     scale = nn.rsqrt(np.mean(centred * centred, axis=axes, keepdims=True) + eps)
     return nn.layer_norm(input, weight, bias, axes, eps), mean, scale
+
+
+@aten("_weight_norm_interface_backward.default")
+def _weight_norm_backward(
+    grad_w: Value, saved_v: Value, saved_g: Value, saved_norms: Value, dim: int
+) -> tuple[Value, Value]:
+    axes = tuple(a for a in range(saved_v.ndim) if a != dim % saved_v.ndim)
+    along = np.sum(accumulated(grad_w) * saved_v, axis=axes, keepdims=True) / saved_norms
+    unit = saved_v / saved_norms
+    return (grad_w - unit * along) * (saved_g / saved_norms), along
