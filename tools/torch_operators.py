@@ -161,6 +161,9 @@ def _verdict(op: str, trial: Trial, compiled: bool) -> tuple[str, str]:
         return "fails", f"{name} {shapes}: {kind}: {str(error)[:200]!r}"
     finally:
         signal.alarm(0)
+    used = name.split()[2:3] in (["written_after"], ["read_by_strides"])
+    if op in UNORDERED and used and tensors[0].unique().numel() < tensors[0].numel():
+        return "", ""
     try:
         if op in UNORDERED and len(given) == 2 and "strides" not in name:
             _compare(given[:1], expected[:1], False, True)

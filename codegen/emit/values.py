@@ -431,10 +431,10 @@ class ValueEmitter:
     ) -> int | None:
         """Returns the stride of an index in every lane along iterations ``reach`` of a loop."""
         assert env.lanes is not None
-        last = env.lanes.offset + env.lanes.active - 1
-        values = {n: v for n, v in env.values.items() if isinstance(v, int) and n != name}
-        ranges = {**self.ranges, env.lanes.var: (env.lanes.offset, last), name: reach}
-        return stride_within(flat, name, values, ranges)
+        lane, first = env.lanes.var, env.lanes.offset
+        moving = {name: reach, lane: (first, first + env.lanes.active - 1)}
+        values = {n: v for n, v in env.values.items() if isinstance(v, int) and n not in moving}
+        return stride_within(flat, name, values, {**self.ranges, **moving})
 
     def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:
         """The guard of a read, which is one for all lanes in this iteration of an unrolled loop,

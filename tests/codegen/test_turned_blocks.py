@@ -185,3 +185,12 @@ def test_small_elements_are_zipped(dtype: str, zips: int) -> None:
     assert (
         sum("shufflevector" in t and any(f in t for f in firsts) for t in text.split("\n")) == zips
     )
+
+
+def test_rows_that_wrap_around_in_some_lanes_are_not_blocks() -> None:
+    x = np.arange(25, dtype=np.float32)
+
+    def tiled(x):
+        return np.reshape(np.tile(x, 4)[:96], (8, 4, 3)) * 2
+
+    np.testing.assert_array_equal(lw.compile(tiled)(x), tiled(x))

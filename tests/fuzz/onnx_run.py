@@ -9,24 +9,17 @@ Chunks of models run in processes of their own, so that a crash is one model's.
 from __future__ import annotations
 
 import argparse
-import os
-import pickle
-import resource
-import signal
 import sys
 import time
-import traceback
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
+from forked_chunks import outcomes
 from random_onnx import ROWS, draw_model, mistakes
 from run_onnx import MISJUDGED, SUPPORTED, by_runtime, failure, is_mistake, results_of, smaller
-
-MEMORY = 8 << 30
-SECONDS = 120
-CHUNK = 100
 
 
 def report(seed: int, rows: dict) -> tuple[str, str]:
@@ -60,21 +53,6 @@ def report(seed: int, rows: dict) -> tuple[str, str]:
     return "wrong", f"seed {seed}: {text}\n{cut}\n  {failure(cut)}"
 
 
-def _chunk(low: int, high: int, rows: dict, pipe: int) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with os.fdopen(pipe, "wb") as out:
-        for seed in range(low, high):
-            signal.alarm(SECONDS)
-            pickle.dump((seed, None, None), out)
-            out.flush()
-            try:
-                kind, text = report(seed, rows)
-            except Exception:
-                kind, text = "generator", f"seed {seed}: {traceback.format_exc()}"
-            pickle.dump((seed, kind, text), out)
-            out.flush()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:2000")
@@ -90,31 +68,12 @@ def main() -> int:
     low, high = map(int, given.seeds.split(":"))
     kinds: Counter[str] = Counter()
     begun = time.perf_counter()
-    while low < high:
-        read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(read)
-            _chunk(low, min(high, low + CHUNK), rows, write)
-            os._exit(0)
-        os.close(write)
-        seed, kind = low, None
-        with os.fdopen(read, "rb") as stream:
-            while True:
-                try:
-                    seed, kind, text = pickle.load(stream)
-                except EOFError:
-                    break
-                if kind is None:
-                    continue
-                kinds[kind if not kind.startswith("refused") else kind[:160]] += 1
-                if text and (given.show or not kind.startswith("right")):
-                    print(f"{text}\n", flush=True)
-        os.waitpid(child, 0)
-        if kind is None:
-            kinds["crashed or hung"] += 1
-            print(f"seed {seed}: crashed or hung\n{draw_model(seed, rows)}\n", flush=True)
-        low = seed + 1
+    for seed, kind, text in outcomes(low, high, partial(report, rows=rows)):
+        kinds[kind if not kind.startswith("refused") else kind[:160]] += 1
+        if kind.startswith("crashed"):
+            text += f"\n{draw_model(seed, rows)}"
+        if text and (given.show or not kind.startswith("right")):
+            print(f"{text}\n", flush=True)
     for kind, count in kinds.most_common():
         print(f"{count:6d}  {kind}")
     took = time.perf_counter() - begun

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ pytest.importorskip("torch")
 import loopwright as lw
 import torch
 from random_torch import draw_module, mistakes
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -24,6 +28,16 @@ def test_random_modules(seed: int) -> None:
             assert "needs what is not supported" in str(error)
             return
     assert not mistakes(compiled(*inputs), single, double), str(module)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", [13, 22])
+def test_random_operators(seed: int) -> None:
+    pytest.importorskip("expecttest")
+    from torch_operators_run import report
+
+    kind, text = report(seed)
+    assert kind.startswith(("right", "refused")), text
 
 
 def test_tables_that_are_constants_are_looked_up_by_traced_indices() -> None:

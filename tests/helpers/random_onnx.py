@@ -122,7 +122,7 @@ class OnnxProgram:
         for node in reversed(self.model.graph.node):
             if needed & set(node.output):
                 nodes.append(node)
-                needed |= set(node.input)
+                needed |= inputs_of(node)
         return _program(
             self.model.opset_import[0].version, nodes[::-1], self.tensors, self.feeds, [name]
         )
@@ -255,27 +255,39 @@ class Drawing:
         return self.fresh(shape[self.between(0, len(shape)) if self.chance(40) else 0 :], x.dtype)
 
     def emit(
-        self, op_type: str, inputs: Sequence[Tensor | None], outputs: int = 1, **attributes: Any
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        outputs: int = 1,
+        domain: str = "",
+        captured: Sequence[Tensor] = (),
+        **attributes: Any,
     ) -> list[Tensor]:
         """Adds a node if the standard's evaluator computes it and noise does not change it."""
         names = [f"v{len(self.tensors) + n}" for n in range(outputs)]
         given = {k: v for k, v in attributes.items() if v is not None}
         node = helper.make_node(
             op_type, ["" if x is None else x.name for x in inputs], names,
-            name=f"{op_type}_{len(self.nodes)}", **given,
+            name=f"{op_type}_{len(self.nodes)}", domain=domain, **given,
         )  # fmt: skip
-        arrays = {x.name: x for x in inputs if x is not None}
-        values = _run(node, self.opset, {n: x.value for n, x in arrays.items()})
+        return self.emit_nodes([node], [*(x for x in inputs if x is not None), *captured], names)
+
+    def emit_nodes(
+        self, nodes: Sequence[NodeProto], inputs: Sequence[Tensor], names: Sequence[str]
+    ) -> list[Tensor]:
+        """Adds nodes, of whose results those of these names are values."""
+        arrays = {x.name: x for x in inputs}
+        values = _run(nodes, names, self.opset, {n: x.value for n, x in arrays.items()})
         samples: list[list[Array]] = []
         for k in range(2):
-            results = _run(node, self.opset, {n: x.noisy[k] for n, x in arrays.items()})
+            results = _run(nodes, names, self.opset, {n: x.noisy[k] for n, x in arrays.items()})
             samples.append([self._noise(result) for result in results])
         steps = 1 + max((x.steps for x in arrays.values()), default=0)
         made: list[Tensor] = []
         for name, value, *noisy in zip(names, values, *samples, strict=True):
             _check(value, noisy)
             made.append(Tensor(name, value, (noisy[0], noisy[1]), False, steps))
-        self.nodes.append(node)
+        self.nodes += nodes
         for tensor in made:
             self._add(tensor)
         return made
@@ -307,27 +319,61 @@ def row(*names: str) -> Callable[[Callable[[Drawing, str], object]], Callable[..
     return enter
 
 
-def _run(node: NodeProto, opset: int, feeds: Mapping[str, Array]) -> list[Array]:
-    inputs = [helper.make_tensor_value_info(n, _code(a.dtype), a.shape) for n, a in feeds.items()]
-    outputs = [helper.make_empty_tensor_value_info(n) for n in node.output]
-    graph = helper.make_graph([node], "node", inputs, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+def inputs_of(node: NodeProto) -> set[str]:
+    """Returns the names that a node reads, in its graphs too."""
+    graphs = [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return set(node.input).union(*(inputs_of(each) for g in graphs for each in g.node))
+
+
+def _run(
+    nodes: Sequence[NodeProto], names: Sequence[str], opset: int, feeds: Mapping[str, Array]
+) -> list[Array]:
+    inputs = [_info(n, a) for n, a in feeds.items()]
+    outputs = [helper.make_empty_tensor_value_info(n) for n in names]
+    model = _model(helper.make_graph(nodes, "node", inputs, outputs), opset)
     try:
-        onnx.checker.check_node(node, _context(opset))
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            results = ReferenceEvaluator(model).run(None, dict(feeds))
+            if any(node.domain == "com.microsoft" for node in nodes):
+                results = _by_runtime(model, feeds)
+            else:
+                for node in nodes:
+                    onnx.checker.check_node(node, _context(model))
+                results = ReferenceEvaluator(model).run(None, dict(feeds))
     except Exception as error:
         raise Unfit(f"{type(error).__name__}: {error}") from None
-    if node.op_type == "ReduceSumSquare":  # which keeps the dtype; NumPy's sum does not
-        results = [np.asarray(results[0], feeds[node.input[0]].dtype)]
+    if nodes[-1].op_type == "ReduceSumSquare":  # which keeps the dtype; NumPy's sum does not
+        results = [np.asarray(results[0], feeds[nodes[-1].input[0]].dtype)]
     return [np.asarray(r) for r in results]
 
 
-def _context(opset: int) -> onnx.checker.C.CheckerContext:
+def _by_runtime(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    """Returns what ONNX Runtime computes; operators of its own are drawn where it is installed."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, dict(feeds))
+
+
+def _model(graph: onnx.GraphProto, opset: int) -> ModelProto:
+    domains = {"": opset} | {n.domain: DOMAINS[n.domain] for n in graph.node if n.domain}
+    imports = [helper.make_opsetid(*each) for each in domains.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
+"""Opsets of other domains than the standard's."""
+
+
+def _context(model: ModelProto) -> onnx.checker.C.CheckerContext:
     context = onnx.checker.C.CheckerContext()
     context.ir_version = 10
-    context.opset_imports = {"": opset}
+    context.opset_imports = {each.domain: each.version for each in model.opset_import}
     return context
 
 
@@ -370,8 +416,8 @@ def draw_model(
             continue
     if not made.nodes:
         made.emit("Identity", [made.some()])
-    computed = [n for node in made.nodes for n in node.output]
-    read = {n for node in made.nodes for n in node.input}
+    computed = [n for node in made.nodes for n in node.output if n in made.tensors]
+    read = {n for node in made.nodes for n in inputs_of(node)}
     last = [n for n in computed if n not in read]
     more = [n for n in computed if n in read and draw.between(1, 8) == 1]
     return _program(made.opset, made.nodes, made.tensors, made.feeds, [*last, *more])
@@ -384,7 +430,7 @@ def _program(
     feeds: Mapping[str, Array],
     outputs: Sequence[str],
 ) -> OnnxProgram:
-    used = {n for node in nodes for n in node.input}
+    used = {n for node in nodes for n in inputs_of(node)}
     feeds = {n: a for n, a in feeds.items() if n in used}
     graph = helper.make_graph(
         list(nodes),
@@ -393,8 +439,7 @@ def _program(
         [_info(n, tensors[n].value) for n in outputs],
         [numpy_helper.from_array(t.value, n) for n, t in tensors.items() if t.known and n in used],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    return OnnxProgram(model, dict(feeds), {n: tensors[n] for n in outputs}, tensors)
+    return OnnxProgram(_model(graph, opset), dict(feeds), {n: tensors[n] for n in outputs}, tensors)
 
 
 def _info(name: str, array: Array) -> onnx.ValueInfoProto:

@@ -63,6 +63,7 @@ P4 = _NIBBLES[:, ::2] | _NIBBLES[:, 1::2] << 4
 S4, Z4 = np.linspace(0.1, 1, 10, dtype=np.float32).reshape(5, 2), np.full((5, 2), 7, np.uint8)
 IDS = np.array([[1, 4, 2], [0, 3, 3]])
 
+TINY = np.float32(1e-3)
 CASES: list[tuple[str, list[Any], dict[str, Any], Callable[..., Any]]] = [
     ("FusedMatMul", [_f(4, 2), _f(3, 4)], {"alpha": 0.5, "transA": 1, "transB": 1},
      lambda a, b: 0.5 * a.T @ b.T),
@@ -81,10 +82,10 @@ CASES: list[tuple[str, list[Any], dict[str, Any], Callable[..., Any]]] = [
     ("QuickGelu", [X], {}, lambda x: x / (1 + np.exp(-1.702 * x))),
     ("BiasSoftmax", [X, _f(1, 1, 8)], {"axis": 2, "is_inner_broadcast": 0},
      lambda x, b: _softmax(x + b)),
-    ("SkipLayerNormalization", [X, _f(2, 3, 8), _f(8), _f(8), _f(8)], {},
-     lambda x, s, g, b, c: _norm(x + s + c, g, b)),
-    ("SkipSimplifiedLayerNormalization", [X, _f(2, 3, 8), _f(8)], {},
-     lambda x, s, g: (x + s) / np.sqrt(((x + s) ** 2).mean(-1, keepdims=True) + 1e-5) * g),
+    ("SkipLayerNormalization", [X * TINY, _f(2, 3, 8) * TINY, _f(8), _f(8), _f(8) * TINY], {},
+     lambda x, s, g, b, c: _norm(x + s + c, g, b, 1e-12)),
+    ("SkipSimplifiedLayerNormalization", [X * TINY, _f(2, 3, 8) * TINY, _f(8)], {},
+     lambda x, s, g: (x + s) / np.sqrt(((x + s) ** 2).mean(-1, keepdims=True) + 1e-12) * g),
     ("EmbedLayerNormalization", [IDS, IDS % 2, _f(5, 8), _f(6, 8), _f(2, 8), _f(8), _f(8)], {},
      lambda i, s, w, p, k, g, b: _norm(w[i] + p[:3] + k[s], g, b, 1e-12)),
     ("Attention", [X, W, B, MASK], {"num_heads": 2, "unidirectional": 1}, _attention),

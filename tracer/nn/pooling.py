@@ -196,7 +196,7 @@ def _adaptive(x: Any, output_size: Ints, pool: Callable[..., Any], join: Any) ->
             inside = begin + k < end
             part = np.take(x, np.minimum(begin + k, end - 1), axis=axis)
             if join is np.add and not inside.all():
-                part = part * inside.reshape(column).astype(x.dtype)
+                part = np.where(inside.reshape(column), part, x.dtype.type(0))
             total = join(total, part)
         x = total if join is np.maximum else total / (end - begin).reshape(column).astype(x.dtype)
     return x

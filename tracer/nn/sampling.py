@@ -67,7 +67,9 @@ def sampled(
     choices: list[list[tuple[Any, Any, Any]]] = []  # per axis: index, weight, inside
     for place, size in zip(places, sizes, strict=True):
         low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-        if padding == "reflection":
+        if mode == "cubic":
+            pass  # the place stays outside, its neighbours do not
+        elif padding == "reflection":
             place = np.clip(_reflected(place, low, high), 0, size - 1)
         elif padding == "border":
             place = np.clip(place, 0, size - 1)

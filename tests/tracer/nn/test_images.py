@@ -121,6 +121,19 @@ def test_a_grid_outside_of_the_image(padding: str) -> None:
     np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_cubic_places_outside_have_neighbours_inside(padding: str) -> None:
+    """Cubic sampling equals sampling of the padded image."""
+    modes = {"zeros": "constant", "border": "edge", "reflection": "reflect"}
+    wide = np.pad(IMAGE, ((0, 0), (0, 0), (4, 4), (4, 4)), modes[padding])
+    y, z = R.uniform(-2, 8, (2, 5, 4)), R.uniform(-2, 7, (2, 5, 4))
+    inside = np.stack([(z + 4) / 13 * 2 - 1, (y + 4) / 14 * 2 - 1], axis=-1)
+    expected = nn.grid_sample(wide, inside, "cubic", "zeros", True)
+    grid = np.stack([z / 5 * 2 - 1, y / 6 * 2 - 1], axis=-1)
+    got = both(lambda x, g: nn.grid_sample(x, g, "cubic", padding, True), IMAGE, grid)
+    np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
 def test_regions_of_interest_of_a_plane() -> None:
     """The means of places in a linear image are the places' means."""
     plane = (np.arange(10.0)[:, None] * 3 + np.arange(12.0))[None, None]

@@ -143,7 +143,7 @@ def _skip_layer_norm(
     beta: Value = None,
     bias: Value = None,
     *,
-    epsilon: float = 1e-5,
+    epsilon: float = 1e-12,
 ) -> Value:
     total = x + skip if bias is None else x + skip + bias
     if node.wants(1) or node.wants(2):
@@ -155,7 +155,7 @@ def _skip_layer_norm(
 
 @converter("SkipSimplifiedLayerNormalization", since=1, domain=_DOMAIN)
 def _skip_simplified_layer_norm(
-    node: Node, x: Value, skip: Value, gamma: Value, bias: Value = None, *, epsilon: float = 1e-5
+    node: Node, x: Value, skip: Value, gamma: Value, bias: Value = None, *, epsilon: float = 1e-12
 ) -> Value:
     return _skip_layer_norm(node, x, skip, gamma, None, bias, epsilon=epsilon)
 

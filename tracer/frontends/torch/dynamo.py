@@ -34,7 +34,7 @@ from ....ir.dtype import Array
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Module
 from .decompositions import decompositions
-from .imported import Argument, Computed, Imported, Passed
+from .imported import Aliased, Argument, Computed, Imported, Passed
 from .importer import import_graph, memory_reads, refuse_unsupported
 from .nodes import laid_out, place_of
 from .partitions import divide, same_refusals
@@ -145,15 +145,21 @@ class _Code:
     """A graph compiled for tensors of certain sizes, and for the values of its weights."""
 
     def __init__(
-        self, imported: Imported, run: Callable[..., Any], weights: Sequence[_Weight]
+        self,
+        imported: Imported,
+        run: Callable[..., Any],
+        weights: Sequence[_Weight],
+        sizes: Mapping[str, _Size],
     ) -> None:
         self.imported = imported
+        self.sizes = sizes
         self.run = run
         self.weights = weights
         self.arguments = [_Reader(a) for a in imported.arguments]
         self.draws = imported.draws
         self.results = imported.results
-        self.computed = sum(isinstance(r, Computed) for r in imported.results)
+        bases = (r.base if isinstance(r, Aliased) else r for r in imported.results)
+        self.computed = sum(isinstance(r, Computed) for r in bases)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         arrays = [read(args) for read in self.arguments]
@@ -169,6 +175,9 @@ class _Code:
             return result.of(tensors[result.number])
         if isinstance(result, Passed):
             return result.of(args[result.position])
+        if isinstance(result, Aliased):
+            values = {name: size.read(args) for name, size in self.sizes.items()}
+            return result.of(self._result(result.base, tensors, args), values)
         value = result.value
         return value.clone() if isinstance(value, torch.Tensor) else value
 
@@ -233,6 +242,7 @@ class GraphFunction:
         self.weights = weights
         self.fallback = fallback
         self.visible = visible
+        self.aliases = not kind.startswith("backward")
         self.depth = 0  # divisions that this graph is a part of
         self.traced = inputs
         self.sizes = _sizes_of(inputs)
@@ -305,11 +315,13 @@ class GraphFunction:
             value if sizes is None or position in constants else traced
             for position, (value, traced) in enumerate(zip(inputs, self.traced, strict=True))
         ]
-        imported = import_graph(self.graph, given, constants, name, self.visible, refused, sizes)
+        imported = import_graph(
+            self.graph, given, constants, name, self.visible, refused, sizes, self.aliases
+        )
         run = self.make(imported.module, name)
         if sizes is not None:
             run.lower()  # what cannot be compiled is refused now, and not by the first call
-        code = _Code(imported, run, weights)
+        code = _Code(imported, run, weights, self.sizes or {})
         now = time.monotonic()
         self.worn_in = now + REUSE * (now - begun)
         return code

@@ -79,13 +79,31 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
+class Aliased:
+    """A view of ``base``, in its memory: who writes to one sees it in the other, and aot_autograd
+    reads from a view of symbolic sizes where it lies. ``offset`` counts from where ``base`` begins.
+    """
+
+    base: Computed | Passed
+    shape: tuple[IntExpr, ...]
+    strides: tuple[IntExpr, ...]
+    offset: IntExpr
+
+    def of(self, base: torch.Tensor, sizes: Mapping[str, int]) -> torch.Tensor:
+        """Returns the result, given the base and the values of all sizes."""
+        shape, strides = ([evaluate(e, sizes) for e in of] for of in (self.shape, self.strides))
+        start = base.storage_offset() + evaluate(self.offset, sizes)
+        return base.as_strided(shape, strides, start)
+
+
+@dataclass(frozen=True, slots=True)
 class Fixed:
     """A result that does not depend on the arguments: a number, None, or a tensor."""
 
     value: Any
 
 
-Result: TypeAlias = Computed | Passed | Fixed
+Result: TypeAlias = Computed | Passed | Aliased | Fixed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,8 +48,9 @@ from ...core.symbolic_sizes import check_data_sizes, data_sizes_of
 from ...core.trace import Trace, tracing
 from . import rows as rows  # fills the table
 from .control import HIGHER_ORDER
-from .imported import Argument, Computed, Fixed, Imported, Passed, Result
+from .imported import Aliased, Argument, Computed, Fixed, Imported, Passed, Result
 from .nodes import (
+    base_of,
     is_foreign,
     is_symbolic,
     key_of,
@@ -72,6 +73,7 @@ def import_graph(
     visible: int | None = None,
     refused: list[fx.Node] | None = None,
     sizes: Mapping[str, int] | None = None,
+    aliases: bool = False,
 ) -> Imported:
     """Returns ``graph`` as a module for ``inputs``: tensors, numbers or None by placeholder.
 
@@ -79,13 +81,14 @@ def import_graph(
     their names. Results after the first ``visible`` need not have PyTorch's strides. ``sizes`` are
     values of symbolic sizes, by which comparisons are decided that their ranges leave open. Raises
     UnsupportedError that lists everything that the table does not have; another error has its
-    node appended to ``refused``.
+    node appended to ``refused``. With ``aliases`` views of arguments and of other results share
+    their memory.
     """
     refuse_unsupported(graph, name)
     equal: dict[str, IntExpr] = {}
     while True:
         importer = _Importer(graph, inputs, constants or {}, name)
-        importer.visible, importer.equal = visible, equal
+        importer.visible, importer.equal, importer.aliases = visible, equal, aliases
         importer.trace.sizes.update(sizes or {})
         try:
             imported = importer.imported()
@@ -186,6 +189,7 @@ class _Importer:
         self.positions: dict[fx.Node, int] = {}
         self.results: list[Result] = []
         self.visible: int | None = None
+        self.aliases = False
         self.equal: Mapping[str, IntExpr] = {}
         self.draws: list[Callable[[Sequence[Any]], torch.Tensor]] = []
         self.atoms: list[Atom] = []
@@ -371,6 +375,11 @@ class _Importer:
         passed = self._passed(node)
         if passed is not None:
             return passed
+        seen = self.aliases and (self.visible is None or len(self.results) < self.visible)
+        base = base_of(node, self.visible) if seen else None
+        aliased = None if base is None else self._aliased(node, base)
+        if aliased is not None:
+            return aliased
         value = self.values[node]
         if not isinstance(value, Proxy) and isinstance(value, np.ndarray | np.generic):
             return Fixed(tensor_of(np.array(value)))
@@ -391,6 +400,26 @@ class _Importer:
         if atom not in self.atoms:
             self.atoms.append(atom)
         return Computed(self.atoms.index(atom), axes, is_size)
+
+    def _aliased(self, node: fx.Node, base: fx.Node) -> Aliased | None:
+        """Returns the result that is a view of ``base``; None if that is a constant."""
+        view, whole = node.meta["val"], base.meta["val"]
+        result = Passed(self.positions[base]) if base in self.positions else self._result(base)
+        if not isinstance(result, Computed | Passed):
+            return None
+        shape, strides = (
+            tuple(substitute(size_of(s), self.equal) for s in each)
+            for each in (view.shape, view.stride())
+        )
+        offsets = (size_of(t.storage_offset()) for t in (view, whole))
+        offset, start = (substitute(o, self.equal) for o in offsets)
+        traced = [n.meta.get("val") for n in self.positions]
+        stated = [size_of(t) for t in traced if isinstance(t, torch.SymInt)]
+        stated += [size_of(s) for t in tensors_in(traced) for s in t.shape]
+        read = size_symbols(*shape, *strides, offset, start)
+        if not read.keys() <= size_symbols(*stated).keys():
+            raise UnsupportedError("where a view lies in memory depends on more than sizes")
+        return Aliased(result, shape, strides, offset - start)
 
     def _passed(self, node: fx.Node) -> Passed | None:
         """Returns the result that a node is if it is a placeholder, or only a view of one."""

@@ -40,6 +40,30 @@ def views_of(node: fx.Node) -> list[fx.Node]:
     return nodes
 
 
+def base_of(node: fx.Node, visible: int | None) -> fx.Node | None:
+    """Returns the node whose memory the result ``node`` has a part of, if who gets both can tell:
+    a placeholder, for symbolic sizes, or what several of the first ``visible`` results are of."""
+    if not isinstance(node.meta.get("val"), torch.Tensor):
+        return None
+    (memory,), base, up = _memories(node), node, [node]
+    while up:
+        base = up[0] if isinstance(up[0].meta["val"], torch.Tensor) else base
+        up = [of for of in up[0].all_input_nodes if memory in _memories(of)]
+    if base is node or base.meta["val"].dtype != node.meta["val"].dtype:
+        return None
+    if base.op == "placeholder":
+        return base if is_symbolic(node.meta["val"]) else None
+    output = next(iter(reversed(node.graph.nodes)))
+    results = {n for n in output.args[0][:visible] if isinstance(n, fx.Node)}  # type: ignore[index]
+    shared = sum(memory in _memories(n) for n in results) > 1
+    return base if shared and storage_order_of(base.meta["val"]) is not None else None
+
+
+def _memories(node: fx.Node) -> list[int]:
+    """Returns the identities of the storages in which a node's tensors were traced."""
+    return [t.untyped_storage()._cdata for t in tensors_in(node.meta.get("val"))]
+
+
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Yields the tensors of a node's value."""
     if isinstance(value, torch.Tensor):

@@ -113,7 +113,7 @@ def _expression(expr: Any, ranges: Any) -> IntExpr:
         inside = ranges.get(expr)
         if inside is None:
             return size(str(expr))
-        return size(str(expr), max(0, int(inside.lower)), _most(inside.upper))
+        return size(str(expr), int(max(0, inside.lower)), _most(inside.upper))
     if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
         return product([_expression(expr.base, ranges)] * int(expr.exp))
     function = _FUNCTIONS.get(type(expr).__name__)

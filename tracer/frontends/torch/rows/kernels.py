@@ -93,8 +93,14 @@ def _types(
 
 def _bound(target: Any, options: Mapping[str, Any], count: int) -> Values:
     def call(*arrays: Any) -> None:
-        results = _run(target, [tensor_of(a) for a in arrays[:count]], options)
-        for array, result in zip(arrays[count:], results, strict=True):
+        tensors = [tensor_of(a) for a in arrays[:count]]
+        results = _run(target, tensors, options)
+        pairs = [*zip(arrays[count:], results, strict=True)]
+        if any(array.shape != result.shape for array, result in pairs):
+            # A short cut of narrow floats (embedding bags) that PyTorch's own types do not say.
+            wide = [t.double() if t.is_floating_point() else t for t in tensors]
+            pairs = [*zip(arrays[count:], _run(target, wide, options), strict=True)]
+        for array, result in pairs:
             tensor_of(array).copy_(result)
 
     return call

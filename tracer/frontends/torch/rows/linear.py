@@ -40,7 +40,10 @@ def _trilinear(
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
 def _combined(self: Value, *factors: Value, beta: float = 1, alpha: float = 1) -> Value:
-    """``beta * self + alpha * product``; ``self`` is not looked at where beta is 0."""
+    """``beta * self + alpha * product``; ``self`` is not looked at where beta is 0. Factors of
+    integers are cut to integers, as PyTorch does."""
+    if self.dtype.kind in "iu":
+        beta, alpha = int(beta), int(alpha)
     product = np.matmul(*factors)
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,12 @@ _SMOOTH = {
 
 def _resized(x: Value, output_size: Sequence[int], scales: Sequence[Any], how: Any) -> Value:
     sizes = x.shape[2:]
+    if how.get("antialias") and how["coordinates"] == "align_corners":
+        # The kernels scale by distances of corners, yet begin at half an element.
+        scales = [
+            (n - 1) / (s - 1) if min(n, s) > 1 else math.inf for n, s in zip(output_size, sizes)
+        ]
+        how = {**how, "coordinates": "half_pixel"}
     exact = [s or n / size for s, n, size in zip(scales, output_size, sizes)]
     given = any(scales) and how.get("coordinates") != "align_corners"
     return nn.resize(x, tuple(output_size), scales=exact if given else None, **how)
