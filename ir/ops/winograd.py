@@ -13,8 +13,8 @@ The matrices are those of polynomials known at the points 0, ±1 and infinity (m
 ±3/2 and infinity (m = 4). The common choice 0, ±1, ±2 has an error several times as large. All
 entries of A and B are exact in binary; those of G are rounded once, since G is used in float64.
 
-Integers of 16 bits are exact in tiles of 2: the kernel at each point is taken ``_WORD_SCALE``
-times, which makes it whole, and the results are divided. Products are added up in int32.
+Integers of 16 bits are exact in tiles of 2: the kernel at each point is taken four times,
+which makes it whole, and ``winograd_result`` divides. Products are added up in int32.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ ERROR_GROWTH: dict[str, float] = {"direct": 1.0, "winograd2": 2.0, "winograd4": 
 """Bound of an algorithm's error, as a multiple of that of direct summation (measured against
 float64 on random, positive and spiked images of 4 to 512 channels)."""
 
-_WORD_SCALE = 4
-"""Factor of the points of an integer kernel: halves stand in G, on either side of it."""
+_WORD_SHIFT = 2
+"""Power of two of the points of an integer kernel: halves stand in G, on either side of it."""
 
 _TILE = attr("side of a tile of results, 2 or 4")
 _POINTS: dict[int, tuple[float, ...]] = {
@@ -257,12 +257,13 @@ def _result_reference(m: Any, tile: int, height: int, width: int) -> Any:
     whole = parts.transpose(2, 3, 0, 4, 1, 5)
     n, rows, _, columns, _, channels = whole.shape
     whole = whole.reshape(n, rows * tile, columns * tile, channels)
+    whole = whole >> _WORD_SHIFT if whole.dtype.kind == "i" else whole
     return whole[:, :height, :width]
 
 
 @_transform(
     "winograd_result",
-    "Images (N, height, width, O) from the products at each point: A^T products A.",
+    "Images (N, height, width, O) of products at each point: A^T products A, a 4th of integers.",
     (
         "Tensor[(1, 14, 14, 6, 6, 64), float32]",
         "Tensor[(1, 56, 55, 64), float32]",
@@ -297,7 +298,10 @@ def _winograd_result(
             return _result_line(tile, products, _SCALARS)
 
         lines = [_pick(index_mod(y, tile), line(b)) for b in points]
-        return _pick(index_mod(z, tile), _result_line(tile, lines, _SCALARS))
+        made = _pick(index_mod(z, tile), _result_line(tile, lines, _SCALARS))
+        if not made.dtype.is_integer:
+            return made
+        return op("right_shift", made, const(_WORD_SHIFT, made.dtype))
 
     return element
 
@@ -377,7 +381,7 @@ def winograd(
     products, tiles = (tile + 2) ** 2 * groups, n * rows * columns
     image = F.winograd_image(x, tile=tile)
     image = F.reshape(image, newshape=(tiles, products, channels))
-    scale = _WORD_SCALE if of_words else 1
+    scale = 1 << _WORD_SHIFT if of_words else 1
     transformed = w.fold(lambda array: _winograd_kernel.reference([scale * array], {"tile": tile}))
     w = transformed or F.winograd_kernel(w, tile=tile)
     if groups > 1:
@@ -392,9 +396,7 @@ def winograd(
     product = F.transpose(product, axes=(1, 0, 2))
     shape = (n, rows, columns, tile + 2, tile + 2, outputs)
     product = F.reshape(product, newshape=shape)
-    result = F.winograd_result(product, tile=tile, height=height, width=width)
-    by = _WORD_SCALE.bit_length() - 1
-    return F.right_shift(result, result.full((), by)) if of_words else result
+    return F.winograd_result(product, tile=tile, height=height, width=width)
 
 
 def winograd_fits(w: TensorType, attrs: Attrs) -> bool:

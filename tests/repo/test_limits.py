@@ -97,7 +97,7 @@ KNOWN = {
     "multiply_integers.MOST_SCALED": "operators behind a sum",
     "byte_products.MOST_EXACT": "of float32",
     "byte_products.MOST_SUM": "of int32",
-    "winograd._WORD_SCALE": "denominators of a matrix",
+    "winograd._WORD_SHIFT": "denominators of a matrix",
     "byte_products.GREATEST_PRODUCT": "of bytes",
     # Marks and data of tests.
     "groups.EXIT": "a mark, no size",

@@ -59,7 +59,7 @@ from math import inf
 
 import numpy as np
 
-from ...dtype import DTYPES, INT8, INT32, UINT8, Array, DType, widens_many
+from ...dtype import DTYPES, FLOAT32, INT8, INT32, UINT8, Array, DType, widens_many
 from ...pass_context import optional
 from ...traits import Trait
 from .. import walk
@@ -194,7 +194,7 @@ class _Step:
         """True if Winograd's algorithm of exact tiles takes less time for a convolution."""
         if call.operator.algorithms is None or call.attrs["algorithm"] != "auto":
             return False
-        types = [tensor_type(arg) for arg in call.args]
+        types = [replace(tensor_type(arg), dtype=FLOAT32) for arg in call.args]  # of its estimates
         ways = call.operator.algorithms(types, result, call.attrs, self.limits)
         return bool(ways) and quickest(ways[0], [w for w in ways if w.name == TILED]).name == TILED
 

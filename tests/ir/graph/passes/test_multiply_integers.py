@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import loopwright as lw
@@ -160,6 +161,14 @@ def test_windows_of_words_are_exact_in_tiles(
     compiled = lw.compile(f, target=target)
     np.testing.assert_array_equal(compiled(x), exact.astype(np.float32) * np.float32(0.125))
     assert "winograd_image" in compiled.lower(x).as_text("kernels")
+
+    @partial(lw.compile, target=target)
+    def of_integers(x: Any, zero: Any) -> Any:
+        y = x.astype(np.int32) - zero.astype(np.int32)
+        return nn.conv2d(y, w.astype(np.int32) - w_zero.astype(np.int32), **attrs)
+
+    np.testing.assert_array_equal(of_integers(x, kind(zero)), exact)
+    assert "winograd_image" in of_integers.lower(x, kind(zero)).as_text("kernels")
 
 
 @pytest.mark.parametrize(("channels", "tiled"), [(896, True), (928, False)])
