@@ -9,7 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .vision import ConvNext, EfficientNet, MobileNetV2, ResNet, calibrated
+from .vision import (
+    ConvNext,
+    DenseNet,
+    EfficientNet,
+    MobileNetV2,
+    MobileNetV3,
+    ResNet,
+    UNet,
+    calibrated,
+)
 
 __all__ = ["NETS", "Made", "made"]
 
@@ -94,6 +103,13 @@ def _llama() -> Made:
     return _tokens(LlamaModel(config), config.vocab_size, 64, use_cache=False)
 
 
+def _t5() -> Made:
+    from transformers import T5Config, T5EncoderModel
+
+    config = T5Config(d_model=512, d_ff=2048, num_layers=6, use_cache=False)
+    return _tokens(T5EncoderModel(config), config.vocab_size, 64)
+
+
 def _whisper() -> Made:
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
@@ -127,6 +143,11 @@ NETS: dict[str, Callable[[], Made]] = {
     "convnext": _image(ConvNext),
     "llama": _llama,
     "whisper": _whisper,
+    "mobilenetv3": _image(MobileNetV3),
+    "densenet": _image(DenseNet),
+    "resnext": _image(lambda: ResNet((3, 4, 6, 3), bottleneck=True, groups=32)),
+    "unet": _image(UNet),
+    "t5": _t5,
     "lstm": lambda: Made(_Recurrent().eval(), {"x": torch.randn(1, 50, 80)}),
 }
-"""Batch 1; 128 tokens for BERT, 64 for GPT-2 and Llama. The first six are those with bars."""
+"""Batch 1; 128 tokens for BERT, 64 for GPT-2, Llama and T5. The first six are those with bars."""

@@ -5,7 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ConvNext", "EfficientNet", "MobileNetV2", "ResNet", "calibrated"]
+__all__ = [
+    "ConvNext",
+    "DenseNet",
+    "EfficientNet",
+    "MobileNetV2",
+    "MobileNetV3",
+    "ResNet",
+    "UNet",
+    "calibrated",
+]
 
 
 def _conv_norm(
@@ -18,12 +27,16 @@ def _conv_norm(
 class _Residual(nn.Module):
     """A ResNet block: two 3x3 convolutions, or a bottleneck of 1x1, 3x3 and 1x1."""
 
-    def __init__(self, inputs: int, width: int, stride: int, bottleneck: bool) -> None:
+    def __init__(
+        self, inputs: int, width: int, stride: int, bottleneck: bool, groups: int = 1
+    ) -> None:
         super().__init__()
         outputs = 4 * width if bottleneck else width
         if bottleneck:
-            body = [*_conv_norm(inputs, width, 1), nn.ReLU(), *_conv_norm(width, width, 3, stride)]
-            body += [nn.ReLU(), *_conv_norm(width, outputs, 1)]
+            inner = 2 * width if groups > 1 else width
+            body = [*_conv_norm(inputs, inner, 1), nn.ReLU()]
+            body += [*_conv_norm(inner, inner, 3, stride, groups), nn.ReLU()]
+            body += _conv_norm(inner, outputs, 1)
         else:
             body = [*_conv_norm(inputs, width, 3, stride), nn.ReLU(), *_conv_norm(width, width, 3)]
         self.body = nn.Sequential(*body)
@@ -37,10 +50,16 @@ class _Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """K. He et al., 2016, with the stride in the 3x3 convolution of a bottleneck."""
+    """K. He et al., 2016, with the stride in the 3x3 convolution of a bottleneck; ResNeXt (S. Xie
+    et al., 2017) with more than one of its ``groups``."""
 
     def __init__(
-        self, depths: tuple[int, ...], bottleneck: bool, width: int = 64, classes: int = 1000
+        self,
+        depths: tuple[int, ...],
+        bottleneck: bool,
+        width: int = 64,
+        classes: int = 1000,
+        groups: int = 1,
     ) -> None:
         super().__init__()
         layers = [*_conv_norm(3, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
@@ -48,7 +67,7 @@ class ResNet(nn.Module):
         for stage, depth in enumerate(depths):
             for block in range(depth):
                 stride = 2 if stage and not block else 1
-                layers.append(_Residual(channels, width << stage, stride, bottleneck))
+                layers.append(_Residual(channels, width << stage, stride, bottleneck, groups))
                 channels = (width << stage) * (4 if bottleneck else 1)
         self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.classify = nn.Linear(channels, classes)
@@ -134,6 +153,127 @@ class EfficientNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classify(self.body(x))
+
+
+class _Mobile(nn.Module):
+    """A block of MobileNetV3: an inverted residual with a narrow excitation of piecewise lines."""
+
+    def __init__(
+        self,
+        inputs: int,
+        size: int,
+        wide: int,
+        outputs: int,
+        squeeze: bool,
+        hard: bool,
+        stride: int,
+    ) -> None:
+        super().__init__()
+        activation = nn.Hardswish if hard else nn.ReLU
+        body = [*_conv_norm(inputs, wide, 1), activation()] if wide != inputs else []
+        body += [*_conv_norm(wide, wide, size, stride, wide), activation()]
+        self.squeeze = None
+        if squeeze:
+            narrow = max(8, round(wide / 32) * 8)
+            self.squeeze = nn.Sequential(
+                nn.AdaptiveAvgPool2d(1), nn.Conv2d(wide, narrow, 1), nn.ReLU(),
+                nn.Conv2d(narrow, wide, 1), nn.Hardsigmoid(),
+            )  # fmt: skip
+        self.body, self.narrow = nn.Sequential(*body), nn.Sequential(*_conv_norm(wide, outputs, 1))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.body(x)
+        h = h if self.squeeze is None else h * self.squeeze(h)
+        h = self.narrow(h)
+        return x + h if self.adds else h
+
+
+class MobileNetV3(nn.Module):
+    """The large one of A. Howard et al., 2019."""
+
+    BLOCKS = ((3, 16, 16, 0, 0, 1), (3, 64, 24, 0, 0, 2), (3, 72, 24, 0, 0, 1))
+    BLOCKS += ((5, 72, 40, 1, 0, 2), (5, 120, 40, 1, 0, 1), (5, 120, 40, 1, 0, 1))
+    BLOCKS += ((3, 240, 80, 0, 1, 2), (3, 200, 80, 0, 1, 1), (3, 184, 80, 0, 1, 1))
+    BLOCKS += ((3, 184, 80, 0, 1, 1), (3, 480, 112, 1, 1, 1), (3, 672, 112, 1, 1, 1))
+    BLOCKS += ((5, 672, 160, 1, 1, 2), (5, 960, 160, 1, 1, 1), (5, 960, 160, 1, 1, 1))
+    # size, wide, outputs, squeezes, hard swish, stride
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers, channels = [*_conv_norm(3, 16, 3, 2), nn.Hardswish()], 16
+        for size, wide, outputs, squeeze, hard, stride in self.BLOCKS:
+            layers.append(_Mobile(channels, size, wide, outputs, bool(squeeze), bool(hard), stride))
+            channels = outputs
+        layers += [*_conv_norm(channels, 960, 1), nn.Hardswish()]
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(960, 1280), nn.Hardswish()]
+        self.body, self.classify = nn.Sequential(*layers), nn.Linear(1280, 1000)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classify(self.body(x))
+
+
+class _Dense(nn.Module):
+    """Norm, relu and convolution, twice; the result joins the channels that came in."""
+
+    def __init__(self, inputs: int, growth: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.BatchNorm2d(inputs), nn.ReLU(), *_conv_norm(inputs, 4 * growth, 1), nn.ReLU(),
+            nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, self.body(x)], 1)
+
+
+class DenseNet(nn.Module):
+    """DenseNet-121 (G. Huang et al., 2017)."""
+
+    def __init__(self, growth: int = 32) -> None:
+        super().__init__()
+        layers, channels = [*_conv_norm(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], 64
+        for stage, depth in enumerate((6, 12, 24, 16)):
+            if stage:
+                layers += [nn.BatchNorm2d(channels), nn.ReLU()]
+                layers += [nn.Conv2d(channels, channels // 2, 1, bias=False), nn.AvgPool2d(2)]
+                channels //= 2
+            layers += [_Dense(channels + growth * i, growth) for i in range(depth)]
+            channels += growth * depth
+        layers += [nn.BatchNorm2d(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        self.body, self.classify = nn.Sequential(*layers), nn.Linear(channels, 1000)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classify(self.body(x))
+
+
+class UNet(nn.Module):
+    """O. Ronneberger et al., 2015, with batch norms, padding, and half of the channels."""
+
+    def __init__(self, width: int = 32, depth: int = 4, classes: int = 2) -> None:
+        super().__init__()
+        sizes = [width << level for level in range(depth + 1)]
+        self.down = nn.ModuleList(
+            self._pair(before, after) for before, after in zip([3, *sizes], sizes)
+        )
+        self.up = nn.ModuleList(
+            nn.ConvTranspose2d(2 * size, size, 2, 2) for size in reversed(sizes[:-1])
+        )
+        self.join = nn.ModuleList(self._pair(2 * size, size) for size in reversed(sizes[:-1]))
+        self.classify = nn.Conv2d(width, classes, 1)
+
+    @staticmethod
+    def _pair(inputs: int, outputs: int) -> nn.Module:
+        first = [*_conv_norm(inputs, outputs, 3), nn.ReLU()]
+        return nn.Sequential(*first, *_conv_norm(outputs, outputs, 3), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels = [x := self.down[0](x)]
+        for pair in list(self.down)[1:]:
+            levels.append(x := pair(nn.functional.max_pool2d(x, 2)))
+        for up, join, level in zip(self.up, self.join, reversed(levels[:-1])):
+            x = join(torch.cat([level, up(x)], 1))
+        return self.classify(x)
 
 
 class _ConvNextBlock(nn.Module):

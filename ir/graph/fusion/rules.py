@@ -3,9 +3,10 @@
 1. A group is at most 64 operators, so that its code stays small; a long chain of elementwise ones
    is a group already, and grows no more. An opaque operator stays alone.
 2. One contraction, followed by elementwise operators that keep the shape of its result, and at the
-   end perhaps a transpose: the result is then stored in the other order. In front of it elementwise
-   operators may stand only if it uses each element of theirs once, as the product of a matrix and
-   a vector does with the matrix: others would be computed once per use instead of once.
+   end perhaps a transpose: the result is then stored in the other order, unless an operand as
+   large would be read across its own. In front of it elementwise operators may stand only if it
+   uses each element of theirs once, as the product of a matrix and a vector does with the matrix:
+   others would be computed once per use instead of once.
 3. Reductions of one shape over the same axes, with elementwise operators before, between and after
    them. Every value is then either *full* (the shape that is reduced) or a *row* (what is left).
    Going back from row to full, as softmax does, is possible for the last axes, in rows that stay
@@ -112,9 +113,15 @@ def _is_chosen_slice(node: Node) -> bool:
 def _is_epilogue(
     contraction: Node, nodes: Sequence[Node], inside: set[int], outputs: Sequence[int]
 ) -> bool:
+    in_order = any(
+        e.source not in inside and not e.chain and e.shape == contraction.shape
+        for n in nodes
+        if n is not contraction
+        for e in n.edges
+    )
     return all(
         n is contraction
-        or _is_final_transpose(n, outputs)
+        or (_is_final_transpose(n, outputs) and not in_order)
         or (
             n.pattern in MAPS
             and n.shape == contraction.shape

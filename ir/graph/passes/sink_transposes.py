@@ -22,10 +22,14 @@ After::
 
 A contraction works in the layout that suits it (convolutions with the channels last). If a program
 uses another one, each contraction is followed by a transpose, which keeps what comes next out of
-its kernel. Elementwise operators, reductions, windows, pads, slices and concatenations do not care
-about the order of axes, so they are done before the transpose. A reshape behind it that joins or
-splits axes is part of the view: a normalisation of groups of channels, written over one joined
-axis, reads memory in its order.
+its kernel. Elementwise operators, reductions, windows, pads, slices, concatenations and elements
+that are taken along an axis do not care about the order of axes, so they are done before the
+transpose. A reshape behind it that joins or splits axes is part of the view: a normalisation of
+groups of channels, written over one joined axis, reads memory in its order. A reshape of a
+contraction's result that splits no axis is a view, too, of which elementwise operators and
+reductions are done before it: activations and residual sums are then in the contraction's kernel.
+An operand in another order stops all that, unless the contraction reads it transposed: of
+``x + relu(conv(x))`` both are summed with the channels last, if the sum is read so, too.
 """
 
 from __future__ import annotations
@@ -39,19 +43,18 @@ from ...dataclass import dataclass
 from ...dims import IntExpr, product
 from ...loop.scalar import COMBINERS
 from ...pass_context import optional
+from ..axis_groups import Axes, Groups, Shape, in_order, regrouped, spread_over, whole_axes
 from ..builder import Builder
 from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator, Pattern
 from ..type_rules import normalise_axes, permutation
 from ..types import TensorType
-from ..walk import Step, map_functions, use_counts
+from ..walk import Step, all_bindings, map_functions, use_counts
 from ..work import call_work
 from .eliminate_dead_code import rewrite_live_blocks
 
-Axes: TypeAlias = tuple[int, ...]
-Groups: TypeAlias = tuple[Axes, ...]
-Shape: TypeAlias = tuple[IntExpr, ...]
+Transposed: TypeAlias = "Mapping[tuple[Atom, Axes], Var]"
 
 LAYOUTS = ("kept", "turned back")
 """Options at a contraction: later operators keep its order of axes, or a transpose undoes it at
@@ -87,14 +90,25 @@ class _View:
         """The axes of the transpose that it is, None if axes are joined, too."""
         return tuple(g[0] for g in self.groups) if all(len(g) == 1 for g in self.groups) else None
 
+    @property
+    def keeps_order(self) -> bool:
+        """True for a reshape: elements are in the order of memory."""
+        return in_order(self.groups)
+
 
 @dataclass(slots=True)
 class _State:
+    """The variables of a block so far: ``views`` of others, ``contracted`` ones, which hold results
+    of contractions in their own order, and the ``transposed`` forms of each by their axes. Those of
+    ``read_across`` are operands of transposes."""
+
     uses: Counter[Var]
     choices: Choices | None = None
     calls: dict[Var, Call] = field(default_factory=dict)
     views: dict[Var, _View] = field(default_factory=dict)
     contracted: set[Var] = field(default_factory=set)
+    transposed: dict[tuple[Atom, Axes], Var] = field(default_factory=dict[tuple[Atom, Axes], Var])
+    read_across: frozenset[Atom] = frozenset()
 
     def view_of(self, atom: Atom) -> _View | None:
         return self.views.get(atom) if isinstance(atom, Var) else None
@@ -102,9 +116,11 @@ class _State:
 
 def _sink(function: Function, choices: Choices | None) -> Function:
     uses = use_counts(function)
+    calls = [b.value for b in all_bindings(function) if isinstance(b.value, Call)]
+    across = frozenset(c.args[0] for c in calls if c.op is OPERATORS["transpose"])
 
     def new_step() -> Step:
-        state = _State(uses, choices)
+        state = _State(uses, choices, read_across=across)
 
         def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
             if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
@@ -131,17 +147,22 @@ def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -
         state.contracted.add(var)
         return None
     views = [state.view_of(a) for a in call.args]
-    first = next((t for t in views if t is not None and t.sinks), None)
+    sinking = [t for t in views if t is not None and t.sinks]
+    maps = op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+    reshapes = [t for t in sinking if t.keeps_order] if maps or op.name in COMBINERS else []
+    first = next((t for t in sinking if not t.keeps_order), next(iter(reshapes), None))
     if first is None:
-        places = any(attr.kind == "PerAxis" for attr in op.attrs)
+        places = maps or any(attr.kind == "PerAxis" for attr in op.attrs)
         if op.pattern == Pattern.CONTRACTION or (places and state.contracted & {*call.args}):
             state.contracted.add(var)
         return None
-    if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and len(op.params) > 0:
+    if maps and len(op.params) > 0:
         return _past_elementwise(state, call, var, first, builder)
     if op.name in COMBINERS:
         return _past_reduction(state, op, call, first, builder)
     axes = first.axes
+    if axes is not None and op.name == "take":
+        return _past_take(state, call, first, axes, builder)
     if mover is None or axes is None:
         return None
     return _before_view(state, call, mover(call, axes), first, first.shape, builder)
@@ -151,90 +172,33 @@ def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
     """Merges a transpose of a transpose into one, or into none."""
     source = call.args[0]
     axes = permutation(call.attrs["axes"], tensor_type(source).rank)
+    state.transposed[source, axes] = var
     below = state.view_of(source)
     if below is not None and below.sinks:
         groups = tuple(below.groups[a] for a in axes)
-        return _sink_below(state, _source_of(builder, below), groups, builder)
+        return _sink_below(state, _source_of(state, builder, below), groups, builder)
     sinks = source in state.contracted and not _stays(state, source, axes)
     state.views[var] = _View(source, tensor_type(source).shape, tuple((a,) for a in axes), sinks)
     return None
 
 
 def _regroup(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
-    """Records a reshape of a transpose as a view; where both together change no order, one reshape
-    is left."""
+    """Records a reshape of a transpose as a view, and one of a contraction that splits no axis;
+    where reshape and transpose together change no order, one reshape is left."""
     below = state.view_of(call.args[0])
-    if below is None or not below.sinks:
+    if below is None or (below.sinks and below.keeps_order):
+        _record_reshape(state, var, call.args[0])
         return None
-    regrouped = _regrouped(below.shape, below.groups, tensor_type(var).shape)
-    if regrouped is None:
+    if not below.sinks:
         return None
-    shape, groups = regrouped
-    if [a for g in groups for a in g] == list(range(len(shape))):
-        return _contracted(state, _reshaped(builder, below.source, tensor_type(var).shape))
+    view = regrouped(below.shape, below.groups, tensor_type(var).shape)
+    if view is None:
+        return None
+    shape, groups = view
+    if in_order(groups):
+        return _contracted(state, _reshaped(state, builder, below.source, tensor_type(var).shape))
     state.views[var] = _View(below.source, shape, groups, True)
     return None
-
-
-def _regrouped(shape: Shape, groups: Groups, wanted: Shape) -> tuple[Shape, Groups] | None:
-    """Returns the view of which an array has the shape ``wanted``, if it is a view of these axes in
-    this order; axes are split where a size of ``wanted`` is a part of theirs."""
-    left = [(a, shape[a]) for g in groups for a in g]  # in the order of the view
-    parts: list[list[tuple[int, IntExpr]]] = []  # of every axis of ``wanted``
-    for size in wanted:
-        part: list[tuple[int, IntExpr]] = []
-        taken: IntExpr = 1
-        if size == 1 and left and left[0][1] == 1:
-            part.append(left.pop(0))
-        while taken != size:
-            if not left:
-                return None
-            axis, extent = left.pop(0)
-            if taken != 1 or extent != size:
-                if not (isinstance(taken, int) and isinstance(extent, int)):
-                    return None
-                if not isinstance(size, int) or 0 in (size, extent) or size % taken:
-                    return None
-                need = size // taken
-                if extent % need == 0 and extent > need:  # the outer part of the axis
-                    left.insert(0, (axis, extent // need))
-                    extent = need
-                elif need % extent:
-                    return None
-            part.append((axis, extent))
-            taken = taken * extent if taken != 1 else extent
-        parts.append(part)
-    if any(extent != 1 for _, extent in left) or (left and not parts):
-        return None
-    if left:
-        parts[-1] += left
-    return _joined(parts)
-
-
-def _joined(parts: Sequence[Sequence[tuple[int, IntExpr]]]) -> tuple[Shape, Groups]:
-    """Returns the shape of what has these axes in order, and the groups of them that ``parts`` are:
-    parts of axes that follow each other in memory and in the view are one axis."""
-    places = [(axis, n) for n, (axis, _) in enumerate(p for part in parts for p in part)]
-    rank_of = {place: rank for rank, (_, place) in enumerate(sorted(places))}
-    sizes: dict[int, IntExpr] = {}
-    groups: list[list[int]] = []
-    place = 0
-    for part in parts:
-        group: list[int] = []
-        for _, extent in part:
-            rank = rank_of[place]
-            place += 1
-            last = group[-1] if group else None
-            if last is not None and rank == last + 1:
-                sizes[rank] = sizes.pop(last) * extent
-                group[-1] = rank
-            else:
-                sizes[rank] = extent
-                group.append(rank)
-        groups.append(group)
-    number = {rank: n for n, rank in enumerate(sorted(sizes))}
-    shape = tuple(sizes[rank] for rank in sorted(sizes))
-    return shape, tuple(tuple(number[rank] for rank in group) for group in groups)
 
 
 def _stays(state: _State, source: Atom, axes: Axes) -> bool:
@@ -252,10 +216,10 @@ def _sink_below(state: _State, source: Atom, groups: Groups, builder: Builder) -
     source, shape = _contracted(state, source), tensor_type(source).shape
     order = tuple(a for g in groups for a in g)
     sizes = tuple(product(shape[a] for a in g) for g in groups)
-    if order == tuple(range(len(order))):
-        return _contracted(state, _reshaped(builder, source, sizes))
+    if in_order(groups):
+        return _contracted(state, _reshaped(state, builder, source, sizes))
     transposed = builder.emit(OPERATORS["transpose"], (source,), {"axes": order})
-    result = _reshaped(builder, transposed, sizes)
+    result = _reshaped(state, builder, transposed, sizes)
     assert isinstance(result, Var)
     state.views[result] = _View(source, shape, groups, True)
     return result
@@ -268,14 +232,29 @@ def _contracted(state: _State, source: Atom) -> Atom:
     return source
 
 
-def _source_of(builder: Builder, view: _View) -> Atom:
-    return _reshaped(builder, view.source, view.shape)
+def _source_of(state: _State, builder: Builder, view: _View) -> Atom:
+    return _reshaped(state, builder, view.source, view.shape)
 
 
-def _reshaped(builder: Builder, atom: Atom, shape: Shape) -> Atom:
+def _reshaped(state: _State, builder: Builder, atom: Atom, shape: Shape) -> Atom:
     if tensor_type(atom).shape == shape:
         return atom
-    return builder.emit(OPERATORS["reshape"], (atom,), {"newshape": shape})
+    result = builder.emit(OPERATORS["reshape"], (atom,), {"newshape": shape})
+    _record_reshape(state, result, atom)
+    return result
+
+
+def _record_reshape(state: _State, result: Atom, source: Atom) -> None:
+    """Records a reshape of a contraction's result that splits no axis as a view of it."""
+    below = state.view_of(source)
+    if below is not None and below.sinks and below.keeps_order:
+        source = below.source
+    elif below is not None or source not in state.contracted:
+        return
+    shape = tensor_type(source).shape
+    groups = whole_axes(shape, tensor_type(result).shape)
+    if groups is not None and isinstance(result, Var):
+        state.views[result] = _View(source, shape, groups, True)
 
 
 def _past_elementwise(
@@ -293,10 +272,11 @@ def _past_elementwise(
         return None
     attrs = dict(call.attrs)
     if "shape" in attrs:  # broadcast_to says what it gives, axis by axis
-        attrs["shape"] = _spread(attrs["shape"], groups, sizes)
+        attrs["shape"] = spread_over(attrs["shape"], groups, sizes)
         if attrs["shape"] is None:
             return None
-    return _before_view(state, call, attrs, first, sizes, builder)
+    transposed = state.transposed if var in state.read_across else {}
+    return _before_view(state, call, attrs, first, sizes, builder, transposed)
 
 
 def _fits(view: _View, groups: Groups, sizes: Sequence[IntExpr]) -> bool:
@@ -309,27 +289,18 @@ def _fits(view: _View, groups: Groups, sizes: Sequence[IntExpr]) -> bool:
     )
 
 
-def _spread(shape: Shape, groups: Groups, sizes: Sequence[IntExpr]) -> Shape | None:
-    """Returns, for every axis in memory, the size of an array whose axes are ``groups`` of them:
-    along a group of several it has all their ``sizes``, or one element. None if it has others."""
-    spread: dict[int, IntExpr] = {}
-    for size, group in zip(shape, groups):
-        if len(group) == 1:
-            spread[group[0]] = size
-        elif size == 1:
-            spread |= dict.fromkeys(group, 1)
-        elif size == product(sizes[a] for a in group) and group:
-            spread |= {a: sizes[a] for a in group}
-        else:
-            return None
-    return tuple(spread[a] for a in sorted(spread))
-
-
 def _before_view(
-    state: _State, call: Call, attrs: Mapping[str, Any], view: _View, sizes: Shape, builder: Builder
+    state: _State,
+    call: Call,
+    attrs: Mapping[str, Any],
+    view: _View,
+    sizes: Shape,
+    builder: Builder,
+    transposed: Transposed | None = None,
 ) -> Atom | None:
-    """Emits the call on the arrays of which its operands are views, None if one costs a copy."""
-    makers = [_in_source_order(state, a, view.groups, sizes) for a in call.args]
+    """Emits the call on the arrays of which its operands are views, None if one costs a copy that
+    is not among the ``transposed``."""
+    makers = [_in_source_order(state, a, view.groups, sizes, transposed or {}) for a in call.args]
     if None in makers:
         return None
     sources = [make(builder) for make in makers if make is not None]
@@ -337,36 +308,44 @@ def _before_view(
 
 
 def _in_source_order(
-    state: _State, atom: Atom, groups: Groups, sizes: Sequence[IntExpr]
+    state: _State,
+    atom: Atom,
+    groups: Groups,
+    sizes: Sequence[IntExpr],
+    transposed: Transposed,
 ) -> Callable[[Builder], Atom] | None:
     """Returns what makes the array of which ``atom``, broadcast to the rank of ``groups``, is the
     view; None if that costs a copy."""
     view = state.view_of(atom)
     if view is not None and view.groups == groups:
-        return lambda builder: _source_of(builder, view)
+        return lambda builder: _source_of(state, builder, view)
     shape = tensor_type(atom).shape
     if not shape:
         return lambda _builder: atom
     wide = (1,) * (len(groups) - len(shape)) + shape
-    spread = _spread(wide, groups, sizes)
+    spread = spread_over(wide, groups, sizes)
     if spread is None:
         return None
     order = [a for g in groups for a in g]
     moved = [a for a in order if spread[a] != 1]
     call = state.calls.get(atom) if isinstance(atom, Var) else None
     if call is not None and call.op.name == "broadcast_to":
-        inner = _in_source_order(state, call.args[0], groups, sizes)
+        inner = _in_source_order(state, call.args[0], groups, sizes, transposed)
         if inner is not None:
             return lambda builder: builder.emit(call.op, (inner(builder),), {"shape": spread})
     free = isinstance(atom, Constant) or (call is not None and not call.args)
+    inverse = tuple(order.index(i) for i in range(len(order)))
     if not free and moved != sorted(moved):
-        return None
+        # What a contraction reads in its own order is added in that order.
+        other = transposed.get((atom, inverse))
+        if other is None or tensor_type(other).shape != spread:
+            return None
+        return lambda _builder: other
 
     def make(builder: Builder) -> Atom:
         if moved == sorted(moved):
-            return _reshaped(builder, atom, spread)
-        made = _reshaped(builder, atom, tuple(spread[a] for a in order))
-        inverse = tuple(order.index(i) for i in range(len(order)))
+            return _reshaped(state, builder, atom, spread)
+        made = _reshaped(state, builder, atom, tuple(spread[a] for a in order))
         return builder.emit(OPERATORS["transpose"], (made,), {"axes": inverse})
 
     return make
@@ -384,7 +363,7 @@ def _past_reduction(
     axes = sorted(a for r in reduced for a in view.groups[r])
     if not axes:
         return None
-    source = _source_of(builder, view)
+    source = _source_of(state, builder, view)
     inner = [a for a in axes if all(b in axes for b in range(a, axes[-1]))]
     if inner != axes:
         outer = tuple(a for a in axes if a not in inner)
@@ -397,6 +376,18 @@ def _past_reduction(
     return _sink_below(
         state, source, tuple(tuple(kept.index(a) for a in g) for g in groups), builder
     )
+
+
+def _past_take(state: _State, call: Call, view: _View, axes: Axes, builder: Builder) -> Atom | None:
+    """Takes elements along an axis in the order of memory, as an enlarged image does."""
+    x, indices = call.args
+    axis = call.attrs["axis"]
+    if axis is None or state.view_of(x) is not view or tensor_type(indices).rank != 1:
+        return None
+    source = _source_of(state, builder, view)
+    attrs = {**call.attrs, "axis": axes[axis % len(axes)]}
+    taken = builder.emit(call.operator, (source, indices), attrs)
+    return _sink_below(state, taken, view.groups, builder)
 
 
 def _comes_back(state: _State, call: Call, view: _View) -> bool:

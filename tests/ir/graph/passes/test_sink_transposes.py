@@ -91,6 +91,84 @@ def test_what_does_not_care_about_the_order_of_axes(before: str, after: str) -> 
     )
 
 
+ROWS = "%0 = nn.matmul(%x, %w);"  # (6, 8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "after"),
+    [
+        pytest.param(
+            "%i: Tensor[(9), int64]",
+            "%0 = nn.matmul(%x, %w); %1 = transpose(%0, axes=[1, 0]); take(%1, %i, axis=1)",
+            "%0 = nn.matmul(%x, %w); %1 = take(%0, %i, axis=0); transpose(%1, axes=[1, 0])",
+            id="enlarged",
+        ),
+        pytest.param(
+            "%b: Tensor[(8), float32]",
+            f"{ROWS} %1 = add(%0, %b); %2 = transpose(%1, axes=[1, 0]); exp(%2)",
+            f"{ROWS} %1 = add(%0, %b); %2 = exp(%1); transpose(%2, axes=[1, 0])",
+            id="behind a bias",
+        ),
+        pytest.param(
+            "%y: Tensor[(2, 3, 8), float32], %v: Tensor[(2, 3, 5), float32]",
+            '%0 = contract(%y, %v, equation="bik,bij->bjk");'
+            "%1 = reshape(%0, newshape=[1, 10, 8]); exp(%1)",
+            '%0 = contract(%y, %v, equation="bik,bij->bjk");'
+            "%1 = exp(%0); reshape(%1, newshape=[1, 10, 8])",
+            id="axes that are joined",
+        ),
+        pytest.param(
+            "%y: Tensor[(1, 6, 8), float32]",
+            f"{ROWS} %1 = reshape(%0, newshape=[1, 6, 8]); %2 = add(%1, %y);"
+            "%3 = sum(%2, axis=[2], keepdims=True); subtract(%2, %3)",
+            f"{ROWS} %1 = reshape(%y, newshape=[6, 8]); %2 = add(%0, %1);"
+            "%3 = sum(%2, axis=[1], keepdims=True); %4 = subtract(%2, %3);"
+            "reshape(%4, newshape=[1, 6, 8])",
+            id="a residual sum that is normalised",
+        ),
+    ],
+)
+def test_what_follows_a_product(arguments: str, before: str, after: str) -> None:
+    head = f"fn (%x: Tensor[(6, 3), float32], %w: Tensor[(3, 8), float32], {arguments})"
+    check_pass(
+        sink_transposes, before=f"{head} {{ {before} }}", after=f"{head} {{ {after} }}", rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%1 = reshape(%0, newshape=[6, 2, 4]); exp(%1)",  # heads
+        "%1 = transpose(%0, axes=[1, 0]); take(%1, 2, axis=0)",
+        "%1 = transpose(%0, axes=[1, 0]); take(%1, 2)",
+    ],
+)
+def test_what_follows_a_product_where_it_is(text: str) -> None:
+    head = "fn (%x: Tensor[(6, 3), float32], %w: Tensor[(3, 8), float32])"
+    program = f"{head} {{ {ROWS} {text} }}"
+    check_pass(sink_transposes, before=program, after=program, rtol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_residual_sums_of_a_chain_are_in_the_kernels_of_its_convolutions(depth: int) -> None:
+    """The image is channels first; a single sum that leaves at once stays so."""
+    rng = np.random.default_rng(0)
+
+    def make(m, x):
+        for _ in range(depth):
+            weight = Constant(rng.standard_normal((8, 8, 1, 1)).astype("float32"), "w")
+            x = m.add(x, m("nn.relu", m("nn.conv2d", x, weight)))
+        return x
+
+    program = module(make, tensor(1, 8, 5, 7))
+    result = PassContext(verify=True).run(program, default_pipeline(), GRAPH)
+    kernels = [name.rpartition("_1")[0] or name for name in calls(result)]
+    chain = [*depth * ["conv2d_valid_maximum_add"], "transpose"]
+    assert kernels == (["conv2d_valid_maximum", "add"] if depth == 1 else chain)
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args), rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     "text",
     [
