@@ -171,6 +171,23 @@ def test_windows_of_words_are_exact_in_tiles(
     assert "winograd_image" in of_integers.lower(x, kind(zero)).as_text("kernels")
 
 
+def test_tiles_of_words_end_in_what_follows_them() -> None:
+    """A layer with channels first is a kernel that writes bytes, with channels last for the next
+    product."""
+    rng = np.random.default_rng(1)
+    x, w = drawn(rng, (1, 64, 28, 28), np.uint8), drawn(rng, (64, 64, 3, 3), np.int8)
+    last = drawn(rng, (128, 64, 1, 1), np.int8)
+
+    def f(x: Any) -> Any:
+        y = nn.conv2d(nn.dequantize(x, 0.5), nn.dequantize(w, 0.25), padding=1)
+        y = nn.quantize(nn.relu(y), 64.0, np.uint8(0))
+        return nn.conv2d(nn.dequantize(y, 64.0), nn.dequantize(last, 1.0))
+
+    text = lw.compile(f, target="x86-64-v3").lower(x).as_text("kernels")
+    (ends,) = re.findall(r"prim @winograd_result\S*\(.*-> out: (\S+)\[(.*)\] {", text)
+    assert ends[0] == "int16" and ends[1].endswith(" 64")
+
+
 @pytest.mark.parametrize(("channels", "tiled"), [(896, True), (928, False)])
 def test_sums_that_tiles_would_not_hold_are_taken_term_by_term(channels: int, tiled: bool) -> None:
     x = np.full((1, 16, 16, channels), 255, np.uint8)
