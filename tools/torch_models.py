@@ -170,13 +170,12 @@ WAYS = {
 
 
 def _without_chance(model: Any) -> None:
-    """Gives the parameters of a model some noise, and takes its dropout."""
-    for module in model.modules():
-        for name, value in list(vars(module).items()):
-            if isinstance(value, float) and (
-                "drop" in name or (name == "p" and "Drop" in type(module).__name__)
-            ):
-                setattr(module, name, 0.0)
+    """Gives the parameters of a model some noise, and takes its dropout and its masks."""
+    for holder in (*model.modules(), *filter(None, [getattr(model, "config", None)])):
+        for name, value in list(vars(holder).items()):
+            drops = "drop" in name or "mask_" in name or "Drop" in type(holder).__name__
+            if isinstance(value, float) and drops:
+                setattr(holder, name, 0.0)
     with torch.no_grad():
         for parameter in model.parameters():  # a router of zeros would choose among equals
             if parameter.is_floating_point():
