@@ -186,6 +186,7 @@ UNORDERED = frozenset(("argsort", "kthvalue", "sort", "topk"))
 
 PYTORCH_DIFFERS = frozenset(
     (
+        "nn.functional.dropout written_after",
         "nn.functional.interpolate read_by_strides",
         "nn.functional.pixel_unshuffle empty",
         "nn.functional.upsample_nearest read_by_strides",

@@ -88,8 +88,10 @@ def _reference(
     groups: int,
     data_layout: str,
 ) -> Any:
-    """Each input times the whole kernel, added at its place."""
-    rank = w.ndim - 2
+    """Each input times the whole kernel, added at its place; narrow floats are added wide."""
+    rank, dtype = w.ndim - 2, x.dtype
+    if dtype.itemsize == 2 and dtype.kind not in "iu":
+        x, w = x.astype(np.float32), w.astype(np.float32)
     planar = data_layout == window.layouts(rank)[0]
     x = x if planar else np.moveaxis(x, -1, 1)
     steps, spread = np.resize(strides, rank), np.resize(dilation, rank)
@@ -106,7 +108,7 @@ def _reference(
             total[at] += np.einsum("nc...,co->no...", image, weights[(..., *place)])
         parts.append(total)
     inside = (slice(a, n - b) for a, b, n in zip(sides[:rank], sides[rank:], whole, strict=True))
-    result = np.concatenate(parts, axis=1)[(..., *inside)]
+    result = np.concatenate(parts, axis=1)[(..., *inside)].astype(dtype)
     return result if planar else np.moveaxis(result, 1, -1)
 
 

@@ -11,6 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from loopwright.doors.torch_model import backend  # noqa: E402
+from loopwright.ir.graph.operator import OPERATORS  # noqa: E402
+from loopwright.tracer.frontends.torch.tensors import array_of, tensor_of  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 pytestmark = [
@@ -96,3 +98,15 @@ def test_bags_of_bfloat16() -> None:
         return F.embedding_bag(places, table, starts, mode="sum")
 
     assert torch.allclose(_compiled(bags)(table).float(), bags(table).float(), atol=2e-2)
+
+
+def test_the_interpreter_adds_up_products_of_bfloat16_wide() -> None:
+    x, w = (torch.randn(1, 3, 6, 6).bfloat16(), torch.randn(3, 3, 3, 3).bfloat16())
+    attrs = {"strides": 1, "padding": (0,) * 4, "output_padding": 0, "dilation": 1}
+    ours, exact = (
+        OPERATORS["nn.conv2d_transpose"].reference(
+            arrays, {**attrs, "groups": 1, "data_layout": "NCHW"}
+        )
+        for arrays in ([array_of(t) for t in (x, w)], [t.double().numpy() for t in (x, w)])
+    )
+    assert torch.equal(tensor_of(ours), torch.from_numpy(exact).bfloat16())
