@@ -172,13 +172,13 @@ def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
     """Merges a transpose of a transpose into one, or into none."""
     source = call.args[0]
     axes = permutation(call.attrs["axes"], tensor_type(source).rank)
-    state.transposed[source, axes] = var
     below = state.view_of(source)
-    if below is not None and below.sinks:
+    if below is not None and below.sinks and not below.keeps_order:
         groups = tuple(below.groups[a] for a in axes)
         return _sink_below(state, _source_of(state, builder, below), groups, builder)
     sinks = source in state.contracted and not _stays(state, source, axes)
     state.views[var] = _View(source, tensor_type(source).shape, tuple((a,) for a in axes), sinks)
+    state.transposed[source, axes] = var
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import assert_same_value, check_pass, module, random_args, scalar, tensor
+from graphs import assert_same_value, check_pass, module, parse, random_args, scalar, tensor
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Constant, Module
 from loopwright.ir.graph.passes.fold_constants import fold_constants
@@ -139,6 +139,7 @@ def test_what_follows_a_product(arguments: str, before: str, after: str) -> None
     "text",
     [
         "%1 = reshape(%0, newshape=[6, 2, 4]); exp(%1)",  # heads
+        "%1 = reshape(%0, newshape=[1, 6, 8]); transpose(%1, axes=[2, 0, 1])",  # read as it is
         "%1 = transpose(%0, axes=[1, 0]); take(%1, 2, axis=0)",
         "%1 = transpose(%0, axes=[1, 0]); take(%1, 2)",
     ],
@@ -147,6 +148,21 @@ def test_what_follows_a_product_where_it_is(text: str) -> None:
     head = "fn (%x: Tensor[(6, 3), float32], %w: Tensor[(3, 8), float32])"
     program = f"{head} {{ {ROWS} {text} }}"
     check_pass(sink_transposes, before=program, after=program, rtol=1e-5)
+
+
+def test_a_transpose_that_is_gone_is_not_read() -> None:
+    """%2 joins the transpose that it reads; the sum is of two orders."""
+    program = parse(
+        "fn (%x: Tensor[(4, 4, 4), float32], %y: Tensor[(4, 4, 4), float32]) {"
+        '%0 = contract(%x, %y, equation="bik,bij->bjk"); %1 = transpose(%0, axes=[1, 2, 0]);'
+        "%2 = transpose(%1, axes=[1, 0, 2]);"
+        '%3 = contract(%y, %x, equation="bik,bij->bjk"); %4 = transpose(%3, axes=[1, 0, 2]);'
+        "%5 = add(%4, %1); %6 = transpose(%5, axes=[1, 0, 2]); (%2, %6) }"
+    )
+    result = sink_transposes(program)
+    verify(result)
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args), rtol=1e-5)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
