@@ -116,9 +116,11 @@ def is_instance(wanted: LeafSpec, given: LeafSpec) -> bool:
 
 def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:
     hint = None
-    arrays = isinstance(wanted, ArraySpec) and isinstance(given, ArraySpec)
-    if arrays and wanted.type.shape == given.type.shape:
-        hint = f"{path}.astype(np.{wanted.type.dtype})"
+    if isinstance(wanted, ArraySpec) and isinstance(given, ArraySpec):
+        if wanted.type.rank == given.type.rank:
+            hint = "a symbolic size there: lw.f32['n', 3], or shapes= or dynamic_shapes= of a model"
+        if wanted.type.shape == given.type.shape:
+            hint = f"{path}.astype(np.{wanted.type.dtype})"
     return LoopwrightTypeError(
         f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
     )

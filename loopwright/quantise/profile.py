@@ -102,7 +102,7 @@ def observe(
     observed: dict[str, Observed] = {}
     for number, name in enumerate(values):
         low, high, means, peaks = zip(*(row[4 * number : 4 * number + 4] for row in seen))
-        least, greatest = min(0.0, float(min(low))), max(0.0, float(max(high)))
+        least, greatest = float(np.min((0.0, *low))), float(np.max((0.0, *high)))  # nan stays
         if not np.isfinite([least, greatest]).all():
             raise LoopwrightValueError(f"{name} is {least} to {greatest} on the samples")
         none = np.zeros(BINS, np.int64)

@@ -94,7 +94,11 @@ def quantize(
     >>> bool(np.abs(q(xs[0]) - np.maximum(xs[0] @ w, 0)).max() < 0.5)
     True
     """
-    scheme = scheme or Scheme()
+    scheme = Scheme() if scheme is None else scheme
+    if not isinstance(scheme, Scheme):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LoopwrightTypeError(
+            f"scheme is a lw.Scheme, not {scheme!r}", hint="lw.Scheme(weights_only=4)"
+        )
     given = list(samples)
     if not given:
         raise LoopwrightValueError("there are no samples to learn ranges from")

@@ -14,6 +14,7 @@ import numpy as np
 from ..face.module import build
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array
+from ..ir.errors import LoopwrightValueError
 from ..ir.graph.builder import Builder
 from ..ir.graph.compose import F, Value
 from ..ir.graph.nodes import Atom, Call, Constant, Module
@@ -59,7 +60,9 @@ def rounded_weights(
     scheme: Scheme,
     options: Mapping[str, Any],
 ) -> dict[str, RoundedWeights]:
-    """Returns the weights of sites, by their names, as ``scheme`` says."""
+    """Returns the weights of sites, by their names, as ``scheme`` says.
+
+    Raises LoopwrightValueError for values whose squares are not finite."""
     builder = extended(module)
     factors = list(dict.fromkeys(site.call.args[0] for site in sites))
     parts: list[Any] = []
@@ -72,6 +75,11 @@ def rounded_weights(
         for total, square in zip(totals, results_of(call, sample), strict=True):
             total += square
     squares = dict(zip(factors, totals, strict=True))
+    for site in sites:
+        if not np.isfinite(squares[site.call.args[0]]).all():
+            raise LoopwrightValueError(
+                f"{site.name} takes values that are inf, nan or greater than 1e19 on the samples"
+            )
     return {site.name: _rounded(site, squares[site.call.args[0]], scheme) for site in sites}
 
 

@@ -128,6 +128,7 @@ def test_a_shape_unlike_the_spec() -> None:
         "  test_call_errors.py:#, in <lambda>",
         "    # |     assert message(lambda: code(X, X)) == text(",
         "      |                            ^^^^^^^^^^",
+        "  try: a symbolic size there: lw.f32['n', 3], or shapes= or dynamic_shapes= of a model",
     )
 
 

@@ -239,8 +239,15 @@ def test_what_cannot_be_quantised_says_so() -> None:
         lw.quantize(network, [])
     with pytest.raises(lw.LoopwrightValueError, match="no product or convolution"):
         lw.quantize(lambda x: np.exp(x), IMAGES)
-    with pytest.raises(lw.LoopwrightValueError, match="on the samples"):
-        lw.quantize(network, [np.full((1, 3, 8, 8), np.inf, np.float32)])
+    w = np.ones((64, 8), np.float32)
+    for bad in (np.inf, -np.inf, np.nan):
+        for scheme in (None, Scheme(weights_only=4)):
+            sample = np.zeros((2, 64), np.float32)
+            sample[1, 5] = bad
+            with pytest.raises(lw.LoopwrightValueError, match="on the samples"):
+                lw.quantize(lambda x: x @ w, [np.zeros((2, 64), np.float32), sample], scheme=scheme)
+    with pytest.raises(lw.LoopwrightTypeError, match=r"scheme is a lw\.Scheme, not 'int4'"):
+        lw.quantize(network, IMAGES, scheme="int4")  # type: ignore[arg-type]
     with pytest.raises(lw.LoopwrightValueError, match="ranges='best' is none of"):
         Scheme(ranges="best")
     with pytest.raises(lw.LoopwrightValueError, match="smooth"):

@@ -170,3 +170,14 @@ def test_a_module_in_parts_has_the_sizes_it_was_exported_for() -> None:
         torch.testing.assert_close(f(x, scale=scale), net(x, scale=scale))
     with pytest.raises(lw.LoopwrightTypeError, match="shape"):
         f(torch.randn(10, 4), scale=scale)
+
+
+def test_a_branch_on_values_is_an_error_with_its_line_and_a_way_out() -> None:
+    class Signs(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.sum() > 0 else x - 2
+
+    with pytest.raises(lw.UnsupportedError, match="Signs branches on the values") as caught:
+        lw.from_torch(Signs(), (torch.ones(3),))
+    assert "in forward: return x * 2 if x.sum() > 0 else x - 2" in str(caught.value)
+    assert "torch.cond" in str(caught.value)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from ....ir.dataclass import dataclass
@@ -19,6 +22,9 @@ from .decompositions import decompositions
 from .imported import Computed, Imported, Passed, Result
 from .importer import import_graph, refuse_unsupported
 from .tensors import array_of, in_order, plain_array, tensor_of
+
+_TORCH = str(Path(torch.__file__).parent)
+"""The folder of PyTorch's own code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +184,15 @@ def _exported(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
                 f"lw.from_torch takes a torch.nn.Module or an ExportedProgram, not {model!r}"
             )
         tensors = pytree.tree_map(_as_tensor, (tuple(args), dict(kwargs or {})))
-        with torch.no_grad():
-            program = torch.export.export(model, tensors[0], tensors[1], strict=False)
+        try:
+            with torch.no_grad():
+                program = torch.export.export(model, tensors[0], tensors[1], strict=False)
+        except GuardOnDataDependentSymNode as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            line = next(f for f in reversed(frames) if not f.filename.startswith(_TORCH))
+            raise UnsupportedError(
+                f"{type(model).__name__} branches on the values of a tensor",
+                notes=(f"{line.filename}:{line.lineno}, in {line.name}: {line.line}",),
+                hint='torch.cond, torch.where, or torch.compile(model, backend="loopwright")',
+            ) from None
     return program.run_decompositions(decompositions())
