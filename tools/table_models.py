@@ -184,10 +184,13 @@ def _outcome(model: Any, data: Data, export: Export) -> tuple[str, str]:
 
 
 def _apart(results: Sequence[Any], expected: Sequence[Any]) -> float:
-    """Returns the greatest difference over the greatest number; inf where one is nan."""
+    """Returns the greatest difference over the greatest number; inf for nan and other sizes."""
     most = 0.0
     for result, other in zip(results, expected):
-        exact = np.asarray(other, np.float64).reshape(result.shape)
+        exact = np.asarray(other, np.float64)
+        if exact.size != result.size:
+            return np.inf
+        exact = exact.reshape(result.shape)
         apart = np.max(np.abs(result - exact)) / max(1, np.max(np.abs(exact)))
         most = max(most, np.inf if np.isnan(apart) else float(apart))
     return most

@@ -23,7 +23,7 @@ def quiet():
         yield
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize("first", range(0, 30, 10))
 def test_text_says_what_the_expressions_say(first):
     outcomes = [trial(seed, 3) for seed in range(first, first + 10)]
     assert not [text for _, bad in outcomes for text in bad]
@@ -32,10 +32,12 @@ def test_text_says_what_the_expressions_say(first):
 
 def test_planted_errors_are_seen():
     seen: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(40):  # as many as it takes to see every kind
         for kind, said, is_none in planted_errors(seed, 1):
             assert said or is_none, f"seed {seed}: {kind}"
             seen[kind] += bool(said)
+        if seed >= 7 and all(seen[kind] for kind in ERRORS):
+            break
     assert len(ERRORS) >= 20 and not set(ERRORS) - {k for k, n in seen.items() if n}
 
 

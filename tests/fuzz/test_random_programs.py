@@ -31,7 +31,7 @@ def programs(draw: st.DrawFn) -> Program:
     return draw_program(HypothesisDraw(draw))
 
 
-@hypothesis.settings(max_examples=500, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=300, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(programs())
 def test_random_programs(program: Program) -> None:
     check(program)

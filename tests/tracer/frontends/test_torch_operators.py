@@ -62,7 +62,7 @@ def named(*names: str) -> list[Any]:
     return [op for op in torch_operators.op_db if op.name in names]
 
 
-@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("first", range(3))
 def test_an_operator_is_right_or_on_the_list(first: int) -> None:
     some = torch_operators.op_db[first * 7 :: 29]
     for name, verdict in verdicts(some, torch.float32, 1).items():

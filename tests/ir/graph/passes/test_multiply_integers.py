@@ -74,7 +74,7 @@ def drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.nd
 
 
 @given(cases(), BYTES, BYTES, st.integers(0, 2**31), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_integers_are_contracted(
     case: Case, left: Any, right: Any, seed: int, data: st.DataObject
 ) -> None:
