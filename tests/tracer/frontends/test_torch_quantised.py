@@ -45,7 +45,36 @@ class Bytes(Groups):
         return torch.ops.aten._weight_int8pack_mm(x, self.codes, self.scales[:, 0].contiguous())
 
 
-@pytest.mark.parametrize("kind", [Groups, Channels, Bytes])
+class Copied(Groups):
+    """What torchao's linears of bytes become."""
+
+    def forward(self, x):
+        return x @ self.codes.t().to(torch.float32) * self.scales[:, 0]
+
+
+def _dequantised_blocks(codes, block_size, scale, zero_point, *_):
+    each = (v.repeat_interleave(block_size[1], 1) for v in (scale, zero_point))
+    scales, zeros = each
+    return (codes.float() - zeros) * scales
+
+
+if not hasattr(torch.ops.torchao, "dequantize_affine"):  # torchao brings it
+    _SCHEMA = (
+        "(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
+        "input_dtype, Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor"
+    )
+    torch.library.custom_op(
+        "torchao::dequantize_affine", _dequantised_blocks, mutates_args=(), schema=_SCHEMA
+    ).register_fake(lambda codes, *_: torch.empty(codes.shape))
+
+
+class Blocks(Groups):
+    def forward(self, x):
+        given = (self.codes, (1, 32), self.scales, self.zeros, torch.int8, *self.range)
+        return F.linear(x, torch.ops.torchao.dequantize_affine(*given))
+
+
+@pytest.mark.parametrize("kind", [Groups, Channels, Bytes, Copied, Blocks])
 @pytest.mark.parametrize("bits", [4, 8])
 def test_weights_stay_integers(kind, bits) -> None:
     model, x = kind(bits).eval(), torch.randn(3, 128, generator=torch.Generator().manual_seed(1))
@@ -210,3 +239,25 @@ def test_products_of_floats_read_weights_as_bytes() -> None:
     weights = model.given("w")[0].numpy().astype(np.float64)
     exact = x.numpy() @ weights.T + model.w_bias.numpy()
     np.testing.assert_allclose(np.asarray(module(x.numpy())), exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "kept"), [(Copied, "int8[128, 40]"), (Blocks, "uint8[128, 40]")])
+def test_bytes_of_torchao_are_not_widened(kind, kept) -> None:
+    model, x = kind(8).eval(), torch.randn(1, 128)
+    text = lw.from_torch(model, (x,)).lower().as_text("kernels")
+    assert re.findall(r"(\w+\[[^\]]*\]) const", text)[0] == kept
+
+
+def test_bytes_are_multiplied_exactly() -> None:
+    class Product(torch.nn.Module):
+        def forward(self, a, b):
+            return torch._int_mm(a, b)
+
+    generator = torch.Generator().manual_seed(5)
+    a, b = (
+        torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8)
+        for shape in ((32, 64), (64, 40))
+    )
+    result = lw.from_torch(Product(), (a, b))(a, b)
+    assert result.dtype == torch.int32
+    assert torch.equal(result, a.int() @ b.int())

@@ -3,6 +3,7 @@ multiply the integers themselves, or widen them where they are multiplied."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,21 @@ def _widened(integers: Value, scales: Value, zeros: Value, dtype: Any = np.float
 )
 def _of_groups(input: Value, scales: Value, zero_points: Value = None, *, group_size: int) -> Value:
     each = [v if v is None else np.repeat(v, group_size, axis=-1) for v in (scales, zero_points)]
+    return _widened(input, *each)
+
+
+@aten("torchao.dequantize_affine.default", ignores=("input_dtype", "output_dtype", *_RANGE))
+def _of_blocks(
+    input: Value, block_size: Sequence[int], scale: Value, zero_point: Value = None
+) -> Value:
+    blocks = [n // size for n, size in zip(input.shape, block_size, strict=True)]
+    each: list[Value] = []
+    for value in (scale, zero_point):
+        value = value if value is None else np.reshape(value, blocks)
+        for axis, size in enumerate(block_size if value is not None else ()):
+            if 1 < size < input.shape[axis]:
+                value = np.repeat(value, size, axis=axis)
+        each.append(value)
     return _widened(input, *each)
 
 
@@ -134,6 +150,19 @@ def _scale_of_range(
     return np.reshape(scale, 1), np.reshape(zero.astype(NUMPY_DTYPES[dtype]), 1)
 
 
+@aten("_to_copy.default")
+def _copied(self: Value, dtype: Any = None) -> Value:
+    """The importer gives a result its dtype: of a matrix of bytes in the graph, whose passes widen
+    it where it is multiplied."""
+    is_codes = isinstance(self, np.ndarray) and self.ndim == 2 and self.dtype in (np.int8, np.uint8)
+    return lift(self) if is_codes and dtype is not None and dtype.is_floating_point else self
+
+
 @aten("_weight_int8pack_mm.default")
 def _product_of_bytes(self: Value, mat2: Value, scales: Value) -> Value:
     return np.matmul(self, np.swapaxes(lift(mat2).astype(self.dtype), 0, 1)) * scales
+
+
+@aten("_int_mm.default")
+def _product_of_integers(self: Value, mat2: Value) -> Value:
+    return np.matmul(*(lift(each).astype(np.int32) for each in (self, mat2)))

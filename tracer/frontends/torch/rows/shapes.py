@@ -25,7 +25,6 @@ from ..tensors import numpy_dtype
     "lift_fresh.default",
     "contiguous.default",
     "clone.default",
-    "_to_copy.default",  # the importer gives a result its dtype
 )
 def _same(self: Value) -> Value:
     return self
