@@ -62,7 +62,7 @@ def check(x, w, strides, dilation, padding, groups, isa, rng, threads=1):
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     isa=st.sampled_from(LEVELS),
     dtype=st.sampled_from(("float32", "float64")),
