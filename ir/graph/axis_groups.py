@@ -57,16 +57,14 @@ def regrouped(shape: Shape, groups: Groups, wanted: Shape) -> tuple[Shape, Group
 def _joined(parts: Sequence[Sequence[tuple[int, IntExpr]]]) -> tuple[Shape, Groups]:
     """Returns the shape of what has these axes in order, and the groups of them that ``parts`` are:
     parts of axes that follow each other in memory and in the view are one axis."""
-    places = [(axis, n) for n, (axis, _) in enumerate(p for part in parts for p in part)]
-    rank_of = {place: rank for rank, (_, place) in enumerate(sorted(places))}
+    ordered = sorted((axis, n) for n, (axis, _) in enumerate(p for part in parts for p in part))
+    ranks = iter(sorted(range(len(ordered)), key=lambda rank: ordered[rank][1]))
     sizes: dict[int, IntExpr] = {}
     groups: list[list[int]] = []
-    place = 0
     for part in parts:
         group: list[int] = []
         for _, extent in part:
-            rank = rank_of[place]
-            place += 1
+            rank = next(ranks)
             last = group[-1] if group else None
             if last is not None and rank == last + 1:
                 sizes[rank] = sizes.pop(last) * extent

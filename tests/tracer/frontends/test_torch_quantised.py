@@ -53,8 +53,7 @@ class Copied(Groups):
 
 
 def _dequantised_blocks(codes, block_size, scale, zero_point, *_):
-    each = (v.repeat_interleave(block_size[1], 1) for v in (scale, zero_point))
-    scales, zeros = each
+    scales, zeros = (v.repeat_interleave(block_size[1], 1) for v in (scale, zero_point))
     return (codes.float() - zeros) * scales
 
 

@@ -55,27 +55,29 @@ def _widened(integers: Value, scales: Value, zeros: Value, dtype: Any = np.float
     return moved * _as(scales, dtype)
 
 
-@aten(
-    "quantized_decomposed.dequantize_per_channel_group.default", ignores=(*_RANGE, "output_dtype")
-)
-def _of_groups(input: Value, scales: Value, zero_points: Value = None, *, group_size: int) -> Value:
-    each = [v if v is None else np.repeat(v, group_size, axis=-1) for v in (scales, zero_points)]
-    return _widened(input, *each)
-
-
 @aten("torchao.dequantize_affine.default", ignores=("input_dtype", "output_dtype", *_RANGE))
 def _of_blocks(
     input: Value, block_size: Sequence[int], scale: Value, zero_point: Value = None
 ) -> Value:
-    blocks = [n // size for n, size in zip(input.shape, block_size, strict=True)]
+    """A scale and a zero point for each block, along an axis of one block for all of it."""
     each: list[Value] = []
     for value in (scale, zero_point):
-        value = value if value is None else np.reshape(value, blocks)
-        for axis, size in enumerate(block_size if value is not None else ()):
-            if 1 < size < input.shape[axis]:
-                value = np.repeat(value, size, axis=axis)
+        if value is not None:
+            value = np.reshape(
+                value, [n // m for n, m in zip(input.shape, block_size, strict=True)]
+            )
+            for axis, size in enumerate(block_size):
+                if 1 < size < input.shape[axis]:
+                    value = np.repeat(value, size, axis=axis)
         each.append(value)
     return _widened(input, *each)
+
+
+@aten(
+    "quantized_decomposed.dequantize_per_channel_group.default", ignores=(*_RANGE, "output_dtype")
+)
+def _of_groups(input: Value, scales: Value, zero_points: Value = None, *, group_size: int) -> Value:
+    return _of_blocks(input, (*(1,) * (input.ndim - 1), group_size), scales, zero_points)
 
 
 @aten("quantized_decomposed.dequantize_per_tensor.default", ignores=_RANGE)
