@@ -3,14 +3,14 @@ what they were compiled from.
 
 ::
 
-    b"LWPROG4\\n"   length of the head   SHA-256 of the head
+    b"LWPROG5\\n"   length of the head   SHA-256 of the head
     head           JSON: the program's interface, its target, its source, a row per section; blanks
                    up to a page
     sections       object code of the entry and of each kernel, then the constants, then those of
                    the source that are no constants of the program
 
 A row has the bytes of its section, the bytes up to the next one (zeros behind the section), and the
-SHA-256 of all of these. Constants begin where kernels want them, so that the file is mapped, and
+digest of all of these. Constants begin where kernels want them, so that the file is mapped, and
 read in place. Every byte is covered by a hash, and every size is held against that of the file
 before anything is allocated. The hashes find damage; they say nothing about who wrote the file, and
 its machine code is run: load files of people you trust only. The source is data: ``load_source``
@@ -25,7 +25,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from ..ir.files import MOST_FILE_BYTES, map_named, read_named, replace_file
 from ..ir.program.analysis import largest
 from ..ir.program.nodes import Program
 from ..ir.size_table import SizeCheck, SizeTable
+from .digest import Digest
 from .entry import ENTRY, arena_bytes
 from .library_calls import LibraryCall, library_calls, linked_sites
 from .llvm.link import load_object
@@ -52,11 +53,13 @@ from .runtime.executable import Executable
 from .size_text import SIZES
 from .target import FEATURES, ISA_LEVELS, Target
 
-MAGIC = b"LWPROG4\n"
+MAGIC = b"LWPROG5\n"
 START = len(MAGIC) + 8 + 32
 """Bytes before the head."""
 PAGE = 4096
 CACHE_LINE = 64
+PIECE_BYTES = 1 << 18
+"""Bytes that a thread copies and then hashes at a time: they are in the cache still."""
 LONGEST_HEAD = 1 << 26
 """Bytes; a program of 100,000 kernel calls has a head of a quarter of that."""
 
@@ -160,7 +163,7 @@ def save_program(
         "extra": extra,
         "source": written,
         "sections": [
-            [len(content), space, _hash(content, bytes(zero))]
+            [len(content), space, _digest(content, bytes(zero))]
             for content, space, zero in zip(contents, spaces, zeros, strict=True)
         ],
     }
@@ -184,8 +187,8 @@ def load_program(path: Path, threads: int | None = None, *, mapped: bool = True)
     head, base = _head(path, data)
     try:
         target = _target(path, head["target"])
-        sections = _sections(path, head["sections"], data[base:])
-        return _linked(head, sections, target, threads, mapped)
+        sections = _sections(path, head["sections"], data[base:], mapped)
+        return _linked(head, sections, target, threads)
     except LoopwrightValueError:
         raise
     except Exception as error:
@@ -208,7 +211,7 @@ def load_source(path: Path) -> tuple[Source, int | None, Mapping[str, Any]]:
             f"{path} holds no program that could be compiled here",
             hint="save it without source=False",
         )
-    sections = _sections(path, head["sections"], data[base:])
+    sections = _sections(path, head["sections"], data[base:], mapped=True)
     constants: dict[str, Array] = {}
     for name, number, *spec in row["constants"]:
         constants[str(name)] = _array(sections[_size(number)], _spec(spec, FileSizes()))
@@ -218,12 +221,12 @@ def load_source(path: Path) -> tuple[Source, int | None, Mapping[str, Any]]:
 
 def _written_source(source: Source, contents: list[memoryview]) -> dict[str, Any]:
     """Returns a source as a head has it; adds its arrays to the sections, unless they are there."""
-    numbers = {_hash(content): number for number, content in enumerate(contents)}
+    numbers = {hashlib.sha256(c).digest(): number for number, c in enumerate(contents)}
     rows: list[list[Any]] = []
     before = len(contents)
     for name, array in source.constants.items():
         content = _bytes(np.ascontiguousarray(array))
-        number = numbers.setdefault(_hash(content), len(contents))
+        number = numbers.setdefault(hashlib.sha256(content).digest(), len(contents))
         if number == len(contents):
             contents.append(content)
         rows.append([name, number, dtype_of(array.dtype).name, list(array.shape)])
@@ -250,10 +253,10 @@ def _bytes(content: bytes | Array) -> memoryview:
     return content.reshape(-1).view(np.uint8).data
 
 
-def _hash(*parts: bytes | memoryview) -> str:
-    digest = hashlib.sha256()
+def _digest(*parts: bytes | memoryview) -> str:
+    digest = Digest()
     for part in parts:
-        digest.update(part)
+        digest.update(memoryview(part))
     return digest.hexdigest()
 
 
@@ -313,18 +316,34 @@ def _target(path: Path, row: Mapping[str, Any]) -> Target:
     return target
 
 
-def _sections(path: Path, rows: Sequence[Any], data: memoryview) -> list[memoryview]:
-    """Returns the bytes of every section, which have been held against their hashes."""
+def _sections(path: Path, rows: Sequence[Any], data: memoryview, mapped: bool) -> list[memoryview]:
+    """Returns the bytes of every section, which have been held against their hashes: those of
+    ``data`` if ``mapped``, else copies, which are hashed while they lie in the cache."""
     ends = list(accumulate(int(space) for _, space, _ in rows))
     begins = [0, *ends[:-1]]
     if any(not 0 <= int(size) <= int(space) for size, space, _ in rows) or (
         (ends[-1] if ends else 0) != len(data)
     ):
         raise _damaged(path, "its sections do not fill it")
-    whole = parallel_map(lambda n: _hash(data[begins[n] : ends[n]]) == rows[n][2], range(len(rows)))
-    if not all(whole):
-        raise _damaged(path, f"section {whole.index(False)} is not as it was written")
-    return [data[begin : begin + int(size)] for begin, (size, _, _) in zip(begins, rows)]
+    memory = HugePages(0 if mapped else sum(int(size) for size, _, _ in rows))
+
+    def checked(n: int) -> memoryview | None:
+        size, _, expected = rows[n]
+        section, padding = data[begins[n] : begins[n] + size], data[begins[n] + size : ends[n]]
+        kept = section if mapped else memory.array((size,), np.dtype(np.uint8)).data
+        digest = Digest()
+        for part in range(0, size, PIECE_BYTES):
+            piece = kept[part : part + PIECE_BYTES]
+            if not mapped:
+                piece[:] = section[part : part + PIECE_BYTES]
+            digest.update(piece)
+        digest.update(padding)
+        return kept if digest.hexdigest() == expected else None
+
+    sections = parallel_map(checked, range(len(rows)))
+    if None in sections:
+        raise _damaged(path, f"section {sections.index(None)} is not as it was written")
+    return cast(list[memoryview], sections)
 
 
 def _linked(
@@ -332,7 +351,6 @@ def _linked(
     sections: Sequence[memoryview],
     target: Target,
     threads: int | None,
-    mapped: bool,
 ) -> SavedProgram:
     names = [(str(symbol), str(name)) for symbol, name in head["kernels"]]
     entry, *rest = sections
@@ -350,12 +368,6 @@ def _linked(
         _array(section, spec)
         for section, spec in zip(rest[len(names) : len(rest) - more], specs, strict=True)
     ]
-    if not mapped:
-        memory = HugePages(sum(c.nbytes for c in constants))
-        copies = [memory.array(c.shape, c.dtype) for c in constants]
-        for copy, constant in zip(copies, constants):
-            copy[...] = constant
-        constants = copies
     inputs, outputs = ([_spec(row, sizes) for row in head[name]] for name in ("inputs", "outputs"))
     arena = sizes.value(head["arena"])
     executable = Executable(

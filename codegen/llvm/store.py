@@ -86,21 +86,30 @@ def code_version(*more: str) -> str:
     dates and sizes that a process has seen are not read again: Python, too, takes them for the
     same."""
     packages = Path(__file__).parents[2]
-    names = [packages / "tuning_logs" / "model.json"]
-    for part in ("autotune", "codegen", "ir", *more):
-        for folder, _, files in os.walk(packages / part):
-            names += [Path(folder, name) for name in files if name.endswith((".py", ".ll"))]
-    states = [(str(path), os.stat(path)) for path in sorted(names) if path.exists()]
-    dates = [(path, state.st_size, state.st_mtime_ns) for path, state in states]
-    kept, entry = store("versions"), entry_key("version", llvm_version(), dates)
+    parts = ("autotune", "codegen", "ir", "tuning_logs", *more)
+    states = [state for part in parts for state in _states(os.path.join(packages, part))]
+    kept, entry = store("versions"), entry_key("version", llvm_version(), states)
     version = kept.get(entry)
     if version is None:
         digest = hashlib.sha256(llvm_version().encode())
-        for path, _ in states:
+        for path, *_ in states:
             digest.update(os.path.relpath(path, packages).encode() + read_named(path))
         version = digest.hexdigest().encode()
         kept.put(entry, "version of the compiler", version)
     return version.decode()
+
+
+@functools.cache
+def _states(folder: str) -> list[tuple[str, int, int]]:
+    """Returns the paths, sizes and dates of what is read from a folder of the compiler."""
+    states, folders = list[tuple[str, int, int]](), list[str]()
+    for entry in os.scandir(folder) if os.path.isdir(folder) else ():
+        if entry.is_dir():
+            folders.append(entry.path)
+        elif entry.name.endswith((".py", ".ll")) or entry.name == "model.json":
+            state = entry.stat()
+            states.append((entry.path, state.st_size, state.st_mtime_ns))
+    return sorted(states) + [state for each in sorted(folders) for state in _states(each)]
 
 
 def entry_key(*parts: object) -> str:

@@ -17,7 +17,6 @@ from ..ir.dtype import Array
 from ..ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate
 from ..ir.graph.nodes import Function, Module
-from ..ir.graph.parser import parse_module
 from ..ir.graph.types import TensorType, TupleType, Type, fields_of
 from ..ir.graph.verify import verify
 from ..ir.loop.evaluate import evaluate_prim
@@ -59,6 +58,8 @@ def parse(
     >>> list(module.functions)
     ['main', 'double']
     """
+    from ..ir.graph.parser import parse_module  # loaded when it is first needed
+
     return parse_module(text, constants=constants, file=file)
 
 
