@@ -26,7 +26,17 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from random_draw import RandomDraw
 
-__all__ = ["Drawing", "ROWS", "OnnxProgram", "Tensor", "Unfit", "draw_model", "mistakes", "row"]
+__all__ = [
+    "Drawing",
+    "ROWS",
+    "OnnxProgram",
+    "Tensor",
+    "Unfit",
+    "draw_model",
+    "mistakes",
+    "row",
+    "single",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -208,8 +218,10 @@ class Drawing:
     def fresh(self, shape: Sequence[int], dtype: Any) -> Tensor:
         """A new input of the model, or an initializer."""
         array = self.elements(shape, dtype)
-        if self.chance(50):
-            return self.known(array)
+        return self.known(array) if self.chance(50) else self.given(array)
+
+    def given(self, array: Array) -> Tensor:
+        """A new input of the model."""
         name = f"x{len(self.tensors)}"
         self.feeds[name] = array
         return self._add(Tensor(name, array, (array, array)))
@@ -319,6 +331,11 @@ def row(*names: str) -> Callable[[Callable[[Drawing, str], object]], Callable[..
     return enter
 
 
+def single(d: Drawing, low: int = 0) -> Tensor:
+    """Returns a value of float32 that has elements."""
+    return d.some("f", low, fits=lambda t: t.dtype == np.float32 and t.value.size > 0)
+
+
 def inputs_of(node: NodeProto) -> set[str]:
     """Returns the names that a node reads, in its graphs too."""
     graphs = [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
@@ -334,11 +351,11 @@ def _run(
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            if any(node.domain == "com.microsoft" for node in nodes):
+            if any(n.domain or n.op_type in OF_RUNTIME for n in nodes):
                 results = _by_runtime(model, feeds)
             else:
-                for node in nodes:
-                    onnx.checker.check_node(node, _context(model))
+                graph = helper.make_graph(nodes, "node", inputs, [])
+                onnx.checker.check_graph(graph, _context(model))
                 results = ReferenceEvaluator(model).run(None, dict(feeds))
     except Exception as error:
         raise Unfit(f"{type(error).__name__}: {error}") from None
@@ -348,7 +365,7 @@ def _run(
 
 
 def _by_runtime(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    """Returns what ONNX Runtime computes; operators of its own are drawn where it is installed."""
+    """Returns what ONNX Runtime computes; other domains' operators are drawn where it is there."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -361,13 +378,22 @@ def _by_runtime(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def _model(graph: onnx.GraphProto, opset: int) -> ModelProto:
-    domains = {"": opset} | {n.domain: DOMAINS[n.domain] for n in graph.node if n.domain}
+    domains = {"": opset} | {n.domain: opset_of(n.domain, opset) for n in graph.node}
     imports = [helper.make_opsetid(*each) for each in domains.items()]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
-"""Opsets of other domains than the standard's."""
+OF_RUNTIME = (
+    *("GlobalLpPool", "MaxRoiPool", "SimplifiedLayerNormalization"),
+    *("Loop", "Optional", "OptionalGetElement"),
+)
+"""Operators that the standard's evaluator does not have, or gives results of other shapes; as it
+does of other domains' operators."""
+
+
+def opset_of(domain: str, opset: int) -> int:
+    """Returns the opset of a domain in a model of an opset of the standard's."""
+    return {"com.microsoft": 1, "ai.onnx.ml": 3 if opset < 20 else 5}.get(domain, opset)
 
 
 def _context(model: ModelProto) -> onnx.checker.C.CheckerContext:
@@ -386,13 +412,13 @@ def _check(value: Array, noisy: Sequence[Array]) -> None:
         raise Unfit(f"dtype {value.dtype}")
     if value.size > MOST_ELEMENTS:
         raise Unfit("large")
+    if any(n.shape != value.shape for n in noisy):
+        raise Unfit("ill-conditioned shape")
     if value.dtype.kind == "f":
         if value.size and not np.max(np.abs(value)) < LARGEST:
             raise Unfit("not finite, or large")
         if value.size and any(not np.allclose(n, value, rtol=0.05, atol=0.05) for n in noisy):
             raise Unfit("ill-conditioned")
-    if any(n.shape != value.shape for n in noisy):
-        raise Unfit("ill-conditioned shape")
     if value.dtype.kind != "f" and not all(np.array_equal(n, value) for n in noisy):
         raise Unfit("ill-conditioned")
 

@@ -1,5 +1,5 @@
 """Rows of random ONNX models: operators that have no row of their own, as the standard's own test
-cases write them; control flow, sequences, and what only ONNX Runtime knows."""
+cases write them; control flow and sequences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import random_onnx_networks  # noqa: F401  its rows
 import random_onnx_nodes  # noqa: F401  its rows
 from onnx import TensorProto, helper
 from onnx_backend import cases, data_of, model_of
-from random_onnx import DOMAINS, ROWS, Drawing, Tensor, Unfit, row
+from random_onnx import ROWS, Drawing, Tensor, Unfit, opset_of, row, single
 
 __all__ = ["WITH_ROWS", "enter_cases"]
 
@@ -44,7 +44,7 @@ def _case(d: Drawing, name: str) -> None:
     node = model.graph.node[0]
     opsets = {each.domain: each.version for each in model.opset_import}
     domain = "" if node.domain == "ai.onnx" else node.domain
-    now = DOMAINS.get(domain, d.opset)
+    now = opset_of(domain, d.opset)
     try:
         versions = {
             onnx.defs.get_schema(name, n, domain).since_version for n in (now, opsets[domain])
@@ -53,7 +53,10 @@ def _case(d: Drawing, name: str) -> None:
         raise Unfit from None
     if len(versions) > 1:
         raise Unfit
-    arrays = dict(zip((i.name for i in model.graph.input), next(data_of(case, model))[0]))
+    arrays = {
+        i.name: np.asarray(x) if isinstance(x, np.generic) else x
+        for i, x in zip(model.graph.input, next(data_of(case, model))[0])
+    }
     inputs: list[Tensor | None] = []
     for each in node.input:
         array = arrays.get(each)
@@ -74,9 +77,7 @@ def _input(d: Drawing, array: Any) -> Tensor:
         return d.fresh(array.shape, array.dtype)
     if array.dtype.kind in "iu" or d.chance(50):  # code may depend on them
         return d.known(array)
-    name = f"x{len(d.tensors)}"
-    d.feeds[name] = array
-    return d._add(Tensor(name, array, (array, array)))
+    return d.given(array)
 
 
 # -- control flow and sequences ---------------------------------------------------------------
@@ -93,13 +94,9 @@ def _info(name: str, shape: Any, kind: int = TensorProto.FLOAT) -> Any:
 STEPS = ("Add", "Mul", "Sub", "Max", "Min")
 
 
-def _single(d: Drawing, low: int = 0) -> Tensor:
-    return d.some("f", low, fits=lambda t: t.dtype == np.float32 and t.value.size > 0)
-
-
 @row("If")
 def _if(d: Drawing, name: str) -> None:
-    x = _single(d)
+    x = single(d)
     y = d.partner(x)
     shape = np.broadcast_shapes(x.shape, y.shape)
     n = len(d.nodes)
@@ -114,7 +111,7 @@ def _if(d: Drawing, name: str) -> None:
 
 @row("Loop")
 def _loop(d: Drawing, name: str) -> None:
-    x, n = _single(d), len(d.nodes)
+    x, n = single(d), len(d.nodes)
     y = d.known(d.elements(x.shape, "float32") * 0.5)
     nodes = [
         helper.make_node(d.pick(STEPS), ["s", y.name], [f"t{n}"]),
@@ -130,7 +127,7 @@ def _loop(d: Drawing, name: str) -> None:
 
 @row("Scan")
 def _scan(d: Drawing, name: str) -> None:
-    x, n = _single(d, 1), len(d.nodes)
+    x, n = single(d, 1), len(d.nodes)
     if d.opset < 9:
         raise Unfit
     state = d.fresh(x.shape[1:], "float32")
@@ -149,7 +146,7 @@ def _scan(d: Drawing, name: str) -> None:
      "SequenceLength", "ConcatFromSequence", "SplitToSequence")  # fmt: skip
 def _sequence(d: Drawing, name: str) -> None:
     """A sequence of a value and its partners, changed and read."""
-    x, n = _single(d, 1), len(d.nodes)
+    x, n = single(d, 1), len(d.nodes)
     if d.opset < 11:
         raise Unfit
     many = [x, *(d.fresh(x.shape, "float32") for _ in range(d.between(0, 2)))]
@@ -182,141 +179,66 @@ def _sequence(d: Drawing, name: str) -> None:
     d.emit_nodes(nodes, inside, [result])
 
 
+@row("Optional", "OptionalGetElement", "OptionalHasElement")
+def _optional(d: Drawing, name: str) -> None:
+    """An optional value that is there, read; or asked whether it is."""
+    x, n, result = single(d), len(d.nodes), f"v{len(d.tensors)}"
+    if d.opset < 18:
+        raise Unfit
+    reads = "OptionalHasElement" if name == "OptionalHasElement" else "OptionalGetElement"
+    nodes = [helper.make_node("Optional", [x.name], [f"o{n}"])] if d.chance(60) else []
+    nodes.append(helper.make_node(reads, [f"o{n}" if nodes else x.name], [result]))
+    d.emit_nodes(nodes, [x], [result])
+
+
+@row("Compress", "Unique")
+def _of_other_sizes(d: Drawing, name: str) -> None:
+    """Results whose sizes are those of the elements."""
+    x = d.some("fi", 1, 3, fits=lambda t: t.value.size > 0)
+    if d.opset < 11:
+        raise Unfit
+    axis = d.pick((None, d.axis(x.rank)))
+    if name == "Unique":
+        # The evaluator sorts along an axis whatever it is asked for.
+        order = d.pick((None, 0, 1)) if axis is None else None
+        d.emit(name, [x], d.between(1, 4), axis=axis, sorted=order)
+        return
+    length = x.value.size if axis is None else x.shape[axis]
+    chosen = d.rng.random(d.between(1, length)) < 0.5
+    d.emit(name, [x, d.known(chosen) if d.chance(50) else d.fresh(chosen.shape, bool)], axis=axis)
+
+
+@row("Scatter")
+def _scatter(d: Drawing, name: str) -> None:
+    x = d.some("f", 1, fits=lambda t: t.value.size > 0)
+    if d.opset not in (9, 10):
+        raise Unfit
+    axis = d.between(0, x.rank - 1)
+    order = np.argsort(d.rng.random(x.shape), axis)  # each place once
+    d.emit(name, [x, d.known(order), d.fresh(x.shape, x.dtype)], axis=axis)
+
+
+@row("Upsample")
+def _upsample(d: Drawing, name: str) -> None:
+    if d.opset != 9:
+        raise Unfit
+    x = d.fresh([1, d.between(1, 3), d.between(1, 4), d.between(1, 4)], "float32")
+    scales = d.known([1, 1, d.pick((1, 2, 3)), d.pick((1, 2, 1.5))], np.float32)
+    d.emit(name, [x, scales], mode="nearest")
+
+
 @row("GlobalLpPool")
 def _global_lp(d: Drawing, name: str) -> None:
     d.emit(name, [d.fresh([1, 2, d.between(1, 5), d.between(1, 5)], "float32")], p=d.pick((1, 2)))
 
 
-# -- ai.onnx.ml -------------------------------------------------------------------------------
-
-
-@row("Scaler", "Normalizer", "LinearRegressor", "Imputer")
-def _ml(d: Drawing, name: str) -> None:
-    x = d.some("f", 2, 2, fits=lambda t: t.dtype == np.float32 and 0 not in t.shape)
-    width = x.shape[1]
-    weights = [float(w) for w in d.rng.standard_normal(2 * width)]
-    attributes: dict[str, Any] = {
-        "Scaler": {"offset": weights[:width], "scale": weights[width:]},
-        "Normalizer": {"norm": d.pick(("MAX", "L1", "L2"))},
-        "LinearRegressor": {"coefficients": weights, "intercepts": weights[:2], "targets": 2},
-        "Imputer": {"imputed_value_floats": weights[:width], "replaced_value_float": 0.0},
-    }[name]
-    d.emit(name, [x], domain="ai.onnx.ml", **attributes)
-
-
-# -- com.microsoft ----------------------------------------------------------------------------
-
-
-def _theirs(d: Drawing, name: str, inputs: list[Any], outputs: int = 1, **attributes: Any) -> None:
-    d.emit(name, inputs, outputs, "com.microsoft", **attributes)
-
-
-@row("BiasGelu", "FastGelu", "QuickGelu", "Gelu@")
-def _gelu(d: Drawing, name: str) -> None:
-    x = _single(d, 1)
-    bias = [d.fresh(x.shape[-1:], "float32")]
-    more = {"alpha": d.pick((None, 1.0))} if name == "QuickGelu" else {}
-    bias = bias if name == "BiasGelu" or (name == "FastGelu" and d.chance(50)) else []
-    _theirs(d, name.strip("@"), [x, *bias], **more)
-
-
-@row("FusedMatMul", "TransposeMatMul")
-def _fused(d: Drawing, name: str) -> None:
-    left, right = d.between(0, 1), d.between(0, 1)
-    m, k, n = (d.between(1, 6) for _ in range(3))
-    batch = [d.between(1, 3)] * d.between(0, 2)
-    a = d.fresh([*batch, k, m] if left else [*batch, m, k], "float32")
-    b = d.fresh([*batch, n, k] if right else [*batch, k, n], "float32")
-    _theirs(d, name, [a, b], transA=left, transB=right, alpha=d.pick((None, 0.5)))
-
-
-@row("FusedGemm")
-def _fused_gemm(d: Drawing, name: str) -> None:
-    m, k, n = (d.between(1, 6) for _ in range(3))
-    a, b, c = (d.fresh(s, "float32") for s in ([m, k], [k, n], [n]))
-    _theirs(d, name, [a, b, c], activation=d.pick(("Relu", "Tanh", "Sigmoid", "LeakyRelu")))
-
-
-@row("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization")
-def _skip(d: Drawing, name: str) -> None:
-    x = d.fresh([d.between(1, 2), d.between(1, 4), d.between(1, 9)], "float32")
-    scale = d.fresh(x.shape[-1:], "float32")
-    if name == "SimplifiedLayerNormalization":
-        d.emit(name, [x, scale], axis=-1)
-        return
-    bias = [d.fresh(x.shape[-1:], "float32") for _ in range(d.between(0, 1))]
-    _theirs(d, name, [x, d.fresh(x.shape, "float32"), scale, *bias], epsilon=d.pick((None, 1e-2)))
-
-
-def _bytes(d: Drawing, shape: Any, dtype: Any) -> list[Tensor]:
-    """An array of bytes with its scale and zero point."""
-    x = d.known(d.rng.integers(*(0, 255) if dtype == np.uint8 else (-127, 127), shape), dtype)
-    zero = d.known(d.between(100, 140) if dtype == np.uint8 else d.between(-9, 9), dtype)
-    return [x, d.known(d.rng.uniform(0.01, 0.1), np.float32), zero]
-
-
-@row("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearWhere")
-def _qlinear(d: Drawing, name: str) -> None:
-    shape, dtype = d.shape(1, 3), d.pick((np.uint8, np.int8))
-    a, b, y = (_bytes(d, shape, dtype) for _ in range(3))
-    if name == "QLinearWhere":
-        _theirs(d, name, [d.fresh(shape, "bool"), *a, *b, *y[1:]])
-    else:
-        two = name in ("QLinearAdd", "QLinearMul")
-        more = {"alpha": 0.2} if name == "QLinearLeakyRelu" else {}
-        _theirs(d, name, [*a, *(b if two else []), *y[1:]], **more)
-
-
-@row("QLinearConcat", "QLinearSoftmax", "QGemm", "QLinearGlobalAveragePool", "QLinearConv@")
-def _qlinear_shaped(d: Drawing, name: str) -> None:
-    dtype = d.pick((np.uint8, np.int8))
-    m, k, n = (d.between(1, 6) for _ in range(3))
-    a, b = _bytes(d, [m, k], dtype), _bytes(d, [m, k], dtype)
-    y = _bytes(d, [1], dtype)[1:]
-    if name == "QLinearConcat":
-        _theirs(d, name, [*y, *a, *b], axis=d.between(0, 1))
-    elif name == "QLinearSoftmax":
-        y = [d.known(1 / 256, np.float32), d.known(0 if dtype == np.uint8 else -128, dtype)]
-        _theirs(d, name, [*a, *y], opset=13, axis=-1)
-    elif name == "QGemm":
-        _theirs(d, name, [*a, *_bytes(d, [k, n], dtype), None, *y])
-    elif name == "QLinearGlobalAveragePool":
-        _theirs(d, name, [*_bytes(d, [1, 3, 4, m], np.uint8), *_bytes(d, [1], np.uint8)[1:]])
-    else:
-        raise Unfit
-
-
-@row("MatMulIntegerToFloat", "DynamicQuantizeMatMul")
-def _to_float(d: Drawing, name: str) -> None:
-    m, k, n = (d.between(1, 8) for _ in range(3))
-    b = _bytes(d, [k, n], np.int8)
-    if name == "DynamicQuantizeMatMul":
-        _theirs(d, name, [d.fresh([m, k], "float32"), *b])
-        return
-    a = _bytes(d, [m, k], np.uint8)
-    _theirs(d, name, [a[0], b[0], a[1], b[1], a[2], b[2]])
-
-
-@row("MatMulNBits")
-def _nbits(d: Drawing, name: str) -> None:
-    size, blocks, n, bits = d.pick((16, 32)), d.between(1, 3), d.between(1, 9), d.pick((4, 8))
-    k = size * blocks
-    b = d.known(d.rng.integers(0, 256, [n, blocks, size * bits // 8]), np.uint8)
-    scales = d.known(d.rng.uniform(0.01, 0.1, n * blocks), np.float32)
-    x = d.fresh([d.between(1, 3), k], "float32")
-    _theirs(d, name, [x, b, scales], K=k, N=n, bits=bits, block_size=size)
-
-
-@row("MultiHeadAttention", "GroupQueryAttention")
-def _heads(d: Drawing, name: str) -> None:
-    heads, size = d.pick((1, 2, 4)), d.pick((4, 8, 16))
-    batch, length = d.between(1, 2), d.between(1, 5)
-    kept = heads if name == "MultiHeadAttention" else d.pick([h for h in (1, 2, 4) if h <= heads])
-    q = d.fresh([batch, length, heads * size], "float32")
-    k, v = (d.fresh([batch, length, kept * size], "float32") for _ in range(2))
-    if name == "MultiHeadAttention":
-        _theirs(d, name, [q, k, v], num_heads=heads, unidirectional=d.pick((None, 0, 1)))
-        return
-    ends = d.known([length - 1] * batch, np.int32), d.known(length, np.int32)
-    more = {"num_heads": heads, "kv_num_heads": kept, "softcap": d.pick((None, 2.0))}
-    _theirs(d, name, [q, k, v, None, None, *ends], 3, **more)
+@row("MaxRoiPool")
+def _max_roi_pool(d: Drawing, name: str) -> None:
+    x = d.fresh([d.between(1, 2), d.between(1, 3), d.between(2, 8), d.between(2, 8)], "float32")
+    count = d.between(1, 3)
+    corners = d.rng.integers(0, 9, [count, 4])
+    batch = d.rng.integers(0, x.shape[0], [count, 1])
+    ends = np.maximum(corners[:, :2], corners[:, 2:])
+    rois = d.known(np.concatenate([batch, corners[:, :2], ends], 1), np.float32)
+    pooled = [d.between(1, 3), d.between(1, 3)]
+    d.emit(name, [x, rois], pooled_shape=pooled, spatial_scale=d.pick((None, 0.5)))

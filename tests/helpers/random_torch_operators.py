@@ -27,7 +27,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from tools.torch_placements import PLACEMENTS, function_of
 
-__all__ = ["OperatorProgram", "Drawn", "differences", "draw_operators"]
+__all__ = ["OperatorProgram", "Drawn", "SEARCHES", "differences", "draw_operators"]
 
 DTYPES = {
     torch.float32: 8, torch.float64: 2, torch.int64: 3, torch.bool: 2, torch.int32: 1,
@@ -52,6 +52,9 @@ a wider tensor has not."""
 
 UNORDERED = ("argsort", "kthvalue", "sort", "topk", "median", "mode", "msort")
 """Operators that leave the order of equal elements open."""
+
+SEARCHES = ("bucketize", "searchsorted")
+"""Operators of a sequence in order: PyTorch leaves open what they give of another."""
 
 MOST_ELEMENTS = 4000
 NEAR = 3e-2
@@ -173,6 +176,7 @@ class _Operators:
             function, written = op.inplace_variant, True
         flat, tensors = function_of(function, (sample.input, sample.args, sample.kwargs), False)
         unordered = any(part in op.name for part in UNORDERED)
+        as_drawn = unordered or op.name in SEARCHES
         if unordered and any(t.unique().numel() < t.numel() for t in tensors[:1]):
             return False
         places, fits, new = [], [], []
@@ -182,9 +186,9 @@ class _Operators:
                 return False
             same = [k for k, v in enumerate(self.low) if v.dtype == tensor.dtype and v.numel()]
             exact = [k for k in same if self.low[k].shape == tensor.shape]
-            if exact and self.chance(50) and not unordered:
+            if exact and self.chance(50) and not as_drawn:
                 k, shape = self.pick(exact), None
-            elif n == 0 and same and not unordered and self.chance(75):
+            elif n == 0 and same and not as_drawn and self.chance(75):
                 k, shape = self.pick(same), tensor.shape
             else:
                 k, shape = len(self.inputs) + len(new), None

@@ -9,13 +9,25 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import random_onnx_cases
+import random_onnx_domains  # noqa: F401  its rows
 from loopwright.tracer.frontends.onnx.table import _ROWS
 from random_onnx import ROWS, OnnxProgram, mistakes
 
-__all__ = ["MISJUDGED", "SUPPORTED", "by_runtime", "failure", "is_mistake", "results_of", "smaller"]
+__all__ = [
+    "CONVERTED",
+    "MISJUDGED",
+    "SUPPORTED",
+    "by_runtime",
+    "failure",
+    "is_mistake",
+    "results_of",
+    "smaller",
+]
 
 random_onnx_cases.enter_cases({name for _, name in _ROWS})
-CONVERTED = {name for _, name in _ROWS}
+CONVERTED = {name: {d for d, n in _ROWS if n == name} for _, name in _ROWS}
+"""Operators that have a converter, with their domains."""
+
 SUPPORTED = {name: ROWS[name] for name in ROWS if name.strip("@") in CONVERTED}
 """Rows of operators that have a converter; an ``@`` marks another domain's operator of a name."""
 
@@ -83,7 +95,7 @@ def smaller(
     """The part of a program that computes its first wrong value, by the evaluator or by ``other``
     where that computes it."""
     for node in program.model.graph.node:
-        for name in node.output:
+        for name in program.tensors.keys() & set(node.output):
             cut = program.up_to(name)
             right = other(cut) if other is not None else None
             cut = cut if right is None else cut.with_wanted(right)

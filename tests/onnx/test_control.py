@@ -55,6 +55,23 @@ def test_a_loop_whose_count_is_an_input() -> None:
         check(proto, (X, np.int64(count)), (count + 1) * X)
 
 
+def test_rows_of_no_iterations_have_the_shapes_of_one() -> None:
+    nodes = [make("Mul", ["s", "e"], ["s2"]), make("Transpose", ["s2"], ["row"])]
+    body = _graph(nodes, [value("s", [2, 6]), value("e", [6])], ["s2", "row"])
+    scan = make("Scan", ["x", "none"], ["y", "rows"], body=body, num_scan_inputs=1,
+                scan_output_axes=[1])  # fmt: skip
+    proto = model([scan], [value("x", [2, 6]), value("none", [0, 6])], ["y", "rows"])
+    check(proto, (X, np.zeros((0, 6), np.float32)), X, np.zeros((6, 0, 2)))
+    nodes = [make("Identity", ["x"], ["e"]), *nodes, make("Identity", ["going"], ["going2"])]
+    inputs = [value("step", [], np.int64), value("going", [], bool), value("s", [2, 6])]
+    body = _graph(nodes, inputs, ["going2", "s2", "row"])
+    proto = model(
+        [make("Loop", ["n", "", "x"], ["y", "rows"], body=body)],
+        [value("x", [2, 6])], ["y", "rows"], {"n": np.array(0)},
+    )  # fmt: skip
+    check(proto, (X,), X, np.zeros((0, 6, 2)))
+
+
 def test_a_loop_that_a_value_ends() -> None:
     body = _graph(
         [

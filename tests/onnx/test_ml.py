@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper
 from onnx.reference import ReferenceEvaluator
-from onnx_models import model, value
+from onnx_models import MODES, model, trees, value
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 5)).astype(np.float32)
@@ -106,41 +106,6 @@ def test_l2_norm() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
-MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-
-
-def _trees(
-    trees: int, leaves: int, targets: int, modes: tuple[str, ...] = MODES, prefix: str = "target"
-) -> dict[str, Any]:
-    """Random trees, some of whose tests are of values that the features have."""
-    names = ("treeids", "nodeids", "modes", "featureids", "values", "truenodeids", "falsenodeids")
-    nodes: dict[str, list[Any]] = {f"nodes_{n}": [] for n in names}
-    nodes["nodes_missing_value_tracks_true"] = []
-    ends: dict[str, list[Any]] = {f"{prefix}_{n}": [] for n in ("treeids", "nodeids", "ids")}
-    ends[f"{prefix}_weights"] = []
-    for tree in range(trees):
-        kinds, children = ["LEAF"], [(0, 0)]
-        while kinds.count("LEAF") < leaves:
-            at = int(RNG.choice([n for n, kind in enumerate(kinds) if kind == "LEAF"]))
-            kinds[at] = str(RNG.choice(modes))
-            children[at] = len(kinds), len(kinds) + 1
-            kinds += ["LEAF", "LEAF"]
-            children += [(0, 0), (0, 0)]
-        for number, (kind, (yes, no)) in enumerate(zip(kinds, children)):
-            feature = int(RNG.integers(5))
-            tracks = kind not in ("LEAF", "BRANCH_EQ") and RNG.random() < 0.3
-            row = (tree, number, kind, feature, float(RNG.choice(X[:, feature])), yes, no)
-            for name, each in zip(names, row, strict=True):
-                nodes[f"nodes_{name}"].append(each)
-            nodes["nodes_missing_value_tracks_true"].append(int(tracks))
-            for target in range(targets) if kind == "LEAF" else ():
-                row = tree, number, target
-                for name, each in zip(("treeids", "nodeids", "ids"), row, strict=True):
-                    ends[f"{prefix}_{name}"].append(each)
-                ends[f"{prefix}_weights"] += _floats(1)
-    return nodes | ends
-
-
 TESTS: dict[str, Any] = {
     "BRANCH_LEQ": np.less_equal,
     "BRANCH_LT": np.less,
@@ -179,7 +144,7 @@ def _sums(attributes: dict[str, Any], x: np.ndarray, targets: int) -> np.ndarray
 @pytest.mark.parametrize("leaves", [1, 2, 20, 90])
 def test_trees_lead_to_the_leaves_of_the_standard(leaves: int, rows: int) -> None:
     x = np.where(RNG.random(X.shape) < 0.1, np.float32(np.nan), X)[:rows]
-    attributes = _trees(5, leaves, 2)
+    attributes = trees(RNG, X, 5, leaves, 2)
     proto = _model("TreeEnsembleRegressor", x, n_targets=2, **attributes, post_transform="NONE",
                    aggregate_function="SUM")  # fmt: skip
     result = lw.from_onnx(proto).run({"x": x})["y0"]
@@ -188,7 +153,7 @@ def test_trees_lead_to_the_leaves_of_the_standard(leaves: int, rows: int) -> Non
 
 @pytest.mark.parametrize("function", ["SUM", "AVERAGE", "MIN", "MAX"])
 def test_weights_are_combined(function: str) -> None:
-    attributes = _trees(4, 50, 1, MODES[:1])
+    attributes = trees(RNG, X, 4, 50, 1, MODES[:1])
     proto = _model("TreeEnsembleRegressor", X, n_targets=1, **attributes, base_values=[0.5],
                    aggregate_function=function, post_transform="NONE")  # fmt: skip
     _check(proto, X)
@@ -196,13 +161,13 @@ def test_weights_are_combined(function: str) -> None:
 
 @pytest.mark.parametrize("step", ["NONE", "SOFTMAX", "LOGISTIC"])
 def test_classes(step: str) -> None:
-    attributes = _trees(6, 10, 3, MODES[:2], "class")
+    attributes = trees(RNG, X, 6, 10, 3, MODES[:2], "class")
     _check(_model("TreeEnsembleClassifier", X, 2, **attributes, classlabels_int64s=[2, 4, 8],
                   post_transform=step), X)  # fmt: skip
 
 
 def test_features_in_double_precision_are_compared_in_it() -> None:
-    attributes = _trees(3, 8, 1, MODES[:1])
+    attributes = trees(RNG, X, 3, 8, 1, MODES[:1])
     split = np.array(attributes["nodes_values"]) + 1e-12
     attributes["nodes_values"] = split.tolist()
     x = np.repeat(split[:, None], 5, 1) + RNG.choice([-1e-13, 0, 1e-13], (len(split), 5))
@@ -216,7 +181,7 @@ def test_features_in_double_precision_are_compared_in_it() -> None:
 
 
 def test_any_number_of_rows() -> None:
-    attributes = _trees(3, 40, 1)
+    attributes = trees(RNG, X, 3, 40, 1)
     proto = _model("TreeEnsembleRegressor", X, n_targets=1, **attributes,
                    aggregate_function="SUM", post_transform="NONE")  # fmt: skip
     proto.graph.input[0].CopyFrom(value("x", ["n", 5]))
@@ -234,7 +199,7 @@ def test_labels_that_are_strings_are_refused() -> None:
 
 
 def test_a_circle_of_nodes_is_refused() -> None:
-    attributes = _trees(1, 3, 1, MODES[:1])
+    attributes = trees(RNG, X, 1, 3, 1, MODES[:1])
     last = attributes["nodes_modes"].index("LEAF")
     attributes["nodes_modes"][last] = "BRANCH_LEQ"  # its children are the root
     with pytest.raises(lw.LoopwrightError, match="no trees"):

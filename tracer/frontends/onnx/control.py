@@ -87,8 +87,14 @@ def _unrolled(
             return None
         goes_on = bool(np.all(going))
     if not rows and len(node.outputs) > len(carried):
-        raise UnsupportedError("it has no iterations, and the shapes of its scan outputs are open")
+        made = body(np.array(0, np.int64), np.array(True), *carried)[1 + len(carried) :]
+        return (*values, *_no_rows(made))
     return (*values, *(np.stack(column) for column in zip(*rows)))
+
+
+def _no_rows(results: Sequence[Value]) -> list[Value]:
+    """Returns the rows of no iterations, of the shapes that one would have."""
+    return [np.zeros((0, *each.shape), each.dtype) for each in results]
 
 
 class _GoesOnError(Exception):
@@ -179,9 +185,13 @@ def _scan(
         results = body(*states, *row)
         rows.append(results[len(states) :])
         states = list(results[: len(states)])
-    if not rows:
-        raise UnsupportedError("it has no iterations, and the shapes of its scan outputs are open")
     outputs: list[Value] = []
+    if not rows:
+        row = [np.zeros(np.delete(x.shape, axis), x.dtype) for x, axis in zip(scanned, axes)]
+        made = _no_rows(body(*states, *row)[len(states) :])
+        outputs = [
+            np.moveaxis(y, 0, axis) for y, axis in zip(made, scan_output_axes or (0,) * len(made))
+        ]
     for number, column in enumerate(zip(*rows)):
         ordered = column[::-1] if scan_output_directions[number : number + 1] == (1,) else column
         outputs.append(np.stack(ordered, scan_output_axes[number] if scan_output_axes else 0))

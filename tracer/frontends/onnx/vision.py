@@ -65,7 +65,8 @@ def _roi_align(
 def _max_roi_pool(
     x: Value, rois: Value, *, pooled_shape: Ints, spatial_scale: float = 1.0
 ) -> Value:
-    corners = np.rint(rois[:, 1:] * rois.dtype.type(spatial_scale))
+    scaled = rois[:, 1:] * rois.dtype.type(spatial_scale)
+    corners = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)  # halves away from zero
     batch = rois[:, 0].astype(np.int64)
     least = x.dtype.type(-np.inf)
     # Rows, then columns: the greatest of each part of a region, by a mask over the whole axis.
