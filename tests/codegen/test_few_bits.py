@@ -116,9 +116,10 @@ def test_what_does_not_fit_is_refused() -> None:
         nn.matmul_nbits(x, w, scales, activations="float8")
 
 
-def test_weights_may_be_arguments() -> None:
-    codes, scales, zeros = drawn(64, 40, 32, 4)
-    x, w = RNG.standard_normal((2, 64), np.float32), nn.pack_nbits(codes, 32)
+@pytest.mark.parametrize(("rows", "columns"), [(2, 40), (1, 1)])
+def test_weights_may_be_arguments(rows, columns) -> None:
+    codes, scales, zeros = drawn(64, columns, 32, 4)
+    x, w = RNG.standard_normal((rows, 64), np.float32), nn.pack_nbits(codes, 32)
     exact = x.astype("d") @ weights(codes, scales, zeros, 32)
     got = lw.compile(nn.matmul_nbits)(x, w, scales, zeros)
     np.testing.assert_allclose(got, exact, atol=1e-2)

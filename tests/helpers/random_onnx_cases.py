@@ -20,13 +20,17 @@ WITH_ROWS = frozenset(ROWS)
 """Operators that have rows elsewhere."""
 
 
+JUDGED_WRONGLY = ("test_maxunpool_export_with_output_shape",)
+"""Cases in which ONNX Runtime is wrong: it takes indices of a small result for the larger one's."""
+
+
 @functools.cache
 def _cases() -> dict[str, list[Any]]:
     """Returns the test cases of one node each, by operator."""
     found: dict[str, list[Any]] = {}
     for case in cases(("node",)):
         graph = model_of(case).graph
-        if len(graph.node) == 1 and not graph.initializer:
+        if len(graph.node) == 1 and not graph.initializer and case.name not in JUDGED_WRONGLY:
             found.setdefault(graph.node[0].op_type, []).append(case)
     return found
 

@@ -190,7 +190,9 @@ def _grid_sample(d: Drawing, name: str) -> None:
     mode = d.pick(
         ("bilinear", "nearest", "bicubic") if d.opset < 20 else ("linear", "nearest", "cubic")
     )
-    padding = d.pick((None, "zeros", "border", "reflection"))
+    # Of cubic mode, the evaluator moves what is behind the border as a whole.
+    beside = ("zeros", "reflection") if mode.endswith("cubic") else ("border", "reflection")
+    padding = d.pick((None, *beside))
     d.emit(name, [x, grid], mode=mode, padding_mode=padding, align_corners=d.pick((None, 0, 1)))
 
 

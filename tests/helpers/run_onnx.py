@@ -74,6 +74,8 @@ def failure(program: OnnxProgram) -> str:
     """What is wrong with a program: "refused: ..." if there is a clear error, or nothing."""
     try:
         results = results_of(program)
+    except lw.InternalError as error:
+        return f"InternalError: {error.message}".replace("\n", " ")
     except lw.LoopwrightError as error:
         notes = " ".join(error.notes)
         return f"refused: {error.message} {notes}".replace("\n", " ")

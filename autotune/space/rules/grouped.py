@@ -146,13 +146,15 @@ def _sketch_of(prim: PrimFunc, name: str, target: Target) -> Grouped | None:
     at = next(n for n, s in enumerate(prim.stages) if s.name == name)
     sums, whole = prim.stages[at - 1 : at + 1]
     shared = tuple(a.name for a in whole.axes)
+    if not shared:
+        return None
     group = Group(prim, (sums, *prim.stages[at:]), shared)
     later = prim.stages[at + 1 :]
     same = all(tuple(a.name for a in s.axes) == shared and s.combiner is None for s in later)
     weights = [
         a for a in group.accesses[sums.name] if a.element_bytes == 1 and a.stride(shared[-1]) == 1
     ]
-    if not same or len(weights) != 1 or weights[0].irregular or not shared:
+    if not same or len(weights) != 1 or weights[0].irregular:
         return None
     v = shared[-1]
     rows = [a for a in shared[:-1] if group.extents[a] > 1]

@@ -108,6 +108,10 @@ GRADIENTS: dict[str, tuple[Any, ...]] = {
         lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1, 2),
         *((2, 4, 5, 6), (4, 3, 3, 3), (6,)),
     ),
+    "conv transposed, and more behind it": (
+        lambda x, w: F.conv_transpose1d(x, w, None, 1, 0, 2, 1, 3),
+        *((2, 4, 5), (4, 3, 3)),
+    ),
     "weight norm": (
         lambda v, g, h: torch._weight_norm(v, g, 0) * torch._weight_norm(v, h, 2),
         *((6, 4, 3), (6, 1, 1), (1, 1, 3)),
@@ -128,6 +132,16 @@ def test_gradients(name: str) -> None:
 
     f = torch.compile(function, backend=backend, options={"fallback": False})
     torch.testing.assert_close(gradient(f), gradient(function), rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_transposed_convolutions_are_rounded_once() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(1, 8, 9).bfloat16(), torch.randn(8, 8, 3).bfloat16()
+    f = torch.compile(lambda x, w: F.conv_transpose1d(x, w, stride=2), backend=backend)
+    cotangent = torch.randn(1, 8, 19).bfloat16()
+    (given,) = torch.autograd.grad(f(leaf := x.clone().requires_grad_(), w), leaf, cotangent)
+    exact = F.conv1d(cotangent.double(), w.double(), stride=2)
+    torch.testing.assert_close(given.double(), exact, rtol=2**-8, atol=0)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4, 8])
@@ -204,6 +218,8 @@ def test_a_converter_has_parameters_of_its_schema() -> None:
     wrong: list[str] = []
     for row in ROWS.values():
         home, packet, overload = ["aten", *row.name.split(".")][-3:]
+        if home != "aten" and not hasattr(getattr(torch.ops, home), packet):
+            continue  # its package is not installed
         found = getattr(getattr(getattr(torch.ops, home), packet), overload)
         schema = {a.name for a in found._schema.arguments}
         parameters = list(inspect.signature(row.function).parameters.values())

@@ -60,7 +60,7 @@ def _convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
     windows = (stride, padding, dilation, transposed, output_padding, groups)
-    wanted = [n for n in range(2) if output_mask[n]]
+    wanted = [n for n in range(2) if output_mask[n] and not (transposed and n == 0)]
 
     def convolved(*given: Value) -> Value:
         operands = [input, weight]
@@ -72,6 +72,13 @@ def _convolution_backward(
     grads: list[Value | None] = [None, None, None]
     for n, grad in zip(wanted, pulled, strict=True):
         grads[n] = grad
+    if transposed and output_mask[0]:
+        # One convolution: the transposes of its phases would be added in the gradient's dtype.
+        image = _convolution(
+            grad_output, weight, None, stride, padding, dilation, False, (), groups
+        )
+        fits = max(output_padding, default=0) < min(stride)
+        grads[0] = image if fits else image[tuple(map(slice, input.shape))]
     if output_mask[2]:
         grads[2] = np.sum(accumulated(grad_output), axis=(0, *range(2, grad_output.ndim)))
     return tuple(grads)
