@@ -333,3 +333,23 @@ def _linear_codes(d: Drawing, name: str) -> None:
         x[2] = d.known(np.full(shape[axis], x[2].value), dtype)
     first = x[0] if name == "DequantizeLinear@" else d.fresh(shape, "float32")
     _theirs(d, name.strip("@"), [first, *x[1:]], axis=axis)
+
+
+@row("DynamicQuantizeLSTM")
+def _bytes_lstm(d: Drawing, name: str) -> None:
+    direction = d.pick(("forward", "reverse", "bidirectional"))
+    ways = 2 if direction == "bidirectional" else 1
+    steps, batch, inside, hidden = (d.between(1, 4) for _ in range(4))
+    x = d.fresh([steps, batch, inside], "float32")
+    dtype = d.pick((np.uint8, np.int8))
+    w, r = (_bytes(d, [ways, rows, 4 * hidden], dtype) for rows in (inside, hidden))
+    shape = [ways, 4 * hidden] if d.chance(50) else [ways]
+    for each in (w, r):
+        each[1] = d.known(d.rng.uniform(0.005, 0.02, shape), np.float32)
+        each[2] = d.known(np.full(shape, each[2].value), dtype)
+    bias = d.fresh([ways, 8 * hidden], "float32") if d.chance(60) else None
+    states = [None, None]
+    if d.chance(40):
+        states = [d.fresh([ways, batch, hidden], "float32") for _ in range(2)]
+    inputs = [x, w[0], r[0], bias, None, *states, None, *w[1:], *r[1:]]
+    _theirs(d, name, inputs, d.between(1, 3), hidden_size=hidden, direction=direction)

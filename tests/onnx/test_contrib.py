@@ -63,6 +63,26 @@ P4 = _NIBBLES[:, ::2] | _NIBBLES[:, 1::2] << 4
 S4, Z4 = np.linspace(0.1, 1, 10, dtype=np.float32).reshape(5, 2), np.full((5, 2), 7, np.uint8)
 IDS = np.array([[1, 4, 2], [0, 3, 3]])
 
+WB, RB = (RNG.integers(-127, 128, (1, n, 16), dtype=np.int8) for n in (5, 4))
+
+
+def _in_bytes(x: np.ndarray) -> np.ndarray:
+    scale = (max(x.max(), 0) - min(x.min(), 0)) / 255 or 1
+    zero = np.rint(-min(x.min(), 0) / scale)
+    return (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale
+
+
+def _lstm_of_bytes(x: np.ndarray, w: np.ndarray, r: np.ndarray, b: np.ndarray, *_: Any) -> Any:
+    h, c, outputs = np.zeros((2, 4)), np.zeros((2, 4)), []
+    for row in (_in_bytes(x) @ (w[0] * 0.01) + b[0].reshape(2, 16).sum(0))[::-1]:
+        i, o, f, g = np.split(row + _in_bytes(h) @ (r[0] * 0.02), 4, -1)
+        i, o, f = (1 / (1 + np.exp(-v)) for v in (i, o, f))
+        c = f * c + i * np.tanh(g)
+        h = o * np.tanh(c)
+        outputs.append(h)
+    return np.stack(outputs[::-1])[:, None]
+
+
 TINY = np.float32(1e-3)
 CASES: list[tuple[str, list[Any], dict[str, Any], Callable[..., Any]]] = [
     ("FusedMatMul", [_f(4, 2), _f(3, 4)], {"alpha": 0.5, "transA": 1, "transB": 1},
@@ -123,6 +143,10 @@ CASES: list[tuple[str, list[Any], dict[str, Any], Callable[..., Any]]] = [
      lambda *_: _quantised(D1.reshape(1, 2, 2, 3).mean((1, 3))[:, None, :, None], SY, 90)),
     ("QGemm", [Q1, S1, Z1, Q2, S2, Z2, None, SY, ZY], {"transB": 1},
      lambda *_: _quantised(D1 @ D2.T, SY, 90)),
+    ("DynamicQuantizeLSTM",
+     [_f(3, 2, 5), WB, RB, _f(1, 32), None, None, None, None, np.float32([0.01]), np.int8([0]),
+      np.float32([0.02]), np.int8([0])], {"hidden_size": 4, "direction": "reverse"},
+     _lstm_of_bytes),
     ("MatMulIntegerToFloat", [Q1, Q2.T, S1, S2, Z1, Z2], {}, lambda *_: D1 @ D2.T),
 ]  # fmt: skip
 """Operator, inputs, attributes, and the result of the inputs."""

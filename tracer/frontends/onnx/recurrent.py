@@ -9,6 +9,8 @@ import numpy as np
 
 from ....ir.errors import UnsupportedError
 from ... import nn
+from ...control import scan
+from .quantised import dequantised, dynamically_quantised
 from .table import Node, Value, converter
 
 _PARAMETERS = {
@@ -164,3 +166,52 @@ def _recurrent(
 
     rows = _activations(activations or usual * count, activation_alpha, activation_beta, count)
     return _joined(layer, direction, layout, rows)
+
+
+@converter("DynamicQuantizeLSTM", since=1, domain="com.microsoft", ignores=("hidden_size",))
+def _dynamic_quantize_lstm(
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value = None,
+    sequence_lens: Value = None,
+    initial_h: Value = None,
+    initial_c: Value = None,
+    p: Value = None,
+    w_scale: Value = None,
+    w_zero: Value = None,
+    r_scale: Value = None,
+    r_zero: Value = None,
+    *,
+    direction: str = "forward",
+    input_forget: int = 0,
+) -> Any:
+    """The inputs of all steps are rounded to bytes of one scale, the state of each step anew."""
+    if sequence_lens is not None or p is not None or input_forget:
+        raise UnsupportedError("lengths of sequences, peepholes and input_forget in it")
+    hidden = r.shape[1]
+
+    def layer(n: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
+        inner = dequantised(r[n], r_scale[n], r_zero[n])
+        rows = np.matmul(_in_bytes(x), dequantised(w[n], w_scale[n], w_zero[n]))
+        if b is not None:
+            rows = rows + (b[n, : 4 * hidden] + b[n, 4 * hidden :])
+        nothing = np.zeros((x.shape[1], hidden), x.dtype)
+        first = (nothing if each is None else each[n] for each in (initial_h, initial_c))
+
+        def step(state: tuple[Value, Value], row: Value) -> Any:
+            h, c = state
+            i, o, f, g = np.split(row + np.matmul(_in_bytes(h), inner), 4, -1)
+            c = nn.sigmoid(f) * c + nn.sigmoid(i) * np.tanh(g)
+            h = nn.sigmoid(o) * np.tanh(c)
+            return (h, c), h
+
+        last, outputs = scan(step, tuple(first), rows, reverse=attrs["reverse"])
+        return (outputs, *last)
+
+    return _joined(layer, direction, 0, [{}] * len(_directions(direction)))
+
+
+def _in_bytes(x: Value) -> Value:
+    """Returns numbers rounded to bytes of a scale that is theirs."""
+    return dequantised(*dynamically_quantised(x))
