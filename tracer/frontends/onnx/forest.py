@@ -4,12 +4,13 @@ A forest is kept as arrays over all nodes of all trees, in which every test is `
 There are two ways to the leaves, and neither branches:
 
 **Masks** (after QuickScorer, Lucchese et al., 2015): a tree is cut into pieces of up to 32 leaves.
-Every node of a piece is tested, for a vector of rows at once, and takes the bits of those leaves
-away that its outcome rules out; the lowest bit that is left is the leaf. Tests on the path to a
-piece take all bits away, and what has none left has reached no leaf of that piece.
+Every node of a piece is tested, for a vector of rows at once (of pieces if rows are few), and takes
+the bits of those leaves away that its outcome rules out; the lowest bit that is left is the leaf.
+Tests on the path to a piece take all bits away, and what has none left has reached no leaf of that
+piece.
 
 **Walk**: one step down all trees of all rows at a time, by gathers. Leaves lead to themselves. It
-serves a few rows, and trees that are so large that testing all their nodes costs more.
+serves trees that are so large that testing all their nodes costs more.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ LEAST_ROWS = 16
 
 NODES_PER_STEP = 68
 """Tests of a vector of rows, divided by its lanes, that cost what a step of the walk costs."""
+
+NODES_OF_A_ROW = 4
+"""The same for few rows, whose tests are made for a vector of pieces: each gathers its feature."""
 
 NODES_TOGETHER = 8
 """Pieces whose numbers of nodes are equal when rounded up to a multiple of it share a kernel."""
@@ -105,11 +109,12 @@ def aggregated(forest: Forest, x: Value, combiner: str) -> Value:
     depth, rows = depth_of(forest), x.shape[0]
     few = isinstance(rows, int) and rows < LEAST_ROWS
     nodes = np.count_nonzero(~forest.is_leaf)
-    if few or not forest.is_tree or nodes > NODES_PER_STEP * depth * len(forest.roots):
+    most = (NODES_OF_A_ROW if few else NODES_PER_STEP) * depth * len(forest.roots)
+    if not forest.is_tree or nodes > most:
         return _combined(_walked(forest, x, depth), forest.weights, combiner)
-    planes = _planes(x, rows)
+    planes = _planes(x, rows, few)
     results = [
-        _combined(_masked(group, forest, planes, x.shape[1], rows), group.weights, combiner)
+        _combined(_masked(group, forest, planes, x.shape[1], rows, few), group.weights, combiner)
         for group in _groups(forest, combiner)
     ]
     return getattr(np, combiner)(np.stack(results), axis=0)
@@ -167,44 +172,58 @@ class _Group:
     weights: Array
 
 
-def _planes(x: Value, rows: Any) -> Value:
+def _planes(x: Value, rows: Any, few: bool) -> Value:
     """Returns the features, a row each, and a second time with -inf instead of missing values,
-    which passes every test. They are written as a sum of one, since those are stored, so that
-    the tests read them along vectors of rows."""
-    filled = np.where(np.isnan(x), x.dtype.type(-np.inf), x)
-    number, count = x.dtype.name, 2 * x.shape[1]
+    which passes every test: (features, rows), for ``few`` of these (rows, features). They are
+    written as a sum of one, since those are stored, so that the tests read them along vectors."""
+    both = np.concatenate([x, np.where(np.isnan(x), x.dtype.type(-np.inf), x)], axis=1)
+    number, count = x.dtype.name, both.shape[1]
+    shape, at = (f"n0, {count}", "i, j + k") if few else (f"{count}, n0", "j, i + k")
     body = (
-        f"(x0: {number}[n0, {count}]) -> out: {number}[{count}, n0] for n0 in 0..{LARGEST_SIZE} "
-        "{ out[i, j] = sum(k: 1) x0[j, i + k] }"
+        f"(x0: {number}[n0, {count}]) -> out: {number}[{shape}] for n0 in 0..{LARGEST_SIZE} "
+        f"{{ out[i, j] = sum(k: 1) x0[{at}] }}"
     )
-    both = np.concatenate([x, filled], axis=1)
     return apply_as_given("stage.reduce", both, body=body, sizes=(rows,))
 
 
-def _masked(group: _Group, forest: Forest, planes: Value, count: int, rows: Any) -> Value:
-    """Returns the leaves of pieces that rows reach, as places in ``group.weights``."""
+def _masked(
+    group: _Group, forest: Forest, planes: Value, count: int, rows: Any, few: bool
+) -> Value:
+    """Returns the leaves of pieces that rows reach, as places in ``group.weights``: (pieces, rows).
+
+    Vectors are of rows, and tests of a piece read ``planes``. With ``few`` rows they are of pieces,
+    which have their tests behind each other, and ``planes`` is (rows, features).
+    """
     pieces, tests = group.nodes.shape
     at = group.nodes
     feature = (forest.feature + count * forest.missing)[at].astype(np.int32)
     equal = bool(np.any(forest.low[at] > -np.inf))
     tables = [feature, forest.high[at], group.if_passed, group.if_failed]
     tables += [forest.low[at]] if equal else []
-    number, kind = forest.high.dtype.name, f"[{pieces}, {tests}]"
-    params = [f"x0: {number}[{planes.shape[0]}, n0]", f"x1: int32{kind}", f"x2: {number}{kind}"]
-    params += [f"x3: int32{kind}", f"x4: int32{kind}"] + [f"x5: {number}{kind}"] * equal
+    number, kind, size = forest.high.dtype.name, f"[{pieces}, {tests}]", 2 * count
+    if few:
+        tables, kind = [table.T for table in tables], f"[{tests}, {pieces}]"
+    params = [f"x0: {number}[{f'n0, {size}' if few else f'{size}, n0'}]"]
+    params += [f"x1: int32{kind}", f"x2: {number}{kind}", f"x3: int32{kind}", f"x4: int32{kind}"]
+    params += [f"x5: {number}{kind}"] * equal
     bits: list[str] = []
     for n in range(tests):
-        value = f"x0[minimum(maximum(int64(x1[i, {n}]), 0), {planes.shape[0] - 1}), j]"
-        test = f"{value} <= x2[i, {n}]"
+        place = f"[{n}, j]" if few else f"[i, {n}]"
+        column = f"minimum(maximum(int64(x1{place}), 0), {size - 1})"
+        value = f"x0[i, {column}]" if few else f"x0[{column}, j]"
+        test = f"{value} <= x2{place}"
         if equal:
-            test = f"({test}) and (x5[i, {n}] <= {value})"
-        bits.append(f"where({test}, x3[i, {n}], x4[i, {n}])")
+            test = f"({test}) and (x5{place} <= {value})"
+        bits.append(f"where({test}, x3{place}, x4{place})")
     while len(bits) > 1:
         bits = [" & ".join(bits[k : k + 2]) for k in range(0, len(bits), 2)]
         bits = [f"({each})" if len(bits) > 1 else each for each in bits]
-    result = f"out: int32[{pieces}, n0] for n0 in 0..{LARGEST_SIZE}"
-    body = f"({', '.join(params)}) -> {result} {{ out[i, j] = {bits[0]} }}"
+    shape, sizes = f"n0, {pieces}" if few else f"{pieces}, n0", f"for n0 in 0..{LARGEST_SIZE}"
+    head = f"({', '.join(params)}) -> out: int32[{shape}] {sizes}"
+    body = f"{head} {{ out[i, j] = {bits[0]} }}"
     left = apply_as_given("stage.map", planes, *tables, body=body, sizes=(rows,))
+    if few:
+        left = left.T
     # The exponent of the lowest bit as a float is its place.
     lowest = apply_as_given("bits", np.bitwise_and(left, -left).astype(np.float32))
     place = np.right_shift(lowest, np.uint32(23)).astype(np.int32) & np.int32(255)
