@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import groupby
 
 from ...ir.dims import IntExpr, as_int, bounds, substitute, symbol
 from ...ir.errors import ScheduleError
@@ -25,6 +27,7 @@ from ..lower.lanes import SHORTEST
 from ..lower.scope import declare_range, greatest_of, ranges_where
 from ..target import Target
 from .dots import emit_dot, store_interleaved
+from .horizontal import join_lanes
 from .memory import Env, Lanes, Place
 from .registers import Registers
 from .scalars import literal
@@ -354,12 +357,25 @@ class NestEmitter(WriteEmitter):
                 if key in totals:
                     value = self.scalars.combine(combiner.op, totals[key][2], value, dtype)
                 totals[key] = stmt, Env(here.values), value
-        for stmt, here, total in totals.values():
-            op, dtype = COMBINERS[stmt.combiner].op, stmt.value.dtype
-            joined = self.scalars.horizontal(op, total, dtype)
+        for _, rows in groupby(totals.values(), lambda each: id(each[0])):
+            self._join_rows(list(rows))
+
+    def _join_rows(self, rows: Sequence[tuple[Accumulate, Env, Value]]) -> None:
+        """Joins the lanes of what a statement adds up, at once if that is a vector of registers."""
+        (stmt, _, total), count = rows[0], len(rows)
+        held, dtype = self.registers.get(stmt.buffer), stmt.value.dtype
+        combine = partial(self.scalars.combine, COMBINERS[stmt.combiner].op, dtype=dtype)
+        if held is not None and 1 < count == held.lanes <= total.lanes:
+            places = [self.register_place(held, stmt.indices, here)[0] for _, here, _ in rows]
+            if places == [*range(places[0], places[0] + count)] and places[0] % count == 0:
+                joined = join_lanes(self.w, [value for _, _, value in rows], dtype.bytes, combine)
+                old = held.read(self.w, places[0], count, count)
+                held.write(self.w, places[0], combine(old, joined), count)
+                return
+        for _, here, value in rows:
+            joined = join_lanes(self.w, [value], dtype.bytes, combine)
             old = self.current(stmt.buffer, stmt.indices, here)
-            joined = self.scalars.combine(op, old, joined, dtype)
-            self.assign(stmt.buffer, stmt.indices, joined, here)
+            self.assign(stmt.buffer, stmt.indices, combine(old, joined), here)
 
     def _unrolled_reductions(
         self, body: Sequence[Stmt], env: Env

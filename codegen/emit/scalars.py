@@ -177,18 +177,6 @@ class ScalarEmitter:
         first, second = (new, old) if combiner_op in _NEW_FIRST else (old, new)
         return self.apply(combiner_op, [first, second], [dtype, dtype], dtype)
 
-    def horizontal(self, combiner_op: str, vector: Value, dtype: DType) -> Value:
-        """Reduces the lanes of a vector in a tree."""
-        while vector.lanes > 1:
-            half = vector.lanes // 2
-            if half == 1:
-                low, high = self.w.extract(vector, 0), self.w.extract(vector, 1)
-            else:
-                low = self.w.shuffle(vector, vector, tuple(range(half)))
-                high = self.w.shuffle(vector, vector, tuple(range(half, 2 * half)))
-            vector = self.combine(combiner_op, low, high, dtype)
-        return vector
-
     def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
         """``a * b + c`` on floats, fused where the machine can."""
         lanes = max(a.lanes, b.lanes, c.lanes)

@@ -13,6 +13,7 @@ from .joined import join_stores
 from .lanes import Machine
 from .registers import place_registers
 from .rolled import roll_loops
+from .rows import join_rows
 from .shuffles import shuffle_blocks
 from .starts import start_sums
 from .tables import hold_tables
@@ -22,6 +23,7 @@ Lowering: TypeAlias = Callable[[Nest, Machine], Nest]
 
 LOWERINGS: tuple[Lowering, ...] = (
     carry_sums,  # before place_registers: a buffer that branches write is memory
+    join_rows,  # before place_registers: their sums are a vector
     place_registers,  # before split_vectors: vectors are no shorter than the rows that they fill
     start_sums,
     hold_tables,

@@ -97,12 +97,14 @@ class HugePages:
             self._rest = whole[-whole.ctypes.data % HUGE :]
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """Returns a fresh contiguous array, placed in its page as ``aligned_bytes`` says."""
+        """Returns a contiguous array of zeros, placed in its page as ``aligned_bytes`` says."""
         nbytes = math.prod(shape) * dtype.itemsize
         with self._lock:
             start = (IN_PAGE - self._rest.ctypes.data) % PAGE
             if nbytes < PAGED_BYTES or start + nbytes > len(self._rest):
-                return aligned_array(shape, dtype)
+                alone = aligned_array(shape, dtype)
+                alone.fill(0)
+                return alone
             data, self._rest = self._rest[start : start + nbytes], self._rest[start + nbytes :]
         return data.view(dtype).reshape(shape)
 

@@ -8,11 +8,13 @@ returns the scores of what comes after the last one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .. import xp
+from ..codegen.runtime.buffers import HugePages
 from ..doors.weight_files import PackedWeights
 from ..ir.dataclass import dataclass
 from ..ir.dtype import Array, dtype_of
@@ -46,11 +48,13 @@ def empty_cache(sizes: Sizes, kind: str = "float32") -> list[Any]:
     """Returns the keys and values of each position, [2, groups, context, head], by layer: arrays of
     float32 or bfloat16, or int8 codes with the float32 step of each vector."""
     shape = (2, sizes.groups, sizes.context, sizes.head)
-    if kind == "int8":
-        layers = range(sizes.layers)
-        return [(np.zeros(shape, np.int8), np.zeros(shape[:-1], np.float32)) for _ in layers]
-    dtype = dtype_of("bfloat16").numpy if kind == "bfloat16" else np.float32
-    return [np.zeros(shape, dtype) for _ in range(sizes.layers)]
+    narrow, step = dtype_of("bfloat16").numpy, np.dtype(np.float32)
+    dtype = {"int8": np.dtype(np.int8), "bfloat16": narrow}.get(kind, step)
+    memory = HugePages(sizes.layers * prod(shape) * dtype.itemsize)
+    layers = [memory.array(shape, dtype) for _ in range(sizes.layers)]
+    return (
+        [(codes, memory.array(shape[:-1], step)) for codes in layers] if kind == "int8" else layers
+    )
 
 
 class Llama:

@@ -122,6 +122,20 @@ def test_rows_that_are_divided_are_fewer() -> None:
     assert ("i", (1024, 4)) in steps_of(prim, "split")
 
 
+@pytest.mark.parametrize(("keys", "vectors"), [(lw.i8[12, 4096, 64], 1), (lw.f32[12, 1024, 64], 4)])
+def test_rows_of_a_large_operand_of_which_a_part_is_read(keys: Any, vectors: int) -> None:
+    """The part decides, as far as it is there: an attention's keys up to this position."""
+
+    def function(q: Any, keys: Any, end: Any) -> Any:
+        return q[:, None] @ keys[:, : end + 1].astype(np.float32).swapaxes(1, 2)
+
+    traced = lw.compile(function).trace(lw.f32[12, 64], keys, lw.i64)
+    prims = kernels_of(lower_module(traced.module)).values()
+    (prim,) = (p for p in prims if any(s.combiner for s in p.stages))
+    cuts = {args[0]: args[1][-1] for args in steps_of(prim, "split")}
+    assert cuts == {"j": 4, "k": 16 * vectors}
+
+
 def test_places_of_eight_bytes_are_not_kept_along_the_row() -> None:
     prim = kernel_of(lambda x: x.argmax(1), lw.f32[128, 1024])
     assert ("i", (32, 4)) in steps_of(prim, "split")

@@ -101,6 +101,33 @@ class TestLanes:
         )
         check(parse_prim(TOTAL), steps, target)
 
+    @pytest.mark.parametrize("rows", [4, 8, 16])
+    @pytest.mark.parametrize("dtype", ["int64", "float32", "float64", "int16"])
+    @pytest.mark.parametrize("combiner", ["sum", "max"])
+    def test_rows_joined_at_once_are_those_joined_alone(self, target, rows, dtype, combiner):
+        prim = parse_prim(
+            f"prim @f(x: {dtype}[32, 48], y: {dtype}[32]) -> out: {dtype}[32] {{\n"
+            f"  t[i]: {dtype}[32] = {combiner}(k: 48) x[i, k]\n  out[i] = t[i] - y[i]\n}}"
+        )
+        rng, results = np.random.default_rng(rows), []
+        inputs = {p.name: rng.normal(0, 99, p.shape).astype(p.dtype.numpy) for p in prim.params}
+        for count in (1, rows):
+            steps = Schedule.of(
+                split("i", (32 // count, count)),
+                split("k", (3, 16)),
+                reorder("i.0", "k.0", "i.1", "k.1"),
+                cache_write("t", "registers", "i.0"),
+                compute_at("out", "i.0"),
+                rfactor("t", "k.1"),
+                unroll("i.1"),
+                vectorize("k.1"),
+            )
+            (result,) = run_kernel(compile_kernel(prim, steps, target), target, inputs)
+            results.append(result)
+        np.testing.assert_array_equal(*results)
+        expected = evaluate_prim(prim, inputs)["out"]
+        np.testing.assert_allclose(results[1], expected, rtol=1e-5, atol=1e-4)
+
     @pytest.mark.parametrize(
         ("columns", "reduced"),
         [((2, 96), (2, 100)), ((2, 100), (2, 96)), ((8, 24), (5, 40)), ((64, 3), (2, 100))],

@@ -120,7 +120,12 @@ class Lanes(Tiling):
         slow = any(SCALAR_OPS[n.name].cost > LANES.costly for n in nodes)
         light, slow = self._is_light, slow and self.knobs["vectors"][-1] > 4
         few = 1 if self._is_costly or not light else 2
-        few = few if most >= LANES.rows and (light or slow) else 4
+        # Elements that are widened take more instructions than their sums: one vector of these.
+        reads = self.group.accesses[self.group.main.name]
+        widened = self._shares_once and any(
+            a.element_bytes < self.group.element_bytes for a in reads
+        )
+        few = few if most >= LANES.rows and (light or slow or widened) else 4
         candidates: list[Choices] = []
         for vectors, rows in ((few, most), ({4: 2, 2: 4, 1: 2}[few], most), (8, 1)):
             c = self.base_choices()
@@ -151,7 +156,7 @@ class Lanes(Tiling):
         maps = [s for s in group.stages if s.combiner is None and stage_points(s) > count]
         far = [name for _, name in self.waited_for if self._param_bytes[name] > self.target.l2 // 2]
         kept = [*read.values(), *(s.buffer.dtype.bytes for s in maps), *(read[n] for n in far)]
-        size = sum(self._param_bytes.get(name, 0) for name in {a.buffer for a in reads})
+        size = sum({a.buffer: self._bytes_of(a) for a in reads}.values())
         behind = size > self.target.l2 * (LANES.prefetched if self.waited_for else 1)
         waits = len(reads) > 1 or self._is_costly or self._shares_once
         behind |= not waits
@@ -170,6 +175,11 @@ class Lanes(Tiling):
             if (even or count >= 4 * rows * self.target.cores) and near and not late:
                 return rows
         return 1
+
+    def _bytes_of(self, access: Access) -> int:
+        """The bytes of a parameter that are read: a part of a cache whose size data decides."""
+        moved = prod(n for a, n in self.group.extents.items() if access.depends(a))
+        return min(self._param_bytes.get(access.buffer, 0), moved * access.element_bytes)
 
     @cached_property
     def _is_light(self) -> bool:

@@ -21,6 +21,7 @@ OPERANDS = {
     "start_sums": "(x: int32[20, 8], b: int32[8]) -> y: float32[8] {",
     "hold_tables": "(t: uint8[256], x: uint8[20]) -> y: uint8[20] {",
     "carry_sums": "(x: float32[8], y: float32[8, 4]) -> z: float32[4] {",
+    "join_rows": "(x: float32[4, 8]) -> y: float32[4] {",
     "select_instructions": "() -> y: float32[1] {",
     "place_registers": "(x: float32[20]) -> y: float32[1] {",
     "split_vectors": "(x: float32[20]) -> y: float32[20], s: float32[1] {\n  s[0] = 0.0",

@@ -135,6 +135,7 @@ def test_aligned_bytes(nbytes):
 def test_arrays_that_live_together_follow_each_other_in_huge_pages():
     memory, small = HugePages(4 * HUGE), HugePages(HUGE)
     arrays = [memory.array((3, 100_000), np.dtype("float32")) for _ in range(8)]
+    assert not any(array.any() for array in arrays)
     for n, array in enumerate(arrays):
         array[...] = n
     starts = [a.ctypes.data for a in arrays]
@@ -143,6 +144,7 @@ def test_arrays_that_live_together_follow_each_other_in_huge_pages():
     assert starts[-1] - starts[0] == 7 * 293 * PAGE  # pages that an array of 1.2 MB begins and ends
     assert all((array == n).all() for n, array in enumerate(arrays))
     alone = memory.array((4 * HUGE,), np.dtype("uint8"))  # there is no room left for it
+    assert not alone.any()
     alone[...] = 9
     assert all((array == n).all() for n, array in enumerate(arrays))
     assert small.array((5, 7), np.dtype("int8")).shape == (5, 7)
