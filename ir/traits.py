@@ -66,6 +66,10 @@ class Trait(Flag):
     """A library computes it, by a call that may raise: there is no tensor expression, and it is not
     moved to where it would not have been made."""
 
+    WIDENS = auto()
+    """Operands that are only stored, such as halves, are widened where it computes with them, by
+    the operators that it consists of."""
+
     SETS_SIZE = auto()
     """It gives a symbolic size its value, from there to the end of the block."""
 

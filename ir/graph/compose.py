@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..dims import Dim, IntExpr
-from ..dtype import DType
+from ..dtype import INT64, DType
 from .builder import Builder
-from .nodes import Atom, Constant, tensor_type
+from .nodes import Atom, Constant, Var, tensor_type
 from .operator import get
 from .types import TensorType, TupleType
 
@@ -175,6 +175,21 @@ def at_indices(x: Value, at: Sequence[Value]) -> Value:
 def taken_along(x: Value, at: Value, axis: int) -> Value:
     """Returns the elements of ``x`` at indices of the same shape along an axis."""
     return at_indices(x, [at if n == axis else at.iota(at.shape, n) for n in range(x.rank)])
+
+
+def looped(
+    count: Value, carried: Sequence[Value], step: Callable[[Value, list[Value]], Sequence[Value]]
+) -> list[Value]:
+    """Returns what ``carried`` is after ``carried = step(index, carried)`` for each index below an
+    int64 scalar."""
+    index, inside = Var("i", TensorType((), INT64)), Builder()
+    params = [Var(f"c{n}", each.type) for n, each in enumerate(carried)]
+    ends = step(Value(inside, index), [Value(inside, p) for p in params])
+    body = inside.block(inside.make_tuple([each.atom for each in ends]))
+    begins = [each.atom for each in carried]
+    return Value(
+        count.builder, count.builder.for_loop(index, count.atom, params, begins, body)
+    ).fields
 
 
 def is_zero(atom: Atom | None) -> bool:

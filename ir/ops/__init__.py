@@ -6,7 +6,7 @@ composites ``ir/graph/compose.py`` and samples ``sampling``. The declarations::
     elementwise        a row each of the table of scalar operators, cast, clip
     reduce             sum, mean, max, variance, ...
     arg_extreme        argmax, argmin
-    matmul, einsum     nn.matmul, nn.dense, contract, einsum
+    matmul, einsum     nn.matmul, nn.dense, contract, einsum, nn.grouped_matmul
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
     update             strided_set, index_update

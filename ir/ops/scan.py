@@ -11,8 +11,7 @@ from ..dims import Dim, IntExpr, as_int, int_max, int_min, product, symbol, typi
 from ..dtype import INT64, dtype_of
 from ..errors import LoopwrightTypeError
 from ..graph.builder import Builder
-from ..graph.compose import F, Value, scalar, taken_along
-from ..graph.nodes import Var
+from ..graph.compose import F, Value, looped, scalar, taken_along
 from ..graph.operator import Pattern, Sample
 from ..graph.type_rules import ANY, normalise_axis
 from ..graph.types import TensorType
@@ -151,21 +150,16 @@ def _moved_on(x: Value, reverse: bool) -> Value:
 def _product_tangents(b: Builder, x: Value, tangent: Value, before: Value, reverse: bool) -> Value:
     """Returns the tangents of products up to each element, in a loop over the elements."""
     rows, size, columns = x.shape
-    index = Var("k", TensorType((), INT64))
-    params = [Var("t", TensorType((rows, columns), x.dtype)), Var("rows", x.type)]
-    inside = Builder()
-    k = Value(inside, index)
-    at = size - 1 - k if reverse else k
-    moved, element, product_before = (
-        F.take(Value(inside, each.atom), at, axis=1) for each in (tangent, x, before)
-    )
-    here = Value(inside, params[0]) * element + product_before * moved
-    stacked = F.index_update(Value(inside, params[1]), here, at, axes=(1,))
-    body = inside.block(inside.make_tuple([here.atom, stacked.atom]))
-    count = scalar(b, size, INT64)
-    begins = [x.full((rows, columns), 0).atom, x.full(x.shape, 0).atom]
-    loop = b.for_loop(index, count, params, begins, body)
-    return Value(b, b.get_item(loop, 1))
+
+    def step(k: Value, carried: Sequence[Value]) -> Sequence[Value]:
+        at = size - 1 - k if reverse else k
+        moved, element, product_before = (F.take(each, at, axis=1) for each in (tangent, x, before))
+        here = carried[0] * element + product_before * moved
+        return here, F.index_update(carried[1], here, at, axes=(1,))
+
+    count = Value(b, scalar(b, size, INT64))
+    begins = [x.full((rows, columns), 0), x.full(x.shape, 0)]
+    return looped(count, begins, step)[1]
 
 
 def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:

@@ -11,10 +11,12 @@ from loopwright.ir.dims import as_int, symbol
 from loopwright.ir.dtype import dtype_of
 from loopwright.ir.errors import InternalError
 from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.fusion.to_prim import apply_compute, placeholder, procedure_of
-from loopwright.ir.graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem, Var
+from loopwright.ir.graph.nodes import Atom, Call, Constant, For, Tuple, TupleGetItem, Var
 from loopwright.ir.graph.operator import Operator, Pattern
 from loopwright.ir.graph.types import TensorType
+from loopwright.ir.graph.walk import nested_blocks
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.nest import Accumulate, statements
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
@@ -117,6 +119,8 @@ def _value(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any
         prim = operator_prim(op, types, complete)
         return evaluate_prim(prim, {f"x{n}": a for n, a in enumerate(arrays)})["out"]
     builder, params, result = _decomposed(op, types, complete)
+    if any(isinstance(binding.value, For) for binding in builder.bindings):
+        return evaluate(builder.function(result), *arrays)
     values: dict[Var, Any] = dict(zip(params, arrays, strict=True))
 
     def value_of(atom: Atom) -> Any:
@@ -146,7 +150,9 @@ def reduction_length(op: Operator, types: Sequence[TensorType], attrs: Mapping[s
         return 0
     length = 0
     if op.compute is None:
-        for binding in _decomposed(op, types, complete)[0].bindings:
+        blocks = [tuple(_decomposed(op, types, complete)[0].bindings)]
+        for binding in (b for block in blocks for b in block):
+            blocks += [block.bindings for block in nested_blocks(binding.value)]
             node = binding.value
             if isinstance(node, Call) and isinstance(node.op, Operator):
                 part = reduction_length(node.op, [a.type for a in node.args], node.attrs)

@@ -19,7 +19,7 @@ from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.ops import all_operators
 from .apply import declared
 from .attention import rotary_embedding, scaled_dot_product_attention
-from .basic import dense, one_hot, pad
+from .basic import dense, grouped_matmul, one_hot, pad
 from .convolution import conv, conv1d, conv2d, conv3d, conv_transpose
 from .indexing import gather_nd, scatter_elements, scatter_nd, top_k
 from .nbits import matmul_nbits, pack_nbits
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 __all__ = [
     "adaptive_avg_pool", "adaptive_max_pool", "affine_grid", "avg_pool", "avg_pool2d",
     "batch_norm_training", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "deform_conv2d",
-    "dense", "dequantize", "gather_nd", "grid_sample", "group_norm", "gru", "instance_norm",
-    "layer_norm", "local_response_norm", "lp_normalize", "lp_pool", "lstm", "matmul_nbits",
-    "max_pool", "max_pool2d", "max_pool_with_indices", "one_hot", "pack_nbits", "pad", "quantize",
-    "resize", "rms_norm", "rnn", "roi_align", "rotary_embedding", "scaled_dot_product_attention",
-    "scatter_elements", "scatter_nd", "top_k",
+    "dense", "dequantize", "gather_nd", "grid_sample", "group_norm", "grouped_matmul", "gru",
+    "instance_norm", "layer_norm", "local_response_norm", "lp_normalize", "lp_pool", "lstm",
+    "matmul_nbits", "max_pool", "max_pool2d", "max_pool_with_indices", "one_hot", "pack_nbits",
+    "pad", "quantize", "resize", "rms_norm", "rnn", "roi_align", "rotary_embedding",
+    "scaled_dot_product_attention", "scatter_elements", "scatter_nd", "top_k",
 ]
 # fmt: on
 

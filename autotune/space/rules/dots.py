@@ -194,11 +194,15 @@ def sketches(group: Group, target: Target) -> Iterator[Dots]:
     if (dot := _dot_of(main)) is None:
         return
     reads = group.accesses[main.name]
+    if len(reads) != 2:  # an operand is read where another says
+        return
     reduced = sorted((a.name for a in main.reduce_axes), key=lambda n: -group.extents[n])
     for left, right in (reads, reads[::-1]):
         for k in reduced:
             for v in reversed(group.shared):
                 if _fits(group, left, right, v, k, KINDS[dot].group):
+                    if KINDS[dot].sums == "float32" and _is_read_once(group, right, k):
+                        return  # packing it takes longer than reading it in lanes
                     yield from _dots_of(group, target, dot, right, v, k)
                     return
 
@@ -245,6 +249,13 @@ def _fits(group: Group, left: Access, right: Access, v: str, k: str, least: int)
         and group.extents[k] >= least
         and group.extents[v] >= least
     )
+
+
+def _is_read_once(group: Group, right: Access, k: str) -> bool:
+    """True for a vector times a matrix that is not constant, with ``k`` contiguous in it."""
+    is_weight = any(p.constant for p in group.prim.params if p.name == right.buffer)
+    others = (a for a in group.shared if group.extents[a] > 1 and not right.depends(a))
+    return right.stride(k) == 1 and not is_weight and not any(others)
 
 
 def _dots_of(

@@ -84,6 +84,9 @@ def _in_front(contraction: Node, nodes: Sequence[Node], outputs: Sequence[int]) 
     for edge in contraction.edges:
         if edge.source not in by_index:
             continue
+        if _is_read_in_place(contraction, by_index[edge.source], edge):
+            before.add(edge.source)
+            continue
         if edge.chain or edge.root is None or not is_used_once(contraction.binding, edge.root):
             return None
         work = [edge.source]
@@ -108,6 +111,24 @@ def _in_front(contraction: Node, nodes: Sequence[Node], outputs: Sequence[int]) 
 def _is_chosen_slice(node: Node) -> bool:
     """True if a node reads a part of its first operand that begins where scalars say."""
     return node.op.name in ("dynamic_slice", "take") and not any(e.shape for e in node.edges[1:])
+
+
+def _is_read_in_place(contraction: Node, source: Node, edge: Edge) -> bool:
+    """True for a row of a stack that a product reads once, or along its own last axis: the kernel
+    copies no operand of such a product, so that it may as well read a part of one. Halves are
+    copied for the instructions that multiply pairs of them, unless they are read once."""
+    is_row = _is_chosen_slice(source) and source.call.attrs.get("axis") == 0
+    if not is_row or any(operator_of(view).name != "cast" for view in edge.chain):
+        return False
+    place = contraction.edges.index(edge)
+    if is_used_once(contraction.binding, contraction.call.args[place]):
+        return True
+    if edge.chain:
+        return False
+    if contraction.op.name == "nn.matmul":
+        return place == 1
+    inputs, _, output = contraction.call.attrs.get("equation", "").partition("->")
+    return inputs.split(",")[place][-1:] == output[-1:] != ""
 
 
 def _is_epilogue(

@@ -19,11 +19,31 @@ here on only ``compute`` counts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...errors import LoopwrightError
 from ..builder import Builder
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Tuple, TupleGetItem, Var
-from ..walk import map_functions, map_operands, rewrite_function
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Expr,
+    Function,
+    GlobalVar,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..walk import (
+    map_functions,
+    map_operands,
+    nested_blocks,
+    rewrite_function,
+    with_nested_blocks,
+)
 
 
 def lower_to_primitives(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
@@ -61,12 +81,30 @@ def _lower(
         error.span = error.span or inner.span
         raise
     instead: dict[Var, Atom] = {}
+    _bind(inner.bindings, builder, instead, tuples, limits)
+    return instead.get(result, result) if isinstance(result, Var) else result
+
+
+def _bind(
+    bindings: Sequence[Binding],
+    builder: Builder,
+    instead: dict[Var, Atom],
+    tuples: dict[Var, Tuple],
+    limits: GraphLimits,
+) -> None:
+    """Binds what an operator consists of, in primitives, and records what is ``instead`` of it."""
 
     def resolve(atom: Atom) -> Atom:
         return instead.get(atom, atom) if isinstance(atom, Var) else atom
 
-    for binding in inner.bindings:
+    for binding in bindings:
         value = map_operands(binding.value, resolve)
+        blocks: list[Block] = []
+        for block in nested_blocks(value):
+            inner = Builder(span=builder.span, limits=limits)
+            _bind(block.bindings, inner, instead, tuples, limits)
+            blocks.append(inner.block(resolve(block.result)))
+        value = with_nested_blocks(value, blocks)
         lowered: Atom | None = None
         if isinstance(value, Call):
             lowered = _lower(binding.var, value, builder, tuples, limits)
@@ -78,4 +116,3 @@ def _lower(
             if isinstance(value, Tuple):
                 tuples[lowered] = value
         instead[binding.var] = lowered
-    return resolve(result)

@@ -141,6 +141,10 @@ RULES = parse_rules(
     transpose(transpose(x, axes=p), axes=q) = transpose(x, axes=one_after_the_other(x, p, q))
     nn.matmul(transpose(x), v) = nn.matmul(v, x)     if are_matrix_and_vector(x, v)
     nn.matmul(v, transpose(x)) = nn.matmul(x, v)     if are_matrix_and_vector(x, v)
+    nn.grouped_matmul(a, transpose(b, axes=p), e, transposed=False) =
+      nn.grouped_matmul(a, b, e, transposed=True)    if exchanges_matrices(p)
+    nn.grouped_matmul(a, transpose(b, axes=p), e, transposed=True) =
+      nn.grouped_matmul(a, b, e, transposed=False)   if exchanges_matrices(p)
     reshape(x) = x                                   if has_shape(x, shape)
     reshape(reshape(x)) = reshape(x, newshape=shape)
     reshape(expand_dims(x)) = reshape(x, newshape=shape)
@@ -363,6 +367,7 @@ HELPERS: dict[str, Helper] = {
     "all_ones": lambda _facts, values: all(v == 1 for v in values),
     "can_double": _can_double,
     "floating": lambda _facts, x: dtype(x).is_float,
+    "exchanges_matrices": lambda _facts, p: tuple(p) == (0, 2, 1),
     "has_dtype": lambda _facts, x, name: dtype(x).name == name,
     "has_shape": lambda _facts, x, shape: nodes.tensor_type(x).shape == shape,
     "holds_all_of": _holds_all_of,

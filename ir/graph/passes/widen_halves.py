@@ -15,7 +15,8 @@ After::
     }
 
 Each operator rounds its result, as NumPy's do; one that is a composition of others, such as
-``nn.softmax``, rounds once. Operators that only choose and order elements move the stored bits.
+``nn.softmax``, rounds once. Operators that only choose and order elements move the stored bits, and
+``nn.grouped_matmul`` widens what it reads of its operands.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..operator import OPERATORS, Operator
 from ..types import TensorType, TupleType, Type
 from ..walk import map_functions, rewrite_function
 
-_KEEPS_BITS = Trait.MOVES | Trait.LIBRARY
+_KEEPS_BITS = Trait.MOVES | Trait.LIBRARY | Trait.WIDENS
 
 
 def widen_halves(module: Module) -> Module:

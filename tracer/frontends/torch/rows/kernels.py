@@ -160,7 +160,7 @@ _enter(  # distances, losses, histograms, bags, segments
     """
     _cdist_backward _cdist_forward _ctc_loss _ctc_loss.Tensor _ctc_loss_backward
     _ctc_loss_backward.Tensor _embedding_bag _embedding_bag_backward _embedding_bag_dense_backward
-    _embedding_bag_forward_only _embedding_bag_per_sample_weights_backward _grouped_mm
+    _embedding_bag_forward_only _embedding_bag_per_sample_weights_backward
     _pdist_backward _pdist_forward _segment_reduce_backward fractional_max_pool2d
     fractional_max_pool2d_backward fractional_max_pool3d fractional_max_pool3d_backward hash_tensor
     histc histogram.bin_ct histogram.bins_tensor mode multi_margin_loss_backward

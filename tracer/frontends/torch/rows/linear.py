@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_letters
+from typing import Any
 
 import numpy as np
 
+from .... import nn
 from ..table import Value, aten
+from ..tensors import numpy_dtype
 
 aten("mm.default", "bmm.default", "mv.default", "dot.default")(lambda *xs: np.matmul(*xs))
 
@@ -49,3 +52,31 @@ def _combined(self: Value, *factors: Value, beta: float = 1, alpha: float = 1) -
     if beta == 0:
         return scaled
     return scaled + (self if beta == 1 else self * beta)
+
+
+aten("transformers.grouped_mm_fallback.default")(lambda *xs: nn.grouped_matmul(*xs))
+
+
+@aten("_grouped_mm.default")
+def _grouped(
+    self: Value, mat2: Value, offs: Value = None, bias: Value = None, out_dtype: Any = None
+) -> Value:
+    """Products of groups: of rows or columns of the operand that is one matrix, of both along the
+    axis that is summed, of one matrix each where both are stacks."""
+    if offs is None:
+        result = np.matmul(self, mat2)
+    elif self.ndim == 3:
+        columns = nn.grouped_matmul(np.transpose(mat2), np.matrix_transpose(self), offs)
+        result = np.transpose(columns)
+    else:
+        result = nn.grouped_matmul(self, mat2, offs)
+    result = result if bias is None else result + bias
+    return result if out_dtype is None else result.astype(numpy_dtype(out_dtype))
+
+
+@aten("transformers.grouped_mm_fallback_backward.default")
+def _grouped_backward(
+    input: Value, weight: Value, offs: Value, grad_output: Value
+) -> tuple[Value, Value]:
+    rows = nn.grouped_matmul(grad_output, np.matrix_transpose(weight), offs)
+    return rows, nn.grouped_matmul(np.transpose(input), grad_output, offs)
