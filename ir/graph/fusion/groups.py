@@ -66,6 +66,7 @@ class Groups:
         self._members: list[list[int]] = [[i] for i in range(count)]
         self._slot = list(range(count))  # of a group's representative: its place in the order
         self._live = self._alive(range(count)) if most < inf else []
+        self._is_sorted = False
 
     def find(self, node: int) -> int:
         """Returns the representative of the node's group."""
@@ -138,7 +139,8 @@ class Groups:
             self._members[group] = []
 
     def sort(self) -> None:
-        """Puts all groups in an order in which each only reads from those before it."""
+        """Puts all groups in an order in which each only reads from those before it; ``join`` keeps
+        to it from then on."""
         roots = [i for i, parent in enumerate(self._parent) if parent == i]
         readers: dict[int, set[int]] = {r: set() for r in roots}
         missing = dict.fromkeys(roots, 0)
@@ -163,6 +165,16 @@ class Groups:
                     heapq.heappush(ready, (self._members[reader][-1], reader))
         if slot != len(roots):
             raise InternalError("groups of operators form a circle")
+        self._is_sorted = True
+
+    def join(self, nodes: Iterable[int]) -> bool:
+        """Makes one group of the groups of ``nodes``; False, and nothing changes, if that would
+        make a circle, which is looked for if the groups are in order, and trusted not to be if they
+        are not."""
+        if self._is_sorted:
+            return self.merge(nodes)
+        self.unite(nodes)
+        return True
 
     def merge(self, nodes: Iterable[int]) -> bool:
         """Make one group of the groups of ``nodes``; False, and nothing changes, if that would make

@@ -100,8 +100,10 @@ class _Fuser:
         than it saves, and the choice points met so far."""
         choices = self.choices and replace(self.choices, sites=dict(self.choices.sites))
         groups, open_joins = Groups(graph, most), OpenJoins(graph, choices)
-        for segment in segments(graph):
-            groups.unite(segment)
+        if parts := segments(graph):
+            for segment in parts:
+                groups.unite(segment)
+            groups.sort()  # not all values that leave a segment lead to one end
         _join_chains(graph, groups, open_joins)
         _join_post_dominators(graph, groups, open_joins)
         groups.sort()
@@ -133,7 +135,7 @@ def _join_chains(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
             continue
         ordered = sorted(members)
         if not open_joins.stays_open(first, max(members), ordered, groups.outputs(ordered)):
-            groups.unite(members)
+            groups.join(members)
 
 
 def _join_post_dominators(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
@@ -165,8 +167,8 @@ def _join(graph: Graph, groups: Groups, start: int, end: int, open_joins: OpenJo
     is_site = open_joins.is_site(groups.members(start), groups.members(end))
     if is_site and open_joins.stays_open(start, end, members, outputs):
         return False
-    groups.unite(between)  # no circle: whatever reads a member leads to ``end``, so it is a member
-    return True
+    # No circle without segments: whatever reads a member leads to ``end``, so it is a member.
+    return groups.join(between)
 
 
 def _join_neighbours(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:

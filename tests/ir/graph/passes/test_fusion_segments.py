@@ -9,9 +9,11 @@ import loopwright as lw
 import numpy as np
 import pytest
 from compiled import RUNNABLE
-from graphs import parse
+from graphs import assert_same_value, module, parse, random_args, tensor
 from loopwright.codegen.target import Target
+from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Function, GlobalVar, Module, Tuple
+from loopwright.ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from loopwright.ir.graph.passes.fuse_operators import fuse_operators
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.verify import verify
@@ -144,3 +146,22 @@ def test_results_that_share_values_are_computed_in_one_loop(isa: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     text = compiled.lower(x, y, b).as_text("loops")
     assert "workspace" not in text and "stack" not in text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_long_program_has_no_circle(seed: int) -> None:
+    """What is cut to pieces has values that leave in many places, which views lead back into it."""
+    rng = np.random.default_rng(seed)
+
+    def make(m, x, y):
+        values = [x, y]
+        for _ in range(200):
+            a, b = (values[-1 - min(int(rng.exponential(4)), len(values) - 1)] for _ in "ab")
+            if rng.random() < 0.04:
+                a = m.transpose(a, axes=(1, 0)) if rng.integers(2) else m("nn.matmul", a, b)
+            values.append(m.subtract(a, b) if rng.integers(2) else m.tanh(m.add(a, b)))
+        return values[-1]
+
+    program = eliminate_dead_code(module(make, tensor(4, 4), tensor(4, 4)))
+    args = random_args(program)
+    assert_same_value(evaluate(fuse_operators(program), *args), evaluate(program, *args))
