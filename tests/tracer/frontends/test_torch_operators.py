@@ -137,8 +137,16 @@ def test_as_many_values_as_places() -> None:
         put(x, torch.ones(3), mask)
 
 
-def test_a_singular_matrix_is_an_error() -> None:
-    inverse = compiled(torch.linalg.inv)
+class Inverse(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.linalg.inv(x)
+
+
+@pytest.mark.parametrize("is_exported", [False, True])
+def test_a_singular_matrix_is_an_error(is_exported: bool) -> None:
+    """Exported, the check is an effect, of which a token tells the order."""
+    x = torch.eye(3)
+    inverse = lw.from_torch(Inverse(), (x,)) if is_exported else compiled(torch.linalg.inv)
     torch.testing.assert_close(inverse(2 * torch.eye(3)), torch.eye(3) / 2)
     with pytest.raises(RuntimeError, match=r"linalg\.inv: LAPACK fails .* code 1"):
         inverse(torch.zeros(3, 3))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import ExportedProgram
+from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
@@ -195,4 +196,5 @@ def _exported(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
                 notes=(f"{line.filename}:{line.lineno}, in {line.name}: {line.line}",),
                 hint='torch.cond, torch.where, or torch.compile(model, backend="loopwright")',
             ) from None
-    return program.run_decompositions(decompositions())
+    # Effects stay in the order of the nodes, without the tokens that tie them together.
+    return _remove_effect_tokens(program.run_decompositions(decompositions()))
