@@ -53,6 +53,7 @@ def test_bytes_are_multiplied_exactly(scale, rows, bits) -> None:
     np.testing.assert_allclose(compiled(x), exact, rtol=1e-5, atol=0.05)
     loops = compiled.lower(x).as_text("loops")
     assert "registers out.groups.acc: int32" in loops
+    assert "out.rows.rf" in loops, "sums for zero points are added up in vectors"
     assert ("by vnni" in loops) == Target.host().has_dots
 
 

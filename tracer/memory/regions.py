@@ -6,9 +6,9 @@
     Item    ::= an atom         an index: the axis is gone, as in x[i]; or an array of them
               | Run             some elements of the axis, from a number or from an atom on
 
-A write of a region is ``strided_set`` where the region is known (``is_static``: a slice), and
-``index_update`` where values of the graph choose it. A write through views of views is one write of
-their composition, so that ``x[i][j] = v`` writes one element.
+A write of a region is ``strided_set`` where the region is known (``is_static``: a slice that begins
+at numbers), and ``index_update``, in place, where sizes or values of the graph choose it. A write
+through views of views is one write of their composition: ``x[i][j] = v`` writes one element.
 
 A read of a slice looks through the writes before it: the last write of exactly this slice gives its
 value, and writes of other elements are skipped. So rows that are updated one after the other do not
@@ -291,7 +291,8 @@ def write_region(
 ) -> Atom:
     """``base`` with ``value``, which broadcasts, joined to its elements of ``region``."""
     shape = shape_of(base)
-    static = region.is_static and reduction == "none"
+    begins_at_size = any(isinstance(run.begin, Dim) for _, run in region.runs)
+    static = region.is_static and reduction == "none" and not begins_at_size
     attrs: dict[str, Any]
     if static and region.covers(shape):
         return value

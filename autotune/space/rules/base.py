@@ -11,7 +11,7 @@ from ....codegen.target import CACHE_LINE, Target
 from ....ir.dims import as_int
 from ....ir.schedule.columns import Column, least, most, when
 from ....ir.schedule.packing import copy_steps, pack_of
-from ....ir.schedule.steps import Step, fuse, parallel, split, stream
+from ....ir.schedule.steps import Step, fuse, parallel, rfactor, split, stream, vectorize
 from ..analysis import Group
 from ..settings import SKETCHES
 from ..tiling import Choices, Tiling, axis_of
@@ -91,6 +91,12 @@ def up_to(limit: int, values: tuple[int, ...]) -> tuple[int, ...]:
 def split_step(axis: str, extent: int, *inner: int) -> Step:
     """A split of ``axis`` into loops of these inner sizes, with as many iterations as it takes."""
     return split(axis, (most(1, -(-extent // prod(inner))), *inner))
+
+
+def lane_sum_steps(name: str, axis: str, extent: int, width: int) -> list[Step]:
+    """The steps that add up along ``axis`` in vectors of ``width`` elements at most."""
+    lanes = f"{axis}.1"
+    return [split_step(axis, extent, min(width, extent)), rfactor(name, lanes), vectorize(lanes)]
 
 
 def parallel_steps(outer: list[str], count: int) -> list[Step]:

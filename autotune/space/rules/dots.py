@@ -123,13 +123,8 @@ class Dots(Tiling):
 
     def _shift_steps(self, choices: Choices) -> list[Step]:
         """The sums that are taken off, in vectors along the reduced axis."""
-        axis = f"{self.group.main.name}.shift.{self.k_axis}"
-        width = min(DOTS.shift_vectors * self.lanes, self.extent(self.k_axis))
-        steps = [base.split_step(axis, self.extent(self.k_axis), width)]
-        steps += [
-            primitives.rfactor(f"{self.group.main.name}.shift", f"{axis}.1"),
-            vectorize(f"{axis}.1"),
-        ]
+        name, width = f"{self.group.main.name}.shift", DOTS.shift_vectors * self.lanes
+        steps = base.lane_sum_steps(name, f"{name}.{self.k_axis}", self.extent(self.k_axis), width)
         if choices["parallel"] and self.row_axis is not None:
             steps.append(primitives.parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
         return steps

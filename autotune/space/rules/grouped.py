@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from ....codegen.target import Target
+from ....ir.dims import as_int
 from ....ir.dtype import FLOAT32, INT32, UINT8
 from ....ir.errors import ScheduleError
 from ....ir.loop.expr import Op, reads_of, walk
@@ -29,7 +30,7 @@ from ...protocols import BoolArray
 from ..analysis import Group
 from ..settings import GROUPED, SKETCHES
 from ..tiling import Choices, Tiling, Values
-from .base import parallel_depth, parallel_steps, split_step, up_to
+from .base import lane_sum_steps, parallel_depth, parallel_steps, split_step, up_to
 
 
 class Grouped(Tiling):
@@ -89,7 +90,19 @@ class Grouped(Tiling):
         if self.word > 1:
             steps.append(primitives.tensorize(f"{k}.2", str(Instruction.VNNI)))
         steps.append(primitives.vectorize(f"{v}.1"))
+        steps += self._excess_steps()
         return [*steps, *parallel_steps(outer, choices["parallel"])]
+
+    def _excess_steps(self) -> list[Step]:
+        """The steps for what is taken off for zero points: sums of the rows in each group."""
+        name = f"{self.group.stages[1].name}.rows"
+        stages = [s for s in self.group.prim.stages if s.name == name]
+        return [
+            step
+            for stage in stages
+            for axis in stage.reduce_axes[-1:]
+            for step in lane_sum_steps(name, axis.name, as_int(axis.extent), 2 * self.lanes)
+        ]
 
     @cached_property
     def defaults(self) -> list[Choices]:

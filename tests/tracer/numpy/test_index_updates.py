@@ -112,6 +112,26 @@ def test_one_element_is_written_alone() -> None:
     assert "strided_set" not in kernels
 
 
+def test_a_slice_behind_others_is_written_alone() -> None:
+    """Where it begins is a size: the rest of the array is neither read nor written."""
+
+    def step(cache, before, new):
+        start = before.shape[0]
+        cache[:, start : start + new.shape[1]] = new * 2
+        return cache[:, : start + new.shape[1]].sum()
+
+    sizes = {"before": {0: lw.Dim("n", max=56)}, "new": {1: lw.Dim("m", min=1, max=8)}}
+    compiled = lw.compile(step, dynamic=sizes)
+    rng = np.random.default_rng(0)
+    for start, count in ((0, 8), (5, 3), (56, 8), (9, 1)):
+        cache = rng.random((2, 64, 4)).astype("f")
+        expected, args = cache.copy(), (np.zeros(start), rng.random((2, count, 4)).astype("f"))
+        np.testing.assert_allclose(compiled(cache, *args), step(expected, *args), rtol=1e-5)
+        np.testing.assert_array_equal(cache, expected)
+    kernels = compiled.lower(cache, *args).as_text("kernels")
+    assert "index_update" in kernels and "strided_set" not in kernels
+
+
 def test_a_cache_that_is_written_through_views_is_changed_in_place() -> None:
     def step(cache, i, new):
         total = np.float32(0)
