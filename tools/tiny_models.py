@@ -50,14 +50,14 @@ def small_config(usual: Any, sizes: Mapping[str, int], opened: bool = False) -> 
         if value != plain.get(name) and name not in inner and name not in _ABOUT
     }
     for name, size in sizes.items():
-        value = getattr(usual, name, None)
+        value = _value(usual, name)
         if (type(value) is int and value > size) or (value is None and name in here and opened):
             given[name] = size
     for name in inner:
         if hasattr(type(getattr(usual, name)), "model_type"):
             given[name] = small_config(getattr(usual, name), sizes, opened)
     depth = next((name for name in DEPTHS if name in given), "")
-    layers = getattr(usual, depth, None)
+    layers = _value(usual, depth)
     if layers is not None:  # a layer of each kind
         lists = {
             name: value
@@ -78,7 +78,9 @@ def small_config(usual: Any, sizes: Mapping[str, int], opened: bool = False) -> 
     if "head_dim" in sizes and "mrope_section" in getattr(
         kind, "ignore_keys_at_rope_validation", ()
     ):
-        given["rope_parameters"] = rope | {"mrope_section": [2, 1, 1]}
+        width = _value(usual, "qk_rope_head_dim") or sizes["head_dim"]
+        sections = [width // 2 - 2 * (width // 8), width // 8, width // 8]
+        given["rope_parameters"] = rope | {"mrope_section": sections}
     given |= REQUIRED.get(kind.model_type, {})
     return kind(**given)
 
@@ -99,6 +101,14 @@ DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 each."""
 
 
+def _value(config: Any, name: str) -> Any:
+    """Returns an attribute, None where there is none, or another one for each layer."""
+    try:
+        return getattr(config, name, None)
+    except Exception:
+        return None
+
+
 def _is_computed(kind: type[Any], name: str) -> bool:
     name = getattr(kind, "attribute_map", {}).get(name, name)
     return isinstance(getattr(kind, name, None), property)
@@ -112,7 +122,7 @@ def _first(config: Any, *names: str, default: int) -> int:
     ]
     for holder in holders:
         for name in names:
-            value = getattr(holder, name, None)
+            value = _value(holder, name)
             if isinstance(value, list | tuple):
                 return int(value[0])
             if type(value) is int:
@@ -143,19 +153,33 @@ def _inputs(model: Any) -> dict[str, Any]:
         given["bbox"] = torch.zeros((1, LENGTH, 4), dtype=torch.int64)
     if "decoder_input_ids" in names and getattr(config, "is_encoder_decoder", False):
         given["decoder_input_ids"] = tokens
-    if {"grid_thw", "image_grid_thw"} & needed:  # patches of one image, as rows
+    for name in needed - {"input_ids"}:  # of a task, a question or a prompt
+        if name.endswith(("input_ids", "task_inputs")):
+            given[name] = tokens
+    grids = {"grid_thw", "image_grid_thw"} & needed
+    if grids:  # patches of one image, as rows
         patch = _first(config, "patch_size", default=14)
         times = _first(config, "temporal_patch_size", default=1)
         rows = noise(64, channels * times * patch**2)
         first = next(n for n in ("hidden_states", "pixel_values", "x") if n in names)
-        given |= {first: rows, "grid_thw": torch.tensor([[1, 8, 8]])}
+        given |= {first: rows, **dict.fromkeys(grids, torch.tensor([[1, 8, 8]]))}
+        given |= dict.fromkeys({"merge_sizes"} & needed, torch.tensor([1]))
+    elif "spatial_shapes" in names:  # patches with a mask
+        patch = _first(config, "patch_size", default=14)
+        given["pixel_values"] = noise(1, 64, channels * patch**2)
+        given["spatial_shapes"] = torch.tensor([[8, 8]])
+        given["pixel_attention_mask"] = torch.ones((1, 64), dtype=torch.int64)
     elif "pixel_values" in names:
-        given["pixel_values"] = noise(1, channels, side, side)
-    if "pixel_values_videos" in needed:
+        sides = _value(config, "image_size")
+        shape = sides if isinstance(sides, list | tuple) and len(sides) == 2 else (side, side)
+        given["pixel_values"] = noise(1, channels, *shape)
+        for name in needed & {"prompt_pixel_values", "prompt_masks"}:
+            given[name] = noise(1, channels, *shape)
+    if "pixel_values_videos" in names and "pixel_values" not in names:
         frames = _first(config, "num_frames", "frames_per_clip", default=2)
         given["pixel_values_videos"] = noise(1, frames, channels, side, side)
     if "input_features" in names:
-        bins = _first(config, "num_mel_bins", "feature_size", "n_mels", default=80)
+        bins = _first(config, *_BINS, default=80)
         length = 2 * _first(config, "max_source_positions", default=64)
         given["input_features"] = noise(1, bins, length)
         for mask in ("input_features_mask", "feature_attention_mask"):
@@ -184,6 +208,28 @@ def _inputs(model: Any) -> dict[str, Any]:
     return given
 
 
+_BINS = ("num_mel_bins", "feature_size", "n_mels", "feature_projection_input_dim", "input_dim")
+"""Attributes that say how many numbers stand for a moment of sound."""
+
+
+def _other_axes(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments with the axes that other models want: sounds with a channel, and of whole
+    frames, images in videos, moments before their numbers, and patches of two images."""
+    made = dict(given)
+    for name in {"input_values", "pixel_values", "input_features"} & given.keys():
+        x = given[name]
+        if name == "input_features":
+            made[name] = x.mT.contiguous()
+        elif name == "input_values":
+            made[name] = x[:, None, :3840]
+        elif x.dim() == 4:
+            frames = _first(config, "num_frames", "frames_per_clip", default=2)
+            made[name] = x[:, None].repeat(1, frames, 1, 1, 1)
+        elif x.dim() == 2:
+            made[name] = x.repeat(1, 2)
+    return made
+
+
 def transformer(name: str, writes: bool) -> tuple[Any, dict[str, Any]]:
     """Returns a small model of transformers, with a head that predicts tokens if it ``writes``,
     and arguments of a call.
@@ -209,7 +255,10 @@ def transformer(name: str, writes: bool) -> tuple[Any, dict[str, Any]]:
             failures.append(error)
             continue
         given = _inputs(model)
-        for left in ((), PICTURES, PICTURES):  # language models with eyes also read text alone
+        other = _other_axes(config, given)
+        for left in ((), PICTURES, PICTURES, None):  # models with eyes also read text alone
+            if left is None:
+                given, left = other, ()
             if left and left[0] not in given and "input_ids" in given:
                 given["use_cache"] = False  # a cache needs a layer of attention
             given = {name: value for name, value in given.items() if name not in left}
@@ -237,6 +286,8 @@ def _sizes() -> Iterator[tuple[Mapping[str, int], bool]]:
     # widths that depend on each other are left as they are
     few = {name: size for name, size in SMALL.items() if "layer" in name or "vocab" in name}
     yield few, False
+    # the number of layers follows from others
+    yield {name: size for name, size in SMALL.items() if name not in DEPTHS}, False
 
 
 PICTURES = ("pixel_values", "input_features", "input_values")

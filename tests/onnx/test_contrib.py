@@ -52,6 +52,37 @@ def _quantised(y: np.ndarray, scale: float, zero: int) -> np.ndarray:
     return np.clip(np.rint(y / np.float32(scale)) + zero, 0, 255).astype(np.uint8)
 
 
+def _mixture(
+    x: np.ndarray,
+    router: np.ndarray,
+    *layers: Any,
+    k: int = 2,
+    act: Callable[..., Any] = lambda y: np.maximum(y, 0),
+    normalised: bool = True,
+) -> np.ndarray:
+    """Each token's ``k`` experts, one after the other; ``layers`` are weights and biases of all."""
+    w1, b1, w2, b2, w3, b3 = [*layers, None, None][:6]
+    rows, probabilities = x.reshape(-1, x.shape[-1]), _softmax(router)
+    result = np.zeros_like(rows)
+    for n, (row, weights) in enumerate(zip(rows, probabilities)):
+        chosen = np.argsort(-weights, kind="stable")[:k]
+        for e in chosen:
+            y = w1[e] @ row + (0 if b1 is None else b1[e])
+            other = () if w3 is None else (w3[e] @ row + (0 if b3 is None else b3[e]),)
+            y = w2[e] @ act(y, *other) + (0 if b2 is None else b2[e])
+            result[n] += y * weights[e] / (weights[chosen].sum() if normalised else 1)
+    return result.reshape(x.shape)
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+def _swiglu(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    g, x = np.minimum(g, 1.5), np.clip(x, -1.5, 1.5)
+    return g / (1 + np.exp(-1.7 * g)) * (x + 1)
+
+
 X, W, B = _f(2, 3, 8), _f(8, 24), _f(24)
 MASK = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
 Q1, Q2 = (RNG.integers(0, 255, (2, 6), dtype=np.uint8) for _ in range(2))
@@ -148,6 +179,20 @@ CASES: list[tuple[str, list[Any], dict[str, Any], Callable[..., Any]]] = [
       np.float32([0.02]), np.int8([0])], {"hidden_size": 4, "direction": "reverse"},
      _lstm_of_bytes),
     ("MatMulIntegerToFloat", [Q1, Q2.T, S1, S2, Z1, Z2], {}, lambda *_: D1 @ D2.T),
+    ("MoE", [X, _f(6, 4), _f(4, 16, 8), _f(4, 16), _f(4, 8, 16), _f(4, 8)], {},
+     lambda x, r, *layers: _mixture(x, r, *layers, k=1, normalised=False)),
+    ("MoE", [_f(6, 8), _f(6, 4), _f(4, 16, 8), None, _f(4, 8, 16), None, _f(4, 16, 8)],
+     {"k": 2, "normalize_routing_weights": 1, "activation_type": "silu"},
+     lambda x, r, *layers: _mixture(x, r, *layers, act=lambda y, z: _silu(y) * z)),
+    ("MoE", [X, _f(6, 4), _f(4, 8, 16), _f(4, 16), _f(4, 16, 8), _f(4, 8)],
+     {"k": 3, "normalize_routing_weights": 1},  # of earlier versions: rows are inputs
+     lambda x, r, a, b, c, d: _mixture(x, r, a.swapaxes(1, 2), b, c.swapaxes(1, 2), d, k=3)),
+    *[("MoE", [X, _f(6, 4), _f(4, 32, 8), _f(4, 32), _f(4, 8, 16), _f(4, 8)],
+       {"k": 2, "normalize_routing_weights": 1, "activation_type": "swiglu",
+        "swiglu_fusion": fusion, "swiglu_limit": 1.5, "activation_alpha": 1.7,
+        "activation_beta": 1.0},
+       lambda x, r, *layers, fusion=fusion: _mixture(x, r, *layers, act=lambda y: _swiglu(
+           *((y[::2], y[1::2]) if fusion == 1 else np.split(y, 2))))) for fusion in (1, 2)],
 ]  # fmt: skip
 """Operator, inputs, attributes, and the result of the inputs."""
 

@@ -104,6 +104,73 @@ def _fused_conv(
     return _activated(y if added is None else y + added, activation, activation_params)
 
 
+@converter("MoE", since=1, domain=_DOMAIN)
+def _mixture(
+    x: Value,
+    router: Value,
+    up: Value,
+    up_bias: Value = None,
+    down: Value = None,
+    down_bias: Value = None,
+    gated: Value = None,
+    gated_bias: Value = None,
+    *,
+    activation_type: str = "relu",
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    use_sparse_mixer: int = 0,
+    activation_alpha: float = 1.0,
+    activation_beta: float = 0.0,
+    swiglu_fusion: int = 0,
+    swiglu_limit: float | None = None,
+) -> Value:
+    """The rows, sorted by expert, are products of groups; each token adds up those of its ``k``."""
+    swiglu = activation_type == "swiglu"
+    if use_sparse_mixer or (activation_type not in _OF_EXPERTS and not swiglu):
+        raise UnsupportedError(f"a mixture with {activation_type}, sparse mixer {use_sparse_mixer}")
+    weights, experts = nn.top_k(nn.softmax(router), k)
+    if normalize_routing_weights:
+        weights = weights / np.sum(weights, axis=1, keepdims=True)
+    experts = np.reshape(experts, (-1,))
+    order = np.argsort(experts, kind="stable")
+    experts = experts[order]
+    ends = np.searchsorted(experts, np.arange(up.shape[0]), side="right")
+
+    def layer(rows: Value, matrices: Value, bias: Value) -> Value:
+        # Rows of weights are outputs; of earlier versions they were inputs.
+        is_transposed = matrices.shape[2] == rows.shape[1]
+        matrices = np.matrix_transpose(matrices) if is_transposed else matrices
+        product = nn.grouped_matmul(rows, matrices, ends)
+        return product if bias is None else product + bias[experts]
+
+    tokens = np.reshape(x, (-1, x.shape[-1]))[order // k]
+    y = layer(tokens, up, up_bias)
+    other: Any = None if gated is None else layer(tokens, gated, gated_bias)
+    if swiglu:
+        if swiglu_fusion:
+            half = y.shape[1] // 2
+            parts = (y[:, ::2], y[:, 1::2]) if swiglu_fusion == 1 else (y[:, :half], y[:, half:])
+            y, other = parts
+        if swiglu_limit is not None:
+            y = np.minimum(y, swiglu_limit)
+            other = np.clip(other, -swiglu_limit, swiglu_limit)
+        y, other = y * nn.sigmoid(y * activation_alpha), other + activation_beta
+    else:
+        y = _OF_EXPERTS[activation_type](y)
+    y = layer(y if other is None else y * other, down, down_bias)
+    y = np.reshape(y[np.argsort(order)], (-1, k, y.shape[1]))
+    return np.reshape(np.sum(y * weights[..., None], axis=1), x.shape)
+
+
+_OF_EXPERTS: dict[str, Callable[..., Value]] = {
+    "gelu": lambda x: nn.gelu(x, "none"),
+    "identity": lambda x: x,
+    "relu": nn.relu,
+    "silu": nn.silu,
+}
+"""Activations of experts by their ``activation_type``."""
+
+
 # Activations and norms.
 
 
