@@ -137,7 +137,8 @@ def check(
 
 
 def _verdict(op: str, trial: Trial, compiled: bool) -> tuple[str, str]:
-    """Returns how one trial went; an empty word if PyTorch does not have it or takes too long."""
+    """Returns how one trial went; an empty word if PyTorch does not have it, writes no graph of it
+    or takes too long."""
     name, function, tensors = trial.name, trial.function, trial.tensors
     try:
         torch.manual_seed(0)
@@ -158,6 +159,8 @@ def _verdict(op: str, trial: Trial, compiled: bool) -> tuple[str, str]:
         of_data = "not allocated yet" in str(error)
         if of_data or kind.endswith(("OutputException", "OutputShapeException", "SymNode")):
             return "refused", f"{name}: sizes that depend on data"
+        if not _is_traced(function, tensors if trial.example is None else trial.example):
+            return "", ""
         return "fails", f"{name} {shapes}: {kind}: {str(error)[:200]!r}"
     finally:
         signal.alarm(0)
@@ -179,6 +182,17 @@ def _verdict(op: str, trial: Trial, compiled: bool) -> tuple[str, str]:
             return "", ""
         return "wrong", f"{name} {shapes}: {str(error)[:200]!r}"
     return "passes", ""
+
+
+def _is_traced(function: Callable[..., Any], example: Sequence[Any]) -> bool:
+    """Returns whether PyTorch itself writes a graph without writes of a function."""
+    try:
+        with enable_python_dispatcher():
+            written = make_fx(function, tracing_mode="fake")(*example)
+        make_fx(torch.func.functionalize(written), tracing_mode="fake")(*example)
+    except Exception:
+        return False
+    return True
 
 
 UNORDERED = frozenset(("argsort", "kthvalue", "sort", "topk"))
@@ -301,7 +315,9 @@ def main() -> None:
                     if verdict == "refused"
                     else ()
                 )
-                printed = ("wrong",) if options.placements else ("wrong", "fails", "refused")
+                printed = (
+                    ("wrong", "fails") if options.placements else ("wrong", "fails", "refused")
+                )
                 if verdict in printed:
                     variant = f".{op.variant_test_name}" if op.variant_test_name else ""
                     print(f"{verdict} {op.name}{variant} {dtype_name} {reason}", flush=True)

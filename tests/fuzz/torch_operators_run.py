@@ -25,7 +25,7 @@ from loopwright.doors.torch_model import backend
 from loopwright.tracer.frontends.torch import importer
 from loopwright.tracer.frontends.torch.decompositions import decompositions
 from loopwright.tracer.frontends.torch.table import ROWS, arguments
-from random_torch_operators import SEARCHES, Drawn, OperatorProgram, differences, draw_operators
+from random_torch_operators import IN_ORDER, Drawn, OperatorProgram, differences, draw_operators
 from torch import Tensor
 
 MODES = ("exported", "compiled", "all sizes", "trained")
@@ -54,7 +54,7 @@ def _compiled(program: Any, dynamic: bool = False, theirs: bool = False) -> Any:
 def _longer(drawn: Drawn) -> Drawn | None:
     """Returns the program on inputs of twice as many rows, if it has results for them; a sequence
     that follows itself is in order no more."""
-    if any(step.text.startswith(SEARCHES) for step in drawn.program.steps):
+    if any(step.text.startswith(IN_ORDER) for step in drawn.program.steps):
         return None
     wide = [torch.cat([x, x]) if x.dim() else x.clone() for x in drawn.inputs]
     other = Drawn(drawn.program, wide, [], [])
