@@ -27,7 +27,6 @@ from ..lower.lanes import SHORTEST
 from ..lower.scope import declare_range, greatest_of, ranges_where
 from ..target import Target
 from .dots import emit_dot, store_interleaved
-from .horizontal import join_lanes
 from .memory import Env, Lanes, Place
 from .registers import Registers
 from .scalars import literal
@@ -363,19 +362,37 @@ class NestEmitter(WriteEmitter):
     def _join_rows(self, rows: Sequence[tuple[Accumulate, Env, Value]]) -> None:
         """Joins the lanes of what a statement adds up, at once if that is a vector of registers."""
         (stmt, _, total), count = rows[0], len(rows)
-        held, dtype = self.registers.get(stmt.buffer), stmt.value.dtype
-        combine = partial(self.scalars.combine, COMBINERS[stmt.combiner].op, dtype=dtype)
+        held, op = self.registers.get(stmt.buffer), COMBINERS[stmt.combiner].op
+        combine = partial(self.scalars.combine, op, dtype=stmt.value.dtype)
         if held is not None and 1 < count == held.lanes <= total.lanes:
             places = [self.register_place(held, stmt.indices, here)[0] for _, here, _ in rows]
             if places == [*range(places[0], places[0] + count)] and places[0] % count == 0:
-                joined = join_lanes(self.w, [value for _, _, value in rows], dtype.bytes, combine)
                 old = held.read(self.w, places[0], count, count)
+                joined = self._joined([value for _, _, value in rows], combine)
                 held.write(self.w, places[0], combine(old, joined), count)
                 return
         for _, here, value in rows:
-            joined = join_lanes(self.w, [value], dtype.bytes, combine)
             old = self.current(stmt.buffer, stmt.indices, here)
-            self.assign(stmt.buffer, stmt.indices, combine(old, joined), here)
+            joined = combine(old, self._joined([value], combine))
+            self.assign(stmt.buffer, stmt.indices, joined, here)
+
+    def _joined(self, rows: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
+        """Returns what each row's lanes give, half by half: in the end, those of all rows at once,
+        which are the columns of a square."""
+        while rows[0].lanes > len(rows):
+            rows = [combine(*self._halves(row)) for row in rows]
+        while len(rows) > 1:
+            columns = transpose(self.w, rows) if rows[0].lanes == len(rows) else rows
+            half = len(columns) // 2
+            rows = [combine(a, b) for a, b in zip(columns[:half], columns[half:], strict=True)]
+        return rows[0]
+
+    def _halves(self, vector: Value) -> list[Value]:
+        half = vector.lanes // 2
+        if half == 1:
+            return [self.w.extract(vector, 0), self.w.extract(vector, 1)]
+        halves = (range(half), range(half, 2 * half))
+        return [self.w.shuffle(vector, vector, tuple(lanes)) for lanes in halves]
 
     def _unrolled_reductions(
         self, body: Sequence[Stmt], env: Env

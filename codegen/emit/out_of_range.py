@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ...ir.dtype import INT64
 from ...ir.library.checks import LARGEST
-from ...ir.loop.expr import Const, Expr, Op, Read, const, walk
+from ...ir.loop.expr import Const, Expr, Op, Read, const, reads_of, walk
 from ...ir.loop.limited_index import Limited
 from ..llvm.writer import Value
 from .access import is_zero
@@ -60,6 +60,19 @@ def needed_operands(expr: Op, scalar: bool = False) -> tuple[Expr, ...]:
         return expr.args[:1]
     check = _check(expr)
     return expr.args if check is None else check[:3]
+
+
+def unsure_reads(choice: Op) -> list[Read]:
+    """Returns the reads of a choice's values that its condition has not made by then."""
+    made: list[Read] = []
+    todo = [choice.args[0]]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Read):
+            made.append(node)
+        elif isinstance(node, Op):
+            todo += needed_operands(node, True)[: 1 if node.name == "where" else None]
+    return [n for value in choice.args[1:] for n in reads_of(value) if n not in made]
 
 
 def reads_behind_test(expr: Op) -> bool:

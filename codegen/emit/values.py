@@ -19,7 +19,7 @@ from .access import index_parts, is_zero
 from .cover import MAX_WINDOWS, cover, lane_offsets
 from .lookups import looked_up
 from .memory import Env, Form, Lanes, Memory, Place, first_lanes, mask_of
-from .out_of_range import checked, limited_place, needed_operands, reads_behind_test
+from .out_of_range import checked, limited_place, needed_operands, reads_behind_test, unsure_reads
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .static_conditions import StaticConditions
@@ -241,7 +241,7 @@ class ValueEmitter:
 
     def _needs_guard(self, expr: Op) -> bool:
         if id(expr) not in self.guarded:
-            self.guarded[id(expr)] = expr, [n for a in expr.args[1:] for n in reads_of(a)]
+            self.guarded[id(expr)] = expr, unsure_reads(expr)
         return not all(map(self._inside, self.guarded[id(expr)][1]))
 
     def _inside(self, node: Read) -> bool:

@@ -21,25 +21,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...ir.dims import IntExpr, symbol
+from ...ir.loop import nest as nests
 from ...ir.loop.expr import Read, walk
 from ...ir.loop.kinds import LoopKind
-from ...ir.loop.nest import (
-    Accumulate,
-    Alloc,
-    Loop,
-    Nest,
-    Stmt,
-    Store,
-    expressions,
-    statements,
-    substituted,
-)
+from ...ir.loop.nest import Accumulate, Alloc, Loop, Nest, Stmt, Store
 from ...ir.loop.stride import flat_index, stride_along
 from .lanes import Machine, moves_on
 from .scope import Scope, rewrite
 
-ROWS = (4, 8, 16)
-"""Rows that fill the vectors of a tree."""
+ROWS = (4, 8)
+"""Rows of which the lanes are transposed: more take more shuffles than their trees."""
 
 
 def join_rows(nest: Nest, machine: Machine) -> Nest:
@@ -54,16 +45,14 @@ def join_rows(nest: Nest, machine: Machine) -> Nest:
         if stmt.trips not in ROWS or stmt.trips > machine.lanes:
             return None
         match stmt.body:
-            case (
-                Store(name, at) as start,
-                Loop(LoopKind.VECTORIZE, body=(Accumulate() as add,)) as loop,
-            ):
+            case (Store(name, at) as start, Loop(LoopKind.VECTORIZE, body=(Accumulate() as add,))):
+                readers = [s for s in rest if any(_reads(i, name) for i in nests.statements((s,)))]
                 is_row = (add.buffer, add.indices) == (name, at) and name in scope.registers
-                readers = [s for s in rest if any(name in _read(i) for i in statements((s,)))]
                 if is_row and len(readers) == 1 and _is_stored(readers[0], stmt, at, scope):
                     joined.add(name)
-                    return _lanes(stmt, start), replace(loop, body=(replace(stmt, body=(add,)),))
-            case (Store() as store,) if joined & _read(store):
+                    rows = replace(stmt, body=(add,))
+                    return _lanes(stmt, start), replace(stmt.body[1], body=(rows,))
+            case (Store() as store,) if any(_reads(store, name) for name in joined):
                 return (_lanes(stmt, store),)
             case _:
                 pass
@@ -79,27 +68,27 @@ def _is_stored(stmt: Stmt, rows: Loop, at: Sequence[IntExpr], scope: Scope) -> b
         return False
     match stmt.body:
         case (Store(target, place) as store,) if target in scope.memory:
-            flat = flat_index(scope.memory[target], place)
+            buffer = scope.memory[target]
         case _:
             return False
     steps = [stride_along(i, rows.var) for i in at]
-    reads = [n.indices for e in expressions(store) for n in walk(e) if isinstance(n, Read)]
+    reads = [n for e in nests.expressions(store) for n in walk(e) if isinstance(n, Read)]
     return (
         sorted(map(str, steps)) == ["0"] * (len(steps) - 1) + ["1"]
-        and stride_along(flat, rows.var) == 1
-        and target not in _read(store)
-        and not scope.memory[target].dtype.is_bool
-        and all(moves_on(indices, rows.var) for indices in reads)
+        and stride_along(flat_index(buffer, place), rows.var) == 1
+        and not buffer.dtype.is_bool
+        and all(n.buffer != target and moves_on(n.indices, rows.var) for n in reads)
     )
 
 
 def _lanes(rows: Loop, stmt: Stmt) -> Loop:
     """A statement of all rows, as lanes."""
     lane = f"{rows.var}.row"
-    body = (substituted(stmt, {rows.var: symbol(lane)}),)
+    body = (nests.substituted(stmt, {rows.var: symbol(lane)}),)
     return Loop(LoopKind.VECTORIZE, lane, rows.extent, body)
 
 
-def _read(stmt: Stmt) -> set[str]:
-    """The buffers that a statement itself reads."""
-    return {n.buffer for e in expressions(stmt) for n in walk(e) if isinstance(n, Read)}
+def _reads(stmt: Stmt, name: str) -> bool:
+    """True if a statement itself reads a buffer."""
+    nodes = (node for e in nests.expressions(stmt) for node in walk(e))
+    return any(isinstance(node, Read) and node.buffer == name for node in nodes)

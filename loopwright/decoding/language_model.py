@@ -140,7 +140,8 @@ def load_language_model(
 
     ``context`` is the most positions of a text, of which ``cache`` keeps keys and values in
     float32, bfloat16 or int8. With ``activations="int8"`` matrices of few bits multiply rows that
-    are rounded to bytes, which is faster and less exact. ``options`` are those of ``lw.compile``.
+    are rounded to bytes, which is faster and less exact, as is the attention of a prompt's blocks,
+    whose factors are rounded to bfloat16. ``options`` are those of ``lw.compile``.
 
     Raises LoopwrightValueError for a model or tokens of a kind that is not supported, and
     LoopwrightOSError for a file that is damaged or cannot be read.

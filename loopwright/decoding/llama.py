@@ -64,7 +64,8 @@ class Llama:
     published checkpoints, ``model.embed_tokens.weight`` to ``lm_head.weight``; matrices may be
     PackedWeights. Position p rotates pair n of a head by ``p * base**(-2 * n / head)``, over
     ``divisors``, one or one for each pair; pairs are elements of the two halves of a head, or
-    ``interleaved``. ``activations`` are those of ``lw.nn.matmul_nbits``.
+    ``interleaved``. ``activations`` are those of ``lw.nn.matmul_nbits``; where these are bytes, the
+    attention of several positions is ``short``.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Llama:
     ) -> None:
         self.sizes, self.weights, self.epsilon = sizes, weights, epsilon
         self.interleaved, self.activations = interleaved, activations
+        self.short = activations == "int8" and any(map(is_packed, weights.values()))
         frequencies = base ** -(np.arange(0, sizes.head, 2) / sizes.head) / divisors
         angles = np.outer(np.arange(sizes.context), frequencies)
         self.cosines, self.sines = np.cos(angles).astype("f"), np.sin(angles).astype("f")
@@ -119,7 +121,8 @@ class Llama:
                 for part in "qkv"
             )
             q, k = (nn.rotary_embedding(each, cosines, sines, self.interleaved) for each in (q, k))
-            x = x + self._dense(f"{name}.self_attn.o_proj", attend(q, k, v, start, cache[layer]))
+            context = attend(q, k, v, start, cache[layer], self.short)
+            x = x + self._dense(f"{name}.self_attn.o_proj", context)
             h = self._norm(f"{name}.post_attention_layernorm", x)
             h = nn.silu(self._dense(f"{name}.mlp.gate_proj", h)) * self._dense(
                 f"{name}.mlp.up_proj", h
@@ -157,11 +160,13 @@ def _wide(x: Any) -> Any:
     return x if x.dtype.itemsize > 2 else x.astype(np.float32)
 
 
-def attend(q: Any, k: Any, v: Any, start: Any, cache: Any) -> Any:
+def attend(q: Any, k: Any, v: Any, start: Any, cache: Any, short: bool = False) -> Any:
     """Writes keys and values of new positions into the cache, and returns what the queries find.
 
     ``q`` is (heads, new positions, head), ``k`` and ``v`` (groups, new positions, head), ``cache``
-    one of a layer; the result is (new positions, heads * head).
+    one of a layer; the result is (new positions, heads * head). Several new positions that are
+    ``short`` multiply in bfloat16, with sums of float32: each factor is off by at most 2**-8 of
+    itself. A single one is not, as reading the cache takes longer than its products.
     """
     heads, count, head = q.shape
     groups = k.shape[0]
@@ -175,16 +180,24 @@ def attend(q: Any, k: Any, v: Any, start: Any, cache: Any) -> Any:
         stored[n, :, here] = new.astype(stored.dtype)
     keys, values = stored[:, :, : start + count]
     end = keys.shape[1]  # a size, which data may decide
-    q = q.reshape(groups, -1, head)
-    scores = q @ _wide(keys).swapaxes(1, 2)
+    several = type(count) is not int or count > 1
+    narrow = _narrow if short and several else lambda x: x
+    rows = (groups, heads // groups * count)
+    scores = _wide(narrow(q).reshape(*rows, head)) @ _wide(narrow(keys)).swapaxes(1, 2)
     if steps is not None:
         scores = scores * steps[0, :, None, : start + count]
     scores = scores.reshape(groups, -1, count, end) / np.float32(head**0.5)
-    if type(count) is not int or count > 1:  # a single new position sees all there are
+    if several:  # a single new position sees all there are
         seen = xp.arange(end) <= start + xp.arange(count)[:, None]
         scores = np.where(seen, scores, np.float32(-np.inf))
-    weights = nn.softmax(scores).reshape(groups, -1, end)
+    weights = nn.softmax(scores)
     if steps is not None:
-        weights = weights * steps[1, :, None, : start + count]
-    context = (weights @ _wide(values)).reshape(heads, count, head)
+        weights = weights * steps[1, :, None, None, : start + count]
+    weights = _wide(narrow(weights).reshape(*rows, end))
+    context = (weights @ _wide(narrow(values))).reshape(heads, count, head)
     return context.swapaxes(0, 1).reshape(count, -1)
+
+
+def _narrow(x: Any) -> Any:
+    """An array of any dtype as one of bfloat16."""
+    return x.astype(dtype_of("bfloat16").numpy)

@@ -14,7 +14,7 @@ from gguf_files import KINDS, small_llama
 from loopwright.cli import main
 from loopwright.codegen.runtime.buffers import fresh_requests
 from loopwright.decoding.language_model import BLOCK, LanguageModel
-from loopwright.decoding.llama import empty_cache
+from loopwright.decoding.llama import Sizes, attend, empty_cache
 from loopwright.decoding.vocabulary import Vocabulary
 
 BYTES = ["<unk>", "<s>", "</s>", *(f"<0x{n:02X}>" for n in range(256))]
@@ -79,6 +79,27 @@ def test_caches_of_fewer_bits_are_close(tmp_path: Path, kind: str) -> None:
     exact = scores_of(model, weights, [*tokens.tolist(), 7])
     np.testing.assert_allclose(scores, exact, rtol=0, atol=0.03 * np.abs(exact).max())
     assert len(list(model.generate("ab cd", 5))) == 5
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8"])
+def test_attention_of_short_factors_stays_within_its_bound(kind: str) -> None:
+    """A score is off by what its two factors are, a weight by that and its own rounding."""
+    rng, sizes = np.random.default_rng(0), Sizes(1, 256, 4, 2, 1, 1, 48)
+    q, k, v = (rng.standard_normal((n, 33, 64), np.float32) for n in (4, 2, 2))
+    results: dict[bool, np.ndarray] = {}
+    caches = {short: empty_cache(sizes, kind)[0] for short in (False, True)}
+    for short, cache in caches.items():
+        compiled = lw.compile(lambda q, k, v, cache, short=short: attend(q, k, v, 0, cache, short))
+        results[short] = compiled(q, k, v, cache)
+    cache = caches[True]
+    cache = cache[0] * cache[1][..., None] if kind == "int8" else cache
+    keys, values = (np.repeat(np.abs(part[:, :33].astype("d")), 2, 0) for part in cache)
+    off = 2**-8
+    scores = (2 * off + off**2) * np.abs(q) @ keys.swapaxes(1, 2) / 8
+    weight = np.expm1(2 * scores.max(-1, keepdims=True)) + 2 * off
+    bound = (weight * values.max(1, keepdims=True)).swapaxes(0, 1).reshape(33, -1)
+    error = np.abs(results[True] - results[False])
+    assert (error <= bound).all() and error.max() > 1e-5
 
 
 def test_an_answer_is_made_of_the_best_tokens(tmp_path: Path) -> None:
