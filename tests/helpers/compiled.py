@@ -21,8 +21,10 @@ from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.fusion.to_prim import group_to_prim
 from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
 from loopwright.ir.graph.nodes import (
+    Block,
     Call,
     Constant,
+    For,
     Function,
     GlobalVar,
     Module,
@@ -119,45 +121,52 @@ def run_module(
 ) -> Any:
     """The value of a lowered module's main, each group by ``run``."""
     main = module.main
-    env: dict[Any, Any] = {id(p): a for p, a in zip(main.params, arrays)}
+    kernels: dict[str, Kernel] = {}
 
-    def value(atom: Any) -> Any:
-        return atom.value if isinstance(atom, Constant) else env[id(atom)]
+    def called(expr: Call, value: Callable[[Any], Any]) -> Any:
+        if isinstance(expr.op, Operator):
+            assert Trait.LIBRARY in expr.op.traits
+            return expr.op.reference([value(a) for a in expr.args], expr.attrs)
+        assert isinstance(expr.op, GlobalVar), expr
+        group = module.functions[expr.op.name]
+        assert isinstance(group, Function)
+        if is_view(group) and group.body.result.type.dtype != group.params[0].type.dtype:
+            # The compiler makes an alias of it.
+            return evaluate(group, *map(value, expr.args))
+        constant = [n for n, a in enumerate(expr.args) if isinstance(a, Constant)]
+        prim = group_to_prim(expr.op.name, group, constant)
+        if expr.op.name not in kernels:
+            schedule = choose(prim) if choose else default_schedule(prim, target)[0]
+            kernels[expr.op.name] = compile_kernel(prim, schedule, target)
+        inputs = {p.name: value(a) for p, a in zip(prim.params, expr.args)}
+        found = run(kernels[expr.op.name], target, inputs)
+        result = group.type.result
+        if isinstance(result, type(group.params)) or hasattr(result, "fields"):
+            return tuple(f.reshape(t.shape) for f, t in zip(found, result.fields))
+        return found[0].reshape(result.shape)
 
-    for binding in main.body.bindings:
-        expr = binding.value
-        if isinstance(expr, Tuple):
-            env[id(binding.var)] = tuple(value(f) for f in expr.fields)
-        elif isinstance(expr, TupleGetItem):
-            env[id(binding.var)] = value(expr.value)[expr.index]
-        else:
-            assert isinstance(expr, Call)
-            if isinstance(expr.op, Operator):
-                assert Trait.LIBRARY in expr.op.traits
-                env[id(binding.var)] = expr.op.reference([value(a) for a in expr.args], expr.attrs)
-                continue
-            assert isinstance(expr.op, GlobalVar), expr
-            env[id(binding.var)] = _call(module, expr, value, target, run, choose)
-    return value(main.body.result)
+    def ran(block: Block, env: dict[Any, Any]) -> Any:
+        def value(atom: Any) -> Any:
+            return atom.value if isinstance(atom, Constant) else env[id(atom)]
 
+        for binding in block.bindings:
+            expr = binding.value
+            if isinstance(expr, Tuple):
+                made: Any = tuple(value(f) for f in expr.fields)
+            elif isinstance(expr, TupleGetItem):
+                made = value(expr.value)[expr.index]
+            elif isinstance(expr, For):
+                made = tuple(map(value, expr.initial))
+                for index in range(int(value(expr.extent))):
+                    inside = {id(p): each for p, each in zip(expr.params, made)}
+                    made = ran(expr.body, {**env, **inside, id(expr.index): np.int64(index)})
+            else:
+                assert isinstance(expr, Call)
+                made = called(expr, value)
+            env[id(binding.var)] = made
+        return value(block.result)
 
-def _call(module: Module, expr: Call, value: Any, target: Target, run: Any, choose: Any) -> Any:
-    assert isinstance(expr.op, GlobalVar)
-    group = module.functions[expr.op.name]
-    assert isinstance(group, Function)
-    if is_view(group) and group.body.result.type.dtype != group.params[0].type.dtype:
-        # The compiler makes an alias of it.
-        return evaluate(group, *map(value, expr.args))
-    constant = [n for n, a in enumerate(expr.args) if isinstance(a, Constant)]
-    prim = group_to_prim(expr.op.name, group, constant)
-    schedule = choose(prim) if choose else default_schedule(prim, target)[0]
-    kernel = compile_kernel(prim, schedule, target)
-    inputs = {p.name: value(a) for p, a in zip(prim.params, expr.args)}
-    found = run(kernel, target, inputs)
-    result = group.type.result
-    if isinstance(result, type(group.params)) or hasattr(result, "fields"):
-        return tuple(f.reshape(t.shape) for f, t in zip(found, result.fields))
-    return found[0].reshape(result.shape)
+    return ran(main.body, {id(p): a for p, a in zip(main.params, arrays)})
 
 
 def check_variants(prim: PrimFunc, target: Target, terms: int, **attrs: Any) -> ScheduleSpace:

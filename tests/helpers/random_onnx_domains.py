@@ -229,6 +229,24 @@ def _heads(d: Drawing, name: str) -> None:
     _theirs(d, name, [q, k, v, None, None, *ends], 3, **more)
 
 
+@row("MoE")
+def _experts(d: Drawing, name: str) -> None:
+    kind = d.pick(("relu", "gelu", "silu", "identity", "swiglu"))
+    count, size, inside, rows = d.between(1, 5), d.between(1, 9), d.between(1, 9), d.between(1, 20)
+    first = 2 * inside if kind == "swiglu" else inside
+    x, router = d.fresh([rows, size], "float32"), d.fresh([rows, count], "float32")
+    up, down = (d.fresh([count, *s], "float32") for s in ([first, size], [size, inside]))
+    biases = [d.fresh([count, n], "float32") if d.chance(50) else None for n in (first, size)]
+    more = {
+        "activation_type": kind,
+        "k": d.between(1, count),
+        "swiglu_fusion": int(kind == "swiglu"),
+    }
+    normalize = d.pick((None, 0, 1))
+    inputs = [x, router, up, biases[0], down, biases[1]]
+    _theirs(d, name, inputs, normalize_routing_weights=normalize, **more)
+
+
 @row("FusedConv", "QLinearConv", "QLinearAveragePool")
 def _windows(d: Drawing, name: str) -> None:
     group, inside, outside = d.pick((1, 1, 2)), d.between(1, 4), d.between(1, 4)

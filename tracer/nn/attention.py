@@ -90,6 +90,12 @@ def attend(
             "scaled_dot_product_attention: q, k and v have different ranks, "
             f"{tuple(np.shape(q))}, {tuple(np.shape(k))} and {tuple(np.shape(v))}"
         )
+    pairs = ((np.shape(q)[-1], np.shape(k)[-1]), (np.shape(k)[-2], np.shape(v)[-2]))
+    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        raise LoopwrightTypeError(
+            "scaled_dot_product_attention: q and k have vectors of one size, and k and v as many "
+            f"keys, not {tuple(np.shape(q))}, {tuple(np.shape(k))} and {tuple(np.shape(v))}"
+        )
     factor = 1 / math.sqrt(np.shape(q)[-1]) if scale is None else scale
     heads, groups = (np.shape(q)[-3], np.shape(k)[-3]) if min(ranks) > 2 else (1, 1)
     grouped = heads != groups

@@ -141,9 +141,9 @@ def _mixture(
         is_transposed = matrices.shape[2] == rows.shape[1]
         matrices = np.matrix_transpose(matrices) if is_transposed else matrices
         product = nn.grouped_matmul(rows, matrices, ends)
-        return product if bias is None else product + bias[experts]
+        return product if bias is None else product + gathered(bias, experts)
 
-    tokens = np.reshape(x, (-1, x.shape[-1]))[order // k]
+    tokens = gathered(np.reshape(x, (-1, x.shape[-1])), order // k)
     y = layer(tokens, up, up_bias)
     other: Any = None if gated is None else layer(tokens, gated, gated_bias)
     if swiglu:
@@ -163,7 +163,7 @@ def _mixture(
 
 
 _OF_EXPERTS: dict[str, Callable[..., Value]] = {
-    "gelu": lambda x: nn.gelu(x, "none"),
+    "gelu": lambda x: nn.gelu(x, "tanh"),  # as ONNX Runtime computes it here
     "identity": lambda x: x,
     "relu": nn.relu,
     "silu": nn.silu,
