@@ -365,11 +365,11 @@ class NestEmitter(WriteEmitter):
         held, op = self.registers.get(stmt.buffer), COMBINERS[stmt.combiner].op
         combine = partial(self.scalars.combine, op, dtype=stmt.value.dtype)
         if held is not None and 1 < count == held.lanes <= total.lanes:
-            places = [self.register_place(held, stmt.indices, here)[0] for _, here, _ in rows]
-            if places == [*range(places[0], places[0] + count)] and places[0] % count == 0:
-                old = held.read(self.w, places[0], count, count)
+            lanes = [self.register_place(held, stmt.indices, here)[0] for _, here, _ in rows]
+            if lanes == [*range(lanes[0], lanes[0] + count)] and lanes[0] % count == 0:
+                old = held.read(self.w, lanes[0], count, count)
                 joined = self._joined([value for _, _, value in rows], combine)
-                held.write(self.w, places[0], combine(old, joined), count)
+                held.write(self.w, lanes[0], combine(old, joined), count)
                 return
         for _, here, value in rows:
             old = self.current(stmt.buffer, stmt.indices, here)

@@ -67,7 +67,7 @@ def _is_stored(stmt: Stmt, rows: Loop, at: Sequence[IntExpr], scope: Scope) -> b
     if not isinstance(stmt, Loop) or (stmt.var, stmt.extent) != (rows.var, rows.extent):
         return False
     match stmt.body:
-        case (Store(target, place) as store,) if target in scope.memory:
+        case (Store(target, indices) as store,) if target in scope.memory:
             buffer = scope.memory[target]
         case _:
             return False
@@ -75,7 +75,7 @@ def _is_stored(stmt: Stmt, rows: Loop, at: Sequence[IntExpr], scope: Scope) -> b
     reads = [n for e in nests.expressions(store) for n in walk(e) if isinstance(n, Read)]
     return (
         sorted(map(str, steps)) == ["0"] * (len(steps) - 1) + ["1"]
-        and stride_along(flat_index(buffer, place), rows.var) == 1
+        and stride_along(flat_index(buffer, indices), rows.var) == 1
         and not buffer.dtype.is_bool
         and all(n.buffer != target and moves_on(n.indices, rows.var) for n in reads)
     )

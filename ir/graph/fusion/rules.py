@@ -120,15 +120,15 @@ def _is_read_in_place(contraction: Node, source: Node, edge: Edge) -> bool:
     is_row = _is_chosen_slice(source) and source.call.attrs.get("axis") == 0
     if not is_row or any(operator_of(view).name != "cast" for view in edge.chain):
         return False
-    place = contraction.edges.index(edge)
-    if is_used_once(contraction.binding, contraction.call.args[place]):
+    operand = contraction.edges.index(edge)
+    if is_used_once(contraction.binding, contraction.call.args[operand]):
         return True
     if edge.chain:
         return False
     if contraction.op.name == "nn.matmul":
-        return place == 1
+        return operand == 1
     inputs, _, output = contraction.call.attrs.get("equation", "").partition("->")
-    return inputs.split(",")[place][-1:] == output[-1:] != ""
+    return inputs.split(",")[operand][-1:] == output[-1:] != ""
 
 
 def _is_epilogue(

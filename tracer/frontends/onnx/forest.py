@@ -189,7 +189,7 @@ def _planes(x: Value, rows: Any, few: bool) -> Value:
 def _masked(
     group: _Group, forest: Forest, planes: Value, count: int, rows: Any, few: bool
 ) -> Value:
-    """Returns the leaves of pieces that rows reach, as places in ``group.weights``: (pieces, rows).
+    """Returns the leaves of pieces that rows reach, as rows of ``group.weights``: (pieces, rows).
 
     Vectors are of rows, and tests of a piece read ``planes``. With ``few`` rows they are of pieces,
     which have their tests behind each other, and ``planes`` is (rows, features).
@@ -208,13 +208,13 @@ def _masked(
     params += [f"x5: {number}{kind}"] * equal
     bits: list[str] = []
     for n in range(tests):
-        place = f"[{n}, j]" if few else f"[i, {n}]"
-        column = f"minimum(maximum(int64(x1{place}), 0), {size - 1})"
+        entry = f"[{n}, j]" if few else f"[i, {n}]"
+        column = f"minimum(maximum(int64(x1{entry}), 0), {size - 1})"
         value = f"x0[i, {column}]" if few else f"x0[{column}, j]"
-        test = f"{value} <= x2{place}"
+        test = f"{value} <= x2{entry}"
         if equal:
-            test = f"({test}) and (x5{place} <= {value})"
-        bits.append(f"where({test}, x3{place}, x4{place})")
+            test = f"({test}) and (x5{entry} <= {value})"
+        bits.append(f"where({test}, x3{entry}, x4{entry})")
     while len(bits) > 1:
         bits = [" & ".join(bits[k : k + 2]) for k in range(0, len(bits), 2)]
         bits = [f"({each})" if len(bits) > 1 else each for each in bits]
