@@ -143,6 +143,21 @@ def test_numbers_and_squares_are_symbolic_sizes() -> None:
             torch.testing.assert_close(g(x), images(x), rtol=1e-4, atol=1e-5)
 
 
+def test_effects_stay_in_order_where_sizes_are_symbolic() -> None:
+    """Tokens that tie effects together are traced as tensors, and None in a call."""
+
+    def inverse(x: Any, a: Any) -> Any:
+        return x * 2, torch.linalg.inv(a)
+
+    makes = list[str]()
+    f, a = _counted(inverse, makes), torch.tensor([[2.0, 1.0], [0.0, 4.0]])
+    for n in (3, 5, 7):
+        torch.testing.assert_close(f(torch.ones(n), a), inverse(torch.ones(n), a))
+    assert len(makes) == 2
+    with pytest.raises(RuntimeError, match="LAPACK fails"):
+        f(torch.ones(9), torch.zeros(2, 2))
+
+
 def test_a_scan_has_gradients() -> None:
     """Its steps keep ``w`` and ``w + 1`` for those of the gradient, which has them once."""
     from torch._higher_order_ops.scan import scan

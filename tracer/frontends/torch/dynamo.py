@@ -312,7 +312,7 @@ class GraphFunction:
         ]
         name = f"{self.kind}_graph"
         given = [
-            value if sizes is None or position in constants else traced
+            value if sizes is None or value is None or position in constants else traced
             for position, (value, traced) in enumerate(zip(inputs, self.traced, strict=True))
         ]
         imported = import_graph(
