@@ -10,8 +10,9 @@ lets them be. Ways are ``torch.compile``, ``lw.from_torch`` of an exported progr
 of an exported file, the results and gradients of a training step, and the tokens that ``generate``
 writes, here and with inductor. One line each says what became of it: compiled ``whole``, in
 ``parts`` around what PyTorch runs, in ``eager`` mode altogether, with ``wrong`` numbers, with
-others where PyTorch's own are not those of float64 (``unstable``), an ``error`` that eager mode
-does not have, or past its ``time``. What PyTorch itself does not run or export is ``untried``.
+others where PyTorch's own are not those of float64 (``unstable``) or those that Dynamo's capture
+gives without a compiler (``dynamo``), an ``error`` that eager mode does not have, or past its
+``time``. What PyTorch itself does not run or export is ``untried``.
 Exits with 1 if a result is wrong. It needs ``transformers`` or ``timm`` beside PyTorch.
 """
 
@@ -41,6 +42,9 @@ from .tiny_models import architectures, timm_model, transformer
 TOLERANCE = 2e-3
 """The difference to eager mode over the greatest element, from which on a result is wrong: layers
 of norms multiply what float32 rounds."""
+
+IMAGES = 4
+"""Images of a training step."""
 
 TOKENS = 60
 """Tokens that a model writes."""
@@ -86,8 +90,10 @@ def _call(function: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
         return _flat(function(**given))
 
 
-def _compiled(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
-    return _call(torch.compile(model, backend="loopwright"), given)
+def _compiled(
+    model: Any, given: Mapping[str, Any], backend: str = "loopwright"
+) -> list[np.ndarray]:
+    return _call(torch.compile(model, backend=backend), given)
 
 
 def _exported(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
@@ -112,9 +118,21 @@ def _onnx(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
     return [np.asarray(each, np.float64) for each in results]
 
 
-def _trained(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
+def _images(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments with several images in the place of one: norms of a batch divide by how
+    much its elements differ, and those of one small image hardly do."""
+    generator = torch.Generator().manual_seed(0)
+    return {
+        name: torch.randn((IMAGES, *x.shape[1:]), generator=generator)
+        if len(given) == 1 and isinstance(x, torch.Tensor) and x.dim() == 4
+        else x
+        for name, x in given.items()
+    }
+
+
+def _trained(model: Any, given: Mapping[str, Any], backend: str = "loopwright") -> list[np.ndarray]:
     """Returns the results of a training step, and the gradients."""
-    return _step(torch.compile(model, backend="loopwright"), given)
+    return _step(torch.compile(model, backend=backend), given)
 
 
 def _step(model: Any, given: Mapping[str, Any]) -> list[np.ndarray]:
@@ -158,7 +176,7 @@ class _UntriedError(Exception):
     """The way is not one that PyTorch itself can go with the model."""
 
 
-WAYS = {
+WAYS: dict[str, tuple[Any, Any]] = {
     "compile": (_call, _compiled),
     "export": (_call, _exported),
     "onnx": (_call, _onnx),
@@ -195,6 +213,17 @@ def _is_unstable(eager: Any, model: Any, given: Mapping[str, Any], expected: Any
         return False
 
 
+def _is_of_dynamo(way: str, model: Any, given: Mapping[str, Any], results: Any) -> bool:
+    """True if results are those that a graph of Dynamo's has that PyTorch runs itself."""
+    if way not in ("compile", "train"):
+        return False
+    torch._dynamo.reset()
+    try:
+        return not _verdict(results, WAYS[way][1](model, given, backend="eager"))
+    except Exception:  # what Dynamo does not capture
+        return False
+
+
 def outcome(library: str, name: str, way: str) -> tuple[str, str]:
     """Returns what became of an architecture on one of the ways, and a word on it."""
     torch.manual_seed(0)
@@ -204,6 +233,7 @@ def outcome(library: str, name: str, way: str) -> tuple[str, str]:
             model, given = timm_model(name)
         else:
             model, given = transformer(name, writes=eager is _tokens)
+        given = _images(given) if eager is _step else given
         model = model.eval()
         _without_chance(model)
         expected = eager(model, given)
@@ -218,6 +248,8 @@ def outcome(library: str, name: str, way: str) -> tuple[str, str]:
     except Exception as error:
         return "error", f"{type(error).__name__}: {error}"
     if wrong := _verdict(results, expected):
+        if _is_of_dynamo(way, model, given, results):
+            return "dynamo", wrong
         return ("unstable" if _is_unstable(eager, model, given, expected) else "wrong"), wrong
     said = " ".join(" ".join(lines.lines).split())
     if not lines.lines:
@@ -248,6 +280,9 @@ def main() -> int:
         importlib.import_module(name)  # once, and not for each process
     if options.library == "transformers":
         importlib.import_module("transformers.modeling_utils")
+    _compiled(torch.nn.Linear(2, 2), {"input": torch.zeros(1, 2)})  # what a compile loads, as well
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()  # pyright: ignore
     gc.freeze()
     processes = multiprocessing.get_context("fork")
     counts = {way: Counter[str]() for way in options.ways.split(",")}
@@ -261,7 +296,8 @@ def main() -> int:
                 limit = f"more than {options.seconds:g} s"
                 kind, why = given.recv() if given.poll(options.seconds) else ("time", limit)
             except EOFError:
-                kind, why = "error", "the process died"
+                job.join()
+                kind, why = "error", f"the process ended with {job.exitcode}"
             job.kill()
             job.join()
             count[kind] += 1
