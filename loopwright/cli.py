@@ -18,6 +18,7 @@ from typing import NoReturn
 from .autotune.log.log_file import LogError
 from .commands import (
     bench,
+    bundle,
     cache,
     debug,
     doctor,
@@ -62,6 +63,7 @@ _COMMANDS = (
     tune,
     run,
     save,
+    bundle,
     quantize,
     generate,
     show,

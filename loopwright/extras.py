@@ -14,7 +14,7 @@ import those that they are made of. So an extra may be changed without reading t
     repro        a small program that shows a failure of the compiler
     validate     the nest in vectors of a kernel, and its LLVM text, run by interpreters
     rewrite      a statement with control flow on traced values, for the hint of an error
-    save         compiled functions as files; ``lw.load`` reads them
+    save, bundle compiled functions as files, which ``lw.load`` reads; as objects for C
     watch        writes to captured arrays, seen by the system; without it they are summed
     (commands)   the command line: debugging, reports, the roofline's picture, tools for logs
 """
@@ -26,6 +26,7 @@ from typing import Any
 
 _ENTRIES = {
     "background": (".background.tuning", "BackgroundTuning"),
+    "bundle": (".doors.bundle", "bundle"),
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
     "explain": (".inspect.explain", "explain"),
     "fresh": (".tuning.fresh", "fresh_calls"),

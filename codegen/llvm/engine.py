@@ -17,7 +17,7 @@ from ..target import Target
 WHOLE = "; loops around inlined kernels"
 """First line of a text of scalar code and loops of all kinds, for which LLVM runs more passes."""
 
-_lock = threading.RLock()
+LOCK = threading.RLock()
 _ready = False
 
 
@@ -30,7 +30,7 @@ def _initialise() -> None:
         _ready = True
 
 
-def _features(target: Target) -> str:
+def features_of(target: Target) -> str:
     """LLVM's spelling of what the target has beside its level."""
     extra = sorted(target.features)
     if target.has_tiles:
@@ -39,7 +39,7 @@ def _features(target: Target) -> str:
 
 
 @cache
-def _machine(target: Target) -> llvm.TargetMachine:
+def machine_of(target: Target) -> llvm.TargetMachine:
     """Returns LLVM's machine of a target, made once: a new one computes its processor's tables at
     its first function, which takes as long as a small kernel.
     """
@@ -51,7 +51,7 @@ def _machine(target: Target) -> llvm.TargetMachine:
     triple = level.triple or llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(
         cpu=level.processor or level.name,
-        features=_features(target),
+        features=features_of(target),
         opt=3,
         reloc="pic",
         codemodel="default",
@@ -76,11 +76,11 @@ def _parsed(text: str) -> llvm.ModuleRef:
 @cache
 def _layout(target: Target) -> tuple[str, str]:
     """Returns the triple and the data layout of modules for a target."""
-    machine = _machine(target)
+    machine = machine_of(target)
     return machine.triple, str(machine.target_data)
 
 
-def _optimise(text: str, target: Target) -> llvm.ModuleRef:
+def optimised(text: str, target: Target) -> llvm.ModuleRef:
     module = _parsed(text)
     module.triple, module.data_layout = _layout(target)
     # The third level takes a tenth longer, and moves tests of what no iteration changes, such as a
@@ -88,10 +88,10 @@ def _optimise(text: str, target: Target) -> llvm.ModuleRef:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     if text.startswith(WHOLE):
         options.loop_vectorization = options.slp_vectorization = False
-        builder = llvm.create_pass_builder(_machine(target), options)
+        builder = llvm.create_pass_builder(machine_of(target), options)
         builder.getModulePassManager().run(module, builder)
         return module
-    builder = llvm.create_pass_builder(_machine(target), options)
+    builder = llvm.create_pass_builder(machine_of(target), options)
     _passes(not _has_long_chain(text)).run(module, builder)
     return module
 
@@ -129,14 +129,14 @@ def compile_object(text: str, target: Target) -> bytes:
     """Machine code of an LLVM module text as an ELF object. ScheduleError shows LLVM's
     complaint about one that is not valid.
     """
-    with _lock:
-        return _machine(target).emit_object(_optimise(text, target))
+    with LOCK:
+        return machine_of(target).emit_object(optimised(text, target))
 
 
 def disassemble(text: str, target: Target) -> str:
     """The assembly of an LLVM module text."""
-    with _lock:
-        return _machine(target).emit_assembly(_optimise(text, target))
+    with LOCK:
+        return machine_of(target).emit_assembly(optimised(text, target))
 
 
 def llvm_version() -> str:

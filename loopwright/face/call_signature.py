@@ -40,11 +40,7 @@ class CallSignature:
     """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        static: Sequence[str],
-        dynamic: Any = "auto",
+        self, function: Callable[..., Any], name: str, static: Sequence[str], dynamic: Any = "auto"
     ) -> None:
         self.name = name
         self.signature = tracer.signature_of(function, static)

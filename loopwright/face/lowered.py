@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 class Lowered:
     """Code for one kind of arguments: readable at every level, and callable.
-
     Calling it never compiles; arguments of another kind are an error.
     """
 
@@ -59,16 +58,20 @@ class Lowered:
     @reports_errors
     def save(self, path: str | Path, *, source: bool = True) -> None:
         """Writes the code, its weights and what calls need to one file; ``lw.load`` returns it.
-
         With ``source`` it can be compiled anew where it is loaded (``compile=True``): the program,
         its schedules, and the weights that the code has in another layout are in the file, too.
-
         The file is for processors that can do what this one can (``target=`` of ``lw.compile``
         says for which others). Raises UnsupportedError for functions that change arguments, or take
         or return other than arrays in tuples, lists and dicts; OSError if the file cannot be
         written.
         """
         extra("save")(self.traced, self.built, self._static, path, source)
+
+    @reports_errors
+    def bundle(self, path: str | Path, **options: Any) -> list[Path]:
+        """Writes an object that C programs link, with its header, weights and an example, to a
+        folder, or to one for each target; returns the folders. docs/bundles.md has the options."""
+        return extra("bundle")(self.traced, self.built, path, options)
 
     def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
         """Returns the arrays among the arguments of a call, as ``built.call`` takes them."""
@@ -77,7 +80,6 @@ class Lowered:
 
     def explain(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Explanation:
         """Times every kernel where it stands in a call with these arguments.
-
         Returns what bounds each, and how much of that it reaches; it prints as a table.
         ``seconds`` is the time to spend on it, beside that of measuring the machine once.
         """

@@ -1,0 +1,303 @@
+"""The header of a bundle: what C and C++ have to know of its object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...ir.dims import IntExpr
+from .interface import CACHE_LINE, COperand, Interface
+from .objects import COMPILER, LIBM
+from .weights import Weights
+from .wrapper import STATUSES, Variant
+
+MANY_OPERANDS = 8
+"""Operands of a function from which on the header has a struct with their names, too."""
+
+
+def header_text(
+    interface: Interface, variants: Sequence[Variant], weights: Weights, undefined: Sequence[str]
+) -> str:
+    """Returns the header; ``undefined`` are the symbols that the object refers to."""
+    name, upper = interface.name, interface.upper
+    levels = ", ".join(v.target.isa for v in variants)
+    parts = [
+        f"/* {name}, a function that Loopwright has compiled for {levels}.",
+        "",
+        *_described(interface),
+        "",
+        *_needs(undefined, interface),
+        "*/",
+        f"#ifndef {upper}_H",
+        f"#define {upper}_H",
+        "",
+        "#include <stdint.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        f"enum {name}_status {{",
+        *(f"    {upper}_{word} = {n}, /* {text} */" for n, (word, text) in enumerate(STATUSES)),
+        "};",
+        "",
+        *_constants(interface, variants, weights),
+        "",
+        *_entry(interface),
+        *_more(interface, variants),
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        *_status_text(interface),
+        *([] if interface.linked_weights else _mapping(interface)),
+        "",
+        "#endif",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _described(interface: Interface) -> Iterator[str]:
+    for kind, operands in ("takes", interface.inputs), ("gives", interface.outputs):
+        for operand in operands:
+            note = f": {operand.note}" if operand.note else ""
+            yield f"   {kind} {operand.name}: {operand.shape_text}, C order{note}"
+    for c_name, size in zip(interface.size_names, interface.sizes, strict=True):
+        yield f"   for {c_name} from {size.low} to {size.high}"
+    yield ""
+    yield "   Every call answers with a status, and writes nothing but a bundle's own memory unless"
+    if interface.static_memory:
+        yield "   it is 0. One thread at a time can call it: working memory is part of the object."
+    else:
+        yield "   it is 0. Threads may call it at the same time, each with an arena of its own."
+
+
+def _needs(undefined: Sequence[str], interface: Interface) -> Iterator[str]:
+    others = [n for n in undefined if n != interface.weights_symbol]
+    maths = [n for n in others if n in LIBM]
+    compiler = [n for n in others if n in COMPILER]
+    libc = [n for n in others if n not in LIBM and n not in COMPILER]
+    for what, names in ("C library", libc), ("libm", maths), ("compiler's library", compiler):
+        yield f"   Needs of the {what}: {', '.join(names) or 'nothing'}."
+
+
+def _constants(
+    interface: Interface, variants: Sequence[Variant], weights: Weights
+) -> Iterator[str]:
+    upper = interface.upper
+
+    def define(word: str, value: object) -> str:
+        return f"#define {upper}_{word} {value}"
+
+    for operand in interface.operands:
+        word = operand.name.upper()
+        yield define(f"{word}_ALIGN", operand.align)
+        if isinstance(operand.nbytes, int):
+            yield define(f"{word}_BYTES", operand.nbytes)
+            yield define(f"{word}_COUNT", operand.nbytes // _element_bytes(operand))
+    for c_name, size in zip(interface.size_names, interface.sizes, strict=True):
+        yield define(f"{c_name.upper()}_MIN", size.low)
+        yield define(f"{c_name.upper()}_MAX", size.high)
+    yield define("WEIGHTS_BYTES", len(weights.data))
+    arena = most([v.arena for v in variants])
+    if not interface.static_memory:
+        yield define("MEMORY_ALIGN", CACHE_LINE)
+        if arena is not None:
+            yield define("ARENA_BYTES", max(arena, CACHE_LINE))
+
+
+def most(arenas: Sequence[IntExpr]) -> int | None:
+    """Returns the largest arena; None if some depend on sizes."""
+    numbers = [a for a in arenas if isinstance(a, int)]
+    return max(numbers) if len(numbers) == len(arenas) else None
+
+
+def _element_bytes(operand: COperand) -> int:
+    """Bytes of what C counts as one element: of a complex number, the parts are two."""
+    return operand.dtype.bytes // (2 if operand.dtype.name.startswith("complex") else 1)
+
+
+def parameters(interface: Interface) -> list[tuple[str, str]]:
+    """Returns type and name of all parameters."""
+    params = [(f"const {o.c_type} *", o.name) for o in interface.inputs]
+    params += [(f"{o.c_type} *", o.name) for o in interface.outputs]
+    params += [("int64_t ", n) for n in interface.size_names]
+    params += [("const void *", "weights")] * (not interface.linked_weights)
+    params += [("void *", "arena")] * (not interface.static_memory)
+    return params
+
+
+def _entry(interface: Interface) -> Iterator[str]:
+    name, params = interface.name, parameters(interface)
+    if not interface.linked_weights:
+        yield f"/* weights: the {interface.upper}_WEIGHTS_BYTES of {name}.weights.bin. */"
+    if not interface.static_memory:
+        yield "/* arena: working memory, of any content. */"
+    text = ", ".join(type + word for type, word in params) or "void"
+    yield f"int {name}({text});"
+    if interface.sizes:
+        sizes = ", ".join(f"int64_t {n}" for n in interface.size_names)
+        yield ""
+        yield "/* Bytes of all memory, and shapes, for sizes. */"
+        yield f"struct {name}_memory {{"
+        yield "    int64_t arena_bytes, unused;"
+        for operand in interface.inputs:
+            yield f"    int64_t {operand.name}_bytes;"
+        for operand in interface.outputs:
+            yield f"    int64_t {operand.name}_bytes;"
+            if operand.shape:
+                yield f"    int64_t {operand.name}_shape[{len(operand.shape)}];"
+        yield "};"
+        yield f"int {name}_sizes({sizes}, struct {name}_memory *memory);"
+    if len(params) > MANY_OPERANDS:
+        yield ""
+        yield f"struct {name}_args {{"
+        yield from (f"    {type}{word};" for type, word in params)
+        yield "};"
+        words = ", ".join(f"args->{word}" for _, word in params)
+        yield f"static inline int {name}_call(const struct {name}_args *args) {{"
+        yield f"    return {name}({words});"
+        yield "}"
+
+
+def _more(interface: Interface, variants: Sequence[Variant]) -> Iterator[str]:
+    name = interface.name
+    if len(variants) > 1:
+        levels = ", ".join(f"{n} {v.target.isa}" for n, v in enumerate(variants, 1))
+        yield ""
+        yield f"/* Later calls use code of this level: {levels}; 0 the highest that there is. */"
+        yield f"int {name}_use_level(int level);"
+    if interface.threads == "callback":
+        yield ""
+        yield "/* Later calls run loops by this function: it calls part(context, i, j), in threads"
+        yield "   of its own, for ranges i..j that make up 0..n, and returns when all did."
+        yield "   Null: the thread that calls runs them. */"
+        yield f"typedef void {name}_part(void *context, int64_t first, int64_t end);"
+        yield f"void {name}_set_parallel_for("
+        yield f"    void (*run)({name}_part *part, void *context, int64_t n));"
+    if interface.threads == "pool":
+        yield ""
+        yield "/* Threads of later calls; as many as cores without. */"
+        yield f"void {name}_set_threads(int64_t threads);"
+        yield "/* Ends all threads until the number is set again. */"
+        yield f"int {name}_stop_threads(void);"
+        yield "/* To be called in a forked process, which has none of the threads. */"
+        yield f"void {name}_after_fork(void);"
+
+
+def _status_text(interface: Interface) -> Iterator[str]:
+    yield f"static inline const char *{interface.name}_status_text(int status) {{"
+    yield "    static const char *const texts[] = {"
+    yield from (f'        "{text}",' for _, text in STATUSES)
+    yield "    };"
+    yield f'    return status < 0 || status >= {len(STATUSES)} ? "no status" : texts[status];'
+    yield "}"
+
+
+def _mapping(interface: Interface) -> Iterator[str]:
+    name, upper = interface.name, interface.upper
+    yield f"""
+#if (defined(__unix__) || defined(__APPLE__)) && !defined({upper}_NO_MAP)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+/* Returns the weights of a file, in its own pages; null if it cannot be read. */
+static inline const void *{name}_map_weights(const char *path) {{
+    void *weights = MAP_FAILED;
+    struct stat info;
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        return 0;
+    if (fstat(file, &info) == 0 && info.st_size == {upper}_WEIGHTS_BYTES)
+        weights = mmap(0, {upper}_WEIGHTS_BYTES, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    return weights == MAP_FAILED ? 0 : weights;
+}}
+static inline void {name}_unmap_weights(const void *weights) {{
+    if (weights)
+        munmap((void *)weights, {upper}_WEIGHTS_BYTES);
+}}
+#endif"""
+
+
+def wrapper_hpp(interface: Interface) -> str:
+    """Returns a header for C++11: a class that holds weights and arena, and throws."""
+    name, upper = interface.name, interface.upper
+    given = [p for p in parameters(interface) if p[1] not in ("weights", "arena")]
+    signature = ", ".join(type + word for type, word in given)
+    handed = [word for _, word in given]
+    handed += ["weights_"] * (not interface.linked_weights)
+    handed += ["arena()"] * (not interface.static_memory)
+    sizes = ", ".join(interface.size_names)
+    members: list[str] = []
+    begin: list[str] = []
+    if interface.linked_weights:
+        members += [f"    {name}_function() {{}}"]
+    else:
+        members += [
+            "    /** Maps the weights of a file. Throws std::runtime_error. */",
+            f"    explicit {name}_function(const std::string &path)",
+            f"        : weights_({name}_map_weights(path.c_str())) {{",
+            '        if (!weights_) throw std::runtime_error("no weights in " + path);',
+            "    }",
+            f"    ~{name}_function() {{ {name}_unmap_weights(weights_); }}",
+        ]
+    if not interface.static_memory and interface.sizes:
+        begin += [
+            f"        {name}_memory memory;",
+            f"        check({name}_sizes({sizes}, &memory));",
+            "        grow(memory.arena_bytes);",
+        ]
+    elif not interface.static_memory:
+        begin += [f"        grow({upper}_ARENA_BYTES);"]
+    private = ["    const void *weights_;"] * (not interface.linked_weights)
+    if not interface.static_memory:
+        private += [
+            "    std::vector<unsigned char> bytes_;",
+            "    void grow(std::int64_t bytes) {",
+            "        std::size_t wanted = static_cast<std::size_t>(bytes) +",
+            f"                             2 * {upper}_MEMORY_ALIGN;",
+            "        if (bytes_.size() < wanted) bytes_.resize(wanted);",
+            "    }",
+            "    void *arena() {",
+            "        std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(bytes_.data());",
+            f"        return bytes_.data() + {upper}_MEMORY_ALIGN - begin % {upper}_MEMORY_ALIGN;",
+            "    }",
+        ]
+    return "\n".join(
+        [
+            f"#ifndef {upper}_HPP",
+            f"#define {upper}_HPP",
+            "",
+            f'#include "{name}.h"',
+            "#include <cstdint>",
+            "#include <stdexcept>",
+            "#include <string>",
+            "#include <vector>",
+            "",
+            f"/** {name} with its weights and working memory; one thread at a time can call it. */",
+            f"class {name}_function {{",
+            "public:",
+            *members,
+            f"    {name}_function(const {name}_function &) = delete;",
+            f"    {name}_function &operator=(const {name}_function &) = delete;",
+            "    /** Throws std::runtime_error for a status other than 0. */",
+            f"    void operator()({signature}) {{",
+            *begin,
+            f"        check({name}({', '.join(handed)}));",
+            "    }",
+            "",
+            "private:",
+            "    static void check(int status) {",
+            f'        if (status) throw std::runtime_error(std::string("{name}: ") +',
+            f"                                             {name}_status_text(status));",
+            "    }",
+            *private,
+            "};",
+            "",
+            "#endif",
+            "",
+        ]
+    )

@@ -1,0 +1,84 @@
+"""``loopwright bundle``: a function or model as an object that C programs link."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..codegen.bundle.interface import THREADS
+from ..codegen.target import ISA_LEVELS
+from ..doors.bundle import CORES
+from ..text import bytes_text
+from .log_files import existing_log
+from .usage import UsageError
+from .userfile import add_function_arguments, load_function
+
+HELP = "compile a function or model into an object for C programs"
+DESCRIPTION = "Write an object, a header, weights and an example in C, which need no Python."
+EXAMPLES = """\
+examples:
+  loopwright bundle net.py:predict -o out/ --target x86-64-v3
+  loopwright bundle model.onnx -o out/ --fat --threads pool       every x86-64, best code there is
+  loopwright bundle net.py:predict -o out/ --target x86-64-v3,aarch64    a folder for each
+  cc out/predict_example.c out/predict.o -o example && ./example out
+
+In Python, f.lower(...).bundle("out/") does the same. docs/bundles.md says more.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``bundle``."""
+    add_function_arguments(parser)
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FOLDER", help="the folder to write"
+    )
+    parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")
+    parser.add_argument(
+        "--target",
+        default="",
+        metavar="LEVEL,...",
+        help=f"processors: {', '.join(ISA_LEVELS)}; this machine's without",
+    )
+    parser.add_argument(
+        "--fat", action="store_true", help="code for all levels of x86-64 in one object"
+    )
+    parser.add_argument("--name", default="", help="the name of the C function")
+    parser.add_argument(
+        "--static-memory", action="store_true", help="make working memory a part of the object"
+    )
+    parser.add_argument(
+        "--link-weights", action="store_true", help="write the weights as an object, too"
+    )
+    parser.add_argument(
+        "--threads", choices=THREADS, default="none", help="what runs parallel loops"
+    )
+    parser.add_argument(
+        "--cores", type=int, default=CORES, help=f"cores to cut loops for ({CORES})"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    log = None if args.log is None else str(existing_log(args.log))
+    user = load_function(args.function, args.arg, log=log)
+    targets = tuple(filter(None, args.target.split(",")))
+    lowered = user.compiled.lower(*user.args, **user.kwargs)
+    given, named = user.arrays()
+    try:
+        folders = lowered.bundle(
+            args.output,
+            example=lowered.operands(*given, **named),
+            targets=targets,
+            name=args.name,
+            fat=args.fat,
+            static_memory=args.static_memory,
+            threads=args.threads,
+            cores=args.cores,
+            linked_weights=args.link_weights,
+        )
+    except OSError as error:
+        raise UsageError(f"-o {args.output}: {error.strerror or error}") from error
+    for folder in folders:
+        for path in sorted(Path(folder).iterdir()):
+            print(f"{path}: {bytes_text(path.stat().st_size)}")
+    return 0

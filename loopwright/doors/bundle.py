@@ -1,0 +1,195 @@
+"""Compiled functions as bundles: objects that C programs link, without Python.
+
+A bundle is made from the module, which is compiled anew for each level: nothing of the machine at
+hand enters it, so that the same module gives the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..codegen.bundle.files import cmake_text, example_data, example_text
+from ..codegen.bundle.header import header_text, wrapper_hpp
+from ..codegen.bundle.interface import THREADS, Interface, interface_of
+from ..codegen.bundle.objects import bundle_object, undefined_symbols
+from ..codegen.bundle.weights import Weights, weights_object, weights_of
+from ..codegen.bundle.wrapper import Variant
+from ..codegen.target import ISA_LEVELS, X86_LEVELS, Target
+from ..driver.pipeline import build
+from ..ir.dataclass import dataclass
+from ..ir.dims import evaluate, typical
+from ..ir.dtype import Array
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.files import replace_file
+from ..ir.graph.types import TensorType, Type, fields_of
+from ..ir.program.analysis import size_table
+from ..ir.size_table import Misfit
+
+if TYPE_CHECKING:
+    from ..driver.built import Built, Source
+    from ..ir.graph.nodes import Module
+    from ..tracer import Traced
+
+CORES = 4
+"""Cores for which parallel loops are cut, unless the user says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleOptions:
+    """How a bundle is made; ``Lowered.bundle`` explains each."""
+
+    targets: tuple[str, ...] = ()
+    name: str = ""
+    fat: bool = False
+    static_memory: bool = False
+    threads: str = "none"
+    cores: int = CORES
+    linked_weights: bool = False
+    example: Sequence[Array] = ()
+
+    def __post_init__(self) -> None:
+        if self.threads not in THREADS:
+            raise LoopwrightValueError(
+                f"threads={self.threads!r} is no kind of threads", hint=f"of {', '.join(THREADS)}"
+            )
+        if unknown := [t for t in self.targets if t not in ISA_LEVELS]:
+            raise LoopwrightValueError(
+                f"unknown target {unknown[0]!r}", hint=f"of {', '.join(ISA_LEVELS)}"
+            )
+        if self.fat and self.targets:
+            raise LoopwrightValueError("fat bundles are for all levels of x86-64: name no targets")
+        if self.threads == "pool" and any(ISA_LEVELS[t].triple for t in self.targets):
+            raise UnsupportedError(
+                "the thread pool is made for Linux on x86-64",
+                hint="threads='callback', and a function that runs parallel loops",
+            )
+
+
+def bundle(traced: Traced, built: Built, path: str | Path, given: Mapping[str, Any]) -> list[Path]:
+    """Writes the bundle of a traced function; returns the folders with its files. ``given`` are
+    the fields of ``BundleOptions`` that are not their defaults."""
+    known = [f.name for f in fields(BundleOptions)]
+    if unknown := given.keys() - known:
+        raise LoopwrightTypeError(
+            f"bundle() has no option {min(unknown)!r}", hint=f"of {', '.join(known)}"
+        )
+    options, source = BundleOptions(**given), built.source
+    if source is None or not source.whole:
+        raise UnsupportedError(
+            f"{traced.name} cannot be compiled for other machines any more",
+            hint="lower() it again: its weights were released",
+        )
+    if traced.is_checked or traced.returns_arguments:
+        raise UnsupportedError(
+            f"{traced.name} changes its arguments, checks their values in every call, or has "
+            "results whose sizes its data decides, and cannot be bundled yet",
+            hint="return new arrays of known sizes, and take arrays in the place of Python numbers",
+        )
+    levels = X86_LEVELS if options.fat else options.targets or (Target.host().isa,)
+    main = source.module.main
+    count = len(fields_of(main.body.result.type))
+    names = [p.name for p in main.params], list(main.attrs.get("outputs", map(str, range(count))))
+    builds = {level: _built(source, level, options) for level in levels}
+    sets = [tuple(levels)] if options.fat else [(level,) for level in levels]
+    results = _example(source.module, builds, options)
+    folders: list[Path] = []
+    for chosen in sets:
+        folder = Path(path) if len(sets) == 1 else Path(path) / chosen[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        variants = [_variant(builds[level]) for level in chosen]
+        interface = interface_of(
+            options.name or traced.name,
+            variants[0].program,
+            *names,
+            options.threads,
+            options.static_memory,
+            options.linked_weights,
+        )
+        _write(folder, interface, variants, results)
+        folders.append(folder)
+    return folders
+
+
+def _built(source: Source, level: str, options: BundleOptions) -> Built:
+    """Returns the module compiled for a level, with nothing known of this machine."""
+    cores = 1 if options.threads == "none" else options.cores
+    preferences = source.preferences
+    precision = "bf16" if preferences.rounds_factors else preferences.error_growth
+    return build(
+        source.module,
+        target=Target(level, cores=cores),
+        log=source.log,
+        threads=cores,
+        precision="standard" if precision == 16.0 else precision,
+        passes=source.passes,
+        measure="never",
+    )
+
+
+def _variant(built: Built) -> Variant:
+    if built.parts is None:
+        raise UnsupportedError("the function is not made of kernels, so it cannot be bundled")
+    return Variant(built.parts.program, dict(built.parts.kernels), built.parts.target)
+
+
+def _example(
+    module: Module, builds: Mapping[str, Built], options: BundleOptions
+) -> tuple[list[Array], Mapping[str, int]]:
+    """Returns operands and results of a call, computed by the highest level that runs here, and
+    the values of sizes."""
+    able = [b for b in builds.values() if b.parts and not b.parts.target.missing_here]
+    run = able[-1] if able else build(module, measure="never")
+    assert run.parts is not None
+    sizes = {s.name: typical(s.expr) for s in run.parts.program.sizes}
+    arrays = list(options.example) or [_random(p.type, sizes) for p in module.main.params]
+    table = size_table(run.parts.program, 0)
+    found = {} if table is None else table.values([a.shape for a in arrays])
+    if isinstance(found, Misfit):
+        raise LoopwrightValueError(f"the example does not fit: {found}")
+    return [*arrays, *run.call(arrays)], found
+
+
+def _random(type: Type, sizes: Mapping[str, int]) -> Array:
+    """Returns numbers of a type, the same in every process; integers are 0 or 1, since they may be
+    indices."""
+    assert isinstance(type, TensorType)
+    rng = np.random.default_rng(0)
+    shape, dtype = [evaluate(s, sizes) for s in type.shape], type.dtype.numpy
+    if dtype.kind in "iub":
+        return rng.integers(0, 2, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def _write(
+    folder: Path,
+    interface: Interface,
+    variants: Sequence[Variant],
+    example: tuple[list[Array], Mapping[str, int]],
+) -> None:
+    name = interface.name
+    constants = [c.value for v in variants for c in v.program.constants if c.value is not None]
+    weights: Weights = weights_of(constants)
+    code = bundle_object(interface, variants, weights)
+    undefined = undefined_symbols(code)
+    arrays, sizes = example
+    files: dict[str, bytes | str] = {
+        f"{name}.o": code,
+        f"{name}.weights.bin": weights.data,
+        f"{name}.h": header_text(interface, variants, weights, undefined),
+        f"{name}.hpp": wrapper_hpp(interface),
+        f"{name}.example.bin": example_data(arrays),
+        f"{name}_example.c": example_text(interface, variants, weights, sizes),
+        "CMakeLists.txt": cmake_text(interface, undefined),
+    }
+    for file, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        replace_file(folder / file, (data,))
+    if interface.linked_weights:
+        symbol, target = interface.weights_symbol, variants[0].target
+        data = weights_object(weights, symbol, target)
+        replace_file(folder / f"{name}.weights.o", (data,))
