@@ -4,8 +4,9 @@
 
     interface.py   the function as C sees it: operands, sizes, names
     weights.py     constants of all variants in one file, each once
-    runtime.py     LLVM text of what a program calls: loops in parallel, the processor, checks
-    wrapper.py     LLVM text of the functions that C calls
+    processor.py   LLVM text that finds out what the processor can do
+    wrapper.py     LLVM text of the functions that C calls, and of those that programs call
     objects.py     programs of one function, for one level each -> one object; its symbols
     header.py      the header, and files.py the example and the build file
+    wheel.py       a Python wheel of it
 """

@@ -14,8 +14,8 @@ from .objects import LIBM
 from .weights import Weights
 from .wrapper import Variant
 
-TOLERANCE = 1e-3
-"""Of the largest number of a result: levels add up in different orders."""
+EXAMPLE_TOLERANCE = 1e-3
+"""Most that a number may be off, over the largest of its result: levels add up in other orders."""
 
 
 def example_data(arrays: Sequence[Array]) -> bytes:
@@ -137,7 +137,7 @@ def _comparison(outputs: Sequence[COperand]) -> Iterator[str]:
     for kind, operand in {_kind(o): o for o in outputs}.items():
         exact = not operand.dtype.name.startswith(("float", "complex", "bfloat"))
         bits = operand.c_type == "uint16_t" and not exact
-        limit = "64" if bits else "0" if exact else f"{TOLERANCE} * largest"
+        limit = "64" if bits else "0" if exact else f"{EXAMPLE_TOLERANCE} * largest"
         yield f"""static int compare_{kind}(const char *name, const {operand.c_type} *given,
                          const void *stored, size_t count) {{
     const {operand.c_type} *expected = stored;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from keyword import kwlist
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr, Symbol, evaluate
@@ -14,9 +15,9 @@ from ...ir.program.nodes import Program, Region
 
 CACHE_LINE = 64
 MOST_STATIC_BYTES = 1 << 30
-"""Of memory in an object: code reaches 2 GiB, all of a program's objects together."""
+"""Bytes of memory in an object, at most: code reaches 2 GiB, all of a program's objects."""
 THREADS = ("none", "callback", "pool")
-"""What runs parallel loops: the caller, a function of the user's, or threads of the bundle."""
+"""Ways to run parallel loops: the caller, a function of the user's, or threads of the bundle."""
 
 _C_TYPES = {
     "bool": "uint8_t",
@@ -34,14 +35,14 @@ _NOTES = {
     "complex64": "pairs of real and imaginary part",
     "complex128": "pairs of real and imaginary part",
 }
-_TAKEN = frozenset(
+_TAKEN = frozenset(kwlist) | frozenset(
     word
     for line in (
         "auto break case char const continue default do double else enum extern float for goto if",
         "inline int long register restrict return short signed sizeof static struct switch typedef",
         "union unsigned void volatile while asm bool catch class delete explicit export false",
         "friend mutable namespace new operator private protected public template this throw true",
-        "try typename using virtual main NULL weights arena",
+        "try typename using virtual main NULL weights arena memory ctypes mmap os threading np",
     )
     for word in line.split()
 )
@@ -65,7 +66,7 @@ class COperand:
 
     @property
     def note(self) -> str:
-        """What C's type of an element does not say."""
+        """Returns the meaning of an element, where its C type does not say it."""
         return _NOTES.get(self.dtype.name, "")
 
     @property

@@ -45,8 +45,8 @@ COMPILER = _names(
     "__divti3 __udivti3 __modti3 __umodti3 __extendhfsf2 __truncsfhf2 __truncdfhf2 __truncsfbf2",
     "__truncdfbf2 __gnu_h2f_ieee __gnu_f2h_ieee",
 )
-"""What an object may refer to: of the C library, of its mathematical part, and of the library that
-comes with every C compiler."""
+"""Names that an object may refer to: of the C library, of its mathematical part, and of the library
+that comes with every C compiler."""
 
 
 def bundle_object(interface: Interface, variants: Sequence[Variant], weights: Weights) -> bytes:
@@ -58,11 +58,11 @@ def bundle_object(interface: Interface, variants: Sequence[Variant], weights: We
     for variant in variants:
         _refuse_libraries(variant)
     least = Target(variants[0].target.isa if variants[0].target.level.triple else "x86-64")
-    own = {name: name for name in (*_RUNTIME, *_OWN)}
+    runtime = {name: name for name in (*_RUNTIME, *_OWN)}
     public = public_symbols(interface, variants)
     texts = [
         LinkedText(wrapper_text(interface, variants, weights), least, {n: n for n in public}),
-        LinkedText(runtime_text(interface, least), least, own | {n: n for n in public}),
+        LinkedText(runtime_text(interface, least), least, runtime | {n: n for n in public}),
     ]
     if interface.threads == "pool":
         names = {name: name for name in _POOL} | {"lw_parallel_for": "lw_pool_for"}

@@ -44,7 +44,7 @@ STATUSES = (
 """Names of the statuses from 0 on, and what they mean."""
 _SIZE, _PROCESSOR, _WEIGHTS, _BUSY = 4, 5, 6, 8
 
-STACK_BYTES = 4 << 20
+RECURSION_BYTES = 4 << 20
 """Stack of the calling thread that recursive functions may use."""
 
 
@@ -67,7 +67,9 @@ def runtime_text(interface: Interface, target: Target) -> str:
     texts = (
         Path(__file__).with_name(f).read_text() for f in ("bundle.ll", files[interface.threads])
     )
-    text = "".join(texts).replace("@STACK@", str(STACK_BYTES)).replace("@MAX@", str(MAX_THREADS))
+    text = (
+        "".join(texts).replace("@STACK@", str(RECURSION_BYTES)).replace("@MAX@", str(MAX_THREADS))
+    )
     return text.replace("@NAME_", f"@{interface.name}_") + processor_text(target)
 
 

@@ -48,8 +48,7 @@ def machine_of(target: Target) -> llvm.TargetMachine:
     if level.triple:  # of another architecture
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-    triple = level.triple or llvm.get_process_triple()
-    return llvm.Target.from_triple(triple).create_target_machine(
+    return llvm.Target.from_triple(level.triple or llvm.get_process_triple()).create_target_machine(
         cpu=level.processor or level.name,
         features=features_of(target),
         opt=3,
@@ -81,6 +80,7 @@ def _layout(target: Target) -> tuple[str, str]:
 
 
 def optimised(text: str, target: Target) -> llvm.ModuleRef:
+    """Returns the module of a text, behind the passes for it; the caller holds ``LOCK``."""
     module = _parsed(text)
     module.triple, module.data_layout = _layout(target)
     # The third level takes a tenth longer, and moves tests of what no iteration changes, such as a

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from ..codegen.bundle.interface import THREADS
 from ..codegen.target import ISA_LEVELS
-from ..doors.bundle import CORES
+from ..doors.bundle import CORES, bundle_saved
 from ..text import bytes_text
 from .log_files import existing_log
 from .usage import UsageError
@@ -50,6 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--link-weights", action="store_true", help="write the weights as an object, too"
     )
     parser.add_argument(
+        "--wheel",
+        nargs="?",
+        const="1.0",
+        default="",
+        metavar="VERSION",
+        help="write a Python wheel, too, that needs NumPy only",
+    )
+    parser.add_argument(
         "--threads", choices=THREADS, default="none", help="what runs parallel loops"
     )
     parser.add_argument(
@@ -60,24 +69,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     log = None if args.log is None else str(existing_log(args.log))
-    user = load_function(args.function, args.arg, log=log)
-    targets = tuple(filter(None, args.target.split(",")))
-    lowered = user.compiled.lower(*user.args, **user.kwargs)
-    given, named = user.arrays()
+    options: dict[str, Any] = {
+        "targets": tuple(filter(None, args.target.split(","))),
+        "name": args.name,
+        "fat": args.fat,
+        "static_memory": args.static_memory,
+        "threads": args.threads,
+        "cores": args.cores,
+        "linked_weights": args.link_weights,
+        "wheel": args.wheel,
+    }
     try:
-        folders = lowered.bundle(
-            args.output,
-            example=lowered.operands(*given, **named),
-            targets=targets,
-            name=args.name,
-            fat=args.fat,
-            static_memory=args.static_memory,
-            threads=args.threads,
-            cores=args.cores,
-            linked_weights=args.link_weights,
-        )
+        if Path(args.function).suffix == ".lw":
+            if args.arg or log is not None:
+                raise UsageError(f"{args.function}: neither --arg nor --log can change it")
+            folders = bundle_saved(Path(args.function), Path(args.output), options)
+        else:
+            user = load_function(args.function, args.arg, log=log)
+            lowered = user.compiled.lower(*user.args, **user.kwargs)
+            given, named = user.arrays()
+            options["example"] = lowered.operands(*given, **named)
+            folders = lowered.bundle(args.output, **options)
     except OSError as error:
-        raise UsageError(f"-o {args.output}: {error.strerror or error}") from error
+        raise UsageError(f"{error.filename or args.output}: {error.strerror or error}") from error
     for folder in folders:
         for path in sorted(Path(folder).iterdir()):
             print(f"{path}: {bytes_text(path.stat().st_size)}")

@@ -6,8 +6,10 @@ hand enters it, so that the same module gives the same bytes everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from ..codegen.bundle.header import header_text, wrapper_hpp
 from ..codegen.bundle.interface import THREADS, Interface, interface_of
 from ..codegen.bundle.objects import bundle_object, undefined_symbols
 from ..codegen.bundle.weights import Weights, weights_object, weights_of
+from ..codegen.bundle.wheel import wheel, wheel_name
 from ..codegen.bundle.wrapper import Variant
 from ..codegen.target import ISA_LEVELS, X86_LEVELS, Target
 from ..driver.pipeline import build
@@ -29,6 +32,7 @@ from ..ir.files import replace_file
 from ..ir.graph.types import TensorType, Type, fields_of
 from ..ir.program.analysis import size_table
 from ..ir.size_table import Misfit
+from .saved import read_calls, source_of
 
 if TYPE_CHECKING:
     from ..driver.built import Built, Source
@@ -41,7 +45,7 @@ CORES = 4
 
 @dataclass(frozen=True, slots=True)
 class BundleOptions:
-    """How a bundle is made; ``Lowered.bundle`` explains each."""
+    """Options of a bundle; docs/bundles.md explains each."""
 
     targets: tuple[str, ...] = ()
     name: str = ""
@@ -50,16 +54,28 @@ class BundleOptions:
     threads: str = "none"
     cores: int = CORES
     linked_weights: bool = False
+    wheel: str = ""
     example: Sequence[Array] = ()
+
+    @property
+    def used_cores(self) -> int:
+        """The cores that loops are cut for."""
+        return 1 if self.threads == "none" else self.cores
 
     def __post_init__(self) -> None:
         if self.threads not in THREADS:
             raise LoopwrightValueError(
-                f"threads={self.threads!r} is no kind of threads", hint=f"of {', '.join(THREADS)}"
+                f"threads={self.threads!r} is unknown", hint=f"of {', '.join(THREADS)}"
             )
         if unknown := [t for t in self.targets if t not in ISA_LEVELS]:
             raise LoopwrightValueError(
                 f"unknown target {unknown[0]!r}", hint=f"of {', '.join(ISA_LEVELS)}"
+            )
+        if self.wheel and (self.static_memory or self.linked_weights):
+            raise LoopwrightValueError("a wheel has its own weights and memory: leave these out")
+        if self.wheel and not re.fullmatch(r"\d+(\.\d+)*", self.wheel):
+            raise LoopwrightValueError(
+                f"wheel={self.wheel!r} must be numbers and dots", hint="wheel='1.0'"
             )
         if self.fat and self.targets:
             raise LoopwrightValueError("fat bundles are for all levels of x86-64: name no targets")
@@ -73,12 +89,7 @@ class BundleOptions:
 def bundle(traced: Traced, built: Built, path: str | Path, given: Mapping[str, Any]) -> list[Path]:
     """Writes the bundle of a traced function; returns the folders with its files. ``given`` are
     the fields of ``BundleOptions`` that are not their defaults."""
-    known = [f.name for f in fields(BundleOptions)]
-    if unknown := given.keys() - known:
-        raise LoopwrightTypeError(
-            f"bundle() has no option {min(unknown)!r}", hint=f"of {', '.join(known)}"
-        )
-    options, source = BundleOptions(**given), built.source
+    options, source = _options(given), built.source
     if source is None or not source.whole:
         raise UnsupportedError(
             f"{traced.name} cannot be compiled for other machines any more",
@@ -90,35 +101,82 @@ def bundle(traced: Traced, built: Built, path: str | Path, given: Mapping[str, A
             "results whose sizes its data decides, and cannot be bundled yet",
             hint="return new arrays of known sizes, and take arrays in the place of Python numbers",
         )
-    levels = X86_LEVELS if options.fat else options.targets or (Target.host().isa,)
     main = source.module.main
     count = len(fields_of(main.body.result.type))
-    names = [p.name for p in main.params], list(main.attrs.get("outputs", map(str, range(count))))
-    builds = {level: _built(source, level, options) for level in levels}
+    outputs = tuple(main.attrs.get("outputs", map(str, range(count))))
+    inputs = tuple(p.name for p in main.params)
+    made = _Bundled(traced.name, source.module, inputs, outputs, partial(_built, source, options))
+    return _bundle(made, Path(path), options)
+
+
+def bundle_saved(file: Path, path: Path, given: Mapping[str, Any]) -> list[Path]:
+    """Writes the bundle of a file that ``f.lower(...).save`` wrote, from its source; its schedules
+    are used for the level that it was saved for. No code of the file is run.
+
+    Raises LoopwrightValueError for a file that is damaged or holds no source.
+    """
+    module, schedules, _, extra = source_of(file)
+    traced, _, inputs, outputs = read_calls(extra)
+    options, saved_for = _options(given), str(extra.get("level", ""))
+
+    def built(level: str) -> Built:
+        cores = options.used_cores
+        chosen = schedules if level == saved_for else {}
+        target = Target(level, cores=cores)
+        return build(
+            module, target=target, threads=cores, taken={}, schedules=chosen, measure="never"
+        )
+
+    return _bundle(_Bundled(traced.name, module, inputs, outputs, built), path, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bundled:
+    """A module, the names of its arrays, and the function that compiles it for a level."""
+
+    name: str
+    module: Module
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    built: Callable[[str], Built]
+
+
+def _options(given: Mapping[str, Any]) -> BundleOptions:
+    names = [f.name for f in fields(BundleOptions)]
+    if unknown := given.keys() - set(names):
+        raise LoopwrightTypeError(
+            f"bundle() has no option {min(unknown)!r}", hint=f"of {', '.join(names)}"
+        )
+    return BundleOptions(**given)
+
+
+def _bundle(made: _Bundled, path: Path, options: BundleOptions) -> list[Path]:
+    levels = X86_LEVELS if options.fat else options.targets or (Target.host().isa,)
+    builds = {level: made.built(level) for level in levels}
     sets = [tuple(levels)] if options.fat else [(level,) for level in levels]
-    results = _example(source.module, builds, options)
+    results = _example(made.module, builds, options)
     folders: list[Path] = []
     for chosen in sets:
-        folder = Path(path) if len(sets) == 1 else Path(path) / chosen[0]
+        folder = path if len(sets) == 1 else path / chosen[0]
         folder.mkdir(parents=True, exist_ok=True)
         variants = [_variant(builds[level]) for level in chosen]
         interface = interface_of(
-            options.name or traced.name,
+            options.name or made.name,
             variants[0].program,
-            *names,
+            made.inputs,
+            made.outputs,
             options.threads,
             options.static_memory,
             options.linked_weights,
         )
-        _write(folder, interface, variants, results)
+        _write(folder, interface, variants, results, options.wheel)
         folders.append(folder)
     return folders
 
 
-def _built(source: Source, level: str, options: BundleOptions) -> Built:
+def _built(source: Source, options: BundleOptions, level: str) -> Built:
     """Returns the module compiled for a level, with nothing known of this machine."""
-    cores = 1 if options.threads == "none" else options.cores
-    preferences = source.preferences
+    cores, preferences = options.used_cores, source.preferences
     precision = "bf16" if preferences.rounds_factors else preferences.error_growth
     return build(
         source.module,
@@ -148,10 +206,10 @@ def _example(
     sizes = {s.name: typical(s.expr) for s in run.parts.program.sizes}
     arrays = list(options.example) or [_random(p.type, sizes) for p in module.main.params]
     table = size_table(run.parts.program, 0)
-    found = {} if table is None else table.values([a.shape for a in arrays])
-    if isinstance(found, Misfit):
-        raise LoopwrightValueError(f"the example does not fit: {found}")
-    return [*arrays, *run.call(arrays)], found
+    values = {} if table is None else table.values([a.shape for a in arrays])
+    if isinstance(values, Misfit):
+        raise LoopwrightValueError(f"the example does not fit: {values}")
+    return [*arrays, *run.call(arrays)], values
 
 
 def _random(type: Type, sizes: Mapping[str, int]) -> Array:
@@ -170,6 +228,7 @@ def _write(
     interface: Interface,
     variants: Sequence[Variant],
     example: tuple[list[Array], Mapping[str, int]],
+    version: str,
 ) -> None:
     name = interface.name
     constants = [c.value for v in variants for c in v.program.constants if c.value is not None]
@@ -189,6 +248,9 @@ def _write(
     for file, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         replace_file(folder / file, (data,))
+    if version:
+        data = wheel(interface, variants, weights, code, version)
+        replace_file(folder / wheel_name(interface, version, variants[0].target), (data,))
     if interface.linked_weights:
         symbol, target = interface.weights_symbol, variants[0].target
         data = weights_object(weights, symbol, target)

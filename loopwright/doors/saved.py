@@ -43,6 +43,7 @@ from ..tracer.core.pytree import LEAF, Leaf, Node, Structure
 from ..tracer.traced import Element, Fixed
 
 if TYPE_CHECKING:
+    from ..autotune.selection.select import Chosen
     from ..driver.built import Built
 
 _CONTAINERS: dict[str, type] = {
@@ -73,6 +74,7 @@ def save(
     parts = built.parts
     extra = {
         "name": traced.name,
+        "level": parts.target.isa,
         "parameters": [[n, _kind(traced.signature, n)] for n in request.names],
         "static": sorted(static),
         "arguments": [_written(s, traced.name) for s in request.structures],
@@ -145,7 +147,7 @@ class SavedFunction:
         load: Callable[[Path, int | None], SavedProgram] = load_program,
     ) -> None:
         saved = load(path, threads)
-        self.traced, self._static, self.inputs, self.outputs = _read(saved.extra)
+        self.traced, self._static, self.inputs, self.outputs = read_calls(saved.extra)
         self._valued = valued_names(self.traced.request, self._static)
         self.path = path
         self.target = saved.target
@@ -230,16 +232,19 @@ def _source(built: Built) -> Source:
     return Source(as_text(module), constants_of(module), schedules)
 
 
-def _compiled(path: Path, threads: int | None) -> SavedProgram:
-    """Returns the program of a file's source, compiled here."""
+def source_of(
+    path: Path,
+) -> tuple[Module, dict[str, Chosen], int | None, Mapping[str, Any]]:
+    """Returns the module in a file, its schedules by workload, and the file's threads and
+    ``extra``. No code of the file is run."""
     from ..autotune.selection.select import Chosen, Origin
     from ..autotune.workload import workload_of
-    from ..driver.pipeline import build, kernels_of
+    from ..driver.pipeline import kernels_of
     from ..ir.graph.parser import parse_module
     from ..ir.schedule.cases import Cases
     from ..ir.schedule.steps import Schedule
 
-    source, threads_then, extra = load_source(path)
+    source, threads, extra = load_source(path)
     module = parse_module(source.text, constants=source.constants, file=str(path))
     prims = kernels_of(module)
     schedules: dict[str, Chosen] = {}
@@ -248,9 +253,17 @@ def _compiled(path: Path, threads: int | None) -> SavedProgram:
         sizes = {size.name: size for size in prim.sizes}
         schedule = Cases.from_json(data, sizes) if sizes else Schedule.from_json(data)
         schedules[workload_of(prim).hash] = Chosen(schedule, Origin.GIVEN, "given")
+    return module, schedules, threads, extra
+
+
+def _compiled(path: Path, threads: int | None) -> SavedProgram:
+    """Returns the program of a file's source, compiled here."""
+    from ..driver.pipeline import build
+
+    module, schedules, threads_then, extra = source_of(path)
     built = build(module, threads=threads or threads_then, taken={}, schedules=schedules)
     assert built.parts is not None and isinstance(built.call, Executable)
-    traced, _, inputs, outputs = _read(extra)
+    traced, _, inputs, outputs = read_calls(extra)
     leaves = [traced.request.leaves[n] for n in traced.parameters]
     given = [str(leaf.type) for leaf in leaves if isinstance(leaf, ArraySpec)]
     results = [o for o in traced.outputs if o is None or isinstance(o, Element)]
@@ -328,7 +341,7 @@ def _value(fixed: Any, name: str) -> list[Any]:
 Names: TypeAlias = tuple[str, ...]
 
 
-def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Names]:
+def read_calls(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Names]:
     """Returns what a file says about the calls of its function."""
     kinds = list(inspect._ParameterKind)  # pyright: ignore[reportPrivateUsage]
     parameters = [inspect.Parameter(name, kinds[kind]) for name, kind in extra["parameters"]]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,12 @@ def test_two_functions_in_one_program(tmp_path: Path) -> None:
     pool = ("--threads", "pool", "--target", "x86-64")
     for name in ("rise", "fall"):
         assert main(["bundle", f"{tmp_path}/net.py:{name}", "-o", str(tmp_path), *pool]) == 0
+    lw.compile(lambda x: np.tanh(x)).lower(lw.f32["n", 24]).save(tmp_path / "kept.lw")
+    name = ("--name", "again", "--target", LEVEL)
+    assert main(["bundle", f"{tmp_path}/kept.lw", "-o", str(tmp_path), *name]) == 0
+    x, y = np.ones((3, 24), np.float32), aligned(3 * 96)
+    assert Loaded(tmp_path, "again")(x, y, 3) == 0
+    np.testing.assert_array_equal(y.view(np.float32), lw.compile(np.tanh)(x).ravel())
     if compiler is None:  # what C sees is tested where there is a compiler
         return
     second = tmp_path / "fall_main.c"
@@ -156,6 +164,20 @@ def test_two_functions_in_one_program(tmp_path: Path) -> None:
     ran = subprocess.run([program, tmp_path], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("numbers, at most 0 from those stored") == 2
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="a wheel needs a linker")
+def test_a_wheel_needs_numpy_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: Any = {"name": "squares", "wheel": "2.1", "targets": [LEVEL]}
+    lw.compile(lambda x: x * x).lower(lw.f32["n", 4]).bundle(tmp_path, **options)
+    with zipfile.ZipFile(tmp_path / "squares-2.1-py3-none-linux_x86_64.whl") as archive:
+        archive.extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    squares = importlib.import_module("squares").squares
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_array_equal(squares(x), x * x)
+    with pytest.raises(TypeError, match=r"squares: x is of shape \(4, 3\), not \(4, 4\)"):
+        squares(x.T)
 
 
 def test_what_a_bundle_cannot_take_along_is_refused(tmp_path: Path) -> None:
