@@ -1,9 +1,10 @@
 """Throughput and latency of one core: numbers that estimates, features and default schedules share.
 
 Ports, widths and latencies are those of Intel's server cores since Skylake and of AMD's since Zen
-(their optimisation manuals; A. Fog, *Instruction tables*; uops.info). Numbers marked *fitted* were
-chosen together, so that estimates rank the measured schedules of ``bench`` well; none was measured
-alone. A CPU that is not known by its name is described as Intel's.
+(their optimisation manuals; A. Fog, *Instruction tables*; uops.info), of Arm's Neoverse N1 (its
+*Software Optimization Guide*), and of RISC-V cores that issue two instructions in order. Numbers
+marked *fitted* were chosen together, so that estimates rank the measured schedules of ``bench``
+well; none was measured alone. An x86-64 CPU that is not known by its name is described as Intel's.
 """
 
 from __future__ import annotations
@@ -79,10 +80,36 @@ _ZEN = replace(
 _OF_UNITS = "loads", "broadcasts", "shuffles", "fma_ports"
 _WHOLE = re.compile(r"EPYC(-Turin| 9\d\d5)|Ryzen (Threadripper )?(PRO )?\d 9\d\d\d")
 
+_NEOVERSE = replace(
+    _INTEL,
+    shuffles=2.0,
+    issue=4.0,
+    fma_latency=4.0,
+    l1_ways=4,
+    l1_pages=48,
+    bytes_from_l2=32.0,
+)
+_IN_ORDER = replace(
+    _INTEL,
+    loads=1.0,
+    broadcasts=1.0,
+    shuffles=0.5,
+    issue=2.0,
+    fma_ports=1.0,
+    l1_pages=32,
+    bytes_from_l2=16.0,
+    bytes_from_llc=8.0,
+    bytes_from_memory=4.0,
+)
+_IN_ENGINE = replace(_INTEL, issue=4.0, temporaries=4)  # the engine keeps a register for itself
+_BY_ARCHITECTURE = {"aarch64": _NEOVERSE, "riscv64": _IN_ORDER, "wasm32": _IN_ENGINE}
+
 
 @cache
 def core_of(target: Target) -> Core:
-    """The description of one core of ``target``, by the name of its CPU."""
+    """The description of one core of ``target``, by its architecture or the name of its CPU."""
+    if row := _BY_ARCHITECTURE.get(target.level.architecture.name):
+        return row
     if "AMD" not in target.cpu:
         return _INTEL
     if target.vector_bytes <= 32 or _WHOLE.search(target.cpu):

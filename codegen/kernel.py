@@ -4,8 +4,8 @@ The native interface: ``void @NAME(ptr operand, ..., ptr workspace, i64 size, ..
 operands in order (parameters, packed ones in the place of what they pack, then outputs), dense and
 row-major, without the parameters that outputs begin as, whose values are in these outputs; then the
 values of symbolic sizes; and ``void @NAME.packed(ptr args)``, where ``args`` is an array of those
-pointers and sizes. A parallel kernel calls ``lw_parallel_for`` of the runtime. Outputs start on a
-multiple of 64 bytes.
+pointers and sizes, 8 bytes apart on every target. A parallel kernel calls ``lw_parallel_for`` of
+the runtime. Outputs start on a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def packed_entry(name: str, count: int, sizes: int = 0) -> str:
     lines = [f"define void @{name}.packed(ptr %args) nounwind {{"]
     types = ["ptr"] * (count + 1) + ["i64"] * sizes
     for n, type in enumerate(types):
-        lines.append(f"  %p{n} = getelementptr ptr, ptr %args, i64 {n}")
+        lines.append(f"  %p{n} = getelementptr i64, ptr %args, i64 {n}")
         lines.append(f"  %a{n} = load {type}, ptr %p{n}, align 8")
     handed = ", ".join(f"{type} %a{n}" for n, type in enumerate(types))
     lines += [f"  call void @{name}({handed})", "  ret void", "}", ""]

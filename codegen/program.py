@@ -107,7 +107,7 @@ def link_program(
     ``more`` are arrays that the entry finds behind the program's constants. ``replaced`` are
     functions that kernels call in place of the runtime's; see ``loaded_code``.
     """
-    is_ours = not target.level.triple  # code for another architecture is only looked at
+    is_ours = target.is_native  # code for another architecture is only looked at
     symbols = called_symbols(program, kernels) if is_ours else {}
     loaded: dict[str, LoadedObject] = {}
     for number, name in enumerate(symbols):

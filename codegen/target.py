@@ -17,18 +17,51 @@ from typing import NoReturn
 from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
-CACHE_LINE = 64  # bytes, on every x86-64
+CACHE_LINE = 64  # bytes, on every x86-64 and on nearly all other machines
 
 # Linux on x86-64: the call that asks for the state of the tile registers.
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
 
 @dataclass(frozen=True, slots=True)
+class System:
+    """An operating system, or none: LLVM's ``triple``, in which the architecture's name stands for
+    ``{}``, and the format of objects."""
+
+    triple: str
+    object_format: str
+
+
+SYSTEMS = {
+    "linux": System("{}-unknown-linux-gnu", "ELF"),
+    "macos": System("{}-apple-macosx11.0.0", "Mach-O"),
+    "windows": System("{}-pc-windows-msvc", "COFF"),
+    "none": System("{}-unknown-unknown", "wasm"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """An architecture by its name in triples; the first of its ``systems`` is the one of a target
+    that names none."""
+
+    name: str
+    pointer_bytes: int = 8
+    systems: tuple[str, ...] = ("linux", "macos", "windows")
+
+
+X86, ARM = Architecture("x86_64"), Architecture("aarch64")
+RISCV, WASM = Architecture("riscv64", 8, ("linux",)), Architecture("wasm32", 4, ("none",))
+
+
+@dataclass(frozen=True, slots=True)
 class IsaLevel:
     """Instructions of an architecture, as far as they matter for code: one of the x86-64 psABI
-    levels, or AArch64 with its vectors.
+    levels, or another architecture with its vectors.
 
-    LLVM's ``processor`` is the level's name unless given, and its ``triple`` this machine's.
+    ``halves`` are conversions of float16 to float32 and back, ``extremes`` LLVM's functions for the
+    extreme of two floats that are one instruction. LLVM's ``processor`` is the level's name unless
+    given.
     """
 
     name: str
@@ -36,10 +69,12 @@ class IsaLevel:
     vector_registers: int
     fma: bool
     masks: bool
+    halves: bool
     cpu_flags: frozenset[str]  # flags in /proc/cpuinfo that code of this level requires
-    tuning: str = ""  # LLVM features besides the level's name
+    tuning: str = ""  # LLVM features besides the processor's
     processor: str = ""
-    triple: str = ""
+    architecture: Architecture = X86
+    extremes: frozenset[str] = frozenset()
 
 
 def _set(words: str) -> frozenset[str]:
@@ -47,14 +82,22 @@ def _set(words: str) -> frozenset[str]:
 
 
 _V3, _AVX512 = "avx2 fma bmi2", " avx512f avx512bw avx512cd avx512dq avx512vl"
+_NUMBERS, _NANS = _set("maxnum minnum"), _set("maximum minimum")
+_RV64, _RVV = "+m,+a,+f,+d,+c,+v,+zvl128b,+zihintpause", "rv64gcv"
 _LEVELS = (
-    IsaLevel("x86-64", 16, 16, False, False, _set("")),
-    IsaLevel("x86-64-v3", 32, 16, True, False, _set(_V3)),
-    IsaLevel("x86-64-v4", 64, 32, True, True, _set(_V3 + _AVX512), "-prefer-256-bit"),
-    IsaLevel("aarch64", 16, 32, True, False, _set("asimd"), "", "generic", "aarch64-linux-gnu"),
+    IsaLevel("x86-64", 16, 16, False, False, False, _set("")),
+    IsaLevel("x86-64-v3", 32, 16, True, False, True, _set(_V3)),
+    IsaLevel("x86-64-v4", 64, 32, True, True, True, _set(_V3 + _AVX512), "-prefer-256-bit"),
+    IsaLevel(
+        "aarch64", 16, 32, True, False, True, _set("asimd"), "", "generic", ARM, _NUMBERS | _NANS
+    ),
+    IsaLevel(
+        "riscv64", 16, 32, True, False, False, _set(_RVV), _RV64, "generic-rv64", RISCV, _NUMBERS
+    ),
+    IsaLevel("wasm32", 16, 16, False, False, False, _set("simd128"), "+simd128", "generic", WASM),
 )
 ISA_LEVELS = {level.name: level for level in _LEVELS}
-X86_LEVELS = tuple(level.name for level in _LEVELS if not level.triple)
+X86_LEVELS = tuple(level.name for level in _LEVELS if level.architecture is X86)
 
 EXTREMES = {
     16: ("llvm.x86.sse.{}.ps", "llvm.x86.sse2.{}.pd"),
@@ -95,6 +138,8 @@ FEATURES = {
         _set("x86-64 x86-64-v3 x86-64-v4"), _set(""), "madd", "llvm.x86.{}", "i16", _MADD, False
     ),
     "avx512vbmi": Feature(_set("x86-64-v4"), _set("avx512vbmi")),
+    "relaxed-simd": Feature(_set("wasm32"), _set("relaxed_simd")),
+    "simd128-dot": Feature(_set("wasm32"), _set(""), "madd", "llvm.wasm.dot", "i16", totals=False),
     "i8mm": Feature(_set("aarch64"), _set("i8mm"), "vnni", _USDOT, "i8"),
     "bf16": Feature(_set("aarch64"), _set("bf16"), "bf16", _BFDOT, "bfloat"),
 }
@@ -124,6 +169,10 @@ class Target:
     """A machine to make code for. Cache sizes are in bytes, per core (l3: shared).
 
     ``features`` are keys of ``FEATURES``: instructions that not every machine of the level has.
+    ``system`` is one of ``SYSTEMS``, the first of the architecture's unless given.
+
+    >>> Target("aarch64", system="macos").triple, Target("wasm32").pointer_bytes
+    ('aarch64-apple-macosx11.0.0', 4)
     """
 
     isa: str = "x86-64"
@@ -133,9 +182,10 @@ class Target:
     l2: int = 256 * 1024
     l3: int = 8 * 1024 * 1024
     features: frozenset[str] = frozenset()
+    system: str = ""
 
     def __post_init__(self) -> None:
-        """Raises LoopwrightValueError for a level or a feature that is not known."""
+        """Raises LoopwrightValueError for a level, a feature or a system that is not known."""
         if self.isa not in ISA_LEVELS:
             raise LoopwrightValueError(
                 f"unknown ISA level {self.isa!r}", hint=f"one of {', '.join(ISA_LEVELS)}"
@@ -144,14 +194,38 @@ class Target:
             raise LoopwrightValueError(
                 f"unknown feature {min(unknown)!r} of a target", hint=f"of {', '.join(FEATURES)}"
             )
+        if self.system and self.system not in (systems := self.level.architecture.systems):
+            raise LoopwrightValueError(
+                f"{self.isa} has no system {self.system!r}", hint=f"one of {', '.join(systems)}"
+            )
 
     @property
     def level(self) -> IsaLevel:
         return ISA_LEVELS[self.isa]
 
+    @property
+    def system_row(self) -> System:
+        """The row of ``SYSTEMS`` for the system."""
+        return SYSTEMS[self.system or self.level.architecture.systems[0]]
+
+    @property
+    def triple(self) -> str:
+        """LLVM's name of architecture and system."""
+        return self.system_row.triple.format(self.level.architecture.name)
+
+    @property
+    def is_native(self) -> bool:
+        """True if processes of this machine can hold the code; it may need instructions that are
+        ``missing_here``."""
+        return self.level.architecture is _here() and self.triple.endswith("linux-gnu")
+
+    @property
+    def pointer_bytes(self) -> int:
+        return self.level.architecture.pointer_bytes
+
     def extreme(self, name: str, size: int, type: str) -> str | None:
         """Returns LLVM's function of ``EXTREMES`` for ``max`` or ``min``; None without one."""
-        if self.level.triple or size > self.vector_bytes or size not in EXTREMES:
+        if self.isa not in X86_LEVELS or size > self.vector_bytes or size not in EXTREMES:
             return None
         return EXTREMES[size][type == "double"].format(name)
 
@@ -171,6 +245,10 @@ class Target:
     @property
     def has_fma(self) -> bool:
         return self.level.fma
+
+    @property
+    def has_halves(self) -> bool:
+        return self.level.halves
 
     @property
     def has_masks(self) -> bool:
@@ -254,6 +332,11 @@ class Target:
         return _lowered(Target.host(), target, f"target={target!r}")
 
     @staticmethod
+    def baseline() -> Target:
+        """Returns the target that all machines of this process's architecture can run."""
+        return Target(next(n for n, level in ISA_LEVELS.items() if level.architecture is _here()))
+
+    @staticmethod
     @functools.cache
     def host() -> Target:
         """This machine. ``LOOPWRIGHT_ISA`` lowers the ISA level.
@@ -261,7 +344,11 @@ class Target:
         Raises LoopwrightValueError for a level that is not known, or that this machine lacks.
         """
         flags, cpu = _cpuinfo()
-        best = [n for n, level in ISA_LEVELS.items() if level.cpu_flags <= flags][-1]
+        best = [
+            n
+            for n, level in ISA_LEVELS.items()
+            if level.cpu_flags <= flags and level.architecture is _here()
+        ][-1]
         wanted = os.environ.get("LOOPWRIGHT_ISA")
         target = Target(
             isa=best,
@@ -305,6 +392,14 @@ def allow_tiles() -> bool:
     return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
 
 
+@functools.cache
+def _here() -> Architecture:
+    """The architecture of this process."""
+    name = os.uname().machine
+    rows = [level.architecture for level in _LEVELS]
+    return next((row for row in rows if row.name == name.replace("arm64", "aarch64")), X86)
+
+
 def _cpuinfo() -> tuple[frozenset[str], str]:
     flags: frozenset[str] = frozenset()
     cpu = "unknown"
@@ -314,7 +409,7 @@ def _cpuinfo() -> tuple[frozenset[str], str]:
         return flags, cpu
     for line in text.splitlines():
         key, _, value = line.partition(":")
-        if key.strip() == "flags":
+        if key.strip() in ("flags", "Features"):  # the latter on AArch64
             flags = frozenset(value.split())
         elif key.strip() == "model name":
             cpu = value.strip()

@@ -14,9 +14,9 @@ from ..llvm.clock import CLOCK_TEXT
 from ..llvm.one_object import LinkedText, one_object
 from ..llvm.store import with_addresses
 from ..program import called_symbols, program_entry
-from ..runtime.pool_text import POOL_TEXT
+from ..runtime.pool_text import pool_text
 from ..size_text import SIZES
-from ..target import Target
+from ..target import X86_LEVELS, Target
 from .interface import Interface
 from .weights import Weights
 from .wrapper import Variant, public_symbols, runtime_text, wrapper_text
@@ -57,7 +57,7 @@ def bundle_object(interface: Interface, variants: Sequence[Variant], weights: We
     """
     for variant in variants:
         _refuse_libraries(variant)
-    least = Target(variants[0].target.isa if variants[0].target.level.triple else "x86-64")
+    least = Target("x86-64" if variants[0].target.isa in X86_LEVELS else variants[0].target.isa)
     runtime = {name: name for name in (*_RUNTIME, *_OWN)}
     public = public_symbols(interface, variants)
     texts = [
@@ -66,7 +66,7 @@ def bundle_object(interface: Interface, variants: Sequence[Variant], weights: We
     ]
     if interface.threads == "pool":
         names = {name: name for name in _POOL} | {"lw_parallel_for": "lw_pool_for"}
-        texts.append(LinkedText(with_addresses(CLOCK_TEXT + POOL_TEXT), least, names))
+        texts.append(LinkedText(with_addresses(CLOCK_TEXT + pool_text(least)), least, names))
     for number, variant in enumerate(variants):
         texts += _program_texts(number, variant, least)
     code = one_object(texts, public, least)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..target import FEATURES, Target
+from ..target import FEATURES, X86_LEVELS, Target
 
 # Flag of /proc/cpuinfo -> leaf and subleaf of CPUID, the register (eax, ebx, ecx, edx: 0-3) and its
 # bit, and the bits of XCR0 for the registers that it needs (Intel's manual, volume 2A, CPUID).
@@ -33,7 +33,7 @@ def needed_flags(target: Target) -> frozenset[str]:
 def required(target: Target) -> int | None:
     """Returns the bits of ``lw_cpu`` that a target's code needs, 0 for none; None if the function
     does not look for some of it."""
-    if target.level.triple:
+    if target.isa not in X86_LEVELS:
         return 0
     flags = needed_flags(target)
     return None if flags - _BITS.keys() else sum(_BITS[flag] for flag in flags)
@@ -41,7 +41,7 @@ def required(target: Target) -> int | None:
 
 def processor_text(target: Target) -> str:
     """Returns the text of ``i64 @lw_cpu()``: the bits of all flags that there are."""
-    if target.level.triple:
+    if target.isa not in X86_LEVELS:
         return "\ndefine i64 @lw_cpu() {\n  ret i64 0\n}\n"
     lines: list[str] = []
     leaves = sorted({(leaf, sub) for leaf, sub, *_ in _FLAGS.values()})

@@ -32,12 +32,13 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def linker(target: Target) -> list[str]:
     """Returns the command that links for a target. Raises UnsupportedError if there is none."""
-    triple = target.level.triple
+    machine = target.level.architecture.name
+    triple = "" if target.is_native else f"{machine}-linux-gnu"
     for name in [f"{triple}-gcc"] if triple else ["cc", "gcc", "clang"]:
         if path := shutil.which(name):
             return [path]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc", "-target", triple or "x86_64-linux-gnu"]
+        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu"]
     raise UnsupportedError(
         f"a wheel needs a linker for {target.isa}, and there is none",
         hint="pip install ziglang, or install a C compiler",
@@ -64,8 +65,7 @@ def shared_object(code: bytes, target: Target) -> bytes:
 
 def wheel_name(interface: Interface, version: str, target: Target) -> str:
     """Returns the name of the file, which says where it can be installed."""
-    machine = target.level.triple.partition("-")[0] or "x86_64"
-    return f"{interface.name}-{version}-py3-none-linux_{machine}.whl"
+    return f"{interface.name}-{version}-py3-none-linux_{target.level.architecture.name}.whl"
 
 
 def wheel(

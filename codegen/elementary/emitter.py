@@ -287,11 +287,15 @@ class Emitter:
     def at_most(self, x: Value, bound: Value | Number) -> Value:
         """min(x, bound), NaN when x is NaN; one instruction on x86."""
         bound = self.value(bound, x.kind)
+        if x.is_float and "minimum" in self.target.level.extremes:
+            return self.intrinsic("minimum", x, bound)
         return self.select(bound < x, bound, x)
 
     def at_least(self, x: Value, bound: Value | Number) -> Value:
         """max(x, bound), NaN when x is NaN."""
         bound = self.value(bound, x.kind)
+        if x.is_float and "maximum" in self.target.level.extremes:
+            return self.intrinsic("maximum", x, bound)
         return self.select(bound > x, bound, x)
 
     def bits(self, x: Value) -> Value:

@@ -10,7 +10,8 @@ from .nests import NestEmitter
 
 class ParallelWriter:
     """Writes each parallel loop as a function ``(context, begin, end)`` for the thread pool, or for
-    the calling thread where ``serial`` is true at run time."""
+    the calling thread where ``serial`` is true at run time. What a context holds is 8 bytes apart
+    on every target."""
 
     def __init__(self, name: str, serial: Value | None = None) -> None:
         self.name = name
@@ -23,10 +24,10 @@ class ParallelWriter:
         names = [n for n, p in outer.places.items() if p.base.depth == 0]
         w = outer.w
         if self.context is None:
-            self.context = w.alloca("ptr", len(names) + len(outer.sizes))
+            self.context = w.alloca("i64", len(names) + len(outer.sizes))
             held = [*(outer.places[name].base for name in names), *outer.sizes.values()]
             for slot, value in enumerate(held):
-                where = w.offset(self.context, "ptr", None, slot)
+                where = w.offset(self.context, "i64", None, slot)
                 w.once(f"store {value}, {where}, align 8", 0)
         symbol = f"{self.name}.parallel{len(self.functions)}"
         inner = FunctionWriter(symbol, "ptr %context, i64 %begin, i64 %end", most=w.most)
@@ -63,7 +64,7 @@ class ParallelWriter:
 
 def _held(w: FunctionWriter, slot: int, prefix: str, type: str) -> Value:
     """Returns what a slot of the context holds."""
-    where = w.offset(Value("%context", "ptr"), "ptr", None, slot)
+    where = w.offset(Value("%context", "ptr"), "i64", None, slot)
     value = Value(w.fresh(prefix), type)
     w.line(f"{value.name} = load {type}, {where}, align 8")
     return value

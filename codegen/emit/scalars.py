@@ -183,6 +183,9 @@ class ScalarEmitter:
         a, b, c = [v if v.lanes == lanes else self.w.splat(v, lanes) for v in (a, b, c)]
         if self.target.has_fma:
             return self.w.intrinsic("fma", a, b, c)
+        size = lanes * LLVM_TYPES[a.type].bytes
+        if size == self.target.vector_bytes and "relaxed-simd" in self.target.features:
+            return self.w.intrinsic("wasm.relaxed.madd", a, b, c)
         return self.w.op("fadd", self.w.op("fmul", a, b), c)
 
 
@@ -309,11 +312,22 @@ def _integer_extreme(name: str) -> Body:
     return lambda e, dtype, *args: e.w.intrinsic(("s" if dtype.is_signed else "u") + name, *args)
 
 
+_LLVM_EXTREMES = {
+    "ogt": ("maxnum", "maximum"),
+    "oge": ("maxnum", "maximum"),
+    "olt": ("minnum", "minimum"),
+    "ole": ("minnum", "minimum"),
+}
+"""LLVM's functions that give a number if there is one, and those that give nan if there is one."""
+
+
 def _extreme(relation: str) -> Body:
     """``a > b ? a : b`` passes NaN in b on; NaN in a is tested for."""
     one = _second_if_nan(relation)
 
     def body(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+        if (name := _LLVM_EXTREMES[relation][1]) in e.target.level.extremes:
+            return e.w.intrinsic(name, a, b)
         if _is_number(b):
             a, b = b, a
         chosen = one(e, dtype, a, b)
@@ -337,10 +351,15 @@ def _second_if_nan(relation: str) -> Body:
     return body
 
 
-def _extreme_number(relation: str) -> Body:
-    """The extreme of two floats; of a number and NaN, the number."""
+def _extreme_number(relation: str, fast: bool = False) -> Body:
+    """The extreme of two floats; of a number and NaN, the number, or either if ``fast``."""
+    one = _second_if_nan(relation)
 
     def body(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+        if (name := _LLVM_EXTREMES[relation][0]) in e.target.level.extremes:
+            return e.w.intrinsic(name, a, b)
+        if fast:
+            return one(e, dtype, a, b)
         take = e.w.op(f"fcmp {relation}", a, b, type="i1")
         return e.w.select(e.w.op("or", take, _is_nan(e, dtype, b)), a, b)
 
@@ -360,7 +379,7 @@ _CODE = {
     "abs": _Code(_intrinsic("fabs"), _absolute_integers),
     "sign": _Code(_sign_of_floats, _sign_of_integers),
     "maximum": _Code(_extreme("ogt"), _integer_extreme("max"), _op("or")),
-    "max_number": _Code(_second_if_nan("ogt")),
+    "max_number": _Code(_extreme_number("ogt", fast=True)),
     "minimum": _Code(_extreme("olt"), _integer_extreme("min"), _op("and")),
     "fmax": _Code(_extreme_number("oge"), _integer_extreme("max"), _op("or")),
     "fmin": _Code(_extreme_number("ole"), _integer_extreme("min"), _op("and")),

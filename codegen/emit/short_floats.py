@@ -1,9 +1,9 @@
 """Conversions between float32 and the bits of shorter floats.
 
 They are exact or round to nearest, ties to even, with subnormal numbers, infinities and nan,
-whatever the processor's mode is. float16 has instructions from x86-64-v3 on; below, and for
-bfloat16, which AVX-512's instruction would flush to zero, a few instructions on integers do the
-same; so they do for floats of 8 and 4 bits.
+whatever the processor's mode is. float16 has instructions on most targets (``has_halves``);
+elsewhere, and for bfloat16, which AVX-512's instruction would flush to zero, a few instructions on
+integers do the same; so they do for floats of 8 and 4 bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..target import Target
 
 def widened(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
     """Returns the float32 that ``x``, an integer with the bits of a ``dtype``, stands for."""
-    if dtype.name == "float16" and target.has_fma:
+    if dtype.name == "float16" and target.has_halves:
         return w.convert("fpext", w.convert("bitcast", x, "half"), "float")
     e, wide = Emitter.of(w, target, w.convert("zext", x, "i32"))
     shift, least, special = _layout(dtype)
@@ -49,7 +49,7 @@ def widened(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
 
 def narrowed(w: FunctionWriter, target: Target, x: Value, dtype: DType) -> Value:
     """Returns a float32 rounded to ``dtype``, as the integer with its bits."""
-    if dtype.name == "float16" and target.has_fma:
+    if dtype.name == "float16" and target.has_halves:
         return w.convert("bitcast", w.convert("fptrunc", x, "half"), dtype.llvm)
     shift, least, special = _layout(dtype)
     e, bits = Emitter.of(w, target, w.convert("bitcast", x, "i32"))

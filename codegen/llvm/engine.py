@@ -45,16 +45,16 @@ def machine_of(target: Target) -> llvm.TargetMachine:
     """
     _initialise()
     level = target.level
-    if level.triple:  # of another architecture
+    if not target.is_native:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple(level.triple or llvm.get_process_triple()).create_target_machine(
+    return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=level.processor or level.name,
         features=features_of(target),
         opt=3,
         reloc="pic",
         codemodel="default",
-        jit=True,
+        jit=target.is_native,
     )
 
 
@@ -126,8 +126,8 @@ _LABEL = re.compile(r"\n[\w.]+:")
 
 
 def compile_object(text: str, target: Target) -> bytes:
-    """Machine code of an LLVM module text as an ELF object. ScheduleError shows LLVM's
-    complaint about one that is not valid.
+    """Machine code of an LLVM module text as an object of the target's format. ScheduleError shows
+    LLVM's complaint about a text that is not valid.
     """
     with LOCK:
         return machine_of(target).emit_object(optimised(text, target))

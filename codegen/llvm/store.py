@@ -271,7 +271,7 @@ def stored_object(text: str, target: Target, label: str) -> bytes:
     """Returns what ``compile_object`` does, from the disk cache if it is there. The text may have
     addresses in place (``with_addresses``)."""
     kept = store()
-    entry = kept.key("text", text, target.isa, sorted(target.features))
+    entry = kept.key("text", text, target.isa, sorted(target.features), target.system)
     code = kept.get(entry)
     if code is None:
         code = compile_object(with_addresses(text), target)

@@ -115,7 +115,7 @@ def load_forever(
     table = _numpy_table()
     for name, index in _NUMPY_SYMBOLS.items():
         symbols[f"lw.np.{name}"] = table[index]
-    code = load_object(stored_object(text, target or Target(isa="x86-64"), label), symbols)
+    code = load_object(stored_object(text, target or Target.baseline(), label), symbols)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 

@@ -27,7 +27,7 @@ declare ptr @pthread_getspecific(i32)
 declare i32 @pthread_setspecific(i32, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sched_yield()
-declare void @llvm.x86.sse2.pause()
+declare void @llvm.@PAUSE_TYPE@
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @syscall(i64, ...)
@@ -41,7 +41,7 @@ declare i32 @sched_setaffinity(i32, i64, ptr)
 
 ; 128: wait (private) while the word is %value; 129: wake %value sleepers (private).
 define internal void @futex(ptr %word, i32 %action, i32 %value) {
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 %action, i32 %value,
+  %r = call i64 (i64, ...) @syscall(i64 @FUTEX@, ptr %word, i32 %action, i32 %value,
                                     ptr null, ptr null, i32 0)
   ret void
 }
@@ -102,7 +102,7 @@ entry:
   %count.p = getelementptr %Slot, ptr %slot, i32 0, i32 4
   %fn.p = getelementptr %Slot, ptr %slot, i32 0, i32 5
   %ctx.p = getelementptr %Slot, ptr %slot, i32 0, i32 6
-  %number.64 = call i64 (i64, ...) @syscall(i64 186)
+  %number.64 = call i64 (i64, ...) @syscall(i64 @GETTID@)
   %number = trunc i64 %number.64 to i32
   %number.p = getelementptr [@MAX@ x i32], ptr @numbers, i64 0, i64 %self
   store atomic i32 %number, ptr %number.p monotonic, align 4
@@ -116,7 +116,7 @@ spin:
   switch i32 %state, label %waited [ i32 1, label %posted
                                      i32 4, label %leave ]
 waited:
-  call void @llvm.x86.sse2.pause()
+  call void @llvm.@PAUSE@
   %tick.next = add i64 %tick, 1
   %due = icmp ugt i64 %tick.next, 32
   br i1 %due, label %check, label %spin
@@ -403,7 +403,7 @@ wait:
   %long = icmp ugt i64 %tries.next, 1000
   br i1 %long, label %yield, label %brief
 brief:
-  call void @llvm.x86.sse2.pause()
+  call void @llvm.@PAUSE@
   br label %again
 yield:
   %y = call i32 @sched_yield()

@@ -18,7 +18,7 @@ from ..llvm.clock import CLOCK_TEXT
 from ..llvm.link import LoadedObject, load_object
 from ..llvm.store import stored_object
 from ..target import Target
-from .pool_text import MAX_THREADS, POOL_TEXT
+from .pool_text import MAX_THREADS, pool_text
 
 SPIN_SECONDS = 50e-6
 """Time an idle worker spins before it sleeps: longer than the gap between two kernels."""
@@ -33,10 +33,9 @@ OWN_GROUP = Path("/proc/self/cgroup")
 
 class _Pool:
     def __init__(self) -> None:
-        # The baseline ISA is enough: the pool computes nothing.
-        self.code = load_object(
-            stored_object(CLOCK_TEXT + POOL_TEXT, Target(isa="x86-64"), "thread pool")
-        )
+        least = Target.baseline()  # it is enough: the pool computes nothing
+        text = CLOCK_TEXT + pool_text(least)
+        self.code = load_object(stored_object(text, least, "thread pool"))
         self.address = self.code.address("lw_parallel_for")
         function = ctypes.CFUNCTYPE
         i64 = ctypes.c_int64

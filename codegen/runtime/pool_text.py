@@ -1,4 +1,4 @@
-"""The thread pool: ``pool.ll`` over pthreads and futexes (Linux, x86-64), and its numbers.
+"""The thread pool: ``pool.ll`` over pthreads and futexes (Linux), and its numbers.
 
 The pool is an array of slots, two cache lines each. Slot 0 belongs to the caller, slot k to worker
 k. A slot holds the part of the range its owner starts with, and a state word::
@@ -28,6 +28,9 @@ caller's core until it is awake; then it may again run wherever its caller may.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
+
+from ..target import Target
 
 MAX_THREADS = 256
 
@@ -38,11 +41,55 @@ on virtual machines tens of them."""
 BURST_GAP_NANOSECONDS = 200_000
 """A pause between two jobs that begins a new burst."""
 
-POOL_TEXT = (
-    Path(__file__)
-    .with_name("pool.ll")
-    .read_text()
-    .replace("@MAX@", str(MAX_THREADS))
-    .replace("@WORTH@", str(WORTH_WAKING_NANOSECONDS))
-    .replace("@BURST@", str(BURST_GAP_NANOSECONDS))
-)
+
+class LinuxRow(NamedTuple):
+    """Linux on an architecture: the function of LLVM that pauses, with its operands as they are
+    called and declared, and the numbers of two system calls."""
+
+    pause: str
+    declared: str
+    futex: int
+    gettid: int
+
+
+LINUX = {
+    "x86_64": LinuxRow("x86.sse2.pause()", "x86.sse2.pause()", 202, 186),
+    "aarch64": LinuxRow("aarch64.isb(i32 15)", "aarch64.isb(i32)", 98, 178),
+    "riscv64": LinuxRow("riscv.pause()", "riscv.pause()", 98, 178),
+}
+
+_SERIAL = """
+define void @lw_parallel_for(ptr %fn, ptr %context, i64 %n) {
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %all, label %done
+all:
+  call void %fn(ptr %context, i64 0, i64 %n)
+  br label %done
+done:
+  ret void
+}
+define i64 @lw_pool_threads() {
+  ret i64 1
+}
+"""
+
+
+def pool_text(target: Target) -> str:
+    """Returns the text of ``lw_parallel_for`` and ``lw_pool_threads``, on Linux with those that
+    set the pool up, which need ``CLOCK_TEXT``; on other systems the calling thread does all."""
+    row = LINUX.get(target.level.architecture.name)
+    if row is None or not target.triple.endswith("linux-gnu"):
+        return _SERIAL
+    text = Path(__file__).with_name("pool.ll").read_text()
+    words = {
+        "MAX": MAX_THREADS,
+        "WORTH": WORTH_WAKING_NANOSECONDS,
+        "BURST": BURST_GAP_NANOSECONDS,
+        "PAUSE": row.pause,
+        "PAUSE_TYPE": row.declared,
+        "FUTEX": row.futex,
+        "GETTID": row.gettid,
+    }
+    for name, value in words.items():
+        text = text.replace(f"@{name}@", str(value))
+    return text

@@ -79,11 +79,9 @@ class BundleOptions:
             )
         if self.fat and self.targets:
             raise LoopwrightValueError("fat bundles are for all levels of x86-64: name no targets")
-        if self.threads == "pool" and any(ISA_LEVELS[t].triple for t in self.targets):
-            raise UnsupportedError(
-                "the thread pool is made for Linux on x86-64",
-                hint="threads='callback', and a function that runs parallel loops",
-            )
+        for target in map(Target, self.targets):
+            if target.system_row.object_format != "ELF":
+                raise UnsupportedError(f"bundles for {target.isa} are not made yet")
 
 
 def bundle(traced: Traced, built: Built, path: str | Path, given: Mapping[str, Any]) -> list[Path]:

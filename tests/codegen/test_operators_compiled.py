@@ -6,31 +6,22 @@ of operators with statements are compiled, for every level, in ``ir/ops/test_sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import compiled
 import numpy as np
 import pytest
+from emulated_samples import Sample, run_rounds
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.debug.machine.kernels import run_text
-from loopwright.ir.graph.nodes import Module
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.ops import all_operators
 from loopwright.ir.schedule.steps import Schedule
-from operators import (
-    Evaluated,
-    array_type,
-    assert_agree,
-    has_statements,
-    reduction_length,
-    samples_of,
-)
-from other_machine import CAN_RUN, run_emulated
+from operators import Evaluated, assert_agree, has_statements
+from other_machine import MACHINES
 
 HOST = Target.host()
 ARM = Target(isa="aarch64", features=frozenset({"i8mm"}))
@@ -40,37 +31,6 @@ WITHOUT_STATEMENTS = [name for name in NAMES if not has_statements(all_operators
 MOST_INTERPRETED = 4_000  # terms of sums; the interpreter takes microseconds for each
 
 
-class Prepared(NamedTuple):
-    """A sample's operands, its lowered module, the reference's result, and the terms summed."""
-
-    args: Sequence[Any]
-    module: Module
-    wanted: Any
-    length: int
-
-    @property
-    def terms(self) -> int:
-        """Terms of all sums of the result, or its elements; at least those of the operands."""
-        parts = self.wanted if isinstance(self.wanted, tuple | list) else [self.wanted]
-        sums = max(1, self.length) * sum(np.size(part) for part in parts)
-        return max(sums, *(a.size for a in self.args), 0)
-
-
-@cache
-def prepared(name: str) -> list[Prepared]:
-    """The samples of an operator; the same for every target."""
-    op = all_operators()[name]
-    samples: list[Prepared] = []
-    for sample in samples_of(op):
-        attrs = op.complete_attrs(sample.attrs)
-        with np.errstate(all="ignore"):
-            wanted = op.reference(sample.args, attrs)
-        length = reduction_length(op, [array_type(a) for a in sample.args], attrs)
-        module = compiled.lower(compiled.operator_module(op, sample.args, sample.attrs))
-        samples.append(Prepared(sample.args, module, wanted, length))
-    return samples
-
-
 def check(
     name: str,
     target: Target,
@@ -78,7 +38,7 @@ def check(
     choose: compiled.Chooser | None = None,
     chosen: slice = slice(None),
 ) -> None:
-    samples = prepared(name)
+    samples = compiled.prepared(name)
     samples = samples[chosen] or samples[:1]
     if run is not compiled.run_kernel:
         least = min(s.terms for s in samples)
@@ -116,13 +76,16 @@ def test_text_for_another_architecture_agrees_with_the_reference(name: str) -> N
     check(name, ARM, run, chosen=slice(0, 1))
 
 
-@pytest.mark.skipif(not CAN_RUN, reason="no emulator and linker for AArch64")
-@pytest.mark.parametrize("name", NAMES)
-def test_code_for_another_architecture_agrees_with_the_reference(name: str, tmp_path: Path) -> None:
-    def run(kernel: Kernel, target: Target, inputs: Mapping[str, Any]) -> list[Any]:
-        return run_emulated(kernel, target, inputs, tmp_path)
-
-    check(name, ARM, run, chosen=slice(0, 2))
+@pytest.mark.parametrize("isa", MACHINES)
+def test_code_for_another_architecture_agrees_with_the_reference(isa: str) -> None:
+    """Each operator on one of the emulators; ``fuzz/machine_run.py`` takes all samples of all."""
+    if not MACHINES[isa].is_installed:
+        pytest.skip(f"no emulator and linker for {isa}")
+    target = ARM if isa == ARM.isa else Target(isa)
+    names = NAMES[list(MACHINES).index(isa) :: len(MACHINES)]
+    samples = [Sample(name, 0, compiled.prepared(name)[0], target, None) for name in names]
+    run_rounds(samples, target)
+    assert not [f"{s.name}: {s.error}" for s in samples if s.error]
 
 
 @pytest.mark.parametrize("isa", LEVELS)

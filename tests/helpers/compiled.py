@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
@@ -36,10 +37,11 @@ from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.ops import all_operators
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait
-from operators import array_type
+from operators import array_type, reduction_length, samples_of
 
 Array = np.ndarray[Any, Any]
 Chooser = Callable[[PrimFunc], Schedule]
@@ -110,6 +112,37 @@ def lower(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
     for one in default_pipeline(Preferences(limits=limits)):
         module = one(module)
     return module
+
+
+class Prepared(NamedTuple):
+    """A sample's operands, its lowered module, the reference's result, and the terms summed."""
+
+    args: Sequence[Any]
+    module: Module
+    wanted: Any
+    length: int
+
+    @property
+    def terms(self) -> int:
+        """Terms of all sums of the result, or its elements; at least those of the operands."""
+        parts = self.wanted if isinstance(self.wanted, tuple | list) else [self.wanted]
+        sums = max(1, self.length) * sum(np.size(part) for part in parts)
+        return max(sums, *(a.size for a in self.args), 0)
+
+
+@cache
+def prepared(name: str) -> list[Prepared]:
+    """The samples of an operator; the same for every target."""
+    op = all_operators()[name]
+    samples: list[Prepared] = []
+    for sample in samples_of(op):
+        attrs = op.complete_attrs(sample.attrs)
+        with np.errstate(all="ignore"):
+            wanted = op.reference(sample.args, attrs)
+        length = reduction_length(op, [array_type(a) for a in sample.args], attrs)
+        module = lower(operator_module(op, sample.args, sample.attrs))
+        samples.append(Prepared(sample.args, module, wanted, length))
+    return samples
 
 
 def run_module(

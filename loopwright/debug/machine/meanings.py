@@ -287,6 +287,7 @@ def _scaled(a: Array, b: Array, *_: Any) -> Array:
     return np.where(np.isnan(b), b, np.ldexp(a, power))
 
 
+_PAIRS = "x86.sse2.pmadd.wd x86.avx2.pmadd.wd x86.avx512.pmaddw.d"
 _EXTREMES = "sse.{0}.ps sse2.{0}.pd avx.{0}.ps avx.{0}.pd avx512.{0}.ps avx512.{0}.pd"
 
 FUNCTIONS: Mapping[str, Meaning] = {
@@ -294,7 +295,12 @@ FUNCTIONS: Mapping[str, Meaning] = {
     "smin": np.minimum,
     "umax": _on_unsigned(np.maximum),
     "umin": _on_unsigned(np.minimum),
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "maxnum": np.fmax,
+    "minnum": np.fmin,
     "fma": fma,
+    "wasm.relaxed.madd": fma,
     "sqrt": np.sqrt,
     "fabs": np.abs,
     "abs": lambda x, _: np.abs(x),
@@ -332,9 +338,7 @@ FUNCTIONS: Mapping[str, Meaning] = {
     **dict.fromkeys(("x86.avx2.pshuf.b", "x86.avx512.pshuf.b"), _picked_in_rows),
     "x86.avx512.mask.compress": _masked,
     "x86.avx512.vpdpbusd": _dot,
-    **dict.fromkeys(
-        ("x86.sse2.pmadd.wd", "x86.avx2.pmadd.wd", "x86.avx512.pmaddw.d"), _sums_of_pairs
-    ),
+    **dict.fromkeys((*_PAIRS.split(), "wasm.dot"), _sums_of_pairs),
     "aarch64.neon.usdot": _dot,
     "x86.avx512bf16.dpbf16ps": _dot_of_pairs,
     "x86.avx512bf16.cvtneps2bf16": _rounded_flushed,

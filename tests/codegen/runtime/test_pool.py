@@ -11,10 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loopwright.codegen.llvm.clock import CLOCK_TEXT
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
+from loopwright.codegen.llvm.store import with_addresses
 from loopwright.codegen.runtime import pool
-from loopwright.codegen.target import Target
+from loopwright.codegen.runtime.pool_text import LINUX, pool_text
+from loopwright.codegen.target import ISA_LEVELS, Target
+from other_machine import MACHINES, run_program
 
 # @count adds 1 to each element of the range; @nested runs @count inside the loop of another;
 # @slow sleeps in each index; @who writes the number of the thread that ran each index.
@@ -324,3 +328,76 @@ def test_the_loop_is_callable_as_a_plain_function(code):
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     run(pool.symbols()["lw_parallel_for"])(code.address("count"), data.ctypes.data, 10)
     assert (data == 1).all()
+
+
+ELSEWHERE = """
+declare void @lw_pool_begin()
+declare void @lw_pool_configure(i64, i64, i64)
+declare i1 @lw_pool_stop()
+declare void @lw_parallel_for(ptr, ptr, i64)
+declare i32 @sched_yield()
+@met = internal global i64 0
+@sum = internal global i64 0
+
+define void @meet(ptr %context, i64 %begin, i64 %end) {
+  %n = sub i64 %end, %begin
+  %old = atomicrmw add ptr @met, i64 %n seq_cst
+  br label %wait
+wait:
+  %r = call i32 @sched_yield()
+  %here = load atomic i64, ptr @met acquire, align 8
+  %few = icmp slt i64 %here, 4
+  br i1 %few, label %wait, label %done
+done:
+  ret void
+}
+
+define void @add(ptr %total, i64 %begin, i64 %end) {
+  br label %one
+one:
+  %i = phi i64 [ %begin, %0 ], [ %next, %one ]
+  %s = phi i64 [ 0, %0 ], [ %t, %one ]
+  %t = add i64 %s, %i
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %one, label %done
+done:
+  %old = atomicrmw add ptr %total, i64 %t monotonic
+  ret void
+}
+
+define i32 @main() {
+  call void @lw_pool_begin()
+  call void @lw_pool_configure(i64 4, i64 1, i64 50000)
+  call void @lw_parallel_for(ptr @meet, ptr null, i64 4)
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %0 ], [ %k.next, %loop ]
+  call void @lw_parallel_for(ptr @add, ptr @sum, i64 1000)
+  %k.next = add i64 %k, 1
+  %again = icmp slt i64 %k.next, 300
+  br i1 %again, label %loop, label %check
+check:
+  %stopped = call i1 @lw_pool_stop()
+  %sum = load i64, ptr @sum
+  %right = icmp eq i64 %sum, 149850000
+  %fine = and i1 %right, %stopped
+  %status = select i1 %fine, i32 0, i32 1
+  ret i32 %status
+}
+"""
+"""Four threads that wait for each other, and then add the indices of 300 loops."""
+
+
+@pytest.mark.parametrize("isa", [n for n in MACHINES if ISA_LEVELS[n].architecture.name in LINUX])
+def test_four_threads_of_another_architecture(isa: str, tmp_path: Path) -> None:
+    if not MACHINES[isa].is_installed:
+        pytest.skip(f"no emulator and linker for {isa}")
+    target = Target(isa)
+    run_program([ELSEWHERE, with_addresses(CLOCK_TEXT + pool_text(target))], target, tmp_path)
+
+
+def test_where_there_is_no_pool_the_caller_does_all() -> None:
+    for target in (Target("wasm32"), Target("aarch64", system="macos")):
+        assert "pthread" not in pool_text(target)
+        assert compile_object(pool_text(target), target)
