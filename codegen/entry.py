@@ -75,11 +75,12 @@ def arena_bytes(program: Program, update: bool = False) -> IntExpr:
     """Returns the bytes of the arena: of the program, with ``update`` of results that update
     inputs, and of the frames of recursive functions."""
     if recursive_functions(program):
-        return _frames_begin(program) + stack_bytes()
+        return frames_begin(program) + stack_bytes()
     return update_arena(program) if update else program.scratch
 
 
-def _frames_begin(program: Program) -> IntExpr:
+def frames_begin(program: Program) -> IntExpr:
+    """Returns where the frames of recursive functions begin in the arena."""
     return ceildiv(update_arena(program), ARENA_ALIGNMENT) * ARENA_ALIGNMENT
 
 
@@ -165,7 +166,7 @@ class EntryWriter(BodyWriter):
 
     def begin_state(self) -> None:
         """Fills in what all functions share."""
-        begin = _frames_begin(self.program)
+        begin = frames_begin(self.program)
         words = {
             0: f"i64 {POLL_NANOSECONDS}",
             CLOCK: "i64 0",

@@ -29,6 +29,7 @@ from .commands import (
     quantize,
     report,
     run,
+    runner,
     save,
     show,
     tune,
@@ -53,6 +54,7 @@ examples:
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
   loopwright profile net.py:predict --trace trace.json     which lines take the time?
   loopwright debug net.py:predict --log net.jsonl          is every operation right?
+  loopwright runner --listen 127.0.0.1:7411 --key-file key  measure here what others tune
   loopwright report net.jsonl -o report.html               how did the search go? as one page
   loopwright log best net.jsonl                            which schedules won?
 
@@ -62,6 +64,7 @@ examples:
 _COMMANDS = (
     tune,
     run,
+    runner,
     save,
     bundle,
     quantize,
@@ -116,7 +119,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command is None:
             top.print_help(sys.stderr)
             return 2
-        with setting("LOOPWRIGHT_PRECISION", getattr(args, "precision", None)):
+        with (
+            setting("LOOPWRIGHT_PRECISION", getattr(args, "precision", None)),
+            setting("LOOPWRIGHT_RUNNER_KEY", getattr(args, "key_file", None)),
+        ):
             return int(args.run(args))
     except SystemExit as stop:  # argparse has said what was wrong, or printed the help
         return stop.code if isinstance(stop.code, int) else 2

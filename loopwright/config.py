@@ -189,6 +189,10 @@ class Config:
             "tune functions when they are compiled, or while the program runs",
         ),
     )
+    runner_key: Path | None = field(
+        default=None,
+        metadata=_about(_path, "file", "the key of the machines that tcp:// runners are"),
+    )
     isa: str | None = field(
         default=None,
         metadata=_about(

@@ -1,7 +1,7 @@
 """Measures candidates: builds, checks and times code that is not trusted yet.
 
 - ``measurer``     candidates to builders and a runner, in processes of their own (``worker``,
-  ``worker_process``, ``transport``); ``dask_runner`` does so on other machines
+  ``worker_process``, ``transport``); ``elsewhere`` does so on other machines
 - ``build_service``, ``run_service``   the work of those processes
 - ``harness``, ``guarded``, ``placement``, ``canary``, ``racing``   timing
 - ``inputs``, ``reference``, ``store_points``, ``data_races``   checking results

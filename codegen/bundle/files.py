@@ -8,6 +8,7 @@ import numpy as np
 
 from ...ir.dims import evaluate
 from ...ir.dtype import Array
+from ..target import X86_LEVELS, Target
 from .header import most, parameters
 from .interface import CACHE_LINE, COperand, Interface
 from .objects import LIBM
@@ -161,10 +162,23 @@ def _comparison(outputs: Sequence[COperand]) -> Iterator[str]:
 """
 
 
-def cmake_text(interface: Interface, undefined: Sequence[str]) -> str:
-    """Returns a CMakeLists.txt: the library, the example, and a test that runs it."""
+def _compiled(name: str, level: Target) -> list[str]:
+    """The lines that compile the C file; its processor is that of the machine unless it is a level
+    of x86-64."""
+    flags = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp"]
+    flags += [f"-march={level.isa}"] if level.isa in X86_LEVELS else []
+    return [
+        f"target_sources({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}}/{name}.c)",
+        f"target_compile_options({name} INTERFACE {' '.join(flags)})",
+        f"target_link_options({name} INTERFACE -fopenmp)",
+    ]
+
+
+def cmake_text(interface: Interface, undefined: Sequence[str], level: Target | None = None) -> str:
+    """Returns a CMakeLists.txt: the library, the example, and a test that runs it. With ``level``
+    the code is C for that target."""
     name = interface.name
-    objects = [f"${{CMAKE_CURRENT_LIST_DIR}}/{name}.o"]
+    objects = [] if level else [f"${{CMAKE_CURRENT_LIST_DIR}}/{name}.o"]
     if interface.linked_weights:
         objects.append(f"${{CMAKE_CURRENT_LIST_DIR}}/{name}.weights.o")
     libraries = ["m"] * bool(LIBM & set(undefined))
@@ -173,6 +187,7 @@ def cmake_text(interface: Interface, undefined: Sequence[str]) -> str:
         f"project({name} C)",
         "",
         f"add_library({name} INTERFACE)",
+        *(_compiled(name, level) if level else ()),
         *(f"target_link_libraries({name} INTERFACE {path})" for path in (*objects, *libraries)),
         f"target_include_directories({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}})",
     ]

@@ -21,7 +21,7 @@ from ...ir.errors import UnsupportedError
 from ...ir.program.analysis import fixed_regions
 from ...ir.program.nodes import Program
 from ..entry import ENTRY, arena_bytes
-from ..module_text import KernelText
+from ..kernel import Kernel
 from ..runtime.pool_text import MAX_THREADS
 from ..size_text import INTRINSICS, SIZES, SizeWriter
 from ..target import Target
@@ -53,7 +53,7 @@ class Variant:
     """A program for one target, and its kernels by name."""
 
     program: Program
-    kernels: dict[str, KernelText]
+    kernels: dict[str, Kernel]
     target: Target
 
     @property

@@ -22,6 +22,7 @@ examples:
   loopwright bundle model.onnx -o out/ --fat --threads pool       every x86-64, best code there is
   loopwright bundle net.py:predict -o out/ --target x86-64-v3,aarch64    a folder for each
   cc out/predict_example.c out/predict.o -o example && ./example out
+  loopwright bundle net.py:predict -o out/ --c                    readable C, for any processor
 
 In Python, f.lower(...).bundle("out/") does the same. docs/bundles.md says more.
 """
@@ -42,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--fat", action="store_true", help="code for all levels of x86-64 in one object"
+    )
+    parser.add_argument(
+        "--c", action="store_true", help="write C in the place of the object, for any compiler"
     )
     parser.add_argument("--name", default="", help="the name of the C function")
     parser.add_argument(
@@ -78,6 +82,7 @@ def _run(args: argparse.Namespace) -> int:
         "cores": args.cores,
         "linked_weights": args.link_weights,
         "wheel": args.wheel,
+        "c": args.c,
     }
     try:
         if Path(args.function).suffix == ".lw":

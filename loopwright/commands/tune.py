@@ -38,6 +38,7 @@ examples:
   loopwright tune net.py:predict --arg 'x=f32[n,784]' --weights 1:0.8,128:0.2 --log net.jsonl
   loopwright tune net.py:predict --list                  what there is to tune, and what it costs
   loopwright tune net.py:predict --log net.jsonl --runner dask://head:8786
+  loopwright tune net.py:predict --log net.jsonl --runner tcp://board:7411 --key-file board.key
   loopwright tune --replay net.jsonl                     the last run again, nothing is measured
 
 Every candidate that was measured is appended to the log, so a search that was stopped (Ctrl-C) goes
@@ -88,8 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--runner",
-        metavar="dask://HOST:PORT",
-        help="measure on the workers of a Dask cluster (pip install 'loopwright[dask]')",
+        metavar="tcp://HOST:PORT",
+        help="measure on a machine where `loopwright runner` listens, or several with commas; "
+        "dask://HOST:PORT: on the workers of a Dask cluster (pip install 'loopwright[dask]')",
+    )
+    parser.add_argument(
+        "--key-file", metavar="FILE", help="the key of tcp:// machines (else LOOPWRIGHT_RUNNER_KEY)"
     )
     parser.add_argument("--replay", metavar="LOG", help="repeat a run's decisions from its log")
     parser.add_argument("--run", metavar="ID", dest="run_id", help="which run (the last)")

@@ -22,6 +22,7 @@ from ..codegen.bundle.objects import bundle_object, undefined_symbols
 from ..codegen.bundle.weights import Weights, weights_object, weights_of
 from ..codegen.bundle.wheel import wheel, wheel_name
 from ..codegen.bundle.wrapper import Variant
+from ..codegen.c_source.entry import c_file
 from ..codegen.target import ISA_LEVELS, X86_LEVELS, Target
 from ..driver.pipeline import build
 from ..ir.dataclass import dataclass
@@ -55,12 +56,13 @@ class BundleOptions:
     cores: int = CORES
     linked_weights: bool = False
     wheel: str = ""
+    c: bool = False
     example: Sequence[Array] = ()
 
     @property
     def used_cores(self) -> int:
         """The cores that loops are cut for."""
-        return 1 if self.threads == "none" else self.cores
+        return 1 if self.threads == "none" and not self.c else self.cores
 
     def __post_init__(self) -> None:
         if self.threads not in THREADS:
@@ -79,8 +81,13 @@ class BundleOptions:
             )
         if self.fat and self.targets:
             raise LoopwrightValueError("fat bundles are for all levels of x86-64: name no targets")
+        if self.c and (self.fat or self.wheel or self.threads != "none"):
+            raise LoopwrightValueError(
+                "C is for one level, its compiler makes the threads, and wheels hold machine code",
+                hint="compile the file with -fopenmp, and say for how many cores loops are cut",
+            )
         for target in map(Target, self.targets):
-            if target.system_row.object_format != "ELF":
+            if target.system_row.object_format != "ELF" and not self.c:
                 raise UnsupportedError(f"bundles for {target.isa} are not made yet")
 
 
@@ -167,7 +174,7 @@ def _bundle(made: _Bundled, path: Path, options: BundleOptions) -> list[Path]:
             options.static_memory,
             options.linked_weights,
         )
-        _write(folder, interface, variants, results, options.wheel)
+        _write(folder, interface, variants, results, options)
         folders.append(folder)
     return folders
 
@@ -226,27 +233,33 @@ def _write(
     interface: Interface,
     variants: Sequence[Variant],
     example: tuple[list[Array], Mapping[str, int]],
-    version: str,
+    options: BundleOptions,
 ) -> None:
     name = interface.name
     constants = [c.value for v in variants for c in v.program.constants if c.value is not None]
     weights: Weights = weights_of(constants)
-    code = bundle_object(interface, variants, weights)
-    undefined = undefined_symbols(code)
+    code, form, undefined = b"", "o", list[str]()
+    if options.c:
+        form, (text, undefined) = "c", c_file(interface, variants[0], weights)
+    else:
+        text = code = bundle_object(interface, variants, weights)
+        undefined = undefined_symbols(code)
     arrays, sizes = example
     files: dict[str, bytes | str] = {
-        f"{name}.o": code,
+        f"{name}.{form}": text,
         f"{name}.weights.bin": weights.data,
         f"{name}.h": header_text(interface, variants, weights, undefined),
         f"{name}.hpp": wrapper_hpp(interface),
         f"{name}.example.bin": example_data(arrays),
         f"{name}_example.c": example_text(interface, variants, weights, sizes),
-        "CMakeLists.txt": cmake_text(interface, undefined),
+        "CMakeLists.txt": cmake_text(
+            interface, undefined, variants[0].target if options.c else None
+        ),
     }
     for file, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         replace_file(folder / file, (data,))
-    if version:
+    if version := options.wheel:
         data = wheel(interface, variants, weights, code, version)
         replace_file(folder / wheel_name(interface, version, variants[0].target), (data,))
     if interface.linked_weights:

@@ -433,8 +433,10 @@ class CompiledFunction(Inspected, Copied):
         "kernels")`` shows them): an ``lw.schedule.Schedule``, a list of its steps, or a function of
         the kernel's PrimFunc that gives one. They are measured first, checked and logged.
 
-        ``runner`` is where candidates are measured, if not here: a Dask cluster, as
-        ``"dask://host:port"`` or a ``distributed.Client``. Records bear the key of its machines.
+        ``runner`` is where candidates are measured, if not here: ``"tcp://host:port"`` where
+        ``loopwright runner`` listens (several with commas; ``LOOPWRIGHT_RUNNER_KEY`` names the file
+        of the key), or a Dask cluster, as ``"dask://host:port"`` or a
+        ``distributed.Client``. Records bear the key of its machines.
 
         A function with symbolic sizes is tuned for all of them: candidates are measured at a few
         sizes, and its kernels choose between the best by a comparison or two. ``weights`` say which

@@ -73,6 +73,10 @@ class Lowered:
         folder, or to one for each target; returns the folders. docs/bundles.md has the options."""
         return extra("bundle")(self.traced, self.built, path, options)
 
+    def export_c(self, path: str | Path, **options: Any) -> list[Path]:
+        """Writes the same as readable C; returns the folders."""
+        return self.bundle(path, c=True, **options)
+
     def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
         """Returns the arrays among the arguments of a call, as ``built.call`` takes them."""
         arguments = self._arguments(args, kwargs)

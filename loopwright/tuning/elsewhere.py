@@ -1,7 +1,7 @@
-"""Tunes on other machines: a Dask cluster measures kernels, for each kind of its machines.
+"""Tunes on other machines, of a Dask cluster or with runners, for each kind of them.
 
-The space of a kernel, and the choice of algorithms before it, depend on the machine. So a cluster
-of several kinds is tuned kind by kind, each with its share of the budget, and each kind's records
+The space of a kernel, and the choice of algorithms before it, depend on the machine. So machines
+of several kinds are tuned kind by kind, each with its share of the budget, and each kind's records
 have its own key.
 """
 
@@ -14,12 +14,14 @@ from typing import Any
 from ..autotune.budget import Budget
 from ..autotune.log.lookup import shipped_logs
 from ..autotune.log.tuning_log import TuningLog
-from ..autotune.measure.dask_runner import Machine, RunnerError, connect
+from ..autotune.measure.elsewhere import dask_cluster, runners
+from ..autotune.measure.elsewhere.remote import Machine, RunnerError
 from ..autotune.measure.kernels import TOOLCHAIN, tasks_of
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult
 from ..autotune.request import TuneRequest
 from ..codegen.target import Target
+from ..config import Config
 from ..ir.errors import LoopwrightValueError
 from ..ir.loop.prim import PrimFunc
 from .by_hand import Given, schedules_by_hand
@@ -33,14 +35,18 @@ def tune_elsewhere(
     threads: int | None,
     schedules: Mapping[str, Given] | None,
 ) -> ProgramResult:
-    """Tunes on the cluster ``runner``: ``dask://host:port``, or a ``distributed.Client``.
+    """Tunes on ``runner``: ``tcp://host:port,...``, ``dask://host:port`` or a
+    ``distributed.Client``.
 
     ``kernels_for`` lowers the program for a kind of machine. ``threads`` are those of a kernel, by
-    default as many as a machine has cores. Raises LoopwrightValueError if there is no such cluster;
-    one that goes away ends tuning.
+    default as many as a machine has cores. Raises LoopwrightValueError if there are no such
+    machines; tuning ends when they go away.
     """
     try:
-        cluster = connect(runner)
+        if isinstance(runner, str) and runner.startswith(runners.SCHEME):
+            cluster = runners.connect(runner, Config.read().runner_key)
+        else:
+            cluster = dask_cluster.connect(runner)
     except RunnerError as error:
         raise LoopwrightValueError(str(error)) from error
     limits = request.limits

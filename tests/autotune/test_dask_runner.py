@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.measure import dask_runner
-from loopwright.autotune.measure.dask_runner import DaskCluster, DaskMeasurer, RunnerError, connect
+from loopwright.autotune.measure.elsewhere import dask_cluster, station
+from loopwright.autotune.measure.elsewhere.dask_cluster import DaskCluster, connect
+from loopwright.autotune.measure.elsewhere.remote import RemoteMeasurer, RunnerError
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.record import MeasureRecord
@@ -77,7 +78,7 @@ def test_lost_workers_are_survived(cluster: DaskCluster) -> None:
     assert all(r.ok for r in records)
 
 
-class Failing(DaskMeasurer):
+class Failing(RemoteMeasurer):
     """Loses the workers of every request for one candidate."""
 
     def _result(self, future, count):
@@ -92,11 +93,11 @@ class Failing(DaskMeasurer):
 
 
 def test_what_is_lost_again_and_again_is_an_error(cluster: DaskCluster) -> None:
-    measurer = Failing(TASK, cluster.client, cluster.machines[0].hosts, SETTINGS)
+    measurer = Failing(TASK, cluster, cluster.machines[0].hosts, SETTINGS)
     measurer._asked = []
     records = dict(measurer.measure(good(5), math.inf))
     assert [records[i].error for i in range(5)] == [None, None, "crash", None, None]
-    assert records[2].detail == "lost with its Dask worker, 3 times"
+    assert records[2].detail == "lost with its host, 3 times"
     tries = [jobs for _, jobs in measurer._asked if any(j.index == 2 for j in jobs)]
     assert [len(jobs) for jobs in tries] == [4, 1, 1]  # the others are no longer with it
 
@@ -106,7 +107,7 @@ def test_a_candidate_that_crashes_or_hangs_costs_the_worker_nothing(
 ) -> None:
     import planted_kernels as planted
 
-    monkeypatch.setattr(dask_runner, "TOOLCHAIN", planted.TOOLCHAIN)
+    monkeypatch.setattr(station, "TOOLCHAIN", planted.TOOLCHAIN)
     task = task_of(planted.make_prim(), Target.host(), 1)
     with (
         distributed.LocalCluster(
@@ -120,7 +121,7 @@ def test_a_candidate_that_crashes_or_hangs_costs_the_worker_nothing(
         found = dict(measurer.measure([Candidate((("plant", k, 1),)) for k in kinds], 1e-3))
         words = [found[i].error for i in range(5)]
         assert words == ["out_of_bounds", None, "timeout", "wrong_result", None]
-        dask_runner._station.close()
+        station.STATION.close()
         cluster.close()
         assert client.status == "running"  # it is not ours to close
 
@@ -139,14 +140,14 @@ def test_one_may_stop_at_any_time(cluster: DaskCluster) -> None:
 @pytest.mark.parametrize(
     ("runner", "message"),
     [
-        ("ssh://host", "runner 'ssh://host' is not understood; write dask://host:port"),
+        ("ssh://host", "runner 'ssh://host' is not understood; write tcp://host:port or dask"),
         ("dask://127.0.0.1:1", "there is no Dask scheduler at dask://127.0.0.1:1"),
     ],
 )
 def test_what_is_no_cluster_says_so(
     runner: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_runner, "_CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.5)
     with pytest.raises(RunnerError, match=message):
         connect(runner)
 
@@ -156,7 +157,7 @@ def test_only_one_measures_on_a_host() -> None:
     inside: list[str] = []
 
     def measure() -> None:
-        with dask_runner._alone_on_this_host():
+        with station._alone_on_this_host():
             inside.append("in")
             held.set()
             time.sleep(0.2)
@@ -165,7 +166,7 @@ def test_only_one_measures_on_a_host() -> None:
     thread = threading.Thread(target=measure)
     thread.start()
     held.wait()
-    with dask_runner._alone_on_this_host():
+    with station._alone_on_this_host():
         assert inside == ["in", "out"]
     thread.join()
 
@@ -189,6 +190,6 @@ def test_a_function_is_tuned_on_the_cluster(
     records = TuningLog(log).records
     assert len([r for r in records if not r.raced]) == 12
     assert {r.target for r in records} == {TASK.key}
-    monkeypatch.setattr(dask_runner, "_CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.5)
     assert main([*arguments, "--runner", "dask://127.0.0.1:1"]) == 2
     assert "there is no Dask scheduler at dask://127.0.0.1:1" in capsys.readouterr().err

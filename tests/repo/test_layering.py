@@ -14,8 +14,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "llvmlite": ("codegen.llvm", "loopwright.requirements"),
     "xgboost": ("autotune.model",),
     "tqdm": ("autotune.progress",),
-    "dask": ("autotune.measure.dask_runner",),
-    "distributed": ("autotune.measure.dask_runner",),
+    "dask": ("autotune.measure.elsewhere",),
+    "distributed": ("autotune.measure.elsewhere",),
     "google": ("tracer.frontends.onnx",),  # protobuf, which comes with onnx
     "onnx": ("tracer.frontends.onnx",),
     "scipy": ("ir.library.special",),  # a saved program that calls it
