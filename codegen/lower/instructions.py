@@ -33,4 +33,7 @@ def select_instructions(nest: Nest, machine: Machine) -> Nest:
         loop = Loop(stmt.kind, stmt.var, stmt.extent, stmt.body)
         return () if stmt.instruction == Instruction.AMX_STORE else (loop,)
 
-    return rewrite(nest, selected)
+    # What becomes a plain loop may have held another instruction.
+    while (plainer := rewrite(nest, selected)) is not nest:
+        nest = plainer
+    return nest

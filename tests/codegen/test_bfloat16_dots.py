@@ -148,7 +148,7 @@ def test_rounding_what_was_flushed_is_one_instruction():
         kernel = compile_kernel(prim, steps, target)
         assert ("cvtneps2bf16" in kernel.text) == bool(target.features)
         results = run_text(kernel, {"x": x})
-        if target.features <= HOST.features:
+        if target.features <= HOST.features and not target.missing_here:
             results += run_kernel(kernel, target, {"x": x})
         for result in results:
             np.testing.assert_array_equal(result[3:].view(np.int16), expected[3:].view(np.int16))
