@@ -116,6 +116,7 @@ def test_symbolic_sizes_are_multiplied_too():
         np.testing.assert_allclose(f(x), rounded(x) @ rounded(w), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.skipif(not HOST.dot("bf16"), reason="no products of bfloat16 here")
 def test_it_is_said_how_many_products_and_how_far_results_are_off(capfd, monkeypatch):
     w, v = normal(64, 96), normal(2, 96, 8)
     f = lw.compile(lambda x: (x @ w) @ v @ v.swapaxes(-1, -2), precision="bf16", threads=1)
