@@ -111,7 +111,7 @@ def test_sums_in_vectors(sizes, left, right, constant, tile, target):
 
 
 # Without tile registers LLVM spills them, and takes a second for each example.
-@settings(max_examples=25 if HOST.has_tiles else 10)
+@settings(max_examples=25 if HOST.has_tiles else 5)
 @given(
     sizes=st.tuples(st.integers(1, 70), st.integers(1, 150), st.integers(1, 70)),
     left=BYTES,

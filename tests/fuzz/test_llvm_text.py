@@ -23,9 +23,8 @@ def quiet():
         yield
 
 
-@pytest.mark.parametrize("first", range(0, 20, 10))
-def test_text_says_what_the_expressions_say(first):
-    outcomes = [trial(seed, 3) for seed in range(first, first + 10)]
+def test_text_says_what_the_expressions_say():
+    outcomes = [trial(seed, 2) for seed in range(10)]
     assert not [text for _, bad in outcomes for text in bad]
     assert sum(count for count, _ in outcomes) > 30
 
@@ -44,7 +43,7 @@ def test_planted_errors_are_seen():
 def test_errors_planted_in_what_passes_return_are_seen():
     seen: dict[str, set[str]] = {lowering.__name__: set() for lowering in LOWERINGS}
     for seed in range(48):  # as many as it takes: what is drawn depends on what is registered
-        machine = MACHINES[seed % len(MACHINES) :][:1]
+        machine = [MACHINES[seed % 4]]  # the others add rows of instructions, not passes
         for lowering, kind, said, is_none in planted_in_lowerings(seed, 1, machine):
             assert said or is_none, f"seed {seed}, {lowering}: {kind}"
             seen[lowering] |= {kind} if said else set()

@@ -46,10 +46,10 @@ PLACES: tuple[tuple[Any, str], ...] = (
     (subprocess, "Popen"),
     (buffers, "aligned_bytes"),
     (engine, "_parsed"),
-    (engine, "_machine"),
+    (engine, "machine_of"),
 )
 """The calls that can fail, as attributes of modules."""
-OF_MEMORY = {"aligned_bytes", "_parsed", "_machine"}
+OF_MEMORY = {"aligned_bytes", "_parsed", "machine_of"}
 MOST_IN_WORKERS = 12
 """Calls of a name that fail in turn in workers."""
 LINES = 4
