@@ -7,6 +7,7 @@ import re
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.codegen.target import Target
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.ao.quantization.fx._decomposed")  # registers the operators
@@ -165,7 +166,8 @@ def test_bytes_are_contracted(kind, shape) -> None:
     text = module.lower(x.numpy()).as_text("kernels")
     contractions = re.findall(r": (\w+)\[.*\] = sum\(.*\) \* ", text)
     assert contractions == ["int32"] * (3 if kind is Images else 2)
-    assert len(re.findall(r": int8\[[\d, ]*\] const", text)) == len(contractions)
+    if Target.host().has_dots:  # others multiply wider integers
+        assert len(re.findall(r": int8\[[\d, ]*\] const", text)) == len(contractions)
 
 
 @pytest.mark.parametrize(
