@@ -33,7 +33,5 @@ def select_instructions(nest: Nest, machine: Machine) -> Nest:
         loop = Loop(stmt.kind, stmt.var, stmt.extent, stmt.body)
         return () if stmt.instruction == Instruction.AMX_STORE else (loop,)
 
-    # What becomes a plain loop may have held another instruction.
-    while (plainer := rewrite(nest, selected)) is not nest:
-        nest = plainer
-    return nest
+    plainer = rewrite(nest, selected)  # its loops may have held other instructions
+    return nest if plainer is nest else select_instructions(plainer, machine)
