@@ -33,13 +33,12 @@ from ...ir.loop.nest import (
     Vectors,
 )
 from ...ir.loop.prim import Buffer
+from ..kernel import ALIGN
 from ..lower.lowering import lowered
 from ..target import Target
 from .scalars import LARGEST_INDEX, IndexText, Names, ScalarText, Scope, c_type
 from .vectors import VectorText, assigned
 
-ALIGN = 64
-"""Bytes; buffers begin at multiples."""
 LONG_LINE = 96
 """Characters from which on parameters stand on lines of their own."""
 

@@ -25,7 +25,7 @@ from ...ir.program.nodes import Program, Region
 from ...ir.program.verify import ARENA_ALIGNMENT
 from ..bundle.wrapper import STATUSES
 from ..entry import arena_bytes, frames_begin
-from ..kernel import Kernel
+from ..kernel import ALIGN, Kernel
 from ..target import Target
 from .nests import function_head, function_text
 from .scalars import LARGEST_INDEX, IndexText, Names
@@ -35,7 +35,6 @@ STATUS = {word: number for number, (word, _) in enumerate(STATUSES)}
 """Statuses of ``run``, which are those of the bundle."""
 MOST_DEPTH = 10_000
 """Calls of functions inside of each other: each takes some hundred bytes of the thread's stack."""
-ALIGN = 64
 
 
 def helpers_text() -> str:

@@ -93,46 +93,28 @@ class VectorText:
             self.index.ranges[name] = (0, whole - 1)
             head = f"LW_UNROLL for (int64_t {name} = 0; {name} < {whole}; {name}++) {{"
             line(depth, head)
-            base = lanes * symbol(name)
-            self._statements(loop, base, lanes, lanes, line, depth + 1)
+            vector = _Lanes(self, loop.var, lanes * symbol(name), lanes, lanes)
+            for stmt in loop.body:
+                self._statement(stmt, vector, line, depth + 1)
             line(depth, "}")
             begins = range(whole * lanes, loop.extent, lanes)
         else:
             begins = range(0, loop.extent, lanes)
-        if not loop.together:
-            for begin in begins:
-                count = min(lanes, loop.extent - begin)
-                self._statements(loop, begin, count, lanes, line, depth)
-            return True
-        for stmt in loop.body:
-            for begin in begins:
-                count = min(lanes, loop.extent - begin)
-                self._statement(stmt, loop.var, begin, count, lanes, line, depth)
+        vectors = [
+            _Lanes(self, loop.var, begin, min(lanes, loop.extent - begin), lanes)
+            for begin in begins
+        ]
+        pairs = [(stmt, vector) for vector in vectors for stmt in loop.body]
+        if loop.together:
+            pairs = [(stmt, vector) for stmt in loop.body for vector in vectors]
+        for stmt, vector in pairs:
+            self._statement(stmt, vector, line, depth)
         return True
 
-    def _statements(
-        self,
-        loop: Vectors,
-        base: IntExpr,
-        count: int,
-        lanes: int,
-        line: Callable[[int, str], None],
-        depth: int,
-    ) -> None:
-        for stmt in loop.body:
-            self._statement(stmt, loop.var, base, count, lanes, line, depth)
-
     def _statement(
-        self,
-        stmt: Stmt,
-        var: str,
-        base: IntExpr,
-        count: int,
-        lanes: int,
-        line: Callable[[int, str], None],
-        depth: int,
+        self, stmt: Stmt, vector: _Lanes, line: Callable[[int, str], None], depth: int
     ) -> None:
-        """A statement in ``count`` lanes of a vector whose first one is iteration ``base``."""
+        """A statement in the lanes of a vector."""
         if isinstance(stmt, Prefetch):
             return
         if isinstance(stmt, Loop):
@@ -140,11 +122,10 @@ class VectorText:
             self.index.ranges[stmt.var] = (0, max(0, stmt.trips - 1))
             line(depth, f"LW_UNROLL for (int64_t {name} = 0; {name} < {stmt.trips}; {name}++) {{")
             for inner in stmt.body:
-                self._statement(inner, var, base, count, lanes, line, depth + 1)
+                self._statement(inner, vector, line, depth + 1)
             line(depth, "}")
             return
         assert isinstance(stmt, Store | Accumulate)
-        vector = _Lanes(self, var, base, count, lanes)
         try:
             text = vector.assignment(stmt)
         except NotVector:
