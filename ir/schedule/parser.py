@@ -14,7 +14,8 @@ from typing import Any
 
 from ..errors import ScheduleError
 from ..scanner import Scanner
-from .schedule import Schedule, primitives
+from .schedule import primitives
+from .steps import Schedule  # which knows all primitives
 
 _WORD = re.compile(r"\w+")
 _STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")

@@ -1,7 +1,7 @@
-"""The texts of docs/architecture.md are those the program prints.
+"""The texts of docs/architecture.md are those that the program prints, and links lead somewhere.
 
-They are made for a described machine, not the one the test runs on. After a change that is meant
-to show, rewrite them with ``make docs``.
+Texts are made for a described machine, not the one the test runs on. After a change that is meant
+to show, rewrite them with ``make docs``, which draws the picture of README.md as well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import loopwright as lw
 import pytest
 import repo_sources as sources
 from loopwright.codegen.target import Target
+
+from bench.speed_chart import read_table, svg
 
 PAGE = sources.ROOT / "docs" / "architecture.md"
 BLOCK = re.compile(r"(<!-- level: (\w+(?: of \w+)?) -->\n```\n)(.*?)(```\n)", re.DOTALL)
@@ -50,8 +52,32 @@ def _with(match: re.Match[str], level: str, text: str) -> str:
     return match[1] + text + match[4] if match[2] == level else match[0]
 
 
-def test_pages_link_to_files_that_are_there() -> None:
-    names = ("README.md", "CONTRIBUTING.md", "tuning_logs/README.md")
+def test_the_picture_shows_the_figures(pytestconfig: pytest.Config) -> None:
+    picture = sources.ROOT / "docs" / "speed.svg"
+    drawn = svg(read_table((sources.ROOT / "docs" / "benchmarks.md").read_text()))
+    if pytestconfig.getoption("--update-golden"):
+        picture.write_text(drawn)
+    assert picture.read_text() == drawn, "`make docs` draws it anew"
+
+
+def test_pages_link_to_what_is_there() -> None:
+    """Files, and the headings that a link names behind a ``#``."""
+    names = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "tuning_logs/README.md")
+    dead = []
     for page in (*(sources.ROOT / "docs").glob("*.md"), *(sources.ROOT / name for name in names)):
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert (Path(page).parent / link).exists(), f"{page.name}: {link}"
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            file, _, heading = link.partition("#")
+            target = page.parent / file if file else page
+            if not re.match(r"https?:", link) and not (
+                target.exists() and (not heading or heading in _anchors(target))
+            ):
+                dead.append(f"{page.name}: {link}")
+    assert not dead
+
+
+@functools.cache
+def _anchors(page: Path) -> set[str]:
+    """The names by which links find the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
