@@ -51,6 +51,9 @@ def workspace_bytes(nest: Nest) -> IntExpr:
 class KernelModule:
     """The module of the kernel ``name``, written function by function."""
 
+    emitter = NestEmitter
+    """Writes nests. One that notes what each line computes may take its place."""
+
     def __init__(self, name: str, target: Target) -> None:
         self.name, self.target = name, target
         self.writers: list[FunctionWriter] = []  # what is called stands before its callers
@@ -85,7 +88,7 @@ class KernelModule:
             places[buffer.name] = Place(buffer, base, True)
             offset = offset + ceildiv(buffer.size * buffer.dtype.bytes, ALIGN) * ALIGN
         parallel = ParallelWriter(symbol, serial)
-        emitter = NestEmitter(self.target, writer, places, sizes, self._functions, parallel.write)
+        emitter = self.emitter(self.target, writer, places, sizes, self._functions, parallel.write)
         emitter.body(lowered(nest, self.target).body, Env(sizes))
         self.writers += [*parallel.functions, writer]
         self._linkage.update((w.name, "internal ") for w in parallel.functions)

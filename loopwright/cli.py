@@ -23,6 +23,7 @@ from .commands import (
     debug,
     doctor,
     explain,
+    explore,
     generate,
     log,
     profile,
@@ -52,6 +53,7 @@ examples:
   loopwright generate model.gguf "Once upon a time"        what does a language model write?
   loopwright run model.onnx --input x.npy --output y.npy   what does it compute?
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
+  loopwright explore net.py:predict -o page.html           all its levels on one page
   loopwright profile net.py:predict --trace trace.json     which lines take the time?
   loopwright debug net.py:predict --log net.jsonl          is every operation right?
   loopwright runner --listen 127.0.0.1:7411 --key-file key  measure here what others tune
@@ -71,6 +73,7 @@ _COMMANDS = (
     generate,
     show,
     explain,
+    explore,
     profile,
     debug,
     report,

@@ -41,7 +41,7 @@ class ParallelWriter:
             name: _held(inner, len(names) + slot, "size", "i64")
             for slot, name in enumerate(outer.sizes)
         }
-        emitter = NestEmitter(outer.target, inner, places, sizes, outer.scalars.functions, None)
+        emitter = type(outer)(outer.target, inner, places, sizes, outer.scalars.functions, None)
         emitter.ranges = dict(outer.ranges)
         start, end = Value("%begin", "i64"), Value("%end", "i64")
 

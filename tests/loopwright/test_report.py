@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +18,7 @@ from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.record import Check, MeasureRecord, Took, Workload
 from loopwright.cli import main
+from loopwright.codegen.machine import estimated_machine
 from loopwright.codegen.target import Target
 from loopwright.inspect.explain import Explained
 from loopwright.inspect.report.charts import time_text
@@ -257,3 +261,43 @@ def test_words_of_a_loop_nest_are_marked_and_its_text_is_kept() -> None:
     assert '<b class="kind">vectorize</b>' in marked and "&lt; b &amp; c" in marked
     plain = re.sub(r"<[^>]+>", "", marked).replace("&lt;", "<").replace("&amp;", "&")
     assert plain == line
+
+
+def test_explore_lights_the_same_statement_at_every_level(tmp_path, capsys, monkeypatch) -> None:
+    """The page needs nothing but itself, and its lines know their kin down to the assembly."""
+    monkeypatch.setattr("loopwright.codegen.machine.measured_machine", estimated_machine)
+    file = tmp_path / "net.py"
+    file.write_text(
+        "import numpy as np\nimport loopwright as lw\n\ndef net(x: lw.f32[64, 48]):  # </script>\n"
+        "    e = np.exp(x - x.max(axis=1, keepdims=True))\n"
+        "    return e / e.sum(axis=1, keepdims=True)\n"
+    )
+    output = tmp_path / "page.html"
+    words = ["explore", f"{file}:net", "-o", str(output), "--seconds", "0.01", "--threads", "1"]
+    assert main(words) == 0, capsys.readouterr().err
+    text = output.read_text()
+    checked = _Checked()
+    checked.feed(text)
+    assert not checked.open and not checked.fetched and len(set(checked.ids)) == len(checked.ids)
+    packed = re.search(r'id="data">([^<]+)<', text)
+    assert packed is not None and "</script>\n" in text
+    data = json.loads(zlib.decompress(base64.b64decode(packed[1])))
+    (kernel,) = data["kernels"]
+    assert kernel["facts"]["calls"] == 1 and kernel["facts"]["bound"]
+    (source,) = data["source"]
+    places = {line[2]: line[0] for line in source["lines"] if line[2] >= 0}
+    assert sorted(places.values()) == [5, 6]
+
+    def lines_of(level: str, word: str) -> list[tuple[str, set[int], list[int]]]:
+        made = kernel["levels"][level]
+        rows = zip(made["text"].split("\n"), made["sources"], made.get("steps") or [])
+        return [(line, {places[n] for n in s}, steps) for line, s, steps in rows if word in line]
+
+    # The exponential is of line 5, and so is whatever it becomes; the sum is of line 6.
+    (exponential,) = {row[2][0]: row for row in lines_of("vector", "= exp")}.values()
+    assert exponential[1] == {5}
+    (step,) = exponential[2]
+    assert any(step in steps for _, _, steps in lines_of("llvm", "@lw.exp"))
+    assert any(step in steps for _, _, steps in lines_of("asm", "mul"))
+    assert all(sources == {6} for _, sources, _ in lines_of("vector", "t2"))
+    assert main([*words[:-3], "0"]) == 2 and "--seconds 0" in capsys.readouterr().err

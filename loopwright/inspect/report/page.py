@@ -10,6 +10,7 @@ from html import escape
 from ...autotune.log.decision import Decision
 from ...autotune.progress import format_seconds
 from ...autotune.record import own_version
+from ..html import document
 from ..roofline_svg import roofline_svg
 from .charts import convergence, predicted_against_measured, seconds_bar, time_text, worth_bar
 from .collect import KernelReport, Report, Run, explanation
@@ -37,15 +38,7 @@ def page(report: Report) -> str:
         )
         if part
     )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
-        '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(report.title)} · tuning report</title>\n<style>{CSS}</style>\n</head>\n"
-        f"<body>\n{body}\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
-    )
+    return document(f"{report.title} · tuning report", body, CSS, SCRIPT)
 
 
 def _header(report: Report) -> str:

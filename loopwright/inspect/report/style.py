@@ -152,7 +152,7 @@ footer { padding: 40px 24px 48px; color: var(--quiet); font-size: 13px }
 """
 )
 
-SCRIPT = """
+THEME = """
 (() => {
   const root = document.documentElement;
   const theme = document.getElementById("theme");
@@ -162,6 +162,14 @@ SCRIPT = """
   theme.hidden = false;
   theme.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; say(); });
   say();
+})();
+"""
+"""The button between light and dark."""
+
+SCRIPT = (
+    THEME
+    + """
+(() => {
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0];
     [...table.tHead.rows[0].cells].forEach((head, column) => {
@@ -199,3 +207,4 @@ SCRIPT = """
   open();
 })();
 """
+)
