@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from . import debug, optim, random, schedule, xp
     from .autotune.space.rules.user import sketch_rule
     from .autotune.space.sketch import Sketch
+    from .contracts import TooSlowError, assert_faster_than
     from .debug.gradient_checks import check_grads
     from .decoding.language_model import load_language_model
     from .doors.onnx_model import from_onnx
@@ -123,10 +124,12 @@ __all__ = [
     "Scheme",
     "Sketch",
     "Spec",
+    "TooSlowError",
     "Traced",
     "UnsupportedError",
     "bool_",
     "argwhere",
+    "assert_faster_than",
     "c128",
     "c64",
     "at",
@@ -196,6 +199,7 @@ _LATE = {
     for module, names in {
         ".autotune.space.rules.user": "sketch_rule",
         ".autotune.space.sketch": "Sketch",
+        ".contracts": "TooSlowError assert_faster_than",
         ".face.module": "CompiledModule build parse",
         ".face.module_builder": "ModuleBuilder",
         ".doors.onnx_model": "from_onnx",

@@ -5,7 +5,9 @@ import those that they are made of. So an extra may be changed without reading t
 
 ::
 
+    at_most      functions that fail if their calls take longer
     background   tuning in a process beside the running program
+    cost         arithmetic, bytes and memory of each line, by its loops
     elsewhere    tuning on the workers of a Dask cluster
     explain      what bounds the kernels of a call
     fresh        builds compared in processes of their own
@@ -15,6 +17,7 @@ import those that they are made of. So an extra may be changed without reading t
     validate     the nest in vectors of a kernel, and its LLVM text, run by interpreters
     rewrite      a statement with control flow on traced values, for the hint of an error
     save, bundle compiled functions as files, which ``lw.load`` reads; as objects for C
+    streams      calls that run at the same time
     watch        writes to captured arrays, seen by the system; without it they are summed
     (commands)   the command line: debugging, reports, the roofline's picture, tools for logs
 """
@@ -25,8 +28,10 @@ from importlib import import_module
 from typing import Any
 
 _ENTRIES = {
+    "at_most": (".contracts", "at_most"),
     "background": (".background.tuning", "BackgroundTuning"),
     "bundle": (".doors.bundle", "bundle"),
+    "cost": (".inspect.cost", "cost_of"),
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
     "explain": (".inspect.explain", "explain"),
     "fresh": (".tuning.fresh", "fresh_calls"),
@@ -36,6 +41,7 @@ _ENTRIES = {
     "validate": (".debug.machine.kernels", "validate"),
     "rewrite": (".tracer.rewriting.expressions", "statement_in"),
     "save": (".doors.saved", "save"),
+    "streams": (".streams", "streams_of"),
     "watch": (".codegen.runtime.written_pages", "watch"),
     "watched": (".codegen.runtime.written_pages", "watched"),
 }

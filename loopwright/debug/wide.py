@@ -55,7 +55,7 @@ def values_of(
     """
     with np.errstate(all="ignore"):
         try:
-            return _Evaluation(module, wide).call(function, args)
+            return Evaluation(module, wide).call(function, args)
         except RecursionError:
             raise TooLongError("the recursion is too deep to be evaluated here") from None
 
@@ -70,11 +70,13 @@ def result_of(function: Function, values: Mapping[Var, Value], *, wide: bool) ->
     return _atom(function.body.result, values, wide)
 
 
-class _Evaluation:
-    """Evaluates blocks; counts operations."""
+class Evaluation:
+    """Evaluates blocks; counts operations. ``around`` are the loops that run, each with the number
+    of its iteration, the innermost last."""
 
     def __init__(self, module: Module | None, wide: bool) -> None:
         self.module, self.wide, self.left = module, wide, MOST_EVALUATED
+        self.around: list[tuple[While | For, int]] = []
 
     def call(self, function: Function, args: Sequence[Value]) -> dict[Var, Value]:
         values = {p: _as(a, self.wide) for p, a in zip(function.params, args, strict=True)}
@@ -129,11 +131,13 @@ class _Evaluation:
 
     def loop(self, loop: While | For, values: dict[Var, Value]) -> Value:
         carry: Value = tuple(_atom(a, values, self.wide) for a in loop.initial)
+        depth = len(self.around)
         count = (
             int(np.asarray(_atom(loop.extent, values, self.wide))) if isinstance(loop, For) else 0
         )
         for number in itertools.count():
             assert isinstance(carry, tuple)
+            self.around[depth:] = [(loop, number)]
             values.update(zip(loop.params, carry, strict=True))
             if isinstance(loop, While):
                 going = bool(self.block(loop.condition, values))
@@ -144,6 +148,7 @@ class _Evaluation:
                 break
             self.count()  # the blocks of a loop may be empty
             carry = self.block(loop.body, values)
+        del self.around[depth:]
         return carry
 
 

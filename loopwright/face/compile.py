@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..codegen.target import Target
 from ..driver.options import Precision
+from ..extras import extra
 from ..ir.errors import LoopwrightTypeError
 from ..ir.pass_context import PassContext
 from .background_options import Background
@@ -57,6 +58,8 @@ def compile(
     passes: PassContext | None = None,
     dynamic: Option = "auto",
     capture: bool = True,
+    at_most: str | float | None = None,
+    baseline: str | Path | None = None,
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
@@ -94,6 +97,9 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
       ``LOOPWRIGHT_MEASURE``.
     - ``capture``: False leaves Python's ``if``, ``while`` and ``for`` to Python, which refuses
       those that wait for traced values; else they become control flow of the compiled code.
+    - ``at_most``: the time that a call may take (``"2ms"``): each kind of arguments is timed behind
+      its first call, and is a TooSlowError with the line and kernel to blame if it takes longer.
+      ``baseline`` is a file that keeps the times of kernels, to tell which became slower.
     - ``passes``: an ``lw.PassContext``: which passes run, and what is verified and dumped.
 
     >>> import numpy as np
@@ -104,6 +110,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     >>> scaled(np.float32([[1, -1]]), np.float32([[2], [1]]))
     array([[1.]], dtype=float32)
     """
+    if options.get("at_most") is not None:
+        return extra("at_most")(function, **options)
     check_options("lw.compile", options)
     if function is None:
         return functools.partial(CompiledFunction, **options)

@@ -1,10 +1,11 @@
-"""Reports on compiled functions: times, rates, memory, the code in use."""
+"""Reports on compiled functions (times, rates, memory, the code in use), and streams of calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..extras import extra
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightTypeError
 from ..tracer import Arguments, Request, Traced, to_array
@@ -16,6 +17,8 @@ from .ready import Specialisation
 from .user_errors import reports_errors
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..inspect.explain import Explanation
     from ..inspect.memory import Memory
     from ..inspect.profile import Profile
@@ -24,7 +27,8 @@ T = TypeVar("T")
 
 
 class Inspected:
-    """The part of a compiled function that reports on its code (``compiled_function.py``)."""
+    """The part of a compiled function that reports on its code, and makes many calls at once
+    (``compiled_function.py``)."""
 
     _name: str
     _signature: CallSignature
@@ -81,6 +85,36 @@ class Inspected:
         256
         """
         return self._code_in_use(args, kwargs)[0].memory()
+
+    def map(self, batches: Iterable[Any], *, streams: int | None = None) -> Iterator[Any]:
+        """Yields the result of a call for each of ``batches``, in their order.
+
+        ``streams`` calls run at the same time, each on its share of the function's threads; by
+        default one for each thread, which gives the most results per second. A batch is the
+        argument of a call, a tuple of its arguments, or a dict of named ones; some are taken ahead
+        of the results. An exception of a call is raised in the place of its result, and ends it.
+        Raises LoopwrightValueError for more streams than threads.
+
+        >>> import numpy as np, loopwright as lw
+        >>> total = lw.compile(lambda x: x.sum())
+        >>> [float(y) for y in total.map(np.full(3, n, np.float32) for n in range(4))]
+        [0.0, 3.0, 6.0, 9.0]
+        """
+        return extra("streams")(self, streams).map(batches)
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Returns the future result of a call that runs beside others, as those of ``map`` do.
+
+        ``concurrent.futures`` waits for futures, and ``await asyncio.wrap_future(f.submit(x))``
+        does in programs of events.
+
+        >>> import numpy as np, loopwright as lw
+        >>> total = lw.compile(lambda x: x.sum())
+        >>> waiting = [total.submit(np.full(3, n, np.float32)) for n in range(4)]
+        >>> [float(future.result()) for future in waiting]
+        [0.0, 3.0, 6.0, 9.0]
+        """
+        return extra("streams")(self, None).submit(*args, **kwargs)
 
     @reports_errors
     def _code_in_use(

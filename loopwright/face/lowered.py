@@ -14,6 +14,7 @@ from .user_errors import refuse_other_kind, reports_errors
 if TYPE_CHECKING:
     from ..codegen.machine import MachineModel
     from ..driver.built import Built
+    from ..inspect.cost import Cost
     from ..inspect.explain import Explanation
     from ..inspect.memory import Memory
     from ..inspect.profile import Profile
@@ -104,6 +105,15 @@ class Lowered:
         """Returns what memory a call takes; see ``CompiledFunction.memory``. Constants of modules
         that are ``held`` beside the code count as originals of its weights."""
         return extra("memory")(self.built, (self.traced.module, *held), self.traced.name)
+
+    def cost(self) -> Cost:
+        """Returns arithmetic, bytes and memory of each line by its loops; nothing is run.
+
+        >>> import loopwright as lw
+        >>> lw.compile(lambda x: x @ x).lower(lw.f32[64, 64]).cost().flops
+        524288.0
+        """
+        return extra("cost")(self.built, self.traced.name)
 
     def _machine(self) -> MachineModel:
         from ..codegen.machine import measured_machine

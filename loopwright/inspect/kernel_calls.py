@@ -178,7 +178,7 @@ def kernel_calls(
     target = machine.seen_by(parts.target)
     works: dict[tuple[str, tuple[int, ...]], Work] = {}
     calls: list[KernelCall] = []
-    for n, (call, place) in enumerate(_calls(parts.program)):
+    for n, (call, place) in enumerate(calls_of(parts.program)):
         prim, kernel = parts.prims[call.kernel], parts.kernels[call.kernel]
         point: Mapping[str, int] = {}
         if prim.sizes:
@@ -218,7 +218,7 @@ class _Place:
     live: IntExpr
 
 
-def _calls(program: Program) -> Iterator[tuple[Call, _Place]]:
+def calls_of(program: Program) -> Iterator[tuple[Call, _Place]]:
     """Yields the kernel calls of a program and its functions, but for those that are a part of the
     code around them."""
     distances = iter(reuse_distances(program))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from itertools import pairwise
+from typing import Any
 
 import loopwright as lw
 import numpy as np
@@ -110,3 +111,16 @@ def test_sums_agree_with_the_resident_memory() -> None:
     resident, told = map(int, done.stdout.split())
     assert told > 64e6
     assert abs(resident - told) < 0.25 * told, (resident, told)
+
+
+def test_the_cost_of_each_line_is_told_without_running() -> None:
+    def mlp(x: Any, w: Any) -> Any:
+        h = np.maximum(x @ w, 0)
+        return h.sum(axis=1)
+
+    cost = lw.compile(mlp, threads=1).lower(lw.f32[64, 128], lw.f32[128, 256]).cost()
+    product, total = cost.lines if len(cost.lines) == 2 else (cost.lines[0], None)
+    assert product.flops >= 2 * 64 * 128 * 256
+    assert product.span is not None and product.span.line and "64 KiB" in str(cost)
+    assert total is None or total.nbytes == 4 * (64 * 256 + 64)
+    assert str(cost).startswith("mlp   4.2")
