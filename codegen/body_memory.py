@@ -267,7 +267,7 @@ class MemoryWriter:
         value = self.values.get((root, 0))
         if value is None:
             value = self.values[root, 0] = f"%arg{slot}"
-            self.addresses.append(f"  %slot{slot} = getelementptr ptr, ptr %args, i64 {slot}")
+            self.addresses.append(f"  %slot{slot} = getelementptr i64, ptr %args, i64 {slot}")
             self.addresses.append(f"  {value} = load ptr, ptr %slot{slot}")
         return value
 

@@ -204,7 +204,7 @@ class BodyWriter(MemoryWriter):
             nbytes = self.size(substitute(function.arena, values))
             self.lines += [
                 f"  {frames} = getelementptr i8, ptr %frames, i64 {nbytes}",
-                f"  %{name}.end.at = getelementptr ptr, ptr %state, i64 {FRAMES_END}",
+                f"  %{name}.end.at = getelementptr i64, ptr %state, i64 {FRAMES_END}",
                 f"  %{name}.end = load ptr, ptr %{name}.end.at, align 8",
                 f"  %{name}.full = icmp ugt ptr {frames}, %{name}.end",
                 f"  br i1 %{name}.full, label %{self.failure(TOO_DEEP)}, label %{name}.call",

@@ -226,7 +226,7 @@ class _FunctionWriter(BodyWriter):
         if self.is_recursive:
             self.addresses += [
                 "  %stack = call ptr @llvm.stacksave.p0()",
-                f"  %stack.end.at = getelementptr ptr, ptr %state, i64 {STACK_END}",
+                f"  %stack.end.at = getelementptr i64, ptr %state, i64 {STACK_END}",
             ]
         self.body(function.body)
         value, type = "0", self.result_type

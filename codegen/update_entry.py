@@ -74,9 +74,9 @@ def update_text(program: Program, entry: str, may_fail: bool) -> str:
         base = f"%target{n}" if update.in_place else "%arena"
         offset = sizes.value(placed.offset)
         before += [
-            f"  %target{n}.p = getelementptr ptr, ptr %args, i64 {slots[update.target]}",
+            f"  %target{n}.p = getelementptr i64, ptr %args, i64 {slots[update.target]}",
             f"  %target{n} = load ptr, ptr %target{n}.p",
-            f"  %source{n}.p = getelementptr ptr, ptr %args, i64 {slots[update.source]}",
+            f"  %source{n}.p = getelementptr i64, ptr %args, i64 {slots[update.source]}",
             f"  %source{n} = getelementptr i8, ptr {base}, i64 {offset}",
             f"  store ptr %source{n}, ptr %source{n}.p",
         ]

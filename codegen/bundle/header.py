@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...ir.dims import IntExpr
-from .interface import CACHE_LINE, COperand, Interface
+from .interface import CACHE_LINE, COperand, Interface, filled
 from .objects import COMPILER, LIBM
 from .weights import Weights
 from .wrapper import STATUSES, Variant
@@ -50,7 +50,7 @@ def header_text(
         "#endif",
         "",
         *_status_text(interface),
-        *([] if interface.linked_weights else _mapping(interface)),
+        filled("map_weights.h", NAME=name, UPPER=upper) if not interface.linked_weights else "",
         "",
         "#endif",
         "",
@@ -95,7 +95,7 @@ def _constants(
         yield define(f"{word}_ALIGN", operand.align)
         if isinstance(operand.nbytes, int):
             yield define(f"{word}_BYTES", operand.nbytes)
-            yield define(f"{word}_COUNT", operand.nbytes // _element_bytes(operand))
+            yield define(f"{word}_COUNT", operand.nbytes // element_bytes(operand))
     for c_name, size in zip(interface.size_names, interface.sizes, strict=True):
         yield define(f"{c_name.upper()}_MIN", size.low)
         yield define(f"{c_name.upper()}_MAX", size.high)
@@ -113,7 +113,7 @@ def most(arenas: Sequence[IntExpr]) -> int | None:
     return max(numbers) if len(numbers) == len(arenas) else None
 
 
-def _element_bytes(operand: COperand) -> int:
+def element_bytes(operand: COperand) -> int:
     """Bytes of what C counts as one element: of a complex number, the parts are two."""
     return operand.dtype.bytes // (2 if operand.dtype.name.startswith("complex") else 1)
 
@@ -168,22 +168,8 @@ def _more(interface: Interface, variants: Sequence[Variant]) -> Iterator[str]:
         yield ""
         yield f"/* Later calls use code of this level: {levels}; 0 the highest that there is. */"
         yield f"int {name}_use_level(int level);"
-    if interface.threads == "callback":
-        yield ""
-        yield "/* Later calls run loops by this function: it calls part(context, i, j), in threads"
-        yield "   of its own, for ranges i..j that make up 0..n, and returns when all did."
-        yield "   Null: the thread that calls runs them. */"
-        yield f"typedef void {name}_part(void *context, int64_t first, int64_t end);"
-        yield f"void {name}_set_parallel_for("
-        yield f"    void (*run)({name}_part *part, void *context, int64_t n));"
-    if interface.threads == "pool":
-        yield ""
-        yield "/* Threads of later calls; as many as cores without. */"
-        yield f"void {name}_set_threads(int64_t threads);"
-        yield "/* Ends all threads until the number is set again. */"
-        yield f"int {name}_stop_threads(void);"
-        yield "/* To be called in a forked process, which has none of the threads. */"
-        yield f"void {name}_after_fork(void);"
+    if interface.threads != "none":
+        yield filled({"callback": "callback.h", "pool": "pooled.h"}[interface.threads], NAME=name)
 
 
 def _status_text(interface: Interface) -> Iterator[str]:
@@ -195,109 +181,33 @@ def _status_text(interface: Interface) -> Iterator[str]:
     yield "}"
 
 
-def _mapping(interface: Interface) -> Iterator[str]:
-    name, upper = interface.name, interface.upper
-    yield f"""
-#if (defined(__unix__) || defined(__APPLE__)) && !defined({upper}_NO_MAP)
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-/* Returns the weights of a file, in its own pages; null if it cannot be read. */
-static inline const void *{name}_map_weights(const char *path) {{
-    void *weights = MAP_FAILED;
-    struct stat info;
-    int file = open(path, O_RDONLY);
-    if (file < 0)
-        return 0;
-    if (fstat(file, &info) == 0 && info.st_size == {upper}_WEIGHTS_BYTES)
-        weights = mmap(0, {upper}_WEIGHTS_BYTES, PROT_READ, MAP_PRIVATE, file, 0);
-    close(file);
-    return weights == MAP_FAILED ? 0 : weights;
-}}
-static inline void {name}_unmap_weights(const void *weights) {{
-    if (weights)
-        munmap((void *)weights, {upper}_WEIGHTS_BYTES);
-}}
-#endif"""
-
-
 def wrapper_hpp(interface: Interface) -> str:
     """Returns a header for C++11: a class that holds weights and arena, and throws."""
-    name, upper = interface.name, interface.upper
+    names: dict[str, object] = {"NAME": interface.name, "UPPER": interface.upper}
     given = [p for p in parameters(interface) if p[1] not in ("weights", "arena")]
-    signature = ", ".join(type + word for type, word in given)
     handed = [word for _, word in given]
-    handed += ["weights_"] * (not interface.linked_weights)
-    handed += ["arena()"] * (not interface.static_memory)
-    sizes = ", ".join(interface.size_names)
-    members: list[str] = []
-    begin: list[str] = []
-    if interface.linked_weights:
-        members += [f"    {name}_function() {{}}"]
-    else:
-        members += [
-            "    /** Maps the weights of a file. Throws std::runtime_error. */",
-            f"    explicit {name}_function(const std::string &path)",
-            f"        : weights_({name}_map_weights(path.c_str())) {{",
-            '        if (!weights_) throw std::runtime_error("no weights in " + path);',
-            "    }",
-            f"    ~{name}_function() {{ {name}_unmap_weights(weights_); }}",
-        ]
-    if not interface.static_memory and interface.sizes:
-        begin += [
-            f"        {name}_memory memory;",
-            f"        check({name}_sizes({sizes}, &memory));",
-            "        grow(memory.arena_bytes);",
-        ]
-    elif not interface.static_memory:
-        begin += [f"        grow({upper}_ARENA_BYTES);"]
-    private = ["    const void *weights_;"] * (not interface.linked_weights)
+    members, begin, private = f"    {interface.name}_function() {{}}", "", ""
+    if not interface.linked_weights:
+        handed.append("weights_")
+        members = filled("weights.hpp", **names)
+        private = "    const void *weights_;\n"
     if not interface.static_memory:
-        private += [
-            "    std::vector<unsigned char> bytes_;",
-            "    void grow(std::int64_t bytes) {",
-            "        std::size_t wanted = static_cast<std::size_t>(bytes) +",
-            f"                             2 * {upper}_MEMORY_ALIGN;",
-            "        if (bytes_.size() < wanted) bytes_.resize(wanted);",
-            "    }",
-            "    void *arena() {",
-            "        std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(bytes_.data());",
-            f"        return bytes_.data() + {upper}_MEMORY_ALIGN - begin % {upper}_MEMORY_ALIGN;",
-            "    }",
-        ]
-    return "\n".join(
-        [
-            f"#ifndef {upper}_HPP",
-            f"#define {upper}_HPP",
-            "",
-            f'#include "{name}.h"',
-            "#include <cstdint>",
-            "#include <stdexcept>",
-            "#include <string>",
-            "#include <vector>",
-            "",
-            f"/** {name} with its weights and working memory; one thread at a time can call it. */",
-            f"class {name}_function {{",
-            "public:",
-            *members,
-            f"    {name}_function(const {name}_function &) = delete;",
-            f"    {name}_function &operator=(const {name}_function &) = delete;",
-            "    /** Throws std::runtime_error for a status other than 0. */",
-            f"    void operator()({signature}) {{",
-            *begin,
-            f"        check({name}({', '.join(handed)}));",
-            "    }",
-            "",
-            "private:",
-            "    static void check(int status) {",
-            f'        if (status) throw std::runtime_error(std::string("{name}: ") +',
-            f"                                             {name}_status_text(status));",
-            "    }",
-            *private,
-            "};",
-            "",
-            "#endif",
-            "",
-        ]
+        handed.append("arena()")
+        private += filled("arena.hpp", **names)
+        begin = f"        grow({interface.upper}_ARENA_BYTES);"
+        if interface.sizes:
+            arguments = ", ".join([*interface.size_names, "&memory"])
+            begin = (
+                f"        {interface.name}_memory memory;\n"
+                f"        check({interface.name}_sizes({arguments}));\n"
+                "        grow(memory.arena_bytes);"
+            )
+    return filled(
+        "wrapper.hpp",
+        **names,
+        MEMBERS=members,
+        SIGNATURE=", ".join(type + word for type, word in given),
+        BEGIN=begin,
+        HANDED=", ".join(handed),
+        PRIVATE=private,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from keyword import kwlist
+from pathlib import Path
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr, Symbol, evaluate
@@ -19,15 +20,7 @@ MOST_STATIC_BYTES = 1 << 30
 THREADS = ("none", "callback", "pool")
 """Ways to run parallel loops: the caller, a function of the user's, or threads of the bundle."""
 
-_C_TYPES = {
-    "bool": "uint8_t",
-    "float16": "uint16_t",
-    "bfloat16": "uint16_t",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "float",
-    "complex128": "double",
-} | {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_FLOATS = {"float32": "float", "float64": "double", "complex64": "float", "complex128": "double"}
 _NOTES = {
     "bool": "0 or 1 in a byte",
     "float16": "IEEE half precision in 16 bits",
@@ -35,17 +28,42 @@ _NOTES = {
     "complex64": "pairs of real and imaginary part",
     "complex128": "pairs of real and imaginary part",
 }
-_TAKEN = frozenset(kwlist) | frozenset(
-    word
-    for line in (
-        "auto break case char const continue default do double else enum extern float for goto if",
-        "inline int long register restrict return short signed sizeof static struct switch typedef",
-        "union unsigned void volatile while asm bool catch class delete explicit export false",
-        "friend mutable namespace new operator private protected public template this throw true",
-        "try typename using virtual main NULL weights arena memory ctypes mmap os threading np",
-    )
-    for word in line.split()
+_WORDS = """
+    auto break case char const continue default do double else enum extern float for goto if inline
+    int long register restrict return short signed sizeof static struct switch typedef union
+    unsigned void volatile while asm bool catch class delete explicit export false friend mutable
+    namespace new operator private protected public template this throw true try typename using
+    virtual main NULL NAN INFINITY weights arena memory ctypes mmap os threading np
+    abort abs access atof atoi bsearch calloc clock close div dup exit fork free getenv index labs
+    link malloc memchr memcmp memcpy memmove memset munmap nice open pause pipe printf puts qsort
+    raise rand random read realloc remove rename rindex select signal sleep stat strcat strchr
+    strcmp strcpy strlen strtod sync system time unlink wait write j0 j1 jn y0 y1 yn gamma lgamma
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2
+    expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb isfinite isinf isnan ldexp log log10
+    log1p log2 logb lrint lround modf nan nearbyint nextafter pow remainder rint round roundeven
+    scalb signbit sin sinh sqrt tan tanh tgamma trunc
+"""
+RESERVED = frozenset(kwlist) | frozenset(
+    word + suffix for word in _WORDS.split() for suffix in ("", "f", "l")
 )
+"""Words of C, C++ and Python, and functions of C's library, some of which have suffixes by type."""
+
+
+def c_type(dtype: DType) -> str:
+    """Returns the C type of an element, of a complex one that of its parts: floats shorter than
+    float32 are their bits. Raises UnsupportedError if there is none.
+
+    >>> from loopwright.ir.dtype import DTYPES
+    >>> c_type(DTYPES["int8"]), c_type(DTYPES["float16"])
+    ('int8_t', 'uint16_t')
+    """
+    if dtype.is_half:
+        return f"uint{8 * dtype.bytes}_t"
+    if dtype.is_integer:
+        return f"{'' if dtype.is_signed else 'u'}int{8 * dtype.bytes}_t"
+    if dtype.is_bool:
+        return "bool"
+    return _FLOATS[dtype.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,15 @@ class COperand:
     @property
     def c_type(self) -> str:
         """The C type of an element."""
-        return _C_TYPES[self.dtype.name]
+        return "uint8_t" if self.dtype.is_bool else c_type(self.dtype)
+
+    @property
+    def tolerance(self) -> tuple[float, float]:
+        """Most that a number of the example may be off: absolute, and over the largest of its
+        array, since levels add up in other orders. Bits of short floats count as integers."""
+        if not self.dtype.name.startswith(("float", "complex", "bfloat")):
+            return 0, 0
+        return (64, 0) if self.c_type == "uint16_t" else (0, 1e-3)
 
     @property
     def note(self) -> str:
@@ -144,7 +170,7 @@ def interface_of(
 
 def _operand(name: str, region: Region, written: bool) -> COperand:
     dtype, nbytes = region.dtype, region.nbytes
-    if dtype.name not in _C_TYPES:
+    if (dtype.bits < 8 * dtype.bytes and not dtype.is_bool) or dtype.name.startswith("float8"):
         raise UnsupportedError(
             f"{name} is {region.type_text}, for which C has no type",
             hint="convert it to a wider dtype in the function",
@@ -160,20 +186,26 @@ def _operand(name: str, region: Region, written: bool) -> COperand:
 def c_names(names: Iterable[str]) -> list[str]:
     """Returns names that C and C++ accept, all different.
 
-    >>> c_names(["x", "x", "images/0", "float", "2d"])
-    ['x', 'x_1', 'images_0', 'float_', '_2d']
+    >>> c_names(["x", "x", "images/0", "float", "exp"])
+    ['x', 'x_1', 'images_0', 'float_', 'exp_']
     """
     made: list[str] = []
     for name in names:
         clean = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "array"
         clean = f"n{clean}" if clean[0].isdigit() else clean
-        clean += "_" * (clean in _TAKEN)
+        clean += "_" * (clean in RESERVED)
         candidate, count = clean, 0
         while candidate in made:
             count += 1
             candidate = f"{clean}_{count}"
         made.append(candidate)
     return made
+
+
+def filled(file: str, **words: object) -> str:
+    """Returns the text of a file beside this one, in which values stand for ``@WORDS@``."""
+    text = Path(__file__).with_name(file).read_text()
+    return re.sub(r"@([A-Z]+)@", lambda word: str(words[word[1]]), text)
 
 
 def arena_limit(nbytes: IntExpr, sizes: Sequence[Symbol]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 
 from ...ir.errors import RAISE_FAILED, InternalError, UnsupportedError
 from ...ir.program.analysis import instructions
@@ -18,6 +19,7 @@ from ..runtime.pool_text import pool_text
 from ..size_text import SIZES
 from ..target import X86_LEVELS, Target
 from .interface import Interface
+from .wasm import is_wasm, undefined_functions
 from .weights import Weights
 from .wrapper import Variant, public_symbols, runtime_text, wrapper_text
 
@@ -69,6 +71,10 @@ def bundle_object(interface: Interface, variants: Sequence[Variant], weights: We
         texts.append(LinkedText(with_addresses(CLOCK_TEXT + pool_text(least)), least, names))
     for number, variant in enumerate(variants):
         texts += _program_texts(number, variant, least)
+    if is_wasm(least):
+        text = Path(__file__).with_name("wasm.ll").read_text()
+        texts.append(LinkedText(text, least, {"__multi3": "__multi3"}))
+        public |= {"__multi3"}
     code = one_object(texts, public, least)
     allowed = LIBC | LIBM | COMPILER | {interface.weights_symbol}
     if others := [name for name in undefined_symbols(code) if name not in allowed]:
@@ -106,7 +112,9 @@ def _refuse_libraries(variant: Variant) -> None:
 
 
 def undefined_symbols(code: bytes) -> list[str]:
-    """Returns the names that an ELF object refers to and does not define, sorted."""
+    """Returns the names that an object refers to and does not define, sorted."""
+    if code.startswith(b"\0asm"):
+        return undefined_functions(code)
     (start,) = struct.unpack_from("<Q", code, 40)
     (count,) = struct.unpack_from("<H", code, 60)
     rows = list(struct.iter_unpack("<IIQQQQIIQQ", code[start : start + 64 * count]))

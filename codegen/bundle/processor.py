@@ -44,46 +44,22 @@ def processor_text(target: Target) -> str:
     if target.isa not in X86_LEVELS:
         return "\ndefine i64 @lw_cpu() {\n  ret i64 0\n}\n"
     lines: list[str] = []
-    leaves = sorted({(leaf, sub) for leaf, sub, *_ in _FLAGS.values()})
-    for leaf, sub in leaves:
-        at = f"%l{leaf}.{sub}"
-        # A leaf that the processor does not have is answered with those of another.
-        lines += [
-            f"  {at} = call {{i32, i32, i32, i32}} @lw_cpuid(i32 {leaf}, i32 {sub})",
-            f"  {at}.there = icmp uge i32 %most, {leaf}",
-        ]
-        if sub:
-            lines += [
-                f"  {at}.sub = icmp uge i32 %sub, {sub}",
-                f"  {at}.has = and i1 {at}.there, {at}.sub",
-            ]
-        else:
-            lines.append(f"  {at}.has = icmp uge i32 %most, {leaf}")
-        if (leaf, sub) == (7, 0):
-            lines += [
-                f"  %sub.any = extractvalue {{i32, i32, i32, i32}} {at}, 0",
-                f"  %sub = select i1 {at}.has, i32 %sub.any, i32 0",
-            ]
     total = "0"
     for flag, (leaf, sub, register, bit, state) in _FLAGS.items():
-        at, name = f"%l{leaf}.{sub}", f"%{flag}"
+        at, name = f"{leaf}.{sub}", f"%{flag}"
         lines += [
-            f"  {name}.word = extractvalue {{i32, i32, i32, i32}} {at}, {register}",
-            f"  {name}.bit = and i32 {name}.word, {_signed(1 << bit)}",
-            f"  {name}.set = icmp ne i32 {name}.bit, 0",
+            f"  {name}.word = extractvalue {{i32, i32, i32, i32}} %l{at}, {register}",
+            f"  {name}.bit = lshr i32 {name}.word, {bit}",
+            f"  {name}.set = trunc i32 {name}.bit to i1",
             f"  {name}.state = and i32 %state, {state}",
             f"  {name}.kept = icmp eq i32 {name}.state, {state}",
             f"  {name}.1 = and i1 {name}.set, {name}.kept",
-            f"  {name}.2 = and i1 {name}.1, {at}.has",
+            f"  {name}.2 = and i1 {name}.1, %has{at}",
             f"  {name}.3 = select i1 {name}.2, i64 {_BITS[flag]}, i64 0",
             f"  {name}.sum = or i64 {total}, {name}.3",
         ]
         total = f"{name}.sum"
     return _CPUID + "\n".join([_BEGIN, *lines, _END.format(total=total)])
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 32) if word >> 31 else word
 
 
 _CPUID = """
@@ -114,8 +90,16 @@ again:
 first:
   %begin = call {i32, i32, i32, i32} @lw_cpuid(i32 0, i32 0)
   %most = extractvalue {i32, i32, i32, i32} %begin, 0
-  %one = call {i32, i32, i32, i32} @lw_cpuid(i32 1, i32 0)
-  %one.c = extractvalue {i32, i32, i32, i32} %one, 2
+  ; A leaf that the processor does not have is answered with those of another.
+  %has1.0 = icmp uge i32 %most, 1
+  %has7.0 = icmp uge i32 %most, 7
+  %l1.0 = call {i32, i32, i32, i32} @lw_cpuid(i32 1, i32 0)
+  %l7.0 = call {i32, i32, i32, i32} @lw_cpuid(i32 7, i32 0)
+  %l7.1 = call {i32, i32, i32, i32} @lw_cpuid(i32 7, i32 1)
+  %sub = extractvalue {i32, i32, i32, i32} %l7.0, 0
+  %has.sub = icmp uge i32 %sub, 1
+  %has7.1 = and i1 %has7.0, %has.sub
+  %one.c = extractvalue {i32, i32, i32, i32} %l1.0, 2
   %saves.bit = and i32 %one.c, 134217728
   %saves = icmp ne i32 %saves.bit, 0
   br i1 %saves, label %ask, label %look

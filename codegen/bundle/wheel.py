@@ -23,7 +23,7 @@ from ...ir.errors import UnsupportedError
 from ...ir.program.analysis import size_table
 from ..target import Target
 from .header import most
-from .interface import CACHE_LINE, COperand, Interface
+from .interface import CACHE_LINE, COperand, Interface, filled
 from .weights import Weights
 from .wrapper import STATUSES, Variant
 
@@ -81,7 +81,7 @@ def wheel(
     tag = wheel_name(interface, version, target).removesuffix(".whl").partition("-py3")[2]
     levels = ", ".join(v.target.isa for v in variants)
     files = {
-        f"{name}/__init__.py": module_text(interface, variants, weights).encode(),
+        f"{name}/__init__.py": module_text(interface, variants).encode(),
         f"{name}/bundle.so": shared_object(code, target),
         f"{name}/weights.bin": weights.data,
         f"{info}/METADATA": (
@@ -108,37 +108,14 @@ def _hash(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def module_text(interface: Interface, variants: Sequence[Variant], weights: Weights) -> str:
+def module_text(interface: Interface, variants: Sequence[Variant]) -> str:
     """Returns the Python module, whose function takes and returns arrays."""
     name, program = interface.name, variants[0].program
     table = size_table(program, 0)
     solution = {} if table is None else table.solution
     renamed = dict(zip([s.name for s in interface.sizes], interface.size_names, strict=True))
     names = [o.name for o in interface.inputs]
-    lines = [
-        f'"""{name}, compiled by Loopwright; it needs NumPy only."""',
-        "",
-        "import ctypes",
-        "import mmap",
-        "import os",
-        "import threading",
-        "",
-        "import numpy as np",
-        "",
-        "_folder = os.path.dirname(os.path.abspath(__file__))",
-        '_call = ctypes.CDLL(os.path.join(_folder, "bundle.so"))',
-        f"_run, _texts = _call.{name}, {[text for _, text in STATUSES]!r}",
-        'with open(os.path.join(_folder, "weights.bin"), "rb") as _file:',
-        "    _mapped = mmap.mmap(_file.fileno(), 0, access=mmap.ACCESS_READ)",
-        "_weights = np.frombuffer(_mapped, np.uint8)",
-        "_threads = threading.local()",
-        "",
-        "",
-        _HELPERS.replace("@NAME@", name).replace("@BYTES@", str(len(weights.data))),
-        "",
-        f"def {name}({', '.join(names)}):",
-        f'    """Returns {_described(interface.outputs)} for {_described(interface.inputs)}."""',
-    ]
+    lines: list[str] = []
     for n, operand in enumerate(interface.inputs):
         word, axes = operand.name, [f"d{n}_{axis}" for axis in range(len(operand.shape))]
         lines.append(f'    {word} = _given("{word}", {word}, "{_numpy(operand)}", {len(axes)})')
@@ -166,7 +143,15 @@ def module_text(interface: Interface, variants: Sequence[Variant], weights: Weig
     pointers += ["_pointer(_weights)", f"_pointer(_arena({needed}))"]
     results = ", ".join(o.name for o in interface.outputs)
     lines += [f"    _check(_run({', '.join(pointers)}))", f"    return {results}", ""]
-    return "\n".join(lines)
+    head = filled(
+        "wheel_module.txt",
+        NAME=name,
+        TEXTS=repr([text for _, text in STATUSES]),
+        GIVEN=", ".join(names),
+        RESULTS=_described(interface.outputs),
+        OPERANDS=_described(interface.inputs),
+    )
+    return head + "\n".join(lines)
 
 
 def _numpy(operand: COperand) -> str:
@@ -181,40 +166,3 @@ def _shape(operand: COperand, renamed: dict[str, str]) -> str:
 
 def _described(operands: Sequence[COperand]) -> str:
     return ", ".join(f"{o.name}: {o.shape_text}" for o in operands) or "nothing"
-
-
-_HELPERS = """def _given(name, value, dtype, rank):
-    array = np.asarray(value)
-    if array.dtype != dtype or array.ndim != rank:
-        wanted = f"{dtype} of {rank} axes"
-        raise TypeError(f"@NAME@: {name} is {array.dtype}{list(array.shape)}, not {wanted}")
-    return np.require(array, requirements=["C", "A", "E"])
-
-
-def _same(name, shape, wanted):
-    if shape != wanted:
-        raise TypeError(f"@NAME@: {name} is of shape {shape}, not {wanted}")
-
-
-def _aligned(shape, dtype):
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    memory = np.empty(size + 64, np.uint8)
-    begin = -memory.ctypes.data % 64
-    return memory[begin : begin + size].view(dtype).reshape(shape)
-
-
-def _arena(size):
-    if getattr(_threads, "size", 0) < size:
-        _threads.arena, _threads.size = _aligned((size,), np.uint8), size
-    return _threads.arena
-
-
-def _pointer(array):
-    return ctypes.c_void_p(array.ctypes.data)
-
-
-def _check(status):
-    if status:
-        raise RuntimeError("@NAME@: " + _texts[status])
-
-"""

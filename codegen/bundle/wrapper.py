@@ -12,8 +12,7 @@ symbols begin with its number, ``0.lw.entry``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from ...ir.dataclass import dataclass
 from ...ir.dims import IntExpr
@@ -25,7 +24,7 @@ from ..kernel import Kernel
 from ..runtime.pool_text import MAX_THREADS
 from ..size_text import INTRINSICS, SIZES, SizeWriter
 from ..target import Target
-from .interface import CACHE_LINE, Interface, arena_limit
+from .interface import CACHE_LINE, Interface, arena_limit, filled
 from .processor import processor_text, required
 from .weights import Weights
 
@@ -65,12 +64,10 @@ def runtime_text(interface: Interface, target: Target) -> str:
     """Returns the text of what programs call: parallel loops, polls, checks, the processor."""
     files = {"none": "serial.ll", "callback": "callback.ll", "pool": "pooled.ll"}
     texts = (
-        Path(__file__).with_name(f).read_text() for f in ("bundle.ll", files[interface.threads])
+        filled(file, STACK=RECURSION_BYTES, MAX=MAX_THREADS)
+        for file in ("bundle.ll", files[interface.threads])
     )
-    text = (
-        "".join(texts).replace("@STACK@", str(RECURSION_BYTES)).replace("@MAX@", str(MAX_THREADS))
-    )
-    return text.replace("@NAME_", f"@{interface.name}_") + processor_text(target)
+    return "".join(texts).replace("@NAME_", f"@{interface.name}_") + processor_text(target)
 
 
 def public_symbols(interface: Interface, variants: Sequence[Variant]) -> frozenset[str]:
@@ -94,6 +91,7 @@ def wrapper_text(interface: Interface, variants: Sequence[Variant], weights: Wei
             "declare i32 @lw_check(ptr, ptr, ptr, i64, i64)",
             "declare i64 @lw_cpu()",
             *(INTRINSICS if interface.sizes else ()),
+            "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
             "@lw_allowed = internal global i64 -1",
             *writer.globals(variants),
             *(line for n, v in enumerate(variants) for line in writer.variant(n, v)),
@@ -109,10 +107,12 @@ class _Wrapper:
     def __init__(self, interface: Interface, weights: Weights) -> None:
         self.interface = interface
         self.weights = weights
-        first = len(interface.operands)
-        self.size_word = first
-        self.weights_word = first + len(interface.sizes)
-        self.arena_word = self.weights_word + 1
+        # Words: addresses of inputs, weights, outputs and arena, then the sizes.
+        self.weights_word = len(interface.inputs)
+        self.arena_word = len(interface.operands) + 1
+        self.size_word = self.arena_word + 1
+        results = sum(1 + len(o.shape) for o in interface.outputs)
+        self.answers = 2 + len(interface.inputs) + results
 
     def globals(self, variants: Sequence[Variant]) -> list[str]:
         interface = self.interface
@@ -132,11 +132,16 @@ class _Wrapper:
         """The function ``i32 @N.run(ptr words)``: it checks the words, and calls the entry."""
         interface, program = self.interface, variant.program
         lines: list[str] = []
-        values = self._size_values(lines)
         nbytes = [self._bytes(o.nbytes, f"%bytes{n}") for n, o in enumerate(interface.operands)]
         arena = self._bytes(variant.arena, "%arena.bytes")
         if interface.sizes:
-            lines += self._solve(number, values)
+            lines += [
+                f"  %answers = alloca [{self.answers} x i64], align 8",
+                f'  %unfit = call i32 @"{number}.solve"(ptr %words, ptr %answers)',
+                "  %fits = icmp eq i32 %unfit, 0",
+                "  br i1 %fits, label %fit, label %bad.size",
+                "fit:",
+            ]
             answers = [2 + n for n in range(len(interface.inputs))]
             at = 2 + len(answers)
             for output in interface.outputs:
@@ -151,26 +156,16 @@ class _Wrapper:
                     "  br i1 %large, label %bad.size, label %small",
                     "small:",
                 ]
-        total = str(len(self.weights.data))
-        inputs = len(interface.inputs)
-        rows = [(str(n), nbytes[n], interface.inputs[n].align) for n in range(inputs)]
-        rows.append((str(self.weights_word), total, CACHE_LINE))
-        written = len(rows)
-        rows += [
-            (str(n), nbytes[n], interface.operands[n].align)
-            for n in range(inputs, len(interface.operands))
-        ]
-        rows.append((str(self.arena_word), arena, CACHE_LINE))
-        count = len(rows)
-        for name in ("addresses", "bytes", "aligns"):
-            lines.append(f"  %{name} = alloca [{count} x i64], align 8")
-        for n, (word, size, align) in enumerate(rows):
-            lines += _load(f"%word{n}", "%words", int(word))
-            for name, value in ("addresses", f"%word{n}"), ("bytes", size), ("aligns", str(align)):
-                lines += _store(value, f"%{name}", n, f"{name}{n}")
+        nbytes.insert(self.weights_word, str(len(self.weights.data)))
+        aligns = [operand.align for operand in interface.operands] + [CACHE_LINE]
+        aligns.insert(self.weights_word, CACHE_LINE)
+        count = self.size_word
+        lines.append(f"  %bytes = alloca [{count} x i64], align 8")
+        for n, size in enumerate((*nbytes, arena)):
+            lines += _store(size, "%bytes", n, f"bytes{n}")
         lines += [
-            f"  %checked = call i32 @lw_check(ptr %addresses, ptr %bytes, ptr %aligns, "
-            f"i64 {count}, i64 {written})",
+            f'  %checked = call i32 @lw_check(ptr %words, ptr %bytes, ptr @"{number}.aligns", '
+            f"i64 {count}, i64 {self.weights_word + 1})",
             "  %fine = icmp eq i32 %checked, 0",
             "  br i1 %fine, label %sound, label %bad",
             "bad:",
@@ -196,62 +191,61 @@ class _Wrapper:
         ]
         if interface.sizes:
             lines += ["bad.size:", f"  ret i32 {_SIZE}"]
-        declared = [f'declare i32 @"{number}.{ENTRY}"(ptr, ptr)']
-        if interface.sizes:
-            declared.append(f'declare i32 @"{number}.{SIZES}"(ptr, ptr, ptr)')
         return [
-            *declared,
+            f'@"{number}.aligns" = internal constant [{count} x i64] '
+            f"[{', '.join(f'i64 {align}' for align in aligns)}]",
+            f'declare i32 @"{number}.{ENTRY}"(ptr, ptr)',
+            *(self.solve(number) if interface.sizes else ()),
             f'define internal i32 @"{number}.run"(ptr %words) noinline {{',
             "entry:",
             *lines,
             "}",
         ]
 
-    def _size_values(self, lines: list[str]) -> dict[str, str]:
-        values: dict[str, str] = {}
-        for n, size in enumerate(self.interface.sizes):
-            lines += _load(f"%n{n}", "%words", self.size_word + n)
-            values[size.name] = f"%n{n}"
-            for test, bound in ("slt", size.low), ("sgt", size.high):
-                name = f"%n{n}.{test}"
-                lines += [
-                    f"  {name} = icmp {test} i64 %n{n}, {bound}",
-                    f"  br i1 {name}, label %bad.size, label {name}.not",
-                    f"{name[1:]}.not:",
-                ]
-        return values
-
     @staticmethod
     def _bytes(nbytes: IntExpr, name: str) -> str:
         return str(nbytes) if isinstance(nbytes, int) else name
 
-    def _solve(self, number: int, values: dict[str, str]) -> list[str]:
-        """Computes ``%answers`` by the program's own function, from the sizes of all axes."""
-        interface = self.interface
+    def solve(self, number: int) -> list[str]:
+        """The function ``i32 @N.solve(ptr words, ptr answers)``: it checks the sizes, and has the
+        program's own function answer from the sizes of all axes."""
+        interface, lines, values = self.interface, list[str](), dict[str, str]()
+        for n, size in enumerate(interface.sizes):
+            lines += _load(f"%n{n}", "%words", self.size_word + n)
+            values[size.name] = f"%n{n}"
+            for test, bound in ("slt", size.low), ("sgt", size.high):
+                lines.append(f"  %n{n}.{test} = icmp {test} i64 %n{n}, {bound}")
+                lines += _refuse(f"%n{n}.{test}")
         axes = [size for operand in interface.inputs for size in operand.shape]
-        count = 2 + len(interface.inputs) + sum(1 + len(o.shape) for o in interface.outputs)
-        lines = [
+        lines += [
             f"  %axes = alloca [{max(1, len(axes))} x i64], align 8",
             f"  %solved = alloca [{len(values)} x i64], align 8",
-            f"  %answers = alloca [{count} x i64], align 8",
+            f"  %found = alloca [{self.answers} x i64], align 8",
         ]
         writer = SizeWriter(lines, values, "axis")
         for n, size in enumerate(axes):
             lines += _store(writer.value(size), "%axes", n, f"axes{n}")
         lines += [
-            f'  %fits = call i32 @"{number}.{SIZES}"(ptr %axes, ptr %solved, ptr %answers)',
+            f'  %fits = call i32 @"{number}.{SIZES}"(ptr %axes, ptr %solved, ptr %found)',
             "  %misfit = icmp eq i32 %fits, 0",
-            "  br i1 %misfit, label %bad.size, label %fit",
-            "fit:",
+            *_refuse("%misfit"),
         ]
         for n, value in enumerate(values.values()):
-            lines += [
-                *_load(f"%solved{n}", "%solved", n),
-                f"  %other{n} = icmp ne i64 %solved{n}, {value}",
-                f"  br i1 %other{n}, label %bad.size, label %equal{n}",
-                f"equal{n}:",
-            ]
-        return lines
+            lines += _load(f"%solved{n}", "%solved", n)
+            lines.append(f"  %other{n} = icmp ne i64 %solved{n}, {value}")
+            lines += _refuse(f"%other{n}")
+        return [
+            f'declare i32 @"{number}.{SIZES}"(ptr, ptr, ptr)',
+            f'define internal i32 @"{number}.solve"(ptr %words, ptr %answers) noinline {{',
+            "entry:",
+            *lines,
+            "  call void @llvm.memcpy.p0.p0.i64(ptr %answers, ptr %found, "
+            f"i64 {8 * self.answers}, i1 false)",
+            "  ret i32 0",
+            "bad.size:",
+            f"  ret i32 {_SIZE}",
+            "}",
+        ]
 
     def _args(self, program: Program) -> list[str]:
         """Fills in what the entry reads: operands, constants, sizes."""
@@ -259,7 +253,7 @@ class _Wrapper:
         operands = len(self.interface.operands)
         lines = [f"  %args = alloca [{len(fixed) + len(program.sizes) + 1} x i64], align 8"]
         for n in range(operands):
-            lines += _load(f"%operand{n}", "%words", n)
+            lines += _load(f"%operand{n}", "%words", n + (n >= self.weights_word))
             lines += _store(f"%operand{n}", "%args", n, f"args{n}")
         for n, constant in enumerate(program.constants, operands):
             assert constant.value is not None
@@ -267,6 +261,7 @@ class _Wrapper:
             lines.append(f"  %constant{n} = add i64 %weights.address, {offset}")
             lines += _store(f"%constant{n}", "%args", n, f"args{n}")
         for n, _ in enumerate(program.sizes):
+            lines += _load(f"%n{n}", "%words", self.size_word + n)
             lines += _store(f"%n{n}", "%args", len(fixed) + n, f"args{len(fixed) + n}")
         return lines
 
@@ -282,12 +277,11 @@ class _Wrapper:
         lines = [
             f"define i32 @{interface.name}({', '.join(params)}) {{",
             "entry:",
-            f"  %words = alloca [{self.arena_word + 1} x i64], align 8",
+            f"  %words = alloca [{self.size_word + len(interface.sizes)} x i64], align 8",
         ]
-        pointers = [f"%p{n}" for n in range(len(interface.operands))]
-        words = dict(enumerate(pointers))
-        words |= {self.weights_word: weights, self.arena_word: arena}
-        for n, pointer in words.items():
+        pointers = [f"%p{n}" for n in range(len(interface.operands))] + [arena]
+        pointers.insert(self.weights_word, weights)
+        for n, pointer in enumerate(pointers):
             lines.append(f"  %w{n}.word = ptrtoint ptr {pointer} to i64")
             lines += _store(f"%w{n}.word", "%words", n, f"w{n}")
         for n in range(len(interface.sizes)):
@@ -302,54 +296,20 @@ class _Wrapper:
                 "begin:",
             ]
 
-        def call(number: int) -> list[str]:
-            lines = [f'  %status{number} = call i32 @"{number}.run"(ptr %words)']
-            if interface.static_memory:
-                lines.append("  store atomic i32 0, ptr @lw_busy release, align 4")
-            return [*lines, f"  ret i32 %status{number}"]
-
-        free = ["  store atomic i32 0, ptr @lw_busy release, align 4"] * interface.static_memory
-        lines += [*_dispatch(variants, call), *free, f"  ret i32 {_PROCESSOR}", "}"]
-        return lines
+        lines.append("  %status = call i32 @lw_run(ptr %words)")
+        lines += ["  store atomic i32 0, ptr @lw_busy release, align 4"] * interface.static_memory
+        run = _dispatch(variants, "run", "ptr %words")
+        return [*lines, "  ret i32 %status", "}", "define i32 @lw_run(ptr %words) {", *run]
 
     def sizes(self, variants: Sequence[Variant]) -> list[str]:
         """The function that answers with the bytes of arena, inputs and outputs."""
         interface = self.interface
-        lines: list[str] = []
         params = ", ".join(f"i64 %n{n}" for n in range(len(interface.sizes)))
-        count = 2 + len(interface.inputs) + sum(1 + len(o.shape) for o in interface.outputs)
+        words = [f"  %words = alloca [{self.size_word + len(interface.sizes)} x i64], align 8"]
+        for n in range(len(interface.sizes)):
+            words += _store(f"%n{n}", "%words", self.size_word + n, f"w{n}")
 
-        def call(number: int) -> list[str]:
-            arguments = ", ".join(f"i64 %n{n}" for n in range(len(interface.sizes)))
-            return [
-                f'  %status{number} = call i32 @"{number}.sizes"({arguments}, ptr %out)',
-                f"  ret i32 %status{number}",
-            ]
-
-        for number, _ in enumerate(variants):
-            values = {s.name: f"%n{n}" for n, s in enumerate(interface.sizes)}
-            body: list[str] = []
-            for name, size in zip(values.values(), interface.sizes, strict=True):
-                for test, bound in ("slt", size.low), ("sgt", size.high):
-                    body += [
-                        f"  {name}.{test} = icmp {test} i64 {name}, {bound}",
-                        f"  br i1 {name}.{test}, label %bad.size, label {name}.{test}.not",
-                        f"{name[1:]}.{test}.not:",
-                    ]
-            body += self._solve(number, values)
-            for n in range(count):
-                body += [*_load(f"%a{n}", "%answers", n), *_store(f"%a{n}", "%out", n, f"out{n}")]
-            lines += [
-                f'define internal i32 @"{number}.sizes"({params}, ptr %out) noinline {{',
-                "entry:",
-                *body,
-                "  ret i32 0",
-                "bad.size:",
-                f"  ret i32 {_SIZE}",
-                "}",
-            ]
         return [
-            *lines,
             f"define i32 @{interface.name}_sizes({params}, ptr %out) {{",
             "entry:",
             "  %null = icmp eq ptr %out, null",
@@ -357,15 +317,14 @@ class _Wrapper:
             "nowhere:",
             "  ret i32 1",
             "there:",
-            *_dispatch(variants, call),
-            f"  ret i32 {_PROCESSOR}",
-            "}",
+            *words,
+            *_dispatch(variants, "solve", "ptr %words, ptr %out"),
         ]
 
 
-def _dispatch(variants: Sequence[Variant], call: Callable[[int], list[str]]) -> list[str]:
-    """The lines that go to the highest variant that the processor can run; behind them, there is
-    none."""
+def _dispatch(variants: Sequence[Variant], function: str, given: str) -> list[str]:
+    """The last lines of a function, which call that of the highest variant that the processor can
+    run."""
     lines = [
         "  %cpu.all = call i64 @lw_cpu()",
         "  %allowed = load atomic i64, ptr @lw_allowed monotonic, align 8",
@@ -378,10 +337,11 @@ def _dispatch(variants: Sequence[Variant], call: Callable[[int], list[str]]) -> 
             f"  %able{number} = icmp eq i64 %has{number}, {bits}",
             f"  br i1 %able{number}, label %use{number}, label %not{number}",
             f"use{number}:",
-            *call(number),
+            f'  %status{number} = call i32 @"{number}.{function}"({given})',
+            f"  ret i32 %status{number}",
             f"not{number}:",
         ]
-    return lines
+    return [*lines, f"  ret i32 {_PROCESSOR}", "}"]
 
 
 def bits_of(variant: Variant) -> int:
@@ -422,6 +382,14 @@ def _use_level(name: str, variants: Sequence[Variant]) -> list[str]:
             "  ret i32 0",
         ]
     return [*lines, "}"]
+
+
+def _refuse(condition: str) -> list[str]:
+    """The lines that go to ``bad.size`` if a condition holds."""
+    return [
+        f"  br i1 {condition}, label %bad.size, label {condition}.not",
+        f"{condition[1:]}.not:",
+    ]
 
 
 def _load(name: str, base: str, index: int) -> list[str]:

@@ -22,31 +22,6 @@ from .scalars import IndexText, Names
 LEAST = "x86-64"
 """The level whose C has loops where others have vectors."""
 
-_CHECK = """\
-typedef struct {
-  const void *address;
-  int64_t bytes, align;
-} lw_operand;
-
-/* Looks at what the caller has handed over; from number `written` on, operands are written. */
-static int lw_check(const lw_operand *operands, int count, int written) {
-  for (int i = 0; i < count; i++) {
-    const uintptr_t address = (uintptr_t)operands[i].address;
-    const uintptr_t end = address + (uintptr_t)operands[i].bytes;
-    if (operands[i].bytes == 0) continue;
-    if (address == 0) return @NULL;
-    if (address % (uintptr_t)operands[i].align != 0) return @ALIGNMENT;
-    if (end < address) return @OVERLAP;
-    for (int j = 0; i >= written && j < i; j++) {
-      const uintptr_t other = (uintptr_t)operands[j].address;
-      if (operands[j].bytes == 0) continue;
-      if (address < other + (uintptr_t)operands[j].bytes && other < end) return @OVERLAP;
-    }
-  }
-  return @OK;
-}
-"""
-
 
 def c_file(interface: Interface, variant: Variant, weights: Weights) -> tuple[str, list[str]]:
     """Returns the C11 text of a function, and what it needs of libm. It has vectors of GCC and
@@ -63,7 +38,7 @@ def c_file(interface: Interface, variant: Variant, weights: Weights) -> tuple[st
             "",
             helpers_text(),
             program_text(program, variant.kernels, None if target.isa == LEAST else target),
-            _CHECK.replace("@", f"{interface.upper}_"),
+            helpers_text("check.h").replace("@", f"{interface.upper}_"),
             *entry.globals(),
             *entry.function(),
             *(entry.sizes_function() if interface.sizes else ()),

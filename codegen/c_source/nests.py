@@ -33,10 +33,11 @@ from ...ir.loop.nest import (
     Vectors,
 )
 from ...ir.loop.prim import Buffer
+from ..bundle.interface import c_type
 from ..kernel import ALIGN
 from ..lower.lowering import lowered
 from ..target import Target
-from .scalars import LARGEST_INDEX, IndexText, Names, ScalarText, Scope, c_type
+from .scalars import LARGEST_INDEX, IndexText, Names, ScalarText, Scope
 from .vectors import VectorText, assigned
 
 LONG_LINE = 96

@@ -37,9 +37,9 @@ MOST_DEPTH = 10_000
 """Calls of functions inside of each other: each takes some hundred bytes of the thread's stack."""
 
 
-def helpers_text() -> str:
-    """Returns what every file begins with."""
-    return Path(__file__).with_name("helpers.h").read_text()
+def helpers_text(file: str = "helpers.h") -> str:
+    """Returns a file beside this one, by default what every file of C begins with."""
+    return Path(__file__).with_name(file).read_text()
 
 
 def program_text(

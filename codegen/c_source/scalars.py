@@ -18,21 +18,12 @@ from ...ir.dtype import FLOAT32, DType
 from ...ir.errors import UnsupportedError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.scalar import SCALAR_OPS
+from ..bundle.interface import RESERVED, c_type
 
 LONG_TEXT = 90
 """Characters from which on a part of an expression becomes a variable."""
 LARGEST_INDEX = 1 << 40
 """The largest value of a loop's variable whose extent is not a constant."""
-
-_WORDS = """
-    auto bool break case char const continue default do double else enum extern fabs fabsf false
-    float fmod fmodf for goto if inline int long main memmove memcpy pow powf register restrict
-    return rint rintf short signed sizeof static struct switch true typedef union unsigned void
-    volatile while INFINITY NAN NULL
-"""
-_RESERVED = frozenset(_WORDS.split())
-"""Keywords of C, and names of its library that the text uses."""
-_C_NAMES = {"float32": "float", "float64": "double", "bool": "bool"}
 
 
 def _named(form: str, *names: str) -> dict[str, str]:
@@ -100,22 +91,6 @@ _BOOLS = {
 }
 
 
-def c_type(dtype: DType) -> str:
-    """Returns the C type of an element: floats shorter than float32 are their bits.
-
-    >>> from loopwright.ir.dtype import DTYPES
-    >>> c_type(DTYPES["int8"]), c_type(DTYPES["float16"])
-    ('int8_t', 'uint16_t')
-    """
-    if dtype.is_half:
-        return f"uint{8 * dtype.bytes}_t"
-    if dtype.is_integer:
-        return f"{'' if dtype.is_signed else 'u'}int{8 * dtype.bytes}_t"
-    if dtype.name not in _C_NAMES:
-        raise UnsupportedError(f"{dtype} has no type in C")
-    return _C_NAMES[dtype.name]
-
-
 class Names:
     """Identifiers of C for the names of one function: each name has its own. Some are ``taken``,
     others given ``by_name``."""
@@ -130,7 +105,7 @@ class Names:
         if name not in self._by_name:
             base = re.sub(r"\W", "_", name, flags=re.ASCII)
             base = f"n{base}" if base[:1].isdigit() else base
-            if base in _RESERVED or base.removesuffix("f") in _FLOATS or base[:3] in ("lw_", "LW_"):
+            if base in RESERVED or base[:3] in ("lw_", "LW_"):
                 base += "_"
             self._by_name[name] = self._free(base, "_")
         return self._by_name[name]

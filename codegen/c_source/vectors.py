@@ -24,7 +24,8 @@ from ...ir.loop.nest import Accumulate, Alloc, Loop, Prefetch, Stmt, Store, Vect
 from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
 from ...ir.loop.stride import mentions, row_major, stride_along
-from .scalars import IndexText, ScalarText, Scope, c_type, converted, factor, literal, operation
+from ..bundle.interface import c_type
+from .scalars import IndexText, ScalarText, Scope, converted, factor, literal, operation
 
 _ARITHMETIC = {row.name: row.symbol for row in SCALAR_OPS.values() if row.symbol in set("+-*/")}
 MOST_VECTOR_OPS = 60

@@ -52,7 +52,7 @@ def machine_of(target: Target) -> llvm.TargetMachine:
         cpu=level.processor or level.name,
         features=features_of(target),
         opt=3,
-        reloc="pic",
+        reloc="pic" if target.pointer_bytes == 8 else "static",
         codemodel="default",
         jit=target.is_native,
     )

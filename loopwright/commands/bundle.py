@@ -27,6 +27,13 @@ examples:
 In Python, f.lower(...).bundle("out/") does the same. docs/bundles.md says more.
 """
 
+_FLAGS = {
+    "--fat": "code for all levels of x86-64 in one object",
+    "--c": "write C in the place of the object, for any compiler",
+    "--static-memory": "make working memory a part of the object",
+    "--link-weights": "write the weights as an object, too",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of ``bundle``."""
@@ -41,19 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL,...",
         help=f"processors: {', '.join(ISA_LEVELS)}; this machine's without",
     )
-    parser.add_argument(
-        "--fat", action="store_true", help="code for all levels of x86-64 in one object"
-    )
-    parser.add_argument(
-        "--c", action="store_true", help="write C in the place of the object, for any compiler"
-    )
+    for flag, text in _FLAGS.items():
+        parser.add_argument(flag, action="store_true", help=text)
     parser.add_argument("--name", default="", help="the name of the C function")
-    parser.add_argument(
-        "--static-memory", action="store_true", help="make working memory a part of the object"
-    )
-    parser.add_argument(
-        "--link-weights", action="store_true", help="write the weights as an object, too"
-    )
     parser.add_argument(
         "--wheel",
         nargs="?",
@@ -73,17 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     log = None if args.log is None else str(existing_log(args.log))
-    options: dict[str, Any] = {
-        "targets": tuple(filter(None, args.target.split(","))),
-        "name": args.name,
-        "fat": args.fat,
-        "static_memory": args.static_memory,
-        "threads": args.threads,
-        "cores": args.cores,
-        "linked_weights": args.link_weights,
-        "wheel": args.wheel,
-        "c": args.c,
-    }
+    names = ("name", "fat", "static_memory", "threads", "cores", "wheel", "c")
+    options: dict[str, Any] = {name: getattr(args, name) for name in names}
+    options["linked_weights"] = args.link_weights
+    options["targets"] = tuple(filter(None, args.target.split(",")))
     try:
         if Path(args.function).suffix == ".lw":
             if args.arg or log is not None:

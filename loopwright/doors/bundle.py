@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.bundle.files import cmake_text, example_data, example_text
+from ..codegen.bundle.files import cmake_text, example_data, example_text, script_texts
 from ..codegen.bundle.header import header_text, wrapper_hpp
 from ..codegen.bundle.interface import THREADS, Interface, interface_of
 from ..codegen.bundle.objects import bundle_object, undefined_symbols
+from ..codegen.bundle.wasm import is_wasm, wasm_module
 from ..codegen.bundle.weights import Weights, weights_object, weights_of
 from ..codegen.bundle.wheel import wheel, wheel_name
-from ..codegen.bundle.wrapper import Variant
+from ..codegen.bundle.wrapper import Variant, public_symbols
 from ..codegen.c_source.entry import c_file
 from ..codegen.target import ISA_LEVELS, X86_LEVELS, Target
 from ..driver.pipeline import build
@@ -87,8 +88,13 @@ class BundleOptions:
                 hint="compile the file with -fopenmp, and say for how many cores loops are cut",
             )
         for target in map(Target, self.targets):
-            if target.system_row.object_format != "ELF" and not self.c:
-                raise UnsupportedError(f"bundles for {target.isa} are not made yet")
+            alone = self.threads == "none" and not (self.wheel or self.linked_weights)
+            if is_wasm(target) and not (alone or self.c):
+                raise UnsupportedError(
+                    f"a module for {target.isa} is called by JavaScript, in one thread, which "
+                    "hands over its weights",
+                    hint="leave threads, wheels and linked weights out",
+                )
 
 
 def bundle(traced: Traced, built: Built, path: str | Path, given: Mapping[str, Any]) -> list[Path]:
@@ -249,13 +255,22 @@ def _write(
         f"{name}.{form}": text,
         f"{name}.weights.bin": weights.data,
         f"{name}.h": header_text(interface, variants, weights, undefined),
-        f"{name}.hpp": wrapper_hpp(interface),
         f"{name}.example.bin": example_data(arrays),
-        f"{name}_example.c": example_text(interface, variants, weights, sizes),
-        "CMakeLists.txt": cmake_text(
-            interface, undefined, variants[0].target if options.c else None
-        ),
     }
+    if is_wasm(variants[0].target) and not options.c:
+        module, example_module = script_texts(interface, variants, sizes)
+        files |= {
+            f"{name}.wasm": wasm_module(code, public_symbols(interface, variants)),
+            f"{name}.mjs": module,
+            f"{name}_example.mjs": example_module,
+        }
+    else:
+        level = variants[0].target if options.c else None
+        files |= {
+            f"{name}.hpp": wrapper_hpp(interface),
+            f"{name}_example.c": example_text(interface, variants, weights, sizes),
+            "CMakeLists.txt": cmake_text(interface, undefined, level),
+        }
     for file, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         replace_file(folder / file, (data,))

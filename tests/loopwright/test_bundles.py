@@ -166,6 +166,26 @@ def test_two_functions_in_one_program(tmp_path: Path) -> None:
     assert ran.stdout.count("numbers, at most 0 from those stored") == 2
 
 
+def test_a_wasm_module_is_linked_without_a_linker(tmp_path: Path) -> None:
+    def several(x: Any, i: Any) -> Any:
+        return np.tanh(x @ W), np.sort(x)[:, i], x % np.float32(0.7)
+
+    example = RNG.standard_normal((7, 24)).astype(np.float32), np.array(3)
+    lowered = lw.compile(several).lower(lw.f32["n", 24], lw.i64[()])
+    lowered.bundle(tmp_path, targets=["wasm32"], example=example)
+    assert undefined_symbols((tmp_path / "several.o").read_bytes()) == []
+    assert (tmp_path / "several.wasm").read_bytes().startswith(b"\0asm\1\0\0\0")
+    if shutil.which("node") is None:
+        return
+    command = ["node", tmp_path / "several_example.mjs"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count("numbers, at most 0 from those stored") == 2
+    wrong = tmp_path / "several.example.bin"
+    wrong.write_bytes(wrong.read_bytes()[:-64] + bytes(64))
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 1
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="a wheel needs a linker")
 def test_a_wheel_needs_numpy_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: Any = {"name": "squares", "wheel": "2.1", "targets": [LEVEL]}
