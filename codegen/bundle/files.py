@@ -3,19 +3,21 @@ in JavaScript with what calls a WebAssembly module."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...ir.dims import evaluate
+from ...ir.dims import evaluate, substitute, symbol
 from ...ir.dtype import Array
 from ..target import X86_LEVELS, Target
 from .header import element_bytes, most, parameters
 from .interface import CACHE_LINE, COperand, Interface, filled
 from .objects import LIBM
+from .wasm import wasm_module
 from .weights import Weights
-from .wrapper import STATUSES, Variant
+from .wrapper import STATUSES, Variant, public_symbols
 
 
 def example_data(arrays: Sequence[Array]) -> bytes:
@@ -84,17 +86,25 @@ def example_text(
     )
 
 
-def script_texts(
+def module_files(
     interface: Interface,
     variants: Sequence[Variant],
-    sizes: Mapping[str, int],
-) -> tuple[str, str]:
-    """Returns the JavaScript module that calls a WebAssembly module, and the example."""
+    weights: Weights,
+    example: tuple[Sequence[Array], Mapping[str, int]],
+    code: bytes,
+    html: str,
+) -> dict[str, bytes | str]:
+    """Returns the WebAssembly module of an object, what calls it from JavaScript, the example, and
+    with ``html`` a page that runs it; by ``"fetch"`` it reads the weights' file, else it has them.
+    """
+    name, (arrays, sizes) = interface.name, example
     arena = most([v.arena for v in variants])
+    symbols = zip(interface.sizes, map(symbol, interface.size_names), strict=True)
+    renamed = {size.name: c_symbol for size, c_symbol in symbols}
 
     def described(operand: COperand) -> dict[str, object]:
         name = _ARRAYS.get(operand.c_type, operand.c_type.removesuffix("_t").capitalize())
-        shape = [n if isinstance(n, int) else str(n) for n in operand.shape]
+        shape = [n if isinstance(n, int) else str(substitute(n, renamed)) for n in operand.shape]
         return {
             "name": operand.name,
             "array": f"{name}Array",
@@ -119,12 +129,27 @@ def script_texts(
     given = [o.name for o in interface.inputs] + [f"{n}: 1" for n in interface.size_names]
     loader = filled(
         "loader.mjs",
-        NAME=interface.name,
+        NAME=name,
         RESULT=", ".join(o.name for o in interface.outputs),
         GIVEN=", ".join(given),
         ABOUT=json.dumps(about),
     )
-    return loader, filled("example.mjs", NAME=interface.name)
+    module = wasm_module(code, public_symbols(interface, variants))
+    made: dict[str, bytes | str] = {f"{name}.wasm": module, f"{name}.mjs": loader}
+    made[f"{name}_example.mjs"] = filled("example.mjs", NAME=name)
+    if html:
+        data = base64.b64encode(weights.data).decode()
+        inputs = example_data(arrays[: len(interface.inputs)])
+        made[f"{name}.html"] = filled(
+            "page.html",
+            NAME=name,
+            # Workers of pages from files can be scripts, but no modules.
+            LOADER=loader.replace("export ", "").replace("import.meta.url", "self.location.href"),
+            CODE=base64.b64encode(module).decode(),
+            WEIGHTS=f"{name}.weights.bin" if html == "fetch" else data,
+            EXAMPLE=base64.b64encode(inputs).decode(),
+        )
+    return made
 
 
 _ARRAYS = {"float": "Float32", "double": "Float64", "int64_t": "BigInt64", "uint64_t": "BigUint64"}

@@ -18,44 +18,22 @@ def header_text(
     interface: Interface, variants: Sequence[Variant], weights: Weights, undefined: Sequence[str]
 ) -> str:
     """Returns the header; ``undefined`` are the symbols that the object refers to."""
-    name, upper = interface.name, interface.upper
-    levels = ", ".join(v.target.isa for v in variants)
-    parts = [
-        f"/* {name}, a function that Loopwright has compiled for {levels}.",
-        "",
-        *_described(interface),
-        "",
-        *_needs(undefined, interface),
-        "*/",
-        f"#ifndef {upper}_H",
-        f"#define {upper}_H",
-        "",
-        "#include <stdint.h>",
-        "",
-        "#ifdef __cplusplus",
-        'extern "C" {',
-        "#endif",
-        "",
-        f"enum {name}_status {{",
-        *(f"    {upper}_{word} = {n}, /* {text} */" for n, (word, text) in enumerate(STATUSES)),
-        "};",
-        "",
-        *_constants(interface, variants, weights),
-        "",
-        *_entry(interface),
-        *_more(interface, variants),
-        "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "",
-        *_status_text(interface),
-        filled("map_weights.h", NAME=name, UPPER=upper) if not interface.linked_weights else "",
-        "",
-        "#endif",
-        "",
-    ]
-    return "\n".join(parts)
+    upper = interface.upper
+    numbered = [(n, word, text) for n, (word, text) in enumerate(STATUSES)]
+    names: dict[str, object] = {"NAME": interface.name, "UPPER": upper}
+    return filled(
+        "header.txt",
+        **names,
+        LEVELS=", ".join(v.target.isa for v in variants),
+        DESCRIBED="\n".join(_described(interface)),
+        NEEDS="\n".join(_needs(undefined, interface)),
+        STATUSES="\n".join(f"    {upper}_{word} = {n}, /* {text} */" for n, word, text in numbered),
+        CONSTANTS="\n".join(_constants(interface, variants, weights)),
+        FUNCTIONS="\n".join((*_entry(interface), *_more(interface, variants))),
+        TEXTS="\n".join(f'        "{text}",' for _, text in STATUSES),
+        COUNT=len(STATUSES),
+        MAPPING="" if interface.linked_weights else filled("map_weights.h", **names),
+    )
 
 
 def _described(interface: Interface) -> Iterator[str]:
@@ -170,15 +148,6 @@ def _more(interface: Interface, variants: Sequence[Variant]) -> Iterator[str]:
         yield f"int {name}_use_level(int level);"
     if interface.threads != "none":
         yield filled({"callback": "callback.h", "pool": "pooled.h"}[interface.threads], NAME=name)
-
-
-def _status_text(interface: Interface) -> Iterator[str]:
-    yield f"static inline const char *{interface.name}_status_text(int status) {{"
-    yield "    static const char *const texts[] = {"
-    yield from (f'        "{text}",' for _, text in STATUSES)
-    yield "    };"
-    yield f'    return status < 0 || status >= {len(STATUSES)} ? "no status" : texts[status];'
-    yield "}"
 
 
 def wrapper_hpp(interface: Interface) -> str:

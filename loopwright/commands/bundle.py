@@ -22,6 +22,7 @@ examples:
   loopwright bundle model.onnx -o out/ --fat --threads pool       every x86-64, best code there is
   loopwright bundle net.py:predict -o out/ --target x86-64-v3,aarch64    a folder for each
   cc out/predict_example.c out/predict.o -o example && ./example out
+  loopwright bundle net.py:predict -o out/ --target wasm32 --html    a page that runs it
   loopwright bundle net.py:predict -o out/ --c                    readable C, for any processor
 
 In Python, f.lower(...).bundle("out/") does the same. docs/bundles.md says more.
@@ -51,14 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag, text in _FLAGS.items():
         parser.add_argument(flag, action="store_true", help=text)
     parser.add_argument("--name", default="", help="the name of the C function")
-    parser.add_argument(
-        "--wheel",
-        nargs="?",
-        const="1.0",
-        default="",
-        metavar="VERSION",
-        help="write a Python wheel, too, that needs NumPy only",
-    )
+    text = "write a Python wheel, too, that needs NumPy only"
+    parser.add_argument("--wheel", nargs="?", const="1.0", default="", metavar="VERSION", help=text)
+    text = "write a page that runs it, too (wasm32); with fetch, its weights stay a file"
+    parser.add_argument("--html", nargs="?", const="inline", default="", metavar="fetch", help=text)
     parser.add_argument(
         "--threads", choices=THREADS, default="none", help="what runs parallel loops"
     )
@@ -70,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     log = None if args.log is None else str(existing_log(args.log))
-    names = ("name", "fat", "static_memory", "threads", "cores", "wheel", "c")
+    names = ("name", "fat", "static_memory", "threads", "cores", "wheel", "c", "html")
     options: dict[str, Any] = {name: getattr(args, name) for name in names}
     options["linked_weights"] = args.link_weights
     options["targets"] = tuple(filter(None, args.target.split(",")))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.bundle.files import cmake_text, example_data, example_text, script_texts
+from ..codegen.bundle.files import cmake_text, example_data, example_text, module_files
 from ..codegen.bundle.header import header_text, wrapper_hpp
 from ..codegen.bundle.interface import THREADS, Interface, interface_of
 from ..codegen.bundle.objects import bundle_object, undefined_symbols
-from ..codegen.bundle.wasm import is_wasm, wasm_module
+from ..codegen.bundle.wasm import is_wasm
 from ..codegen.bundle.weights import Weights, weights_object, weights_of
 from ..codegen.bundle.wheel import wheel, wheel_name
-from ..codegen.bundle.wrapper import Variant, public_symbols
+from ..codegen.bundle.wrapper import Variant
 from ..codegen.c_source.entry import c_file
 from ..codegen.target import ISA_LEVELS, X86_LEVELS, Target
 from ..driver.pipeline import build
@@ -58,6 +58,7 @@ class BundleOptions:
     linked_weights: bool = False
     wheel: str = ""
     c: bool = False
+    html: str = ""
     example: Sequence[Array] = ()
 
     @property
@@ -86,6 +87,12 @@ class BundleOptions:
             raise LoopwrightValueError(
                 "C is for one level, its compiler makes the threads, and wheels hold machine code",
                 hint="compile the file with -fopenmp, and say for how many cores loops are cut",
+            )
+        if self.html not in ("", "inline", "fetch") or (self.html and "wasm32" not in self.targets):
+            raise LoopwrightValueError(
+                f"html={self.html!r} is for wasm32 only: a page has the weights 'inline', or they "
+                "are a file to 'fetch'",
+                hint="targets=['wasm32'], html='inline'",
             )
         for target in map(Target, self.targets):
             alone = self.threads == "none" and not (self.wheel or self.linked_weights)
@@ -258,12 +265,7 @@ def _write(
         f"{name}.example.bin": example_data(arrays),
     }
     if is_wasm(variants[0].target) and not options.c:
-        module, example_module = script_texts(interface, variants, sizes)
-        files |= {
-            f"{name}.wasm": wasm_module(code, public_symbols(interface, variants)),
-            f"{name}.mjs": module,
-            f"{name}_example.mjs": example_module,
-        }
+        files |= module_files(interface, variants, weights, example, code, options.html)
     else:
         level = variants[0].target if options.c else None
         files |= {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import importlib
+import re
 import shutil
 import subprocess
 import zipfile
@@ -172,9 +174,13 @@ def test_a_wasm_module_is_linked_without_a_linker(tmp_path: Path) -> None:
 
     example = RNG.standard_normal((7, 24)).astype(np.float32), np.array(3)
     lowered = lw.compile(several).lower(lw.f32["n", 24], lw.i64[()])
-    lowered.bundle(tmp_path, targets=["wasm32"], example=example)
+    lowered.bundle(tmp_path, targets=["wasm32"], example=example, html="inline")
     assert undefined_symbols((tmp_path / "several.o").read_bytes()) == []
-    assert (tmp_path / "several.wasm").read_bytes().startswith(b"\0asm\1\0\0\0")
+    module, page = (tmp_path / "several.wasm").read_bytes(), (tmp_path / "several.html").read_text()
+    assert module.startswith(b"\0asm\1\0\0\0")
+    for data in module, (tmp_path / "several.weights.bin").read_bytes():
+        assert f'"{base64.b64encode(data).decode()}"' in page
+    assert not re.search(r"@[A-Z]+@|^export |import\.meta", page, re.M)
     if shutil.which("node") is None:
         return
     command = ["node", tmp_path / "several_example.mjs"]
@@ -206,5 +212,10 @@ def test_what_a_bundle_cannot_take_along_is_refused(tmp_path: Path) -> None:
         solved.bundle(tmp_path)
     with pytest.raises(lw.LoopwrightError, match=r"unknown target 'z80'"):
         lw.compile(scores).lower(lw.f32[7, 24]).bundle(tmp_path, targets=["z80"])
+    with pytest.raises(lw.LoopwrightError, match=r"html='inline' is for wasm32 only"):
+        lw.compile(scores).lower(lw.f32[7, 24]).bundle(tmp_path, html="inline")
+    with pytest.raises(lw.LoopwrightError, match=r"in one thread, which hands over its weights"):
+        options: Any = {"targets": ["wasm32"], "threads": "pool"}
+        lw.compile(scores).lower(lw.f32[7, 24]).bundle(tmp_path, **options)
     with pytest.raises(lw.LoopwrightError, match=r"bundle\(\) has no option 'thread'"):
         lw.compile(scores).lower(lw.f32[7, 24]).bundle(tmp_path, thread="pool")
