@@ -41,7 +41,8 @@ _WORDS = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2
     expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb isfinite isinf isnan ldexp log log10
     log1p log2 logb lrint lround modf nan nearbyint nextafter pow remainder rint round roundeven
-    scalb signbit sin sinh sqrt tan tanh tgamma trunc
+    scalb signbit sin sinh sqrt tan tanh tgamma trunc errno stderr stdin stdout size_t
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
 """
 RESERVED = frozenset(kwlist) | frozenset(
     word + suffix for word in _WORDS.split() for suffix in ("", "f", "l")

@@ -69,7 +69,8 @@ def gru(folder: Path) -> Any:
 
 def mlp(folder: Path) -> Any:
     w1, w2 = _normal(784, 256, scale=0.05), _normal(256, 10, scale=0.1)
-    return lw.compile(lambda x: lw.nn.softmax(np.maximum(x @ w1, 0) @ w2)).lower(lw.f32["n", 784])
+    run = lw.compile(lambda x: lw.nn.softmax(np.maximum(x @ w1, 0) @ w2))
+    return run.lower(lw.f32[lw.Dim("n", min=1, max=256), 784])
 
 
 def digits(folder: Path) -> Any:
