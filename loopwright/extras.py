@@ -9,6 +9,7 @@ import those that they are made of. So an extra may be changed without reading t
     background   tuning in a process beside the running program
     cost         arithmetic, bytes and memory of each line, by its loops
     elsewhere    tuning on the workers of a Dask cluster
+    error_bound  how far results may lie from exact ones
     explain      what bounds the kernels of a call
     fresh        builds compared in processes of their own
     memory       what memory a call takes
@@ -33,6 +34,7 @@ _ENTRIES = {
     "bundle": (".doors.bundle", "bundle"),
     "cost": (".inspect.cost", "cost_of"),
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
+    "error_bound": (".debug.error_bounds", "bounds_of"),
     "explain": (".inspect.explain", "explain"),
     "fresh": (".tuning.fresh", "fresh_calls"),
     "memory": (".inspect.memory", "memory_of"),

@@ -93,7 +93,7 @@ def evaluate_prim(
     outside a buffer is used.
     """
     inputs = {name: np.asarray(array) for name, array in inputs.items()}
-    sizes = _bind_sizes(prim, inputs, sizes)
+    sizes = bind_sizes(prim, inputs, sizes)
     buffers: dict[str, Array] = {p.name: inputs[p.name] for p in prim.params}
     if isinstance(prim, Procedure):
         begins = dict(prim.begins)
@@ -126,8 +126,8 @@ def evaluate_stage(
         product = _sum_of_products(stage, buffers, sizes, extents)
         if product is not None:
             return product
-    for block in _blocks(extents):
-        env = _open_grid(axes, block, sizes)
+    for block in blocks(extents):
+        env = open_grid(axes, block, sizes)
         shape = tuple(stop - start for start, stop in block)
         value = np.broadcast_to(_values(stage, buffers, env, None), shape)
         part = tuple(slice(start, stop) for start, stop in block[:rank])
@@ -140,7 +140,7 @@ def evaluate_stage(
     return result
 
 
-def _open_grid(
+def open_grid(
     axes: Sequence[Axis], block: Sequence[tuple[int, int]], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
     """The values of every index of a block, each along an axis of its own."""
@@ -161,11 +161,11 @@ def _sum_of_products(
         return None
     axes = (*stage.axes, *stage.reduce_axes)
     for factor in expr.args:
-        names = _index_symbols(factor)
+        names = index_symbols(factor)
         grid = prod(n for axis, n in zip(axes, extents, strict=True) if axis.name in names)
         if grid > _FACTOR_ELEMENTS:
             return None
-    env = _open_grid(axes, [(0, extent) for extent in extents], sizes)
+    env = open_grid(axes, [(0, extent) for extent in extents], sizes)
     factors: list[Array] = []
     for factor in expr.args:
         value, bad = _evaluated(factor, buffers, env)
@@ -177,7 +177,7 @@ def _sum_of_products(
         return np.array(sum_of_products(factors[0], factors[1], extents, len(stage.axes)))
 
 
-def _index_symbols(expr: Expr) -> set[str]:
+def index_symbols(expr: Expr) -> set[str]:
     """The names of all indices that an expression depends on."""
     names: set[str] = set()
     for node in walk(expr):
@@ -205,7 +205,7 @@ def evaluate_points(
     """
     if isinstance(prim, Procedure):
         return evaluate_prim(prim, inputs)[output][tuple(np.asarray(points, np.int64).T)]
-    sizes = _bind_sizes(prim, inputs)
+    sizes = bind_sizes(prim, inputs)
     buffers: dict[str, Any] = {p.name: inputs[p.name] for p in prim.params}
     for stage in prim.stages:
         buffers[stage.name] = _LazyStage(stage, buffers, sizes, rounding and rounding.at(stage))
@@ -254,7 +254,7 @@ class _LazyStage:
         over = tuple(range(1, rank + 1))
         total = np.full(count, combiner.identity(stage.buffer.dtype), self.dtype)
         squares = np.zeros(count)
-        for block in _blocks(self._over, max(1, _POINT_ELEMENTS // max(1, count))):
+        for block in blocks(self._over, max(1, _POINT_ELEMENTS // max(1, count))):
             for position, (axis, (begin, end)) in enumerate(
                 zip(stage.reduce_axes, block, strict=True)
             ):
@@ -273,9 +273,10 @@ class _LazyStage:
         return self.rounding.total(stage, total, squares, prod(self._over), indices)
 
 
-def _bind_sizes(
+def bind_sizes(
     prim: PrimFunc, inputs: Mapping[str, Array], given: Mapping[str, int] | None = None
 ) -> dict[str, int]:
+    """The values of symbolic sizes, those of ``given`` and those that shapes of inputs tell."""
     sizes = dict(given or {})
     for param in prim.params:
         array = inputs[param.name]
@@ -301,7 +302,7 @@ def _is_of(dtype: np.dtype[Any], wanted: DType) -> bool:
     )
 
 
-def _blocks(
+def blocks(
     extents: Sequence[int], most: int = _BLOCK_ELEMENTS
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Ranges per axis that cover the grid, of at most so many elements; outer axes are cut first,
