@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from .autotune.log.log_file import LogError
 from .commands import (
+    advise,
     bench,
     bundle,
     cache,
@@ -55,6 +56,7 @@ examples:
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
   loopwright explore net.py:predict -o page.html           all its levels on one page
   loopwright profile net.py:predict --trace trace.json     which lines take the time?
+  loopwright advise net.py:predict                         what would make it faster here?
   loopwright debug net.py:predict --log net.jsonl          is every operation right?
   loopwright runner --listen 127.0.0.1:7411 --key-file key  measure here what others tune
   loopwright report net.jsonl -o report.html               how did the search go? as one page
@@ -75,6 +77,7 @@ _COMMANDS = (
     explain,
     explore,
     profile,
+    advise,
     debug,
     report,
     log,

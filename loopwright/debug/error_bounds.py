@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from math import frexp, isfinite, prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -53,6 +53,9 @@ from .additions import additions
 _ARITHMETIC, _FUNCTION = 1, 4
 """Units of rounding of one instruction, and of all other functions: at most 1.95 ulp, which are
 3.9, were seen of any (docs/elementary.md)."""
+
+_LITERAL = 1 << 16
+"""Literals that are not multiples of this part of their size were rounded."""
 
 _FOLDED = 8
 """Units of rounding of constants that were computed while compiling."""
@@ -264,8 +267,8 @@ def _sum_of_products(
 
     size_a, size_b = np.abs(a.value) + a.error, np.abs(b.value) + b.error
     error = summed(a.error, size_b) + summed(np.abs(a.value), b.error)
-    rounded = unit * summed(size_a, size_b)
-    return Bounded(summed(a.value, b.value), error + rounded)
+    error += unit * summed(size_a, size_b)
+    return Bounded(summed(a.value, b.value), np.where(np.isnan(error), np.inf, error))
 
 
 def _unit(dtype: DType) -> float:
@@ -289,7 +292,7 @@ def _of_expr(expr: Any, buffers: Mapping[str, Bounded], env: Mapping[str, Any]) 
     for node in walk(expr):
         if isinstance(node, Const):
             kind = np.float64 if node.dtype.is_float else node.dtype.numpy
-            done[id(node)] = Bounded(np.asarray(node.value, kind), np.zeros(()))
+            done[id(node)] = Bounded(np.asarray(node.value, kind), _of_literal(node))
         elif isinstance(node, Index):
             done[id(node)] = Bounded(np.asarray(index_values(node.value, env)), np.zeros(()))
         elif isinstance(node, Read):
@@ -297,6 +300,13 @@ def _of_expr(expr: Any, buffers: Mapping[str, Bounded], env: Mapping[str, Any]) 
         else:
             done[id(node)] = _of_op(node, [done[id(a)] for a in node.args])
     return done[id(expr)]
+
+
+def _of_literal(node: Const) -> Any:
+    """Returns the error of a literal: one that takes all bits of its dtype was rounded to it."""
+    fraction = frexp(node.value)[0] * _LITERAL if node.dtype.is_float else 0.0
+    rounded = isfinite(fraction) and not fraction.is_integer()
+    return np.asarray(_unit(node.dtype) * abs(node.value) if rounded else 0.0)
 
 
 def _of_read(
@@ -449,7 +459,7 @@ def _rule_of(row: ScalarOp) -> Rule:
         return _summed
     if Trait.MULTILINEAR in row.traits:
         return _of_product
-    if Trait.JUMPS in row.traits and row.arity == 2:
+    if Trait.JUMPS in row.traits and row.slopes:
         return _of_remainder
     is_near = Trait.EXACT in row.traits and Trait.JUMPS not in row.traits
     if row.kinds == "b" or (is_near and None not in row.slopes):

@@ -179,3 +179,36 @@ def test_tune_writes_the_log_and_show_reads_it(folder: Path, capsys, monkeypatch
     assert fresh.startswith("net.jsonl is set aside as net.jsonl.1\n")
     assert TuningLog(folder / "net.jsonl.1").records == records
     assert len(TuningLog(folder / "net.jsonl").records) >= 1
+
+
+ADVISED = """
+import numpy as np
+import loopwright as lw
+
+@lw.compile(dynamic="auto", threads=2)
+def product(x, w):
+    '''Two lines
+    of text.'''
+    return np.tanh(x @ w)
+
+def product_inputs():
+    return np.eye(200) / 3, np.eye(200) / 7
+"""
+
+
+def test_advice_is_measured_and_a_patch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from loopwright.commands import advise
+
+    (tmp_path / "net.py").write_text(ADVISED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(advise, "_WELCOME_GAIN", -100.0)  # every change is advice
+    assert main(["advise", "net.py:product", "--seconds", "0.05"]) == 0
+    printed = capsys.readouterr().out
+    assert "# as it is" in printed and "# in float32" in printed
+    assert "--- net.py\n+++ net.py\n" in printed
+    added = [line for line in printed.splitlines() if line[0] == "+" and line[:3] != "+++"]
+    assert added[:2] == [f"+    {n} = {n}.astype(np.float32)" for n in "xw"]
+    assert "+@lw.compile(dynamic='auto', threads=1)" in added
+    assert "of text.'''\n+    x = x" in printed
