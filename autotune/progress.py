@@ -1,4 +1,4 @@
-"""Progress of tuning: a live table on a terminal, plain lines elsewhere. Only this imports tqdm."""
+"""Progress of tuning: a live table on a terminal, plain lines elsewhere. It is made with tqdm."""
 
 from __future__ import annotations
 

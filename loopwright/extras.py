@@ -12,6 +12,7 @@ import those that they are made of. So an extra may be changed without reading t
     error_bound  how far results may lie from exact ones
     explain      what bounds the kernels of a call
     fresh        builds compared in processes of their own
+    (notebook)   what notebooks show: of functions, of their code, and while they are tuned
     memory       what memory a call takes
     profile      the time of every kernel call
     repro        a small program that shows a failure of the compiler
@@ -37,7 +38,10 @@ _ENTRIES = {
     "error_bound": (".debug.error_bounds", "bounds_of"),
     "explain": (".inspect.explain", "explain"),
     "fresh": (".tuning.fresh", "fresh_calls"),
+    "function_html": (".inspect.notebook", "function_html"),
+    "lowered_html": (".inspect.notebook", "lowered_html"),
     "memory": (".inspect.memory", "memory_of"),
+    "notebook_progress": (".inspect.notebook", "NotebookProgress"),
     "profile": (".inspect.profile", "profile"),
     "repro": (".debug.write", "failed"),
     "validate": (".debug.machine.kernels", "validate"),

@@ -125,6 +125,10 @@ def _solved(size: IntExpr, length: int) -> dict[str, int]:
     return {name: (length - plain[1]) // factor}
 
 
+LONGEST_REPR = 40
+"""Lines of a graph that it shows of itself."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Traced:
     """A traced function: its module, and the layout of arguments and results.
@@ -160,6 +164,10 @@ class Traced:
 
     def __str__(self) -> str:
         return self.as_text()
+
+    def __repr__(self) -> str:
+        lines = self.as_text().split("\n")
+        return "\n".join([*lines[:LONGEST_REPR], *["..."][: len(lines) > LONGEST_REPR]])
 
     @property
     def returns_one_array(self) -> bool:

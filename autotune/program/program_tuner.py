@@ -93,6 +93,9 @@ class ProgramResult:
     model_failure: str | None = None
     """The reason why a simpler cost model had to take over."""
 
+    def __repr__(self) -> str:
+        return str(self)
+
     @property
     def before(self) -> float:
         """Seconds all calls of the kernels took together before tuning, as far as they ran."""

@@ -114,6 +114,12 @@ class CompiledFunction(Inspected, Copied):
     def __repr__(self) -> str:
         return f"<compiled {self._name}, {len(self._known)} specialisations>"
 
+    def _repr_html_(self) -> str:
+        from ..extras import extra
+
+        reasons = {request: made.reason for request, made in self._known.items()}
+        return extra("function_html")(self._name, self._hits, reasons)
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Binds a method: the instance is the first argument, whose arrays are traced."""
         return self if instance is None else types.MethodType(self, instance)
@@ -141,6 +147,7 @@ class CompiledFunction(Inspected, Copied):
             return self._call(args, kwargs)
         except Exception as error:
             reported = for_user(error)
+        __tracebackhide__ = True  # IPython passes this frame over
         raise reported
 
     def with_threads(self, count: int) -> CompiledFunction:

@@ -38,6 +38,12 @@ class Lowered:
     def __str__(self) -> str:
         return self.as_text()
 
+    def __repr__(self) -> str:
+        return f"{self.traced.name}, {self.built.summary}\n{self.traced!r}"
+
+    def _repr_html_(self) -> str:
+        return extra("lowered_html")(self.traced.name, self.built)
+
     def compile(self) -> Lowered:
         """Returns this, which is compiled already; JAX has a step here."""
         return self

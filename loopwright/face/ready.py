@@ -113,3 +113,5 @@ class CacheInfo:
         lines = [f"{self.currsize} compiled, {self.hits} hits, {self.misses} misses"]
         lines += [f"  {s}   ({r})" for s, r in zip(self.signatures, self.reasons)]
         return "\n".join(lines)
+
+    __repr__ = __str__

@@ -34,6 +34,7 @@ def reports_errors(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except Exception as error:
             reported = for_user(error)
+        __tracebackhide__ = True  # IPython passes this frame over
         raise reported
 
     return call

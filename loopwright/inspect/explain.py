@@ -31,6 +31,7 @@ from ..ir.schedule.steps import Schedule
 from ..text import bytes_text, rate_text, seconds_text, table
 from .hottest import hottest_loop
 from .kernel_calls import KernelCall, LoopTime, Timed, bound_text
+from .notebook import folded_html, table_html, text_html
 from .profile import profile
 
 FAR_BELOW = 0.6
@@ -75,6 +76,17 @@ class Explanation:
 
     def __str__(self) -> str:
         return explanation_text(self.name, self)
+
+    def __repr__(self) -> str:
+        return "\n".join([*_head(self.name, self), "", table(*_kernel_table(self), left=_LEFT)])
+
+    def _repr_html_(self) -> str:
+        title, *about = _head(self.name, self)
+        notes = (" ".join(line.split()) for line in (*about, *_remarks(self)))
+        shares = [kernel.seconds / self.in_kernels for kernel in self.kernels]
+        page = table_html(title, *_kernel_table(self), left=_LEFT, notes=[*notes], shares=shares)
+        schedules = text_html("\n".join(_schedules(self)))
+        return page + folded_html("schedules", schedules)
 
     @property
     def in_kernels(self) -> float:
@@ -216,7 +228,7 @@ def explanation_text(name: str, explanation: Explanation, *, loops: bool = False
     """Returns the explanation as text: the machine, a table of kernels, schedules, remarks."""
     parts = [
         "\n".join(_head(name, explanation)),
-        _kernel_table(explanation),
+        table(*_kernel_table(explanation), left=_LEFT),
         "\n".join(_schedules(explanation)),
     ]
     remarks = "\n".join(_remarks(explanation))
@@ -247,7 +259,12 @@ def _head(name: str, explanation: Explanation) -> Iterator[str]:
         yield f"bf16       {explanation.rounded}"
 
 
-def _kernel_table(explanation: Explanation) -> str:
+_LEFT = (0, 8)
+"""Columns of the table that are texts."""
+
+
+def _kernel_table(explanation: Explanation) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Returns the head and the rows of the table of kernels."""
     head = ("kernel", "time", "share", "flops", *(n.upper() for n in LEVELS))
     head += ("bound by", "allows", "reached")
     rows = [
@@ -263,7 +280,7 @@ def _kernel_table(explanation: Explanation) -> str:
         )
         for kernel in explanation.kernels
     ]
-    return table(head, rows, left=(0, 8))
+    return head, rows
 
 
 def _count(number: float) -> str:

@@ -28,6 +28,7 @@ from ..ir.program.analysis import accesses, at_sizes, live_bytes, places, recurs
 from ..ir.program.nodes import Alloc, Call, Free, Program, SetSize
 from ..ir.program.planner import lower_bound
 from ..text import bytes_text, table
+from .notebook import folded_html, table_html, text_html
 
 MOST_ROWS = 40
 """Buffers in the table, the largest; the rest are counted."""
@@ -98,6 +99,18 @@ class Memory:
 
     def __str__(self) -> str:
         return _text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        title, totals, *rest = _text(self).split("\n\n")
+        chart = text_html("\n\n".join(rest)) if rest else ""
+        rows = [
+            (line[:10].strip(), *line[10:].strip().partition("   ")[::2])
+            for line in totals.split("\n")
+        ]
+        page = table_html(title, ("", "bytes", ""), rows, left=(0, 2))
+        return page + (folded_html("buffers of the arena", chart) if chart else "")
 
 
 def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory:

@@ -35,6 +35,7 @@ from ..ir.span import Span
 from ..text import seconds_text, shortened, table
 from ..tuning.at_sizes import size_values
 from .kernel_calls import KernelCall, LoopTime, bound_text, kernel_calls, loop_times
+from .notebook import table_html
 from .recording import MOST_EVENTS, MOST_PARTS, Recording, loop_iterations, recorded_program
 
 PROCESS = 1
@@ -186,6 +187,15 @@ class Profile:
     def __str__(self) -> str:
         return profile_text(self)
 
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        title, head, rows = _table(self)
+        calls = sorted((call.seconds for call in self.calls), reverse=True)[:MOST_ROWS]
+        shares = [seconds / self.seconds for seconds in calls if seconds]
+        loops = [str(loop) for loop in self.loops]
+        return table_html(title, head, rows, left=_LEFT, notes=loops, shares=shares)
+
     @property
     def in_kernels(self) -> float:
         """Seconds that the kernels take together."""
@@ -270,8 +280,19 @@ def _record(parts: Parts, arrays: Sequence[Array]) -> tuple[Recording, ...]:
     return tuple(recorder.record(arrays) for _ in range(count))
 
 
+_LEFT = (5, 6, 7)
+"""Columns of the table that are texts."""
+
+
 def profile_text(measured: Profile) -> str:
     """Returns the profile as a table of kernel calls, the longest first, below its loops."""
+    title, head, rows = _table(measured)
+    loops = [f"\n{loop}" for loop in measured.loops]
+    return f"{title}{''.join(loops)}\n\n{table(head, rows, left=_LEFT)}"
+
+
+def _table(measured: Profile) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
+    """Returns the title, the head and the rows of the table of kernel calls."""
     head = ("time", "share", "GFLOP/s", "GB/s", "of roof", "bound by", "kernel", "computes")
     calls = sorted((c for c in measured.calls if c.calls), key=lambda call: -call.seconds)
     rows = [_row(call, measured) for call in calls[:MOST_ROWS]]
@@ -285,8 +306,7 @@ def profile_text(measured: Profile) -> str:
         f"{measured.name}   {seconds_text(measured.seconds)} a call, "
         f"{count:,} kernel call{'' if count == 1 else 's'}, {threads}"
     )
-    loops = [f"\n{loop}" for loop in measured.loops]
-    return f"{title}{''.join(loops)}\n\n{table(head, rows, left=(5, 6, 7))}"
+    return title, head, rows
 
 
 def _row(call: KernelCall, measured: Profile) -> tuple[str, ...]:

@@ -11,8 +11,10 @@ Loaded only when something is tuned, so that ``import loopwright`` stays quick.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from ..autotune.log.lookup import best_of, shipped_logs
 from ..autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult
-from ..autotune.progress import Silent, make_progress
+from ..autotune.progress import Progress, Silent, make_progress
 from ..autotune.ranges import AtPoint
 from ..autotune.record import robust_seconds
 from ..autotune.request import TuneRequest
@@ -119,6 +121,13 @@ def limits_of(budget: str | float | Budget | None, trials: int | None) -> Budget
     return limits if trials is None else replace(limits, trials=trials)
 
 
+def displayed(peak: float = 0.0) -> Progress:
+    """Returns the display that suits the terminal, the file or the notebook that this runs in."""
+    if "ipykernel" in sys.modules and find_spec("ipywidgets"):  # tqdm's bar is made of these
+        return extra("notebook_progress")()
+    return make_progress(peak_flops=peak)
+
+
 class _Session(Comparing):
     """One run of ``tune``: the state that its phases share, and the phases in their order."""
 
@@ -135,7 +144,7 @@ class _Session(Comparing):
             preferences = preferences_of(self.precision, target)
             return called_kernels(lower_module(self.module, preferences, None, self.passes))
 
-        request = replace(self.request, progress=self.request.progress or make_progress())
+        request = replace(self.request, progress=self.request.progress or displayed())
         threads = self.options.get("threads")
         report = extra("elsewhere")(
             runner, kernels_for, self.records, request, threads, self.schedules
@@ -238,7 +247,7 @@ class _Session(Comparing):
                 races=not self.plan.compete,
                 budget=self.plan.search,
                 given={**by_hand, **given},
-                progress=self.request.progress or make_progress(peak_flops=peak),
+                progress=self.request.progress or displayed(peak),
                 peak_flops=peak,
             )
             return tune_tasks(tasks, TOOLCHAIN, self.records, request, shipped_logs())

@@ -13,7 +13,7 @@ import repo_sources as sources
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "llvmlite": ("codegen.llvm", "loopwright.requirements"),
     "xgboost": ("autotune.model",),
-    "tqdm": ("autotune.progress",),
+    "tqdm": ("autotune.progress", "loopwright.inspect.notebook"),
     "dask": ("autotune.measure.elsewhere",),
     "distributed": ("autotune.measure.elsewhere",),
     "google": ("tracer.frontends.onnx",),  # protobuf, which comes with onnx

@@ -14,6 +14,7 @@ import itertools
 import linecache
 import math
 import os
+import sys
 import sysconfig
 import textwrap
 from pathlib import Path
@@ -163,8 +164,8 @@ def previous_instruction(frame: FrameType) -> str:
 
 def short_path(path: str) -> str:
     """The path in messages: relative to the working folder if it is inside, else its last part."""
-    short = os.path.basename(path)
-    if os.path.isabs(path):
+    short = _notebook_cell(path) or os.path.basename(path)
+    if os.path.isabs(path) and not short.startswith("In["):
         try:
             inside = os.path.relpath(path)
         except (OSError, ValueError):
@@ -174,6 +175,18 @@ def short_path(path: str) -> str:
     if short != path:
         _FULL_PATHS[short] = path
     return short
+
+
+def _notebook_cell(path: str) -> str:
+    """Returns ``In[3]`` for the file of a notebook's cell, whose lines are found under that, too;
+    empty for other files."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = name_of and path in linecache.cache and name_of(path)
+    if not named:
+        return ""
+    linecache.cache[named[1]] = linecache.cache[path]
+    return named[1]
 
 
 def full_path(file: str) -> str:

@@ -119,26 +119,6 @@ def group_to_prim(
     return canonical_prim(prim)
 
 
-def operators_by_stage(group: Function) -> list[list[Call]]:
-    """Returns the operators that each stage of a group's PrimFunc computes; none for a group that
-    becomes a procedure."""
-    lowering = _Lowering(group, frozenset())
-    if any(call.operator.pattern == Pattern.OPAQUE for _, call in lowering.calls):
-        return []
-    names = [stage.name for stage in lowering.prim("").stages]
-    calls = {id(var): call for var, call in lowering.calls}
-    stored = {key: lowering.stored.get(key, f"r{key}") for key in calls}
-    operators: dict[str, list[Call]] = {name: [] for name in names}
-    for end, name in stored.items():
-        work = [end] if name in operators else []
-        while work:
-            call = calls[work.pop()]
-            operators[name].append(call)
-            inner = (id(a) for a in call.args if id(a) in calls)
-            work += [key for key in inner if stored[key] not in operators]
-    return [operators[name] for name in names]
-
-
 def _with_plain_sizes(group: Function) -> tuple[Function, tuple[Symbol, ...]]:
     """Returns a group whose sizes have names that no axis has, and these sizes in order."""
     sizes = group.sizes

@@ -9,12 +9,13 @@ from ...autotune.log.tuning_log import TuningLog
 from ...autotune.workload import workload_of
 from ...driver.built import Built
 from ...ir.errors import UnsupportedError
+from ...ir.graph.printer import as_text
 from ...text import seconds_text
 from ..explain import Explained, Explanation
 from ..kernel_calls import bound_text
 from ..report.charts import convergence, predicted_against_measured
 from ..report.collect import KernelReport, collect
-from .levels import Level, Places, graph_level, kernel_levels, program_level
+from .levels import Level, Places, kernel_levels, located, program_level
 
 
 def page_data(built: Built, explanation: Explanation, log: TuningLog | None) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def page_data(built: Built, explanation: Explanation, log: TuningLog | None) -> 
     if built.parts is None or built.source is None:
         raise UnsupportedError("this build does not say what it is made of")
     parts, source, places = built.parts, built.source, Places()
-    graph = graph_level(source, places)
+    graph = located(as_text(source.module), places)
     explained = {kernel.name: kernel for kernel in explanation.kernels}
     tried = {} if log is None else _tried(log)
     kernels: list[dict[str, Any]] = []

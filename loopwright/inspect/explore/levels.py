@@ -18,14 +18,16 @@ from difflib import SequenceMatcher
 from ...codegen.lower.lowering import lowered
 from ...driver.built import Parts, Source
 from ...ir.dataclass import dataclass
-from ...ir.graph.fusion.to_prim import operators_by_stage
+from ...ir.graph.fusion.to_prim import _Lowering
 from ...ir.graph.nodes import Function, Module
+from ...ir.graph.operator import Pattern
 from ...ir.graph.printer import as_text
 from ...ir.graph.walk import called_by
 from ...ir.loop.nest import Accumulate, Alloc, Nest, Prefetch, Sort, Stmt, Store, statements
 from ...ir.program.analysis import calls
 from ...ir.span import Span
-from .origins import Steps, assembly, llvm_steps, steps_of
+from ...tracer.core.spans import full_path
+from .origins import Steps, assembly, llvm_steps
 
 Sources = list[list[int]]
 """For each line, the numbers of the user's lines that it comes from."""
@@ -70,7 +72,8 @@ class Places:
         files: dict[str, dict[int, int]] = {}
         for (file, line), number in self.numbers.items():
             files.setdefault(file, {})[line] = number
-        return [(file, [*_shown(linecache.getlines(file), at)]) for file, at in files.items()]
+        read = linecache.getlines
+        return [(file, [*_shown(read(full_path(file)), at)]) for file, at in files.items()]
 
 
 def _shown(lines: Sequence[str], places: dict[int, int]) -> Iterator[tuple[int, str, int]]:
@@ -96,11 +99,6 @@ def located(text: str, places: Places) -> Level:
         lines.append(line[: comment.start()] if comment else line)
         sources.append(places.number(Span(comment[1], int(comment[2]))) if comment else [])
     return Level(lines, sources)
-
-
-def graph_level(source: Source, places: Places) -> Level:
-    """Returns the graph as it was traced."""
-    return located(as_text(source.module), places)
 
 
 def program_level(parts: Parts, sources_by_kernel: dict[str, list[int]], places: Places) -> Level:
@@ -138,19 +136,16 @@ def kernel_levels(
     prim, kernel, group = parts.prims[name], parts.kernels[name], source.lowered.functions[name]
     by_stage = _stage_sources(group, places) if single else []
     stages = {s.name: at for s, at in zip(prim.stages, by_stage)} if by_stage else {}
-    head = located(as_text(Module({name: group})), places)
     prim_lines = str(prim).rstrip().split("\n")
     has_stages = len(by_stage) == len(prim.stages) == len(prim_lines) - 2
-    of_stages = [[], *by_stage, []] if has_stages else [whole] * len(prim_lines)
+    levels = {"kernel": Level(prim_lines, [whole] * len(prim_lines))}
     if isinstance(group, Function):
-        text = [*head.lines, "", *prim_lines]
-        levels = {"kernel": Level(text, [*head.sources, [], *of_stages])}
-        if not single:
-            levels["kernel"] = Level(text, [whole if s else [] for s in levels["kernel"].sources])
-    else:
-        levels = {"kernel": Level(prim_lines, [whole] * len(prim_lines))}
-    if not has_stages:
-        stages = {}
+        head = located(as_text(Module({name: group})), places)
+        of_stages = [[], *by_stage, []] if has_stages else [whole] * len(prim_lines)
+        sources = [*head.sources, [], *of_stages]
+        sources = sources if single else [whole if each else [] for each in sources]
+        levels["kernel"] = Level([*head.lines, "", *prim_lines], sources)
+    stages = stages if has_stages else {}
     nest = lowered(kernel.nest, parts.target)
     vector = _nest_level(nest, name, stages, whole)
     loops = _nest_level(kernel.nest, name, stages, whole)
@@ -165,7 +160,7 @@ def kernel_levels(
 
     symbol = kernel.name  # named after the kernel's text, which says nothing here
     llvm, asm = ([line.replace(symbol, f"lw_{name}") for line in text] for text in (llvm, asm))
-    of_asm = steps_of(numbers, steps)
+    of_asm = None if steps is None else [steps[n] if n >= 0 else [] for n in numbers]
     steps = steps if steps is None else steps[: len(llvm)]
     levels["loops"] = Level(loops.lines, loops.sources, _aligned(loops.lines, vector.lines))
     levels["vector"] = Level(vector.lines, vector.sources, [[n] for n in range(len(vector.lines))])
@@ -175,9 +170,23 @@ def kernel_levels(
 
 
 def _stage_sources(group: object, places: Places) -> Sources:
-    if not isinstance(group, Function):
+    """Returns the lines of the operators of each stage that a group becomes; none for a group that
+    becomes a procedure."""
+    lowering = _Lowering(group, frozenset()) if isinstance(group, Function) else None
+    if not lowering or any(c.operator.pattern == Pattern.OPAQUE for _, c in lowering.calls):
         return []
-    return [places.all(c.span for c in calls_) for calls_ in operators_by_stage(group)]
+    names = [stage.name for stage in lowering.prim("").stages]
+    operators = {id(var): call for var, call in lowering.calls}
+    stored = {key: lowering.stored.get(key, f"r{key}") for key in operators}
+    spans: dict[str, list[Span | None]] = {name: [] for name in names}
+    for end, name in stored.items():
+        work = [end] if name in spans else []
+        while work:
+            call = operators[work.pop()]
+            spans[name].append(call.span)
+            inner = (id(a) for a in call.args if id(a) in operators)
+            work += [key for key in inner if stored[key] not in spans]
+    return [places.all(iter(spans[name])) for name in names]
 
 
 def _nest_level(nest: Nest, name: str, stages: dict[str, list[int]], whole: list[int]) -> Level:

@@ -163,8 +163,3 @@ def assembly(text: str, target: Target) -> tuple[list[str], list[int]]:
             lines.append(plain.replace("\t", "    ", 1).expandtabs(12))
             numbers.append(-1 if label or line.lstrip().startswith(".") else current)
     return lines, numbers
-
-
-def steps_of(numbers: Sequence[int], steps: Steps | None) -> Steps | None:
-    """Returns the steps of assembly lines by those of the LLVM lines that they compute."""
-    return None if steps is None else [steps[n] if n >= 0 else [] for n in numbers]

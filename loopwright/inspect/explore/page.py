@@ -46,7 +46,7 @@ def page(title: str, built: Built, explanation: Explanation, log: TuningLog | No
         "<noscript>This page shows its levels by a script of its own; it loads nothing.</noscript>"
         '<nav id="strip" aria-label="Kernels, as wide as their time"></nav>'
         '<section id="card" aria-label="The kernel that is shown"></section>'
-        '<div id="chips" role="group" aria-label="Levels that are shown"></div>'
+        '<nav id="chips" aria-label="Levels that are shown"></nav>'
         '<main id="panes"></main><p id="said" class="hide" aria-live="polite"></p>\n'
         "<footer><kbd>↑</kbd> <kbd>↓</kbd> lines, <kbd>←</kbd> <kbd>→</kbd> levels, "
         "<kbd>[</kbd> <kbd>]</kbd> kernels. A click holds what a line lights. "

@@ -111,6 +111,7 @@ function draw(level) {
     line.role = "option";
     line.id = `${level}-${n}`;
     line.ariaSelected = "false";
+    if (!row.text.trim()) line.ariaLabel = "empty line";
     line.innerHTML = `<u></u><s aria-hidden="true">${row.number ?? ""}</s>` +
       `<code>${coloured(row.text, level) || " "}</code>`;
     line.firstChild.style.background = tint(row.sources);

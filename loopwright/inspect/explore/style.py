@@ -24,9 +24,9 @@ dt { color: var(--quiet); font-size: 12.5px }
 dd { margin: 0; font-size: 13px; font-variant-numeric: tabular-nums }
 dd small { color: var(--quiet); margin-left: 7px; font-size: 12.5px }
 dd .meter { margin: 0 0 0 8px }
+details { position: relative }
 details summary { cursor: pointer; font-size: 13px; color: var(--quiet) }
-.charts { display: flex; flex-wrap: wrap; gap: 16px; padding: 8px 0 }
-.charts > * { flex: 1 1 340px; max-width: 520px }
+.charts { display: flex; flex-wrap: wrap; gap: 16px } .charts > * { flex: 1 1 340px }
 #chips { display: flex; flex-wrap: wrap; gap: 6px; flex: none }
 #chips button { padding: 2px 12px; border-radius: 999px; font-size: 13px; color: var(--quiet);
   background: none }
@@ -46,17 +46,18 @@ details summary { cursor: pointer; font-size: 13px; color: var(--quiet) }
 .line .quiet { color: var(--quiet) }
 .line u { flex: none; width: 3px; margin: 1px 10px 1px 0; opacity: .75 }
 .line s { flex: none; width: var(--digits); margin-right: 14px; text-align: right;
-  text-decoration: none; color: var(--quiet); opacity: .75; user-select: none }
+  text-decoration: none; color: var(--quiet); user-select: none }
 .line.head { font-weight: 600 }
 .line b { font-weight: inherit } .line .kind { color: var(--kind) }
 .line .word { color: var(--word) }
 .line .type { color: var(--type) } .line .number, .line .text { color: var(--number) }
-.lit { background: color-mix(in srgb, var(--accent) 13%, transparent) } .lit u { opacity: 1 }
+.lit { background: color-mix(in srgb, var(--accent) 11%, transparent) } .lit u { opacity: 1 }
+.lit s { color: inherit }
 .here { background: color-mix(in srgb, var(--accent) 26%, transparent) }
 .rail { position: absolute; right: 1px; top: 40px; bottom: 4px; width: 5px; pointer-events: none }
 .rail i { position: absolute; width: 5px; height: 2px; background: var(--accent); opacity: .7 }
-.roofbox { position: relative } .roofbox[open] .roof { position: absolute; right: 0; top: 30px;
-  z-index: 3; width: min(860px, 90vw); background: var(--card); border: 1px solid var(--line);
+details[open] > div { position: absolute; right: 0; top: 30px; padding: 12px; z-index: 3;
+  width: min(860px, 90vw); background: var(--card); border: 1px solid var(--line);
   border-radius: 12px; max-height: 80vh; overflow: auto }
 .tools { display: flex; gap: 14px; align-items: center; flex: none }
 footer { font-size: 12.5px; flex: none; color: var(--quiet) }
