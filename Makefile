@@ -9,6 +9,7 @@
 #   make types    pyright over the whole package
 #   make format   rewrite the sources as lint wants
 #   make docs     rewrite the texts in docs/architecture.md that the program prints
+#   make site     build the pages into build/site
 #   make clean    remove what these made
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -25,7 +26,7 @@ PARTS := tracer ir autotune codegen tuning_logs
 links = rm -rf $(1) && mkdir -p $(1) && cp -rs $(CURDIR)/loopwright $(1)/ && \
 	cp -rs $(addprefix $(CURDIR)/,$(PARTS)) $(1)/loopwright/
 
-.PHONY: help demo test onnx floors bench bytecode types docs lint format clean
+.PHONY: help demo test onnx floors bench bytecode types docs site lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -70,6 +71,11 @@ types: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/repo/test_docs.py --update-golden
+
+# A dead link is an error (mkdocs.yml). Nothing comes from the network but mkdocs itself, once.
+site: $(VENV)/.docs
+	$(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
 
 lint: $(VENV)/.dev
 	$(BIN)/python -m ruff format --check .

@@ -36,6 +36,12 @@ class LoopwrightError(Exception):
     ``message`` says what is wrong in one line, ``span`` is the user's line, ``source`` is that line
     itself with carets under the place, ``notes`` are lines about the operands (name, type, origin),
     ``hint`` is what to write instead: an expression, or lines of code.
+
+    >>> try:
+    ...     lw.compile(lambda x: x @ np.ones(4))(np.ones(3))
+    ... except lw.LoopwrightError as error:
+    ...     print(error.message)
+    nn.matmul: inner sizes differ, 3 and 4, in float64[3] @ float64[4]
     """
 
     def __init__(
@@ -76,19 +82,39 @@ def _hint_lines(hint: str) -> list[str]:
 
 
 class LoopwrightTypeError(LoopwrightError, TypeError):
-    """Shapes or dtypes do not fit, or a traced value is used where Python needs a real one."""
+    """Shapes or dtypes do not fit, or a traced value is used where Python needs a real one.
+
+    >>> lw.compile(lambda x: sorted(x))(np.ones(3))
+    Traceback (most recent call last):
+    loopwright.ir.errors.LoopwrightTypeError: the truth of a traced array is not known...
+    """
 
 
 class LoopwrightValueError(LoopwrightError, ValueError):
-    """An attribute or argument has a value the operator cannot take."""
+    """An attribute or argument has a value the operator cannot take.
+
+    >>> lw.compile(lambda x: x.sum(axis=0) + lw.nn.softmax(x, axis=5))(np.ones(3))
+    Traceback (most recent call last):
+    loopwright.ir.errors.LoopwrightValueError: nn.softmax: axis 5 is out of range for...
+    """
 
 
 class LoopwrightOverflowError(LoopwrightValueError, OverflowError):
-    """A Python int does not fit the dtype of the array that it meets."""
+    """A Python int does not fit the dtype of the array that it meets.
+
+    >>> lw.compile(lambda x: x + 300)(np.ones(3, np.uint8))
+    Traceback (most recent call last):
+    loopwright.ir.errors.LoopwrightOverflowError: the Python int 300 does not fit uint8...
+    """
 
 
 class LoopwrightIndexError(LoopwrightError, IndexError):
-    """An index lies outside of its axis, or there are more indices than axes."""
+    """An index lies outside of its axis, or there are more indices than axes.
+
+    >>> lw.compile(lambda x: x[5])(np.ones(3))
+    Traceback (most recent call last):
+    loopwright.ir.errors.LoopwrightIndexError: index 5 is outside of axis 0, which has 3...
+    """
 
 
 class LoopwrightAttributeError(LoopwrightError, AttributeError):
@@ -96,7 +122,12 @@ class LoopwrightAttributeError(LoopwrightError, AttributeError):
 
 
 class UnsupportedError(LoopwrightError, NotImplementedError):
-    """The program is right, but uses something Loopwright does not have."""
+    """The program is right, but uses something Loopwright does not have.
+
+    >>> lw.compile(lambda x: np.histogramdd(x))(np.ones(3))
+    Traceback (most recent call last):
+    loopwright.ir.errors.UnsupportedError: np.histogramdd does not work on traced...
+    """
 
 
 class SymbolicSizeError(UnsupportedError, TypeError):
@@ -129,7 +160,12 @@ def refused_if_it_fails(foreign: bool = True) -> Iterator[None]:
 
 class LoopwrightOSError(LoopwrightError, OSError):
     """A file cannot be read or written, or is refused: it is not what it has to be, or not the
-    user's. ``reason`` says why, in a few words."""
+    user's. ``reason`` says why, in a few words.
+
+    >>> lw.load("/dev/null")
+    Traceback (most recent call last):
+    loopwright.ir.errors.LoopwrightOSError: /dev/null: a device, not a file...
+    """
 
     def __init__(
         self, path: str | os.PathLike[str] | None, reason: str, number: int | None = None
@@ -141,21 +177,41 @@ class LoopwrightOSError(LoopwrightError, OSError):
 
 
 class LoopwrightMemoryError(LoopwrightError, MemoryError):
-    """The system gives no memory for what is compiled, tuned or called."""
+    """The system gives no memory for what is compiled, tuned or called.
+
+    >>> issubclass(lw.LoopwrightMemoryError, (MemoryError, lw.LoopwrightError))
+    True
+    """
 
 
 class RefusedFileWarning(UserWarning):
     """A file that is kept between processes is done without: others may have written it, or it is
-    not a regular file."""
+    not a regular file.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", lw.RefusedFileWarning)  # makes it an error
+    """
 
 
 class FrozenWarning(UserWarning):
-    """A compiled function has read something while it was traced that it will not read again."""
+    """A compiled function has read something while it was traced that it will not read again.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", lw.FrozenWarning)  # makes it an error
+    """
 
 
 class RecompilationWarning(UserWarning):
-    """A function is compiled about as often as it is called."""
+    """A function is compiled about as often as it is called.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", lw.RecompilationWarning)  # makes it an error
+    """
 
 
 class InternalError(LoopwrightError, RuntimeError):
-    """The compiler broke one of its own rules; please report it with the text it shows."""
+    """The compiler broke one of its own rules; please report it with the text it shows.
+
+    >>> issubclass(lw.InternalError, (RuntimeError, lw.LoopwrightError))
+    True
+    """

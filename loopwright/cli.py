@@ -21,6 +21,7 @@ from .commands import (
     bench,
     bundle,
     cache,
+    completion,
     debug,
     doctor,
     explain,
@@ -83,6 +84,7 @@ _COMMANDS = (
     log,
     bench,
     cache,
+    completion,
     doctor,
 )
 
@@ -121,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (``sys.argv`` by default). Returns its exit code."""
     top = parser()
     try:
-        args = top.parse_args(argv)
+        args = top.parse_args(argv, argparse.Namespace(top=top))
         if args.command is None:
             top.print_help(sys.stderr)
             return 2

@@ -44,7 +44,12 @@ _FEWEST_CALLS, _MOST_CALLS = 4, 1000
 
 
 class TooSlowError(LoopwrightError, AssertionError):
-    """A call takes longer than was promised: ``seconds``, and not the ``limit``."""
+    """A call takes longer than was promised: ``seconds``, and not the ``limit``.
+
+    >>> lw.compile(lambda x: np.exp(x), at_most=1e-9)(np.ones(100))
+    Traceback (most recent call last):
+    loopwright.contracts.TooSlowError: ...
+    """
 
     seconds: float = 0.0
     limit: float = 0.0

@@ -34,7 +34,11 @@ Schedule = Callable[[Any], Any]
 
 
 class Optimiser(NamedTuple):
-    """``init(params)`` returns a state; ``update(grads, state, params)`` (changes, next state)."""
+    """``init(params)`` returns a state; ``update(grads, state, params)`` (changes, next state).
+
+    >>> lw.optim.sgd(0.5).init({"w": np.ones(2)}) is not None
+    True
+    """
 
     init: Callable[[Any], Any]
     update: Callable[[Any, Any, Any], tuple[Any, Any]]

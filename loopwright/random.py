@@ -107,7 +107,11 @@ def fold_in(key: Any, data: Any) -> Any:
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Any:
-    """Returns random bits of dtype uint32 or uint64."""
+    """Returns random bits of dtype uint32 or uint64.
+
+    >>> lw.random.bits(lw.random.key(0), (2,)).dtype
+    dtype('uint32')
+    """
     return _call(traced.bits, key, shape=shape, dtype=dtype)
 
 
@@ -142,7 +146,11 @@ def normal(
 
 
 def exponential(key: Any, shape: Any = (), scale: Any = 1.0, dtype: Any = np.float64) -> Any:
-    """Returns exponential numbers of mean ``scale``, by inversion."""
+    """Returns exponential numbers of mean ``scale``, by inversion.
+
+    >>> bool((lw.random.exponential(lw.random.key(0), (9,)) >= 0).all())
+    True
+    """
     if type(scale) is float and scale == 1.0:
         return _call(traced.exponential, key, shape=shape, dtype=dtype)
     return _call(traced.exponential, key, scale, shape=shape, dtype=dtype)
@@ -152,6 +160,9 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     """Returns bools that are True with probability ``p``, rounded up to a multiple of 2**-32.
 
     ``shape`` is that of ``p`` unless given.
+
+    >>> lw.random.bernoulli(lw.random.key(0), 0.5, (3,)).dtype
+    dtype('bool')
     """
     return _call(traced.bernoulli, key, p, shape=shape)
 
@@ -187,12 +198,20 @@ def integers(key: Any, low: Any, high: Any, shape: Any = None, dtype: Any = np.i
 
 
 def gumbel(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
-    """Returns numbers of the standard Gumbel distribution."""
+    """Returns numbers of the standard Gumbel distribution.
+
+    >>> lw.random.gumbel(lw.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
     return _call(traced.gumbel, key, shape=shape, dtype=dtype)
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
-    """Returns numbers of the standard Laplace distribution."""
+    """Returns numbers of the standard Laplace distribution.
+
+    >>> lw.random.laplace(lw.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
     return _call(traced.laplace, key, shape=shape, dtype=dtype)
 
 
@@ -209,13 +228,21 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
 
 
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
-    """Returns beta numbers in [0, 1], of mean ``a / (a + b)``, made of two gamma numbers each."""
+    """Returns beta numbers in [0, 1], of mean ``a / (a + b)``, made of two gamma numbers each.
+
+    >>> 0 <= lw.random.beta(lw.random.key(0), 2.0, 3.0) <= 1
+    np.True_
+    """
     return _call(traced.beta, key, a, b, shape=shape, dtype=dtype)
 
 
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Returns vectors of positive numbers with sum 1, along a last axis as long as that of
-    ``alpha``; ``shape`` is that of the other axes."""
+    ``alpha``; ``shape`` is that of the other axes.
+
+    >>> lw.random.dirichlet(lw.random.key(0), np.ones(3)).sum().round(6)
+    np.float64(1.0)
+    """
     return _call(traced.dirichlet, key, alpha, shape=shape, dtype=dtype)
 
 
@@ -232,7 +259,11 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
     """Returns indices along ``axis`` with the probabilities softmax(logits), int64: the places of
     the largest ``logits + gumbel``. ``shape`` ends with the other axes of ``logits``, which are its
-    default."""
+    default.
+
+    >>> lw.random.categorical(lw.random.key(0), np.array([0.0, 99.0]))
+    np.int64(1)
+    """
     return _call(traced.categorical, key, logits, shape=shape, axis=axis)
 
 

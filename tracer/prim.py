@@ -171,7 +171,14 @@ def apply(name: str, *operands: Any) -> Scalar:
 
 
 def where(condition: Scalar, then: Any, orelse: Any) -> Scalar:
-    """``then`` where the condition holds; reads in the branch that is not taken are not made."""
+    """``then`` where the condition holds; reads in the branch that is not taken are not made.
+
+    >>> @lw.prim
+    ... def f(x: lw.f32[2]):
+    ...     return lw.te.map((2,), lambda i: lw.te.where(x[i] > 1, x[i], 0))
+    >>> f(np.float32([1, 2])).tolist()
+    [0.0, 2.0]
+    """
     strong = [_expr(o).dtype for o in (then, orelse) if not _is_weak(o)]
     default = FLOAT64 if any(isinstance(o, float) for o in (then, orelse)) else INT64
     dtype = functools.reduce(promote, strong) if strong else default
@@ -260,7 +267,14 @@ def _axes(element: Element, extents: Sequence[IntExpr], stages: Sequence[Stage])
 
 
 def tensor_map(shape: Any, element: Element) -> Operand:
-    """The tensor of a shape whose element at ``(i, ...)`` is ``element(i, ...)``."""
+    """The tensor of a shape whose element at ``(i, ...)`` is ``element(i, ...)``.
+
+    >>> @lw.prim
+    ... def double(x: lw.f32[2]):
+    ...     return lw.te.map((2,), lambda i: x[i] * 2)
+    >>> double(np.ones(2, np.float32)).tolist()
+    [2.0, 2.0]
+    """
     return _stage(shape, (), element, None)
 
 
@@ -273,7 +287,9 @@ def reduction(combiner: str) -> Callable[[Any, Any, Element], Operand]:
     reduce.__doc__ = (
         f"The tensor of a shape whose element at ``(i, ...)`` is the {combiner} of "
         f"``element(i, ..., k, ...)`` for all k below ``over``; of none, "
-        f"{COMBINERS[combiner].identity(FLOAT64)}."
+        f"{COMBINERS[combiner].identity(FLOAT64)}.\n\n>>> @lw.prim\n... def f(x: lw.f32[2, 3]):\n"
+        f"...     return lw.te.{combiner}((2,), 3, lambda i, k: x[i, k])\n"
+        ">>> f(np.ones((2, 3), np.float32)).shape\n(2,)"
     )
     return reduce
 

@@ -141,6 +141,9 @@ class Traced:
     what has to be true of Python ints among the arguments. ``trims`` are the results whose sizes
     data decides. ``captured`` are arrays from outside that it has read, and others hold. ``loops``
     says of the user's loops which are native, and why long ones were unrolled.
+
+    >>> list(lw.compile(lambda x: x + 1).trace(lw.f32[2]).module.functions)
+    ['main']
     """
 
     name: str

@@ -28,6 +28,10 @@ class Sketch:
     ``knobs`` name the integers to choose from, at most 4096 choices in all; the first value of each
     makes the default. ``build`` may raise ScheduleError for choices that are not in the space. The
     cost model reads the loops off the schedules, so that knobs may have any name and meaning.
+
+    >>> from loopwright.schedule import vectorize
+    >>> lw.Sketch("rows", lambda lanes: [vectorize("i")], lanes=(8, 16)).name
+    'rows'
     """
 
     def __init__(

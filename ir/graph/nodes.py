@@ -231,6 +231,10 @@ class Module:
 
     ``schedules`` are those that PrimFuncs were written with, by name; their steps use the names of
     the PrimFunc's own axes and buffers.
+
+    >>> module = lw.parse("def @main(%x: Tensor[(2), float32]) -> Tensor[(2), float32] { exp(%x) }")
+    >>> list(module.functions)
+    ['main']
     """
 
     functions: Mapping[str, Function | PrimFunc] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from ..autotune.log.log_file import problem_of
 from ..autotune.log.lookup import shipped_logs
 from ..autotune.log.tuning_log import TuningLog
 from ..autotune.logtool import tools as logtool
+from ..autotune.model.cost_model import has_xgboost
 from ..autotune.model.shipped import shipped_model
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.llvm.settings import cache_folder
@@ -24,8 +25,9 @@ from ..codegen.machine import LEVELS, MachineModel, measured_machine
 from ..codegen.target import X86_LEVELS, Target
 from ..text import bytes_text, rate_text, table
 
-_NEEDED = ("numpy", "llvmlite", "xgboost", "tqdm")
-_OPTIONAL = ("scikit-learn", "onnxruntime", "openvino", "torch", "jax", "distributed")
+_NEEDED = ("numpy", "llvmlite", "tqdm")
+_OPTIONAL = ("xgboost", "scikit-learn", "onnxruntime", "openvino", "torch", "jax", "distributed")
+_LINEAR = "; without xgboost a linear model ranks candidates instead (pip install xgboost-cpu)"
 
 _PROGRAM = """
 import loopwright, numpy
@@ -81,7 +83,7 @@ def _run(args: argparse.Namespace) -> int:
         return 1 if problems else 0
     print(_machine_text(target, model))
     print(_versions_text(versions))
-    print(f"model     {shipped}")
+    print(f"model     {shipped}{'' if has_xgboost() else _LINEAR}")
     print(_logs_text())
     print("\n".join(f"PROBLEM  {p}" for p in problems) or "everything is in place")
     return 1 if problems else 0

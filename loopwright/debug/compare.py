@@ -56,7 +56,11 @@ class Finding:
     ``operands`` and ``result`` identify it in the user's program (the last one of the kernel where
     no single one is to blame), ``notes`` say where and at which level.
     ``iterations`` are those of the loops around it in which it was seen first, the innermost
-    last."""
+    last.
+
+    >>> lw.debug.compare(lw.compile(np.exp), np.ones(3)).finding is None
+    True
+    """
 
     what: str
     operator: str
@@ -88,7 +92,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class OperationError:
-    """The error of one operation; for a whole kernel, ``operator`` names all its operations."""
+    """The error of one operation; for a whole kernel, ``operator`` names all its operations.
+
+    >>> lw.debug.compare(lw.compile(np.exp), np.ones(3)).errors[0].operator
+    'exp'
+    """
 
     operator: str
     kernel: str
@@ -105,7 +113,11 @@ class Comparison:
     """The outcome. ``finding`` is None where nothing differs. ``errors`` are those of the kernels
     in the order in which they ran first, or of each operation if ``each`` was given, the greatest
     of all iterations; ``results`` those of the function's results against the traced graph in
-    float64. ``left_out`` says in words what was not looked at, for want of time."""
+    float64. ``left_out`` says in words what was not looked at, for want of time.
+
+    >>> lw.debug.compare(lw.compile(np.exp), np.ones(3)).finding is None
+    True
+    """
 
     name: str
     kernels: int

@@ -15,7 +15,11 @@ SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One element: its index, the computed value, the right one."""
+    """One element: its index, the computed value, the right one.
+
+    >>> lw.debug.Place((0,), 1.0, 1.5).index
+    (0,)
+    """
 
     index: tuple[int, ...]
     got: Any
@@ -32,7 +36,11 @@ class Difference:
     element and the size of the whole (their root mean square); ``bound`` is the error allowed.
     ``wrong`` counts the elements beyond it, ``nans`` those of them where only one side is finite.
     ``span`` is the smallest box that holds all wrong elements: the first and the last index along
-    each axis."""
+    each axis.
+
+    >>> lw.debug.compare(lw.compile(np.exp), np.ones(3)).results[0].wrong
+    0
+    """
 
     size: int
     wrong: int

@@ -74,7 +74,7 @@ def check(condition: Any, message: str = "", *values: Any, **named: Any) -> None
     >>> shares(np.array([2, -1, 3]))
     Traceback (most recent call last):
         ...
-    loopwright.ir.library.checks.LoopwrightAssertionError: a count of -1 in [ 2 -1  3], at index 1
+    loopwright.ir.library.checks.LoopwrightAssertionError: a count of -1 in [ 2 -1  3]...
     """
     trace = active()
     if trace is None:

@@ -138,6 +138,12 @@ class SavedFunction:
     """A compiled function from a file, for arguments of one kind.
 
     ``inputs`` and ``outputs`` are the names of its arrays, ``specs`` describe the inputs.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "f.lw")
+    >>> lw.compile(lambda x: x + 1).lower(lw.f32[2]).save(path)
+    >>> lw.load(path)(np.ones(2, np.float32)).tolist()
+    [2.0, 2.0]
     """
 
     def __init__(

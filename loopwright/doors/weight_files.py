@@ -90,6 +90,14 @@ def load_weights(path: str | Path) -> WeightFile:
     Blocks of GGUF may be Q4_0, Q8_0, Q4_K and Q6_K, whose codes become bytes. Raises
     LoopwrightOSError for a file that is damaged or cannot be read, LoopwrightValueError for kinds
     of blocks that are not supported.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> head = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    >>> with open(path, "wb") as file:
+    ...     _ = file.write(len(head).to_bytes(8, "little") + head + np.float32(3).tobytes())
+    >>> lw.load_weights(path).tensors["w"]
+    array([3.], dtype=float32)
     """
     data = np.frombuffer(map_named(path), np.uint8)
     with refusing(path):

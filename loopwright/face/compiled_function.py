@@ -54,7 +54,12 @@ MOST_RECENT = 4
 
 
 class CompiledFunction(Inspected, Copied):
-    """A function that is traced and compiled for each kind of arguments, and keeps its code."""
+    """A function that is traced and compiled for each kind of arguments, and keeps its code.
+
+    >>> f = lw.compile(lambda x: x + 1)
+    >>> isinstance(f, lw.CompiledFunction)
+    True
+    """
 
     def __init__(
         self,
@@ -113,12 +118,6 @@ class CompiledFunction(Inspected, Copied):
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}, {len(self._known)} specialisations>"
-
-    def _repr_html_(self) -> str:
-        from ..extras import extra
-
-        reasons = {request: made.reason for request, made in self._known.items()}
-        return extra("function_html")(self._name, self._hits, reasons)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Binds a method: the instance is the first argument, whose arrays are traced."""

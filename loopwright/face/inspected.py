@@ -32,6 +32,12 @@ class Inspected:
 
     _name: str
     _signature: CallSignature
+    _known: dict[Request, Specialisation]
+    _hits: int
+
+    def _repr_html_(self) -> str:
+        reasons = {request: made.reason for request, made in self._known.items()}
+        return extra("function_html")(self._name, self._hits, reasons)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Returns the code for these arguments."""

@@ -94,6 +94,10 @@ class CompiledModule(CompiledFunction):
     of ``main`` names results, which otherwise have their numbers for names. Its attribute ``sizes``
     names sizes that data decides, whose values are the last results, and are not given out. With
     the attribute ``lists``, tuples among arguments and results are lists.
+
+    >>> net = lw.build("def @main(%x: Tensor[(2), float32]) -> Tensor[(2), float32] { exp(%x) }")
+    >>> net(np.zeros(2, np.float32)).tolist()
+    [1.0, 1.0]
     """
 
     def __init__(self, module: Module, name: str = "main", **options: Any) -> None:

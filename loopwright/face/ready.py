@@ -96,7 +96,13 @@ NOTHING = Ready(_nothing, _nothing, list, None)
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """Compiled ``signatures`` in order, each with the reason why it was compiled."""
+    """Compiled ``signatures`` in order, each with the reason why it was compiled.
+
+    >>> f = lw.compile(lambda x: x + 1)
+    >>> _ = f(np.ones(2)), f(np.ones(2)), f(np.ones(3))
+    >>> f.cache_info().hits, f.cache_info().misses
+    (1, 2)
+    """
 
     hits: int
     misses: int

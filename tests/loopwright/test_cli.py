@@ -64,3 +64,29 @@ def test_runs_as_a_module_and_says_its_version() -> None:
     )
     assert done.returncode == 0
     assert done.stdout.startswith("loopwright ")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("tu", "tune"),
+        ("tune --strat", "--strategy"),
+        ("show --level ll", "llvm"),
+        ("log be", "best"),
+        ("completion z", "zsh"),
+    ],
+)
+def test_bash_completes(line: str, words: str, capsys, monkeypatch) -> None:
+    assert cli.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    typed = f"loopwright {line}".split()
+    script += f"\nCOMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _loopwright"
+    script += "; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [words]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_a_script(shell: str, capsys) -> None:
+    assert cli.main(["completion", shell]) == 0
+    assert "--strategy" in capsys.readouterr().out

@@ -17,8 +17,10 @@ import repo_sources as sources
 from loopwright.codegen.target import Target
 
 from bench.speed_chart import read_table, svg
+from tools.site.reference import pages
 
 PAGE = sources.ROOT / "docs" / "architecture.md"
+SITE = sources.ROOT / "mkdocs.yml"
 BLOCK = re.compile(r"(<!-- level: (\w+(?: of \w+)?) -->\n```\n)(.*?)(```\n)", re.DOTALL)
 MACHINE = Target(isa="x86-64-v3", cpu="described", cores=1, l1=1 << 15, l2=1 << 20, l3=1 << 25)
 LEVELS = [match[1] for match in BLOCK.findall(PAGE.read_text())]
@@ -58,6 +60,16 @@ def test_the_picture_shows_the_figures(pytestconfig: pytest.Config) -> None:
     if pytestconfig.getoption("--update-golden"):
         picture.write_text(drawn)
     assert picture.read_text() == drawn, "`make docs` draws it anew"
+
+
+def test_the_site_has_every_page() -> None:
+    """Those of docs/, and a reference with all public names."""
+    listed = {*re.findall(r"([\w/]+\.md)$", SITE.read_text(), re.MULTILINE)}
+    reference = pages()
+    written = {page.name for page in (sources.ROOT / "docs").glob("*.md")} | {*reference}
+    assert written <= listed, written - listed
+    assert all(f"lw.{name}" in reference["reference/index.md"] for name in lw.__all__)
+    assert "lw.nn.relu" in reference["reference/nn.md"]
 
 
 def test_pages_link_to_what_is_there() -> None:

@@ -27,7 +27,13 @@ from .pytree import register_leaf
 @register_leaf
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An array's shape and dtype. Sizes are ints, or expressions over symbols."""
+    """An array's shape and dtype. Sizes are ints, or expressions over symbols.
+
+    >>> lw.f32[2, 3]
+    f32[2, 3]
+    >>> lw.f32["n", 3].shape[1]
+    3
+    """
 
     type: TensorType
 

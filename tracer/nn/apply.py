@@ -16,6 +16,7 @@ from ..core.argument_conversion import by_numpy, checked
 from ..core.emitting import common_dtype, emit, lift
 from ..core.proxy import Proxy
 from ..core.trace import active
+from .examples import example
 
 
 def apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:
@@ -68,6 +69,6 @@ def declared(op: Operator) -> Callable[..., Any]:
     parameters = [parameter(name, "Any") for name in op.params]
     parameters += [parameter(a.name, a.kind, a.default) for a in op.attrs]
     function.__name__ = function.__qualname__ = op.name.removeprefix("nn.")
-    function.__doc__ = op.doc.partition("\n    ")[0].rstrip()
+    function.__doc__ = op.doc.partition("\n    ")[0].rstrip() + example(function.__name__)
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return checked(function)

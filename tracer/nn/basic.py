@@ -15,7 +15,11 @@ from .apply import apply, apply_as_given
 
 @checked
 def dense(x: Any, weight: Any, bias: Any = None) -> Any:
-    """``x @ weight.T + bias`` for ``(..., k)``, ``(units, k)`` and ``(units,)``."""
+    """``x @ weight.T + bias`` for ``(..., k)``, ``(units, k)`` and ``(units,)``.
+
+    >>> nn.dense(np.float32([1, 2]), np.float32([[3, 4]]), np.float32([1])).tolist()
+    [12.0]
+    """
     result = by_numpy(lambda: np.matmul(x, np.matrix_transpose(weight)))
     return result if bias is None else by_numpy(np.add, result, bias)
 
@@ -43,12 +47,20 @@ def grouped_matmul(a: Any, b: Any, ends: Any) -> Any:
 
 @checked
 def pad(x: Any, pad_width: Widths, value: float = 0, mode: str = "constant") -> Any:
-    """``np.pad`` with one ``value``; ``mode`` is ``"constant"``, ``"edge"`` or ``"reflect"``."""
+    """``np.pad`` with one ``value``; ``mode`` is ``"constant"``, ``"edge"`` or ``"reflect"``.
+
+    >>> nn.pad(np.float32([1, 2]), ((1, 0),)).tolist()
+    [0.0, 1.0, 2.0]
+    """
     options = {"constant_values": value} if mode == "constant" else {}
     return by_numpy(np.pad, x, pad_width, mode=mode, **options)
 
 
 @checked
 def one_hot(indices: Any, depth: int, dtype: DTypeLike = np.float32) -> Any:
-    """``result[..., j] = 1`` where ``j == indices[...]``, 0 elsewhere; a last axis of ``depth``."""
+    """``result[..., j] = 1`` where ``j == indices[...]``, 0 elsewhere; a last axis of ``depth``.
+
+    >>> nn.one_hot(np.array([0, 2]), 3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
     return apply("one_hot", indices, floats=False, depth=depth, dtype=str(dtype_argument(dtype)))

@@ -46,13 +46,15 @@ def conv(
 conv1d = like(
     conv,
     "conv1d",
-    "One-dimensional convolution, of ``(n, c, w)`` or ``(n, w, c)``; see ``conv``.",
+    "One-dimensional convolution, of ``(n, c, w)`` or ``(n, w, c)``; see ``conv``.\n\n"
+    ">>> nn.conv1d(np.float32([[[1, 2, 4]]]), np.float32([[[1, 1]]])).tolist()\n[[[3.0, 6.0]]]",
     data_layout="NCW",
 )
 conv3d = like(
     conv,
     "conv3d",
-    "Three-dimensional convolution of ``(n, c, d, h, w)`` or ``(n, d, h, w, c)``: see ``conv``.",
+    "Three-dimensional convolution of ``(n, c, d, h, w)`` or ``(n, d, h, w, c)``: see ``conv``.\n\n"
+    ">>> nn.conv3d(np.ones((1, 2, 4, 4, 4)), np.ones((5, 2, 3, 3, 3))).shape\n(1, 5, 2, 2, 2)",
     data_layout="NCDHW",
 )
 
@@ -82,6 +84,9 @@ def conv2d(
     quickest within the ``precision`` of ``lw.compile``. Of int32 the result is int32, which wraps
     around; other integers become floats. Raises LoopwrightTypeError where shapes do
     not fit.
+
+    >>> nn.conv2d(np.ones((1, 3, 8, 8)), np.ones((4, 3, 3, 3)), padding="same").shape
+    (1, 4, 8, 8)
     """
     windows = (strides, padding, dilation)
     more = {"algorithm": algorithm}

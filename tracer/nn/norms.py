@@ -25,6 +25,9 @@ def layer_norm(
     ``axis`` is one axis or several that follow each other, ``(1, 2)``. ``gamma`` and ``beta`` have
     the sizes of these axes; left out, they are ones and zeros. Ba, Kiros and Hinton, "Layer
     Normalization" (2016).
+
+    >>> nn.layer_norm(np.float32([1, 3])).round(3).tolist()
+    [-1.0, 1.0]
     """
     return _over_axes("nn.layer_norm", x, axis, [(gamma, 1.0), (beta, 0.0)], epsilon)
 
@@ -35,6 +38,9 @@ def rms_norm(x: Any, gamma: Any = None, axis: Axes = -1, epsilon: float = 1e-5) 
 
     ``axis`` as in ``layer_norm``. ``gamma`` has the sizes of these axes; left out, it is ones.
     Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
+
+    >>> nn.rms_norm(np.float32([1, 1])).round(3).tolist()
+    [1.0, 1.0]
     """
     return _over_axes("nn.rms_norm", x, axis, [(gamma, 1.0)], epsilon)
 

@@ -209,6 +209,9 @@ max_pool2d = like(
     """Returns the greatest element of each window; padding counts as minus infinity.
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
+
+    >>> nn.max_pool2d(np.float32([[[[1, 2], [3, 6]]]]), 2).tolist()
+    [[[[6.0]]]]
     """,
     _PAIRS,
     layout="NCHW",
@@ -219,6 +222,9 @@ avg_pool2d = like(
     """Returns the mean of each window, of the real elements only unless ``count_include_pad``.
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
+
+    >>> nn.avg_pool2d(np.float32([[[[1, 2], [3, 6]]]]), 2).tolist()
+    [[[[3.0]]]]
     """,
     _PAIRS,
     layout="NCHW",

@@ -40,6 +40,12 @@ def sketch_rule(rule: Rule) -> Rule:
     ``rule(prim, target)`` yields ``lw.Sketch`` objects for the kernels it knows how to schedule,
     and none for all others. It sees a ``PrimFunc``: its stages, their axes and expressions, never
     the name of an operator. ``loopwright.autotune.space.rules.user.forget`` takes a rule back.
+
+    >>> from loopwright.autotune.space.rules.user import forget
+    >>> @lw.sketch_rule
+    ... def none(prim, target):
+    ...     return ()  # for no kernel
+    >>> forget(none)
     """
     if not callable(rule):
         raise LoopwrightTypeError(f"lw.sketch_rule takes a function, not {rule!r}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
+import loopwright as lw
 import loopwright.tracer
 import numpy as np
 import pytest
@@ -208,9 +209,5 @@ MODULES = [
 def test_examples_in_the_documentation(name: str) -> None:
     if name.endswith("special"):
         pytest.importorskip("scipy.special")
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
-
-
-def test_examples_of_compile() -> None:
-    module = sys.modules["loopwright.face.compiled_function"]
-    assert doctest.testmod(module).failed == 0
+    ways = {"np": np, "lw": lw, "nn": lw.nn}
+    assert doctest.testmod(importlib.import_module(name), extraglobs=ways).failed == 0
