@@ -114,12 +114,12 @@ def breakpoint(**named: Any) -> None:
     frame = user_frame()
     assert frame is not None
     variables = {**_variables(frame), **named}
-    if active() is None:
-        _interact(variables, frame)
-        return
     at = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-    module = frame.f_globals.get("__name__", "")
-    _called(_stopping, (), variables, (*at, module))
+    options = *at, frame.f_globals.get("__name__", "")
+    if active() is None:
+        _stopping(*options)(**variables)
+    else:
+        _called(_stopping, (), variables, options)
 
 
 def _variables(frame: FrameType) -> dict[str, Any]:
@@ -213,19 +213,17 @@ def _failed(
 def _stopping(file: str, line: int, function: str, module: str) -> Callable[..., None]:
     def stop(**variables: Any) -> None:
         """Stops in a frame that stands at the user's line and has the values of its variables."""
-        code = compile("\n" * (line - 1) + "stop(variables)", file, "exec")
-        code = code.replace(co_name=function)
+        code = compile("\n" * (line - 1) + "__stop__()", file, "exec")
         space = dict(vars(sys.modules[module])) if module in sys.modules else {}
-        hook = lambda variables: _interact(variables, sys._getframe(1))  # noqa: E731
-        exec(code, {**space, **variables, "stop": hook, "variables": variables})
+        exec(code.replace(co_name=function), {**space, **variables, "__stop__": _interact})
 
     return stop
 
 
-def _interact(variables: Mapping[str, Any], frame: FrameType) -> None:
+def _interact() -> None:
+    """Opens the debugger in the frame that calls this."""
     debugger = pdb.Pdb()
     debugger.reset()
-    debugger.curframe_locals = dict(variables)
-    debugger.interaction(frame, None)
+    debugger.interaction(sys._getframe(1), None)
     if debugger.quitting:
         raise bdb.BdbQuit
