@@ -70,7 +70,7 @@ class AtMost(CompiledFunction):
         check_options("lw.compile", options)
         super().__init__(function, **options)
         self.at_most = _limit_of(at_most)
-        self.baseline = None if baseline is None else Path(baseline)
+        self.baseline = _path(baseline)
 
     def options(self) -> dict[str, Any]:
         """Returns the options that it was made with."""

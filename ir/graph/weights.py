@@ -51,6 +51,18 @@ def map_constants(module: Module, change: Callable[[Constant], Constant]) -> Mod
     return map_functions(module, lambda function: function.with_body(block(function.body)))
 
 
+def constants_of(module: Module) -> list[Array]:
+    """The values of a module's constants, each once."""
+    values: list[Array] = []
+
+    def noted(constant: Constant) -> Constant:
+        values.append(constant.value)
+        return constant
+
+    map_constants(module, noted)
+    return values
+
+
 def groups_of(codes: Array, bits: int, size: int) -> Array:
     """Returns the operand ``w`` of ``nn.matmul_nbits`` that holds these codes, uint8 (k, n), in
     groups of ``size`` rows.

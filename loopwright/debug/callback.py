@@ -70,11 +70,16 @@ def callback(function: Function, *values: Any, every: int = 1) -> None:
             cond(values[0] % every == 0, call, lambda: None)
 
 
+def is_value(value: Any) -> bool:
+    """True for what compiled code can hand to a function: arrays and numbers."""
+    return isinstance(value, Proxy | np.ndarray | np.generic | bool | int | float | complex)
+
+
 def _emit(trace: Trace, function: Function, values: Sequence[Any]) -> None:
     failure = trace.memory.failure
     operands: list[Proxy] = []
     for number, value in enumerate(values):
-        if not isinstance(value, Proxy | np.ndarray | np.generic | bool | int | float | complex):
+        if not is_value(value):
             raise LoopwrightTypeError(
                 f"callback: value {number} is a {type(value).__name__}, not an array or a number",
                 hint="what is known while tracing as a default argument of the function",

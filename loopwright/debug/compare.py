@@ -39,10 +39,9 @@ from ..ir.schedule.cases import Cases
 from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from ..tracer import Traced
-from ..tracer.core.spans import caret_lines
 from .difference import Difference, difference
 from .graph import wrong_pass
-from .steps import Iteration, Step, Steps, Strayed
+from .steps import Iteration, Step, Steps, Strayed, lines_of
 from .wide import TooLongError, flat, result_of, values_of
 from .within import Checked, Group, check_operation, levels, operations
 
@@ -73,12 +72,7 @@ class Finding:
     iterations: tuple[Iteration, ...] = ()
 
     def __str__(self) -> str:
-        lines = [self.what]
-        if self.span is not None:
-            where = f", in {self.span.function}" if self.span.function else ""
-            lines.append(f"  {self.span}{where}")
-            lines += [f"  {line}" for line in caret_lines(self.span)]
-        lines += [f"  {iteration}" for iteration in reversed(self.iterations)]
+        lines = [self.what, *lines_of(self.span, self.iterations)]
         if self.operator:
             lines.append(f"  {self.operator}({', '.join(self.operands)}) -> {self.result}")
         lines.append(f"  {self.difference}")

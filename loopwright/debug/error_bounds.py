@@ -40,7 +40,7 @@ from ..ir.graph.nodes import (
 )
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType, Type, fields_of
-from ..ir.graph.weights import map_constants
+from ..ir.graph.weights import constants_of
 from ..ir.loop.evaluate import bind_sizes, blocks, index_values, open_grid, sum_of_products
 from ..ir.loop.expr import Const, Index, Op, Read, walk
 from ..ir.loop.prim import PrimFunc, Stage
@@ -81,21 +81,10 @@ def bounds_of(built: Built, arrays: Sequence[Array]) -> list[Bounded]:
     source, parts = built.source, built.parts
     if source is None or parts is None:
         raise UnsupportedError("this build does not say what it is made of")
-    given = {id(c) for c in _constants(source.module)}
+    given = {id(c) for c in constants_of(source.module)}
     walker = _Walk(source.lowered, parts, given)
     with np.errstate(all="ignore"):
         return _flat(walker.call(source.lowered.main, [_exact(a) for a in arrays]))
-
-
-def _constants(module: Module) -> list[Array]:
-    values: list[Array] = []
-
-    def noted(constant: Constant) -> Constant:
-        values.append(constant.value)
-        return constant
-
-    map_constants(module, noted)
-    return values
 
 
 def _flat(value: Value) -> list[Bounded]:

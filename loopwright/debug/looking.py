@@ -23,7 +23,7 @@ from ..tracer.core.except_clauses import refuse_handlers
 from ..tracer.core.proxy import Proxy
 from ..tracer.core.spans import caret_lines, is_library, user_frame
 from ..tracer.core.trace import active
-from .callback import callback
+from .callback import callback, is_value
 
 _MOST_KEPT = 1024
 """Functions that are kept by what they were made of, so that another trace calls the same."""
@@ -78,14 +78,13 @@ def check(condition: Any, message: str = "", *values: Any, **named: Any) -> None
     """
     trace = active()
     if trace is None:
-        _failed(message, (), (), bool(np.all(condition)), condition, *values, **named)
+        if not np.all(condition):
+            _raise(message, None, (), condition, *values, **named)
         return
     refuse_handlers(AssertionError, "lw.debug.check")
     span = trace.here()
-    place = () if span is None else tuple(getattr(span, name) for name in span.__slots__)
-    source = () if span is None else tuple(caret_lines(span))
-    failing = functools.partial(_failed, message, place, source, False)
-    fails = lambda: _called(_raising, (condition, *values), named, failing.args)  # noqa: E731
+    options = message, span, () if span is None else tuple(caret_lines(span))
+    fails = lambda: _called(_raising, (condition, *values), named, options)  # noqa: E731
     holds = np.all(condition)
     if isinstance(holds, Proxy):
         cond(holds, lambda: None, fails)
@@ -145,18 +144,14 @@ def _called(
     """Calls back what ``make`` makes of ``options`` with all values; what is not an array or a
     number stays in Python."""
     every = [*((str(n), v) for n, v in enumerate(values)), *named.items()]
-    traced = {name: v for name, v in every if _is_value(v)}
-    kept = tuple((name, v) for name, v in every if not _is_value(v))
+    traced = {name: v for name, v in every if is_value(v)}
+    kept = tuple((name, v) for name, v in every if not is_value(v))
     names = tuple(name for name, _ in every), tuple(traced)
     try:
         function = _made(make, options, names, kept)
     except TypeError:  # what is kept has no hash
         function = _made.__wrapped__(make, options, names, kept)
     callback(function, *traced.values())
-
-
-def _is_value(value: Any) -> bool:
-    return isinstance(value, Proxy | np.ndarray | np.generic | bool | int | float | complex)
 
 
 @functools.lru_cache(_MOST_KEPT)
@@ -188,25 +183,21 @@ def _printing() -> Callable[..., None]:
 
 
 def _raising(*options: Any) -> Callable[..., None]:
-    return functools.partial(_failed, *options)
+    return functools.partial(_raise, *options)
 
 
-def _failed(
+def _raise(
     message: str,
-    place: tuple[Any, ...],
+    span: Span | None,
     source: tuple[str, ...],
-    holds: bool,
     condition: Any,
     *values: Any,
     **named: Any,
 ) -> None:
-    if holds:
-        return
     text = message.format(*values, **named) if values or named else message or "a check failed"
     if np.ndim(condition):
         first = np.argwhere(np.logical_not(condition))[0]
         text += f", at index {', '.join(map(str, first))}"
-    span = Span(*place) if place else None
     raise error_class("AssertionError")(text, span=span, source=source)
 
 

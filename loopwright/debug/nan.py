@@ -17,9 +17,8 @@ from ..ir.errors import LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Block, Call, Constant, GlobalVar, Module, Var
 from ..ir.graph.operator import Operator
 from ..ir.span import Span
-from ..tracer.core.spans import caret_lines
 from .compare import as_compiled
-from .steps import Iteration
+from .steps import Iteration, lines_of
 from .wide import Evaluation, Value, flat
 
 
@@ -45,12 +44,9 @@ class NotFinite:
     def __str__(self) -> str:
         at = f" at index {', '.join(map(str, self.index))}" if self.index else ""
         more = f" and {self.count - 1} more" if self.count > 1 else ""
-        lines = [f"{self.name}: {self.operator} makes {self.value}{at}{more}"]
-        if self.span is not None:
-            where = f", in {self.span.function}" if self.span.function else ""
-            lines += [f"  {self.span}{where}", *(f"  {c}" for c in caret_lines(self.span))]
-        lines += [f"  {iteration}" for iteration in reversed(self.iterations)]
-        return "\n".join([*lines, *(f"  {operand}" for operand in self.operands)])
+        what = f"{self.name}: {self.operator} makes {self.value}{at}{more}"
+        operands = [f"  {operand}" for operand in self.operands]
+        return "\n".join([what, *lines_of(self.span, self.iterations), *operands])
 
 
 def find_nan(

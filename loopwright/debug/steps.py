@@ -49,6 +49,7 @@ from ..ir.program.nodes import (
     While,
 )
 from ..ir.span import Span
+from ..tracer.core.spans import caret_lines
 from .frames import Frame, Graph, Inside, library_name, taken_from
 from .wide import flat
 
@@ -66,6 +67,15 @@ class Iteration:
         if self.function:
             return f"in @{self.function}, called{where}"
         return f"in iteration {self.number} of the loop{where}"
+
+
+def lines_of(span: Span | None, iterations: Sequence[Iteration]) -> list[str]:
+    """Returns where something is, in lines: the user's, and the loops around it from inside."""
+    lines = [f"  {iteration}" for iteration in reversed(iterations)]
+    if span is None:
+        return lines
+    where = f", in {span.function}" if span.function else ""
+    return [f"  {span}{where}", *(f"  {line}" for line in caret_lines(span)), *lines]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -84,9 +84,10 @@ class Inspected:
         """Returns how far each element of the result may lie from the exact one for these
         arguments: arrays of float64 in the structure of the result.
 
-        It is a running error analysis of the fused kernels, done in NumPy, and holds for every
-        schedule. inf is where rounding may decide a jump. Raises UnsupportedError for code with
-        loops on values, library calls, and kernels that sort, search or scatter.
+        It is a running error analysis of the fused kernels in use, done in NumPy: their schedules
+        say in how many additions a sum is made. inf is where rounding may decide a jump. Raises
+        UnsupportedError for code with loops on values, library calls, and kernels that sort, search
+        or scatter.
 
         >>> import numpy as np, loopwright as lw
         >>> f = lw.compile(lambda x: np.exp(x).sum())

@@ -17,8 +17,8 @@ from ..codegen.program_from_graph import program_from_module
 from ..driver.built import Built
 from ..ir.dtype import Array
 from ..ir.errors import LoopwrightValueError
-from ..ir.graph.nodes import Constant, Module
-from ..ir.graph.weights import map_constants, without_weights
+from ..ir.graph.nodes import Module
+from ..ir.graph.weights import constants_of, without_weights
 from .ready import Specialisation
 
 TRIMMED_BYTES = 1 << 24
@@ -45,14 +45,10 @@ def forget_pages(module: Module) -> None:
     """Let the system take back the pages of weights that are mapped from files: whoever holds the
     module, and reads them again, gets them from the file."""
     files: dict[int, mmap.mmap] = {}
-
-    def noted(constant: Constant) -> Constant:
-        file = _mapped_file(constant.value)
+    for value in constants_of(module):
+        file = _mapped_file(value)
         if file is not None:
             files[id(file)] = file
-        return constant
-
-    map_constants(module, noted)
     for file in files.values():
         file.madvise(mmap.MADV_DONTNEED)
 

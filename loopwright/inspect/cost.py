@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ..autotune.ranges import specialised, typical_point
-from ..codegen.roofline import Work
 from ..driver.built import Built
 from ..ir.dataclass import dataclass
 from ..ir.dims import typical
@@ -13,8 +9,7 @@ from ..ir.errors import UnsupportedError
 from ..ir.graph.printer import span_text
 from ..ir.span import Span
 from ..text import bytes_text, shortened, table
-from ..tuning.at_sizes import point_of_call
-from .kernel_calls import SPAN_WIDTH, calls_of, work_of
+from .kernel_calls import SPAN_WIDTH, works_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +73,7 @@ def cost_of(built: Built, name: str = "") -> Cost:
     if parts is None:
         raise UnsupportedError("this build does not say what it is made of")
     lines: dict[tuple[str, int] | str, LineCost] = {}
-    for call, place in calls_of(parts.program):
-        prim, kernel = parts.prims[call.kernel], parts.kernels[call.kernel]
-        if prim.sizes:
-            point: Mapping[str, int] = point_of_call(call, prim, {}) or typical_point(prim)
-            prim, kernel = specialised(prim, point), kernel.at(point)
-        names = (operand.buffer.name for operand in kernel.operands)
-        far = dict(zip(names, map(float, place.distances)))
-        work: Work = work_of(prim, kernel, parts.target, parts.threads, far)
+    for call, place, _, work in works_of(parts, parts.target):
         key = call.kernel if call.span is None else (call.span.file, call.span.line)
         line = lines.get(key) or LineCost(call.span, (), 0, 0, 0, 0)
         lines[key] = LineCost(

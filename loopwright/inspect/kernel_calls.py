@@ -175,10 +175,31 @@ def kernel_calls(
 ) -> tuple[KernelCall, ...]:
     """Returns the kernel calls of a build's program in order, with their ``times``, for ``values``
     of its symbolic sizes; of sizes that depend on data, typical ones."""
-    target = machine.seen_by(parts.target)
-    works: dict[tuple[str, tuple[int, ...]], Work] = {}
     calls: list[KernelCall] = []
-    for n, (call, place) in enumerate(calls_of(parts.program)):
+    works = works_of(parts, machine.seen_by(parts.target), values)
+    for n, (call, place, kernel, work) in enumerate(works):
+        calls.append(
+            KernelCall(
+                name=call.kernel,
+                calls=int(times.counts[n]),
+                seconds=float(times.seconds[n]),
+                work=work,
+                roof=Roof(machine, parts.threads if kernel.parallel else 1),
+                nbytes=_at(place.nbytes, values),
+                span=call.span,
+                live=_at(place.live, values),
+            )
+        )
+    return tuple(calls)
+
+
+def works_of(
+    parts: Parts, target: Target, values: Mapping[str, int] | None = None
+) -> Iterator[tuple[Call, _Place, Kernel, Work]]:
+    """Yields the kernel calls of a build's program in order, each with its kernel at ``values`` of
+    symbolic sizes and the work of one call; of sizes that are not known, at typical ones."""
+    works: dict[tuple[str, tuple[int, ...]], Work] = {}
+    for call, place in _calls(parts.program):
         prim, kernel = parts.prims[call.kernel], parts.kernels[call.kernel]
         point: Mapping[str, int] = {}
         if prim.sizes:
@@ -189,19 +210,7 @@ def kernel_calls(
             names = (o.buffer.name for o in kernel.operands)
             far = dict(zip(names, map(float, place.distances)))
             works[key] = work_of(prim, kernel, target, parts.threads, far)
-        calls.append(
-            KernelCall(
-                name=call.kernel,
-                calls=int(times.counts[n]),
-                seconds=float(times.seconds[n]),
-                work=works[key],
-                roof=Roof(machine, parts.threads if kernel.parallel else 1),
-                nbytes=_at(place.nbytes, values),
-                span=call.span,
-                live=_at(place.live, values),
-            )
-        )
-    return tuple(calls)
+        yield call, place, kernel, works[key]
 
 
 def _at(size: IntExpr, values: Mapping[str, int] | None) -> int:
@@ -218,7 +227,7 @@ class _Place:
     live: IntExpr
 
 
-def calls_of(program: Program) -> Iterator[tuple[Call, _Place]]:
+def _calls(program: Program) -> Iterator[tuple[Call, _Place]]:
     """Yields the kernel calls of a program and its functions, but for those that are a part of the
     code around them."""
     distances = iter(reuse_distances(program))

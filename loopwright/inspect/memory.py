@@ -22,8 +22,8 @@ from ..ir.dataclass import dataclass
 from ..ir.dims import as_int, typical
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
-from ..ir.graph.nodes import Constant, Module
-from ..ir.graph.weights import map_constants
+from ..ir.graph.nodes import Module
+from ..ir.graph.weights import constants_of
 from ..ir.program.analysis import accesses, at_sizes, live_bytes, places, recursive_functions, walk
 from ..ir.program.nodes import Alloc, Call, Free, Program, SetSize
 from ..ir.program.planner import lower_bound
@@ -125,7 +125,7 @@ def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory
     sizes = ", ".join(f"{s.name} = {typical(s.expr)}" for s in built.parts.program.sizes)
     source = () if built.source is None else (built.source.module, built.source.lowered)
     packed = _memories(c.value for c in program.constants if c.value is not None)
-    originals = _memories(value for m in (*source, *modules) for value in _constants(m))
+    originals = _memories(value for m in (*source, *modules) for value in constants_of(m))
     calls = [i for i, instr in enumerate(walk(program.body)) if isinstance(instr, Call)]
     live = live_bytes(program)
     return Memory(
@@ -148,17 +148,6 @@ def _at_typical_sizes(program: Program) -> Program:
         return at_sizes(scope, {s.name: typical(s.expr) for s in (*scope.sizes, *by_data)})
 
     return replace(fixed(program), functions=tuple(map(fixed, program.functions)))
-
-
-def _constants(module: Module) -> list[Array]:
-    values: list[Array] = []
-
-    def noted(constant: Constant) -> Constant:
-        values.append(constant.value)
-        return constant
-
-    map_constants(module, noted)
-    return values
 
 
 def _memories(arrays: Iterable[Array]) -> dict[int, int]:
