@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from .dataclass import dataclass
 
+FULL_PATHS: dict[str, str] = {}
+"""The whole paths of files, by the short ones in spans."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -21,3 +24,8 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def full_path(file: str) -> str:
+    """Returns the whole path of a span's ``file``."""
+    return FULL_PATHS.get(file, file)

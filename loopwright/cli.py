@@ -8,7 +8,9 @@ carried out: then one line on stderr tells why and what to do instead. A traceba
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -89,11 +91,29 @@ _COMMANDS = (
 )
 
 
+_SECONDS = ("--second", "--seconds", "--time", "--timeout")
+"""Names that others have for a budget."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Prints one line about what is wrong, and where the help is."""
 
     def error(self, message: str) -> NoReturn:
+        message += self._meant(message)
         self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` explains)\n")
+
+    def _meant(self, message: str) -> str:
+        """Returns the command, value or option that is nearest to a wrong one."""
+        if wrong := re.match(r"unrecognized arguments: (--[\w-]+)", message):
+            names = list(self._option_string_actions)
+        elif wrong := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            names = re.findall(r"[\w-]+", wrong[2])
+        else:
+            return ""
+        near = difflib.get_close_matches(wrong[1], names, n=1)
+        if wrong[1] in _SECONDS and "--budget" in names:
+            near = ["--budget"]
+        return f"; did you mean {near[0]}?" if near else ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,16 +126,17 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"loopwright {version('loopwright')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    top.set_defaults(parser=top)
     for command in _COMMANDS:
-        command.add_arguments(
-            commands.add_parser(
-                command.__name__.rpartition(".")[2],
-                help=command.HELP,
-                description=command.DESCRIPTION,
-                epilog=command.EXAMPLES,
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            )
+        inner = commands.add_parser(
+            command.__name__.rpartition(".")[2],
+            help=command.HELP,
+            description=command.DESCRIPTION,
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        inner.set_defaults(parser=inner)
+        command.add_arguments(inner)
     return top
 
 
@@ -123,7 +144,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (``sys.argv`` by default). Returns its exit code."""
     top = parser()
     try:
-        args = top.parse_args(argv, argparse.Namespace(top=top))
+        args, unknown = top.parse_known_args(argv, argparse.Namespace(top=top))
+        if unknown:
+            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         if args.command is None:
             top.print_help(sys.stderr)
             return 2

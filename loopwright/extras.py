@@ -11,6 +11,7 @@ import those that they are made of. So an extra may be changed without reading t
     elsewhere    tuning on the workers of a Dask cluster
     error_bound  how far results may lie from exact ones
     explain      what bounds the kernels of a call
+    hints        what to write instead, for errors that do not say so
     fresh        builds compared in processes of their own
     (notebook)   what notebooks show: of functions, of their code, and while they are tuned
     memory       what memory a call takes
@@ -37,6 +38,7 @@ _ENTRIES = {
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
     "error_bound": (".debug.error_bounds", "bounds_of"),
     "explain": (".inspect.explain", "explain"),
+    "hints": (".debug.hints", "hinted"),
     "fresh": (".tuning.fresh", "fresh_calls"),
     "function_html": (".inspect.notebook", "function_html"),
     "lowered_html": (".inspect.notebook", "lowered_html"),

@@ -38,7 +38,7 @@ import numpy as np
 
 from ..dims import LARGEST_SIZE
 from ..dtype import dtype_of
-from ..span import Span
+from ..span import Span, full_path
 from . import nodes
 from .operator import Operator
 
@@ -322,7 +322,7 @@ def span_text(span: Span) -> str:
     """Returns the line, and its text if the file can be read."""
     text = str(span)
     if span.column >= 0 and span.end_column >= 0 and span.end_line in (-1, span.line):
-        line = linecache.getline(span.file, span.line).encode()
+        line = linecache.getline(full_path(span.file), span.line).encode()
         code = line[span.column : span.end_column].decode(errors="replace").strip()
         text += f"  {code}" if code else ""
     return text.replace("*/", "* /")

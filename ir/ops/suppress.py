@@ -28,7 +28,7 @@ _OVERLAP = attr("the intersection over the union from which on a box is left out
 
 def _sorted_rule(boxes: TensorType, most: Any, **_: Any) -> TensorType:
     if boxes.rank != 3 or boxes.shape[-1] != 4 or not boxes.dtype.is_float:
-        raise LoopwrightTypeError(f"boxes are rows of four floats, not {boxes.short}")
+        raise LoopwrightTypeError(f"boxes are float[batch, boxes, 4], not {boxes.short}")
     if not isinstance(most, int) or most < 0:
         raise LoopwrightValueError(f"{most} boxes")
     return TensorType((boxes.shape[0], most), INT64)

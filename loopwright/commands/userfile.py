@@ -14,6 +14,7 @@ Arguments come from, in this order,
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import inspect
 import re
@@ -200,6 +201,8 @@ def _checked(threads: int) -> int:
 def _import(path: Path) -> ModuleType:
     if not path.is_file():
         hint = f"; write it as {WHERE}" if path.suffix != ".py" else ""
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
+        hint = f"; did you mean {near[0]}?" if near and not hint else hint
         raise UsageError(f"there is no file {path}{hint}")
     name = path.stem if path.stem not in sys.modules else f"_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)

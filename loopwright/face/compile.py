@@ -18,6 +18,7 @@ from .background_options import Background
 from .compiled_function import CompiledFunction
 from .lowered import Compiled, Lowered
 from .ready import CacheInfo
+from .user_errors import reports_errors
 
 if TYPE_CHECKING:
     from .dynamic import Option
@@ -63,6 +64,7 @@ def compile(
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
+@reports_errors
 def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Compile a function of NumPy arrays; use it as a decorator, with or without options.
 
@@ -114,7 +116,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
         return extra("at_most")(function, **options)
     check_options("lw.compile", options)
     if function is None:
-        return functools.partial(CompiledFunction, **options)
-    if not callable(function):
+        return functools.partial(compile, **options)
+    if not callable(function) or inspect.iscoroutinefunction(function):
         raise LoopwrightTypeError(f"lw.compile takes a function, not {function!r}")
-    return CompiledFunction(function, **options)
+    is_model = isinstance(function, CompiledFunction) and type(function) is not CompiledFunction
+    return function if is_model and not options else CompiledFunction(function, **options)

@@ -22,7 +22,7 @@ from ..ir.graph.verify import verify
 from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.verify import verify_prim
-from ..tracer import ArraySpec, Request, Spec, Traced
+from ..tracer import ArraySpec, Request, Spec, Traced, any_traced
 from ..tracer.core.pytree import LEAF, Node, Structure, flatten
 from ..tracer.traced import trims_of
 from .compile import check_options
@@ -131,6 +131,8 @@ class CompiledModule(CompiledFunction):
         self._options = options
 
         def interpreted(*args: Any, **kwargs: Any) -> Any:
+            if any_traced((*args, *kwargs.values())):
+                raise UnsupportedError(f"{traced.name} is code already, which no other code calls")
             bound = traced.signature.bind(*args, **kwargs)
             result = evaluate(self.module, *bound.args, call_prim=_call_prim)
             return traced.result(list(flatten(result)[0])) if traced.trims else result

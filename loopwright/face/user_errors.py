@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
@@ -23,6 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _BENEATH = sys.stdlib_module_names | {"llvmlite", "numpy", "xgboost"}
 """Packages that call the system for us."""
+_NOT_OURS = (np.linalg.LinAlgError, FileNotFoundError)
 
 
 def reports_errors(function: Callable[P, T]) -> Callable[P, T]:
@@ -64,8 +66,10 @@ def for_user(error: Exception) -> Exception:
     if isinstance(error, LoopwrightError) and not isinstance(error, InternalError):
         located(error)
         error.__suppress_context__ = True
-    elif is_ours(error.__traceback__) and not isinstance(error, np.linalg.LinAlgError):
+    elif is_ours(error.__traceback__) and not isinstance(error, _NOT_OURS):
         return error
+    with suppress(ImportError):  # it does without
+        extra("hints")(error)
     if Config.read().full_traceback:
         return error
     return error.with_traceback(cut_traceback(error.__traceback__))

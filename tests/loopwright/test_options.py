@@ -15,7 +15,8 @@ from loopwright.codegen.target import ISA_LEVELS, Target
 def test_an_option_that_does_not_exist(name: str, hint: str) -> None:
     with pytest.raises(lw.LoopwrightTypeError) as caught:
         lw.compile(lambda x: x, **{name: 1})
-    assert str(caught.value).startswith(f"lw.compile has no option {name}\n  try: {hint}")
+    assert str(caught.value).startswith(f"lw.compile has no option {name}\n")
+    assert f"\n  try: {hint}" in str(caught.value)
     with pytest.raises(
         lw.LoopwrightTypeError, match=f"lw.build has no option {name}\n  try: {hint}"
     ):

@@ -312,7 +312,7 @@ class _Carry:
                 if notes.moves or not self._can_move():
                     raise
                 notes.moves = True
-            except LoopwrightTypeError:
+            except LoopwrightTypeError as error:
                 values = [*zip(self.initial, self.ends)]
                 meetings = {
                     n: self.dtypes[n] | live.promoted(*both) for n, both in enumerate(values)
@@ -321,6 +321,8 @@ class _Carry:
                 if any(first is NOTHING is not last for first, last in values):
                     self.initial = tuple(like(y) if x is NOTHING else x for x, y in values)
                 elif more == notes.dtypes:
+                    for n, name in enumerate(self.names):
+                        error.message = error.message.replace(f"the carry[{n}]", name)
                     raise
                 notes.dtypes |= more
 

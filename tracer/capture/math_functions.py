@@ -21,7 +21,8 @@ def _function(ufunc: Any, plain: Callable[..., Any], failures: str) -> Callable[
     """
 
     def call(*values: Any) -> Any:
-        if len(values) != ufunc.nin or not any(type(v) is Proxy for v in values):
+        scalars = all(np.ndim(v) == 0 for v in values)
+        if len(values) != ufunc.nin or not scalars or not any(type(v) is Proxy for v in values):
             if plain is math.log and len(values) == 2:
                 return FUNCTIONS[math.log](values[0]) / FUNCTIONS[math.log](values[1])
             return plain(*values)

@@ -280,9 +280,10 @@ def _untraceable(function: str, where: str, leaf: Any) -> LoopwrightTypeError:
             f"{function}: argument {where} has dtype {dtype}, which is not supported", hint=hint
         )
     root = where.partition("[")[0].partition(".")[0]
+    hint = f"a dataclass of arrays, or static_argnames=({root!r},)"
     return LoopwrightTypeError(
         f"{function}: argument {where} is a {type(leaf).__name__}, which cannot be traced",
-        hint=f"a dataclass of arrays, or static_argnames=({root!r},)",
+        hint=f"{where}.to_numpy(np.float64)" if hasattr(leaf, "to_numpy") else hint,
     )
 
 

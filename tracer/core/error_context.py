@@ -88,7 +88,7 @@ def _operand(trace: Trace, value: Atom | None, text: str) -> Operand:
         origin = f"from {value.span}"
     if not _is_short(text):
         text = _local_name(value) or name
-    if not text and value.span is not None:
+    if not text and value.span is not None and not isinstance(value, Constant):
         text = segment(value.span)
     return Operand(text if _is_short(text) else "(array)", value.type, origin)
 

@@ -64,7 +64,7 @@ def branch(
     if not is_scalar and "cond(" in (lines or ""):
         lines = None  # it takes the truth of one element
     if _line().startswith("assert "):
-        hint = "an assert on what the compiled function returns"
+        hint = 'lw.debug.check(condition, "message {}", x), or an assert on what is returned'
     elif lines is not None:
         hint = lines + (f"\n# or static_argnames=({setting!r},) for a setting" if setting else "")
     elif setting is not None:
@@ -151,6 +151,11 @@ def is_range() -> bool:
 def is_text(caller: FrameType) -> bool:
     """True if the user's code itself makes text of a traced value, but for ``print`` and errors."""
     return caller is user_frame() and not _line().startswith(("print(", "raise ", "assert "))
+
+
+def is_printed() -> bool:
+    """True if the user's line calls ``print``, which runs while tracing only."""
+    return _line().startswith("print(")
 
 
 _NUMPYS_AT = re.compile(r"\s*\w+\.\w+\.at\(")
@@ -256,7 +261,7 @@ def hashed() -> LoopwrightError:
     """``{x: 1}``, ``table[x]`` of a dict, ``functools.lru_cache``."""
     return LoopwrightTypeError(
         "a traced array has no hash, so that it cannot be a key of a dict or an element of a set",
-        hint="np.select, or lw.switch for one of several cases",
+        hint="a list or tuple; np.select or lw.switch for one of several cases",
     )
 
 

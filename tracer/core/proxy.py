@@ -182,7 +182,8 @@ class Proxy(_Operators):
         if active() is self.owner and misuse.is_text(caller):
             _fail(misuse.number_needed("format", self._name()), self)
         name, origin = self.owner.origins.get(self.atom, ("", ""))
-        return f"<traced{name and ' ' + name}: {self.type.short}{', ' + origin if origin else ''}>"
+        text = f"{name and ' ' + name}: {self.type.short}{', ' + origin if origin else ''}"
+        return f"<traced{text}{'; lw.debug.print shows values' * misuse.is_printed()}>"
 
     def __format__(self, spec: str) -> str:
         if spec and spec[-1] not in "s<>^=0123456789":

@@ -21,9 +21,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from ...ir.span import Span
+from ...ir.span import FULL_PATHS, Span, full_path
 
-_FULL_PATHS: dict[str, str] = {}
 Positions = list[tuple[int | None, int | None, int | None, int | None]]
 Decoded = tuple[CodeType, str, Positions]
 
@@ -173,7 +172,7 @@ def short_path(path: str) -> str:
         if not inside.startswith(".."):
             short = inside
     if short != path:
-        _FULL_PATHS[short] = path
+        FULL_PATHS[short] = path
     return short
 
 
@@ -187,11 +186,6 @@ def _notebook_cell(path: str) -> str:
         return ""
     linecache.cache[named[1]] = linecache.cache[path]
     return named[1]
-
-
-def full_path(file: str) -> str:
-    """Returns the full path of a span's ``file``."""
-    return _FULL_PATHS.get(file, file)
 
 
 def _columns(span: Span) -> tuple[str, int, int] | None:

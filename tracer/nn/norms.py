@@ -215,6 +215,8 @@ def lp_normalize(x: Any, p: float = 2, axis: int = -1, epsilon: float = 0.0) -> 
     >>> nn.lp_normalize(np.float64([3, 4])).tolist()
     [0.6, 0.8]
     """
+    if not p > 0:
+        raise LoopwrightValueError(f"lp_normalize: p is a number above 0, not {p}")
     x = _floats(x)
     (axis,) = _axes("lp_normalize", axis, np.ndim(x))
     powers = x * x if p == 2 else np.abs(x) if p == 1 else np.abs(x) ** np.asarray(p, x.dtype)

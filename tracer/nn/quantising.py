@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import FLOAT32, dtype_of
-from ...ir.errors import LoopwrightValueError
+from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ...ir.graph.nodes import Constant
 from ..core.argument_conversion import DTypeLike, checked, is_number
 from ..core.emitting import common_dtype, dtype_argument, lift
@@ -67,6 +67,8 @@ def _dtype(value: Any, otherwise: np.dtype[Any]) -> np.dtype[Any]:
 
 def _as(value: Any, dtype: np.dtype[Any]) -> Any:
     """``value``, an array of ``dtype``. Raises OverflowError for a number that it cannot hold."""
+    if isinstance(value, complex):
+        raise LoopwrightTypeError("scale and zero point are real numbers, not complex ones")
     if getattr(value, "weak", None) is not None and isinstance(value.atom, Constant):
         return lift(value.atom.value.item(), dtype_of(dtype))
     return value.astype(dtype) if hasattr(value, "dtype") else np.array(value, dtype)

@@ -25,8 +25,7 @@ from ...ir.graph.printer import as_text
 from ...ir.graph.walk import called_by
 from ...ir.loop.nest import Accumulate, Alloc, Nest, Prefetch, Sort, Stmt, Store, statements
 from ...ir.program.analysis import calls
-from ...ir.span import Span
-from ...tracer.core.spans import full_path
+from ...ir.span import Span, full_path
 from .origins import Steps, assembly, llvm_steps
 
 Sources = list[list[int]]

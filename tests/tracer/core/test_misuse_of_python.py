@@ -114,7 +114,8 @@ def test_an_assertion(message: Message) -> None:
     # pytest rewrites the statement, and so what the error shows of it.
     first, *_, hint = message(f, F4, capture=False).split("\n")
     assert first == "the truth of a traced array is not known while tracing"
-    assert hint == "  try: an assert on what the compiled function returns"
+    check = 'lw.debug.check(condition, "message {}", x)'
+    assert hint == f"  try: {check}, or an assert on what is returned"
 
 
 def test_round_of_an_array(message: Message) -> None:
@@ -169,7 +170,7 @@ def test_a_key(message: Message) -> None:
         "    # |         return {x[0]: 1}",
         "      |                ^^^^^^^^^",
         "  x[0] : float32[]   from test_misuse_of_python.py:#",
-        "  try: np.select, or lw.switch for one of several cases",
+        "  try: a list or tuple; np.select or lw.switch for one of several cases",
     )
 
 
@@ -183,7 +184,7 @@ def test_a_case_of_a_dict(message: Message) -> None:
         '    # |         return {0: "a", 1: "b"}[x[0]]',
         "      |                ^^^^^^^^^^^^^^^^^^^^^^",
         "  x[0] : int64[]   from test_misuse_of_python.py:#",
-        "  try: np.select, or lw.switch for one of several cases",
+        "  try: a list or tuple; np.select or lw.switch for one of several cases",
     )
 
 

@@ -183,6 +183,7 @@ def test_python_int_that_does_not_fit(message: Message) -> None:
         "    # |         return x + 300",
         "      |                ^^^^^^^",
         "  x : uint8[3]   argument x of f",
+        "  try: x.astype(np.int64) before, or a number that fits",
     )
 
 
@@ -210,6 +211,7 @@ def test_axis_that_is_not_there(message: Message) -> None:
         "    # |         return x.mean(axis=2)",
         "      |                ^^^^^^^^^^^^^^",
         "  x : float32[8, 6]   argument x of f",
+        "  try: an axis from -2 to 1",
     )
 
 
@@ -223,6 +225,7 @@ def test_reshape_that_does_not_fit(message: Message) -> None:
         "    # |         return x.reshape(5, -1)",
         "      |                ^^^^^^^^^^^^^^^^",
         "  x : float32[8, 6]   argument x of f",
+        "  try: (4, -1), of which the sizes divide 48",
     )
 
 
