@@ -1,4 +1,4 @@
-"""One line on a terminal for work that takes longer than two seconds.
+"""One line on a terminal for work that takes longer than two seconds, and lines of logging.
 
 Whoever begins such work opens a line; what is done inside reports how far it is, without knowing
 who shows it::
@@ -84,6 +84,12 @@ def report(done: int, total: int, noun: str) -> None:
     line: _Line | None = getattr(_lines, "line", None)
     if line is not None:
         line.report(f"{done} of {total} {noun}")
+
+
+def log(topic: str, text: str, *args: object) -> None:
+    """Writes a line to the logger ``loopwright.<topic>`` of a program that uses ``logging``."""
+    if (logging := sys.modules.get("logging")) is not None:
+        logging.getLogger(f"loopwright.{topic}").info(text, *args)
 
 
 def _is_terminal() -> bool:

@@ -130,6 +130,14 @@ class Config:
             "write every level of each compile and what each pass changed, as numbered files",
         ),
     )
+    trace: Path | None = field(
+        default=None,
+        metadata=_about(
+            _path,
+            "folder",
+            "write a page for each compile: its reason, phases, passes, kernels",
+        ),
+    )
     verify: int = field(
         default=0,
         metadata=_about(

@@ -7,6 +7,7 @@ import those that they are made of. So an extra may be changed without reading t
 
     at_most      functions that fail if their calls take longer
     background   tuning in a process beside the running program
+    (compile_files) a page about one compile, and files of its levels
     cost         arithmetic, bytes and memory of each line, by its loops
     elsewhere    tuning on the workers of a Dask cluster
     error_bound  how far results may lie from exact ones
@@ -34,6 +35,7 @@ _ENTRIES = {
     "at_most": (".contracts", "at_most"),
     "background": (".background.tuning", "BackgroundTuning"),
     "bundle": (".doors.bundle", "bundle"),
+    "compile_files": (".inspect.compile_page", "write_files"),
     "cost": (".inspect.cost", "cost_of"),
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
     "error_bound": (".debug.error_bounds", "bounds_of"),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import field
 
 from ...ir.dataclass import dataclass
+from ...ir.progress_line import log as log_line
 from ...ir.progress_line import report
 from ...ir.schedule.steps import Schedule
 from ..budget import Budget, BudgetClock
@@ -235,6 +236,8 @@ def tune_program(
     if journal is not None:
         journal.end(stopped, clock.elapsed, engine, as_data(model.quality()))
     failures += [f"{t.task.name}: {t.failure}" for t in tuners if t.failure]
+    for result in results:
+        log_line("tune", "%s: %s", result.task.name, result.line(request.peak_flops))
     return ProgramResult(
         results,
         clock.elapsed,

@@ -48,6 +48,7 @@ from ...ir.files import (
     require_own,
     write_kept,
 )
+from ...ir.progress_line import log
 from ..target import Target
 from .engine import compile_object, llvm_version
 from .settings import allowed_bytes, cache_folder
@@ -163,6 +164,7 @@ class Store:
             return None
         except FileNotFoundError:
             return None
+        log("cache", "read %.12s: %s", key, "damaged" if opened is None else opened[0])
         with contextlib.suppress(OSError):
             if opened is None:
                 path.unlink()
@@ -176,6 +178,7 @@ class Store:
             return
         with contextlib.suppress(OSError):
             write_kept(self._folder / key, _closed(key, label, content))
+            log("cache", "wrote %.12s: %s, %d bytes", key, label, len(content))
             if self._puts % PUTS_BETWEEN_SWEEPS == 0 and (self._puts or self._is_due()):
                 self.sweep()
             self._puts += 1

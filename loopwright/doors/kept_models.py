@@ -221,7 +221,7 @@ def _of_store(traced: Traced, kept: SavedFunction, seconds: float) -> Specialisa
 def _is_keyed(options: Mapping[str, Any]) -> bool:
     """True if programs are kept, a key can hold the options, and nobody wants to look on."""
     config = Config.read()
-    watched = config.debug or config.dump or config.explain or config.tune
+    watched = config.debug or config.dump or config.trace or config.explain or config.tune
     keyed = all(n in _KEYED or v is None for n, v in options.items())
     return store("programs").keeps and not watched and keyed
 

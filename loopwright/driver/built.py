@@ -57,7 +57,7 @@ class Source:
     threads: int | None
     log: Path | None
     logs: Sequence[LogView]
-    lower: Callable[[Module], Module]
+    lower: Callable[..., Module]
     preferences: Preferences
     passes: PassContext
     check: bool = False

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..config import Config
+from ..extras import extra
 from ..ir.pass_context import PassContext
+from ..ir.progress_line import log
 from .ready import Specialisation
 
 LARGE_SUMS = 16_000_000
@@ -56,19 +58,16 @@ def announce(
             f"arrays, to see whether they have changed: {took:.1f} ms. Pass them as arguments, or "
             "make them read-only (w.flags.writeable = False)\n"
         )
+    text = f"{name}({made.traced.request}) compiled in {made.seconds:.2f} s"
+    log("compile", "%s: %s", text, made.reason)
     if config.debug >= 1:
         summary = made.built.summary
-        sys.stderr.write(
-            f"loopwright: {name}({made.traced.request}) compiled in {made.seconds:.2f} s"
-            f"{': ' + summary if summary else ''}\n"
-        )
+        sys.stderr.write(f"loopwright: {text}{': ' + summary if summary else ''}\n")
     for loop in made.traced.loops if config.explain else ():
         sys.stderr.write(f"loopwright: {name}: {loop}\n")
     names = {2: "graph", 3: "loops", 4: "llvm", 5: "asm"}
     for level, text in names.items():
         if config.debug >= level and text in made.built.levels:
             sys.stderr.write(made.built.as_text(text) + "\n")
-    if dump is not None:
-        dump.with_name(f"{dump.name}-traced.txt").write_text(made.traced.as_text())
-        for level in made.built.levels:
-            dump.with_name(f"{dump.name}-{level}.txt").write_text(made.built.as_text(level))
+    if dump is not None or config.trace is not None:
+        extra("compile_files")(name, made, dump, config.trace)

@@ -288,6 +288,7 @@ class CompiledFunction(Inspected, Copied):
         begun = time.perf_counter()
         borrowed = Borrowed()
         traced, guard = self._guarded(request, borrowed)
+        tracing = time.perf_counter() - begun
         self._signature.dynamic.traced(traced)
         dump = dump_prefix(self._name, config)
         tune = self._tune or tune_option(config.tune)
@@ -298,7 +299,7 @@ class CompiledFunction(Inspected, Copied):
         seconds = time.perf_counter() - begun
         reason = recompilation.reason_for(request, self._known, self._changed)
         self._changed = ""
-        made = Specialisation(traced, built, reason, seconds, guard)
+        made = Specialisation(traced, built, reason, seconds, guard, tracing)
         earlier = (other.reason for other in self._known.values())
         is_first = recompilation.is_first_symbolic(reason, earlier)
         announce(self._name, made, config, dump, is_first)

@@ -30,13 +30,14 @@ class Run(Protocol):
 @dataclass(frozen=True, slots=True)
 class Specialisation:
     """Code for one request: run on arrays, then put into the user's structure. It is right as long
-    as its ``guard`` holds."""
+    as its ``guard`` holds. It took ``seconds``, of which those of ``tracing`` came first."""
 
     traced: Traced
     built: Built
     reason: str
     seconds: float
     guard: Guard | None = None
+    tracing: float = 0.0
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

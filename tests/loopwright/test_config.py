@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def test_defaults() -> None:
     [
         ("debug", "3", 3),
         ("dump", "/tmp/x", Path("/tmp/x")),
+        ("trace", "pages", Path("pages")),
         ("verify", "on", True),
         ("verify", "0", False),
         ("log", "a.jsonl", Path("a.jsonl")),
@@ -105,3 +107,27 @@ def test_dump_writes_numbered_files(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     names = sorted(p.name for p in (tmp_path / "dump").iterdir())
     assert {"000-first-traced.txt", "001-second-traced.txt"} <= set(names)
     assert "add(%x, 1f)" in (tmp_path / "dump" / "000-first-traced.txt").read_text()
+
+
+def test_each_compile_has_a_page_and_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LOOPWRIGHT_TRACE", str(tmp_path / "pages"))
+
+    @lw.compile
+    def scaled(x: Any) -> Any:
+        y = x * 1 + 2
+        return np.exp(y).sum(axis=0)
+
+    with caplog.at_level(logging.INFO, "loopwright.compile"):
+        scaled(X), scaled(X[:1])
+    first, second = sorted((tmp_path / "pages").iterdir())
+    assert (first.name, second.name) == ("000-scaled.html", "001-scaled.html")
+    assert "Why: first call." in first.read_text()
+    text = second.read_text()
+    assert "Why: x: float32[3] became float32[1]." in text
+    assert 'before: <a href="000-scaled.html">' in text
+    assert "-1 multiply" in text  # what simplify has changed
+    assert ("by the rules" in text and "y = x * 1 + 2" in text) or "np.exp(y)" in text
+    reasons = [record.getMessage().rpartition(" s: ")[2] for record in caplog.records]
+    assert reasons == ["first call", "x: float32[3] became float32[1]"]
