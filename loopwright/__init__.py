@@ -16,7 +16,8 @@ log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are f
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
 Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
 what ``f.lower(...).save`` wrote. ``cond``, ``switch``, ``while_loop``, ``fori_loop``, ``scan``,
-``map`` and ``function`` are control flow on values; ``at`` changes elements of copies. ``extern``
+``map`` and ``function`` are control flow on values; ``data`` makes classes algebraic data types,
+which ``match`` tells apart; ``at`` changes elements of copies. ``extern``
 lets compiled functions call others that are not; ``prim`` functions are written as tensor
 expressions, with ``te``. ``random`` makes random numbers from keys.
 """
@@ -83,8 +84,10 @@ if TYPE_CHECKING:
     from .quantise.ranges import Scheme
     from .tracer import nn
     from .tracer import tensor_expressions as te
+    from .tracer.capture.matching import match
     from .tracer.control import cond, fori_loop, function, map, scan, switch, while_loop
     from .tracer.core.argument_specs import bf16
+    from .tracer.data import data
     from .tracer.extern import extern
     from .tracer.numpy.data_sizes import argwhere, flatnonzero, nonzero, unique
     from .tracer.numpy.element_updates import at
@@ -137,6 +140,7 @@ __all__ = [
     "build",
     "compile",
     "cond",
+    "data",
     "debug",
     "extern",
     "f16",
@@ -156,6 +160,7 @@ __all__ = [
     "load_weights",
     "log",
     "map",
+    "match",
     "nn",
     "nonzero",
     "parse",
@@ -208,6 +213,8 @@ _LATE = {
         ".decoding.language_model": "load_language_model",
         ".doors.weight_files": "load_weights",
         ".tracer.control": "cond fori_loop function map scan switch while_loop",
+        ".tracer.capture.matching": "match",
+        ".tracer.data": "data",
         ".tracer.extern": "extern",
         ".tracer.prim": "prim",
         ".tracer.numpy.data_sizes": "argwhere flatnonzero nonzero unique",

@@ -59,10 +59,12 @@ def trace(
     outside = Snapshot([function, *held])
     loops: dict[tuple[str, int], str] = {}
     failed: dict[str, Exception] = {}
+    made: dict[type, Any] = {}
 
     def new_run(asked: frozenset[str] = frozenset()) -> Trace:
         run = Trace(name, check_index, borrowed, outside)
         run.asked, run.may_capture, run.loops, run.failed = asked, capture, loops, failed
+        run.made = made
         return run
 
     run = new_run()
@@ -110,9 +112,10 @@ def as_called(function: Callable[..., Any]) -> Callable[..., Any]:
     running = active()
     if running is None or "capturing" not in running.asked:
         return function
-    from .capture.runtime import captured  # loaded when it is first needed
+    from .capture.calls import call_captured  # loaded when it is first needed
+    from .capture.runtime import captured
 
-    return captured(function)
+    return functools.partial(call_captured, captured(function))
 
 
 def _runs_twice(name: str, change: Change) -> LoopwrightError:
@@ -166,10 +169,14 @@ def _traced(
         arrays.append(_argument(var, run, spec.weak, arrays, placements.get(len(arrays))))
         leaves.append(arrays[-1])
         parameters.append(position)
-    trees, args, kwargs = _call(signature, request, leaves)
-    for name in ending.extra if ending is not None else ():
-        del kwargs[name]
     with tracing(run), collecting(demands=True) as required:
+        trees, args, kwargs = _call(signature, request, leaves)
+        for name in ending.extra if ending is not None else ():
+            del kwargs[name]
+        if run.made:
+            from .data.region import region_of  # loaded when it is first needed
+
+            region_of(run).grow()
         outcome = as_called(function)(*args, **kwargs)
         if run.refused is not None:
             raise run.refused
@@ -277,7 +284,7 @@ def _check_containers(
     hint = "change arrays in place (x[...] = value), or return the new value"
     for name, structure, tree in zip(request.names, request.structures, trees.values()):
         before = [next(rest) for _ in paths(structure)]
-        if structure == ONE:
+        if structure == ONE or (run.region is not None and run.region.holds(structure)):
             continue
         after, now = flatten(tree)
         if now != structure:
@@ -332,6 +339,10 @@ def _results(
     run: Trace, outcome: Any, where: Span | None
 ) -> tuple[Structure, tuple[Fixed | Element | Argument | None, ...], list[Atom]]:
     leaves, structure = flatten(outcome)
+    if run.region is not None:
+        from .data.boundary import returned
+
+        leaves, structure = returned(leaves, structure)
     outputs: list[Fixed | Element | Argument | None] = []
     atoms: list[Atom] = []
     for leaf, path in zip(leaves, paths(structure, "result")):

@@ -55,7 +55,8 @@ def hinted(error: Exception) -> None:
     if isinstance(error, LoopwrightError):
         error.hint = _keyword(str(error), frame, call) or _of_message(error, call) or error.hint
     elif hint := _keyword(str(error), frame, call) or _of_python(error):
-        error.add_note(f"  try: {hint}")
+        notes = getattr(error, "__notes__", [])
+        error.__notes__ = list(dict.fromkeys([*notes, f"  try: {hint}"]))
 
 
 def _place(error: Exception) -> tuple[FrameType | None, str]:

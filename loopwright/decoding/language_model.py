@@ -146,9 +146,11 @@ def load_language_model(
     Raises LoopwrightValueError for a model or tokens of a kind that is not supported, and
     LoopwrightOSError for a file that is damaged or cannot be read.
 
-    >>> lw.load_language_model("absent.gguf")
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'absent.gguf'
+    >>> try:
+    ...     lw.load_language_model("absent.gguf")
+    ... except FileNotFoundError as error:
+    ...     print(error)
+    [Errno 2] No such file or directory: 'absent.gguf'
     """
     if cache not in CACHES or activations not in ("float32", "int8") or context < 2:
         raise LoopwrightValueError(

@@ -20,6 +20,7 @@ from ..ir.dims import LARGEST_SIZE, IntExpr, size
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from ..tracer import ArraySpec, Request, Traced
 from ..tracer.core.argument_specs import Spec, size_of
+from ..tracer.core.pytree import columns_among
 from ..tracer.core.symbolic_sizes import GUARD
 from .sizes import refuse_unmet, request_sizes, solve, unified, unmet, with_shapes
 from .user_errors import is_instance
@@ -200,12 +201,14 @@ class Dynamic:
         kind = self._kinds.setdefault(_kind_of(given), _Kind())
         shapes: dict[int, tuple[IntExpr, ...]] = {}
         values: dict[str, int] = {}
+        columns = columns_among(given.structures)
         for position, (leaf, path) in enumerate(zip(given.leaves, given.paths)):
             if not isinstance(leaf, ArraySpec):
                 continue
             sizes = [*leaf.type.shape]
             for axis, value in enumerate(leaf.type.shape):
-                name = kind.look(position, axis, path, value, self._patience)
+                patience = 1 if axis == 0 and position in columns else self._patience
+                name = kind.look(position, axis, path, value, patience)
                 if name is not None and isinstance(value, int):
                     sizes[axis] = size(name, LEAST_SYMBOLIC, LARGEST_SIZE)
                     values[name] = value

@@ -60,7 +60,7 @@ def branch_on(
     def run(body: Any) -> Any:
         with variables.kept():
             body()
-            return variables.values(kept)
+            return variables.made(traced.running(), kept)
 
     while True:
         sides = _Sides()
@@ -137,6 +137,8 @@ def _either(test: Proxy, then: Callable[[], Any], orelse: Callable[[], Any], sid
         try:
             with traced.under(trace, None):
                 value = body()
+                if trace.region is not None:
+                    value = trace.region.made(value)
             check_room(trace)
         except Exception as error:
             if not _is_raised(error):

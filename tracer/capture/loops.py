@@ -227,7 +227,7 @@ class _Carry:
                 self.same[name] = value
         bound = (n for n in names if variables.get(n) is not UNBOUND)
         self.names = [n for n in bound if n not in self.same]
-        self.initial = variables.values(self.names)
+        self.initial = variables.made(trace, self.names)
         self.begins: tuple[Any, ...] = ()  # the values with which the body begins
         self.ends: tuple[Any, ...] = ()  # and those with which it ends
         self.dtypes: list[dict[int, Any]] = []  # what their numbers are promoted to
@@ -249,7 +249,7 @@ class _Carry:
                 rebound = {n for n, v in self.same.items() if self.variables.get(n) is not v}
                 if rebound:
                     raise _ReboundError(rebound)
-                self.ends = self.variables.values(self.names)
+                self.ends = self.variables.made(self.trace, self.names)
                 if self.notes.moves and not self._keep_apart():
                     raise unclear_names()
                 self._check_elements(versions)

@@ -155,6 +155,17 @@ def _rounded(plain: Callable[[Any], Any], ufunc: Any) -> Callable[[Any], Any]:
     return lambda value: OURS[int](ufunc(value)) if type(value) is Proxy else plain(value)
 
 
+def _isinstance(value: Any, classes: Any, /) -> Any:
+    if not hasattr(type(value), "is_made_by"):  # of data types
+        return isinstance(value, classes)
+    holds = False
+    for cls in classes if isinstance(classes, tuple) else (classes,):
+        if cls not in value.family.constructors:
+            return isinstance(value, cls)
+        holds = returned(holds, lambda h=holds: h, lambda c=cls: value.is_made_by(c))
+    return holds
+
+
 def length(value: Any) -> Any:
     """Returns ``len(value)``."""
     return value.length() if is_grown(value) else len(value)
@@ -180,6 +191,7 @@ OURS: dict[Any, Any] = {
     float: _number(float, np.float64),
     complex: _complex,
     bool: _bool,
+    isinstance: _isinstance,
     math.floor: _rounded(math.floor, np.floor),
     math.ceil: _rounded(math.ceil, np.ceil),
     math.trunc: _rounded(math.trunc, np.trunc),

@@ -33,6 +33,13 @@ from .loops import for_loop, while_loop  # noqa: F401
 from .variables import NOTHING  # noqa: F401
 
 
+def __getattr__(name: str) -> Any:
+    """The parts of ``match`` statements, which are loaded when there is one."""
+    from . import matching
+
+    return getattr(matching, name)
+
+
 def captured(function: Any) -> Any:
     """Returns the function with its control flow captured; the same object if it has no source
     that can be rewritten.

@@ -27,6 +27,7 @@ from .expressions import LIBRARY as LIBRARY
 from .expressions import Expressions, as_lambda, call, library, tested
 from .leaving import always_returns, assign, at, holds, leaves, load, marked, returns
 from .liveness import NESTED, Liveness, Names, assigned, flat, only_augmented, reads
+from .match_statements import Matches
 
 RESULT = "result·"
 """Begins the names of variables that hold what a loop returns."""
@@ -54,6 +55,7 @@ def can_be_rewritten(function: ast.FunctionDef) -> bool:
 
 def rewrite(function: ast.FunctionDef) -> None:
     """Rewrites the body of a function, and of the functions inside of it."""
+    Matches().visit(function)
     _Rewriter(function).function()
 
 

@@ -60,6 +60,11 @@ class Variables:
     def values(self, names: Names) -> tuple[Any, ...]:
         return tuple(map(self.get, names))
 
+    def made(self, trace: Trace, names: Names) -> tuple[Any, ...]:
+        """Returns values of which those of data types are made where the trace is now."""
+        values = self.values(names)
+        return values if trace.region is None else trace.region.made(values)
+
     def assign(self, names: Names, values: Sequence[Any]) -> None:
         for name, value in zip(names, values, strict=True):
             self.set(name, value)

@@ -371,7 +371,7 @@ def scan(
             loop.outputs = []
             for part in range(together):
                 row = _row_number(index, part, together, length, reverse)
-                x = unflatten(rows_structure, [_row(x, row, length) for x in inputs])
+                x = unflatten(rows_structure, [row_of(x, row) for x in inputs])
                 with under(trace, None):
                     carry, y = watched(trace, f, carry, x)
                 leaves, structure = flattened(y)
@@ -397,9 +397,10 @@ def _row_number(index: Proxy, part: int, together: int, length: IntExpr, reverse
     return emit("subtract", lift(length - 1, INT64), row) if reverse else row
 
 
-def _row(x: Proxy, row: Proxy, length: IntExpr) -> Proxy:
+def row_of(x: Proxy, row: Proxy) -> Proxy:
+    """Returns a row of an array; a number out of range is that of the nearest row."""
     type_ = LeafType(x.shape[1:], x.type.dtype, None, x.ndim > 1)
-    if length == 0:
+    if x.type.shape[0] == 0:
         return new_proxy(x.owner, stand_in(x.owner, type_), type_)
     with undemanded():  # an iteration has its row
         return new_proxy(x.owner, emit("take", x, row, axis=0, mode="clip").atom, type_)

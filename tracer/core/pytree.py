@@ -64,6 +64,7 @@ class _Kind:
     take: Callable[[Any], tuple[Sequence[Any], Hashable]]
     make: Callable[[type, Any, list[Any]], Any]
     names: Callable[[Any, int], Iterable[str]]
+    type: type | None = None  # in structures, for classes that are told apart by ``aux`` alone
 
 
 def _bracketed(_aux: Any, count: int) -> Iterable[str]:
@@ -243,11 +244,15 @@ def register(
     cls: type,
     flatten: Callable[[Any], tuple[Sequence[Any], Hashable]],
     unflatten: Callable[[Any, list[Any]], Any],
+    names: Callable[[Any, int], Iterable[str]] = _bracketed,
+    kind: type | None = None,
 ) -> None:
     """Lets objects of ``cls`` be arguments and results of compiled functions.
 
     ``flatten(obj)`` gives the children and a hashable rest; ``unflatten(rest, children)`` makes the
-    object again, where the children may be traced arrays.
+    object again, where the children may be traced arrays. ``names(rest, count)`` are what follows
+    the object's expression in those of its leaves; objects of one ``kind`` are told apart by their
+    rests alone.
 
     >>> class Pair:
     ...     def __init__(self, a, b):
@@ -256,7 +261,7 @@ def register(
     >>> flatten(Pair(1, (2, 3)))[0]
     [1, 2, 3]
     """
-    _KINDS[cls] = _Kind(flatten, lambda _, aux, children: unflatten(aux, children), _bracketed)
+    _KINDS[cls] = _Kind(flatten, lambda _, aux, children: unflatten(aux, children), names, kind)
 
 
 class Items(Iterator[Any]):
@@ -371,7 +376,9 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         leaves.append(tree)
         return LEAF
     children, aux = kind.take(tree)
-    return Node(type(tree), aux, tuple([_flatten(child, leaves) for child in children]))
+    return Node(
+        kind.type or type(tree), aux, tuple([_flatten(child, leaves) for child in children])
+    )
 
 
 def leaves_within(tree: Any, deepest: int = sys.maxsize) -> list[Any]:
@@ -395,6 +402,28 @@ def leaves_within(tree: Any, deepest: int = sys.maxsize) -> list[Any]:
             seen.add(id(inner))
             work += [(child, depth + 1) for child in reversed(inside[0])]
     return leaves
+
+
+def columns_among(structures: Iterable[Structure]) -> set[int]:
+    """Returns the numbers of those leaves that are arrays with a row for each of some values, of
+    which another tree has more or fewer: all but the first of a node whose rest ``has_columns``.
+    """
+    places: Iterator[int] = itertools.count()
+    columns: set[int] = set()
+
+    def walk(structure: Structure, is_column: bool) -> None:
+        if isinstance(structure, Leaf):
+            place = next(places)
+            if is_column:
+                columns.add(place)
+            return
+        has_columns = getattr(structure.aux, "has_columns", False)
+        for number, child in enumerate(structure.children):
+            walk(child, has_columns and number > 0)
+
+    for structure in structures:
+        walk(structure, False)
+    return columns
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:

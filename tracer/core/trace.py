@@ -109,15 +109,16 @@ class Trace:
         self.emitted = 0  # operators so far
         self._next_look = FEW_OPERATORS
         self.may_capture = False  # it may begin anew, with Python's control flow rewritten
-        self.wanted: set[str] = (
-            set()
-        )  # "capturing" it, and the loops that have to be unrolled, or native
+        # "capturing" it, and the loops that have to be unrolled, or native.
+        self.wanted: set[str] = set()
         self.captured_calls: list[tuple[CodeType, Scope]] = []  # that are being traced
         self.failed: dict[str, Exception] = {}  # why functions were no functions in earlier runs
         self.own_calls: Counter[CodeType] = (
             Counter()
         )  # of those, calls of itself that ran in Python
         self.iterations: list[int | None] = []  # of the loops that are being traced, at most
+        self.region: Any = None  # where values of data types are
+        self.made: dict[type, Any] = {}  # those that runs so far have made: types of their fields
         self.lists: list[Any] = []  # of the user's, whose elements the graph has
         self.unbound: set[str] = set()  # variables that one side of a branch alone has bound
         self.listed: dict[Storage, str] = {}  # arrays in such lists, and what keeps them Python's

@@ -1,0 +1,234 @@
+"""Algebraic data types: compiled functions take, make and match them as Python does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+from random_data import difference, draw_data, draw_value
+from random_draw import RandomDraw
+
+
+@lw.data
+class Tree: ...
+
+
+class Leaf(Tree):
+    x: float
+
+
+class Node(Tree):
+    left: Tree
+    right: Tree
+
+
+@lw.data
+class List: ...
+
+
+class Nil(List): ...
+
+
+class Cons(List):
+    head: lw.f32[2]
+    tail: List
+
+
+TREES = (
+    Leaf(3.0),
+    Node(Leaf(1.0), Leaf(2.0)),
+    Node(Node(Leaf(1.0), Leaf(5.0)), Node(Leaf(2.0), Node(Leaf(3.0), Leaf(4.0)))),
+)
+
+
+def listed(*numbers: float) -> Any:
+    made: Any = Nil()
+    for number in reversed(numbers):
+        made = Cons(np.array([number, -number], np.float32), made)
+    return made
+
+
+def total(tree: Any) -> Any:
+    match tree:
+        case Leaf(x):
+            return x
+        case Node(left, right):
+            return total(left) + 2 * total(right)
+
+
+def mirrored(tree: Any) -> Any:
+    match tree:
+        case Node(Leaf(a), Leaf(b)) if a > b:
+            return Leaf(a - b)
+        case Node(left, right):
+            return Node(mirrored(right), mirrored(left))
+        case leaf:
+            return leaf
+
+
+def by_isinstance(tree: Any) -> Any:
+    depth = 0
+    while isinstance(tree, Node):
+        tree = tree.right
+        depth = depth + 1
+    return depth, tree.x
+
+
+@pytest.mark.parametrize("function", [total, mirrored, by_isinstance])
+def test_trees(function: Callable[..., Any]) -> None:
+    compiled = lw.compile(function)
+    for tree in TREES:
+        assert not difference(compiled(tree), function(tree))
+    before = compiled.cache_info().misses
+    compiled(Node(TREES[2], TREES[1]))
+    assert compiled.cache_info().misses == before  # other sizes are no other kind
+
+
+def reversed_list(xs: Any) -> Any:
+    made = Nil()
+    while True:
+        match xs:
+            case Cons(head, tail):
+                made, xs = Cons(head, made), tail
+            case Nil():
+                return made
+
+
+def added(xs: Any, ys: Any) -> Any:
+    match xs, ys:
+        case Cons(x, more), Cons(y, others):
+            return Cons(x + y, added(more, others))
+        case _:
+            return Nil()
+
+
+def counted(n: Any) -> Any:
+    made = Nil()
+    for i in range(n):
+        made = Cons(np.full(2, i, np.float32), made)
+    return made
+
+
+def test_lists() -> None:
+    xs, ys = listed(1, 2, 3), listed(5, 6)
+    assert not difference(lw.compile(reversed_list)(xs), reversed_list(xs))
+    assert not difference(lw.compile(added)(xs, ys), added(xs, ys))
+    assert not difference(lw.compile(counted)(3), counted(3))
+    assert not difference(lw.compile(lambda x: (x, x.tail))(xs), (xs, xs.tail))
+
+
+def test_a_value_in_a_value_of_another_argument() -> None:
+    f = lw.compile(lambda one, other: (Node(other, Node(one, Leaf(1.0))), total(other)))
+    assert not difference(
+        f(TREES[1], TREES[2]), (Node(TREES[2], Node(TREES[1], Leaf(1.0))), total(TREES[2]))
+    )
+
+
+def test_long_lists() -> None:
+    count = 20_000
+    long = listed(*range(count))
+
+    @lw.compile
+    def length(xs: Any) -> Any:
+        return lw.match(xs, {Nil: lambda: 0, Cons: lambda _, tail: 1 + length(tail)})
+
+    assert length(long) == count
+
+
+def test_gradients() -> None:
+    def loss(scale: Any, tree: Any) -> Any:
+        match tree:
+            case Leaf(x):
+                return np.tanh(scale * x)
+            case Node(left, right):
+                return loss(scale, left) * loss(scale, right) + scale
+
+    step = 1e-6
+    got = lw.compile(lw.grad(loss))(0.5, TREES[2])
+    wanted = (loss(0.5 + step, TREES[2]) - loss(0.5 - step, TREES[2])) / (2 * step)
+    assert got == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_call_that_makes_too_many_values() -> None:
+    @lw.data(capacity=16)
+    class Few: ...
+
+    class End(Few): ...
+
+    class More(Few):
+        rest: Few
+
+    @lw.compile
+    def chain(n: Any) -> Any:
+        made = End()
+        for _ in range(n):
+            made = More(made)
+        return made
+
+    assert isinstance(chain(16), More)
+    with pytest.raises(MemoryError, match=r"more than 16 values of More: @lw.data\(capacity=64\)"):
+        chain(17)
+
+
+def head(xs: Any) -> Any:
+    match xs:
+        case Cons(x, Nil()):
+            return x
+        case Nil():
+            return np.zeros(2, np.float32)
+
+
+def ordered(one: Any, other: Any) -> Any:
+    return one == other
+
+
+def mixed(x: Any) -> Any:
+    return Cons(x, Nil())
+
+
+def parts(xs: Any) -> Any:
+    return xs.width
+
+
+WRONG = [
+    (head, (listed(1, 2),), r"no case for Cons\(_, Cons\(_, _\)\)"),
+    (ordered, (TREES[0], TREES[1]), "no order, truth or equality"),
+    (mixed, (np.zeros(3, np.float32),), r"Cons.head is float32\[2\], and this is float32\[3\]"),
+    (mixed, (np.zeros(2),), r"Cons.head is float32\[2\], and this is float64\[2\]"),
+    (parts, (listed(1),), "no constructor of List has a field width"),
+    (total, (Node(Leaf(1.0), 3.0),), "a float stands where a Tree is expected"),
+    (head, (Cons(np.zeros(3, np.float32), Nil()),), r"Cons.head is float32\[3\] in one value"),
+]
+
+
+@pytest.mark.parametrize(("function", "args", "message"), WRONG)
+def test_errors(function: Callable[..., Any], args: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(lw.LoopwrightError, match=message):
+        lw.compile(function)(*args)
+
+
+def test_a_family_is_sealed() -> None:
+    lw.compile(total)(TREES[0])
+    with pytest.raises(lw.LoopwrightTypeError, match="sealed"):
+        type("Late", (Tree,), {"__module__": __name__})
+    with pytest.raises(lw.LoopwrightTypeError, match="have no others below"):
+        type("Below", (Leaf,), {"__module__": __name__})
+
+
+FIRST = random.Random("data types").randrange(1 << 30)
+
+
+@pytest.mark.parametrize("seed", [FIRST, FIRST + 1])
+def test_random_programs(seed: int) -> None:
+    """``python tests/fuzz/data_run.py`` tries more of them."""
+    draw = RandomDraw(seed)
+    program = draw_data(draw)
+    scope = program.run(f"data_program_{seed}")
+    compiled = lw.compile(scope["main"])
+    for _ in range(3):
+        value = draw_value(draw, program, scope, "A")
+        assert not difference(compiled(value), scope["main"](value)), f"seed {seed}\n{program}"
