@@ -306,6 +306,8 @@ def _blocked(prim: PrimFunc, nest: Nest, target: Target) -> Nest:
     """Returns the nest with its long sums in blocks."""
     if isinstance(prim, Procedure):  # its sums have the order that it states
         return nest
+    if target.sums is not None:
+        return block_sums(target.sums.continued(nest), None)
     return block_sums(nest, target.vector_registers * target.vector_bytes // 4)
 
 

@@ -37,6 +37,8 @@ def check_limits(prim: PrimFunc, nest: Nest, target: Target) -> None:
     held = [s for s in statements(nest.body) if isinstance(s, Alloc) and s.scope == Scope.TILES]
     most = max(LIMITS.instructions, 8 * sum(_size(s.expr) for s in prim.stages))
     _Count(target.lanes(4), most, {s.buffer.name for s in held}).body(nest.body, 1, None)
+    if target.sums is not None:
+        target.sums.check(prim, nest)
     natural = prim.buffers.values()
     LIMITS.check_copies("the workspace", buffer_bytes(nest.workspace), buffer_bytes(natural))
 

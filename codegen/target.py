@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, Protocol
 
 from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
@@ -164,11 +164,22 @@ PERMUTES = (
 )
 
 
+class SumOrder(Protocol):
+    """An order of sums that is the same in all schedules: the extra ``sum_order``."""
+
+    lanes: int
+    check: Callable[[Any, Any], None]
+    continued: Callable[[Any], Any]
+    joined: Callable[[list[Any], Callable[[Any, Any], Any]], Any]
+    plain_schedule: Callable[[Any], Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A machine to make code for. Cache sizes are in bytes, per core (l3: shared).
 
     ``features`` are keys of ``FEATURES``: instructions that not every machine of the level has.
+    With ``sums`` results have the same bits on every machine and by every schedule.
     ``system`` is one of ``SYSTEMS``, the first of the architecture's unless given.
 
     >>> Target("aarch64", system="macos").triple, Target("wasm32").pointer_bytes
@@ -183,6 +194,7 @@ class Target:
     l3: int = 8 * 1024 * 1024
     features: frozenset[str] = frozenset()
     system: str = ""
+    sums: SumOrder | None = None
 
     def __post_init__(self) -> None:
         """Raises LoopwrightValueError for a level, a feature or a system that is not known."""
@@ -244,7 +256,7 @@ class Target:
 
     @property
     def has_fma(self) -> bool:
-        return self.level.fma
+        return self.level.fma or self.sums is not None  # by the C library where there are none
 
     @property
     def has_halves(self) -> bool:

@@ -88,14 +88,14 @@ def setting(name: str, text: str | None) -> Iterator[None]:
 
 
 def _precision(text: str) -> str | float | None:
-    if text in ("strict", "standard", "bf16", ""):
+    if text in ("strict", "standard", "bf16", "reproducible", ""):
         return text or None
     try:
         growth = float(text)
     except ValueError:
         growth = 0.0
     if not growth >= 1.0:
-        raise ValueError("strict, standard, bf16 or a number from 1 on")
+        raise ValueError("strict, standard, bf16, reproducible or a number from 1 on")
     return growth
 
 
@@ -177,7 +177,7 @@ class Config:
         default=None,
         metadata=_about(
             _precision,
-            "strict|standard|bf16|n",
+            "strict|standard|bf16|reproducible|n",
             "how far results may lie from sums of float32 taken term by term (standard)",
         ),
     )

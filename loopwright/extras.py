@@ -22,6 +22,7 @@ import those that they are made of. So an extra may be changed without reading t
     rewrite      a statement with control flow on traced values, for the hint of an error
     save, bundle compiled functions as files, which ``lw.load`` reads; as objects for C
     streams      calls that run at the same time
+    sum_order    the order of sums that reproducible results ask of schedules
     watch        writes to captured arrays, seen by the system; without it they are summed
     (commands)   the command line: debugging, reports, the roofline's picture, tools for logs
 """
@@ -52,6 +53,7 @@ _ENTRIES = {
     "rewrite": (".tracer.rewriting.expressions", "statement_in"),
     "save": (".doors.saved", "save"),
     "streams": (".streams", "streams_of"),
+    "sum_order": (".codegen.sum_order", "Reproducible"),
     "watch": (".codegen.runtime.written_pages", "watch"),
     "watched": (".codegen.runtime.written_pages", "watched"),
 }

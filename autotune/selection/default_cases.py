@@ -22,7 +22,7 @@ from ..ranges import decided_by, fitted, point_of, specialised, typical_point, v
 from ..space.rules.base import fused_depth, least_repeats, shared_trips
 from ..space.settings import SKETCHES
 from ..space.sketch import AnySketch
-from ..space.space import ScheduleSpace, default_choices, is_legal
+from ..space.space import ScheduleSpace, default_choices, is_legal, plain_schedule
 from ..space.tiling import Choices
 from ..space.variant import Variant
 
@@ -36,7 +36,7 @@ def default_cases(
         for offer in _offers(prim, target, schedule, variant, choices):
             if offer not in refused:
                 return offer, variant.name
-    return Schedule(), "plain"
+    return plain_schedule(prim, target), "plain"
 
 
 def for_all_sizes(

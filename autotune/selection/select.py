@@ -112,7 +112,8 @@ def choose_schedule(
     entry = ""
     is_logged = _is_logged(prim, logs, key)
     if not refused and not is_logged and not rules():
-        machine = sorted(target.features), target.isa, target.l1, target.l2, target.l3
+        caches = target.l1, target.l2, target.l3
+        machine = sorted(target.features), target.isa, *caches, str(target.sums)
         entry = store().key("schedule", workload_text(prim), threads, target.cores, machine)
         chosen = _stored(prim, store().get(entry))
         if chosen is not None:

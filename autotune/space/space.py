@@ -434,7 +434,7 @@ def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
     for stage in prim.stages:
         outputs = as_int(stage.buffer.size)
         long = max(stage.reduce_axes, key=lambda a: as_int(a.extent), default=None)
-        if stage.combiner is None or long is None or outputs > SPACE.few_outputs:
+        if long is None or outputs > SPACE.few_outputs or target.sums:
             continue
         extent = as_int(long.extent)
         total = outputs * extent
@@ -463,7 +463,12 @@ def default_variant(
     Of a PrimFunc with symbolic sizes it is that of the typical ones.
     """
     offers = ((s, v) for s, v, _ in default_choices(prim, target) if s not in refused)
-    return next(offers, (Schedule(), None))
+    return next(offers, (plain_schedule(prim, target), None))
+
+
+def plain_schedule(prim: PrimFunc, target: Target) -> Schedule:
+    """Returns the plain nest."""
+    return target.sums.plain_schedule(prim) if target.sums else Schedule()
 
 
 def default_choices(prim: PrimFunc, target: Target) -> Iterator[tuple[Schedule, Variant, Choices]]:

@@ -166,7 +166,8 @@ class Emitter:
     @property
     def has_tables(self) -> bool:
         """True if a vector register can be a table (``lookup``): AVX-512 permutes across lanes."""
-        return self.target.has_masks and self.lanes * self.bit_width <= 512
+        masks = self.target.has_masks and self.target.sums is None
+        return masks and self.lanes * self.bit_width <= 512
 
     def in_full_register(self, x: Value, body: Callable[..., Value], *more: Value) -> Value:
         """Returns ``body`` of ``x`` (and ``more``), computed in as many lanes as a 64-byte register

@@ -341,7 +341,8 @@ class NestEmitter(WriteEmitter):
     def join_lanes(self, loop: Vectors, env: Env) -> None:
         """Reductions over the lanes of a vector loop: joined vector by vector, then in a tree."""
         totals: dict[object, tuple[Accumulate, Env, Value]] = {}  # by statement and element
-        lanes = loop.widths[0]
+        parts: dict[object, list[Value]] = {}  # what is joined in the order of all schedules
+        lanes, order = loop.widths[0], self.target.sums
         for inside in self.vectors_of(loop, env):
             assert inside.lanes is not None
             active, mask = inside.lanes.active, inside.lanes.mask
@@ -353,9 +354,17 @@ class NestEmitter(WriteEmitter):
                     some = mask or self.memory.active_mask(lanes, active)
                     value = self.w.select(some, value, identity)
                 key = (id(stmt), *(self.memory.index_value(i, here) for i in stmt.indices))
-                if key in totals:
+                if order:
+                    parts.setdefault(key, []).append(value)
+                elif key in totals:
                     value = self.scalars.combine(combiner.op, totals[key][2], value, dtype)
                 totals[key] = stmt, Env(here.values), value
+        for key, values in parts.items():
+            assert order is not None
+            stmt, here, _ = totals[key]
+            op, dtype = COMBINERS[stmt.combiner].op, stmt.value.dtype
+            combine = partial(self.scalars.combine, op, dtype=dtype)
+            totals[key] = stmt, here, order.joined(values, combine)
         for _, rows in groupby(totals.values(), lambda each: id(each[0])):
             self._join_rows(list(rows))
 

@@ -67,7 +67,8 @@ class ScalarEmitter:
         w, code = self.w, _CODE.get(name, _NONE)
         body = code.floats if dtype.is_float else code.bools if dtype.is_bool else code.ints
         by_one = divide_weight if name == "divide_weight" else divide_by_one
-        divides = self.target.has_fma and dtype.is_float and name in ("divide", "divide_weight")
+        by_inverse = dtype.is_float and self.target.has_fma and self.target.sums is None
+        divides = by_inverse and name in ("divide", "divide_weight")
 
         def write(args: list[Value]) -> Value:
             lanes = max([a.lanes for a in args])

@@ -74,6 +74,8 @@ class GraphLimits:
     """The longest piece of a lone row: the piece and its exponentials fit in the L1."""
     softmax_shortest_piece: int = 1 << 8
     """The shortest piece of a lone row, below which joining the pieces costs too much."""
+    scan_pieces: bool = True
+    """True if the sums up to each element of one long row may be those of pieces."""
     arg_row: int = 1 << 14
     """A contiguous row that argmax searches whole."""
     arg_row_piece: int = 1 << 10

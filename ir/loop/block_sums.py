@@ -40,12 +40,18 @@ from .nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, rewritten, sta
 from .prim import Buffer
 from .stride import stride_along
 
+LANE_SUMS = ".rf"
+"""The end of the names of accumulators that ``rfactor`` makes: one sum for each lane."""
 
-def block_sums(nest: Nest, register_bytes: int) -> Nest:
+
+def block_sums(nest: Nest, register_bytes: int | None) -> Nest:
     """The nest with its long sums of floats in blocks; itself if there are none.
 
     ``register_bytes`` is the size of accumulators that leaves registers for as many of a block.
+    With None only lanes have blocks, the same in all schedules.
     """
+    if register_bytes is None:
+        return nests.with_bodies(nest, lambda body: _with_blocks(body, frozenset(), True))
     large = frozenset(a.buffer.name for a in _large(nest, register_bytes))
     nest = nests.with_bodies(nest, lambda body: _with_blocks(body, large))
     summed = [a for a in _large(nest, register_bytes) if a.scope == Scope.REGISTERS]
@@ -63,7 +69,7 @@ def _bytes(buffer: Buffer) -> int:
     return prod(as_int(n) for n in buffer.shape) * buffer.dtype.bytes
 
 
-def _with_blocks(body: tuple[Stmt, ...], large: frozenset[str]) -> list[Stmt]:
+def _with_blocks(body: tuple[Stmt, ...], large: frozenset[str], fixed: bool = False) -> list[Stmt]:
     """Returns a body with private accumulators summed in blocks."""
     stmts, at = list(body), 0
     while at < len(stmts):
@@ -73,10 +79,12 @@ def _with_blocks(body: tuple[Stmt, ...], large: frozenset[str]) -> list[Stmt]:
             continue
         if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > BLOCKS.accumulator_bytes:
             continue
+        if fixed and not alloc.buffer.name.endswith(LANE_SUMS):
+            continue
         later = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
         end = next(later, len(stmts))
         many = alloc.buffer.name in large
-        sums = _Sum(alloc, many, many and _are_joined(alloc.buffer.name, stmts[at:end]))
+        sums = _Sum(alloc, many, many and _are_joined(alloc.buffer.name, stmts[at:end]), fixed)
         limited = [new for stmt in stmts[at:end] for new in sums.limited(stmt)]
         if sums.blocks:
             stmts[at:end] = limited
@@ -112,6 +120,7 @@ class _Sum:
     alloc: Alloc
     many: bool  # more elements than fit the registers twice
     joined: bool  # they are many, and lanes of a sum
+    fixed: bool = False  # blocks do not follow from the loops
     blocks: int = 0  # made so far
 
     @property
@@ -188,7 +197,8 @@ class _Sum:
             return self._cut_symbolic(loop, count, length, most, 1)
         if loop.extent * count <= most:
             return [loop], loop.extent * count
-        size = block_length(loop.extent, max(1, length // count))
+        size = max(1, length // count)
+        size = size if self.fixed else block_length(loop.extent, size)
         if size == 1:
             return self._cut(replace(loop, body=tuple(self._block(loop.body))), 1)
         whole, rest = divmod(loop.extent, size)

@@ -104,7 +104,10 @@ def _declare(name: str, word: str, combiner: str, neutral: str) -> None:
         axis = axis % x.rank
         shape = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]))
         rows = F.reshape(x, newshape=shape)
-        made = F.scan(rows, combiner=combiner, exclusive=exclusive, reverse=reverse)
+        backward = not x.builder.limits.scan_pieces and not reverse  # has no pieces
+        rows = F.reverse(rows, axis=(1,)) if backward else rows
+        made = F.scan(rows, combiner=combiner, exclusive=exclusive, reverse=reverse or backward)
+        made = F.reverse(made, axis=(1,)) if backward else made
         return F.reshape(made, newshape=x.shape)
 
 

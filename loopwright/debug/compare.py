@@ -22,6 +22,7 @@ import numpy as np
 
 from ..autotune.measure.reference import error_bound
 from ..autotune.selection.select import Origin
+from ..autotune.space.space import plain_schedule
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
 from ..driver.built import Built, Parts, Source
@@ -36,7 +37,6 @@ from ..ir.graph.nodes import Binding, Call, Constant, Var
 from ..ir.graph.operator import Operator
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.cases import Cases
-from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from ..tracer import Traced
 from .difference import Difference, difference
@@ -352,7 +352,9 @@ class _Judge:
     def _plain(self, prim: PrimFunc, inputs: dict[str, Array], right: Array) -> str:
         """Returns in words whether the kernel is right without its schedule."""
         try:
-            kernel = compile_kernel(prim, Schedule(), self.parts.target, f"lw_plain_{prim.name}")
+            target = self.parts.target
+            plain = plain_schedule(prim, target)
+            kernel = compile_kernel(prim, plain, target, f"lw_plain_{prim.name}")
             outputs = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
         except Exception as error:
             return f"without a schedule it cannot be made: {type(error).__name__}: {error}"

@@ -250,7 +250,7 @@ def _array(dtype: str, shape: Sequence[int], source: int | str) -> Array:
 
 def target_as_data(target: Target) -> dict[str, Any]:
     """Returns the machine that code is made for, in plain values."""
-    return {**asdict(target), "features": sorted(target.features)}
+    return {**asdict(target), "features": sorted(target.features), "sums": None}
 
 
 def target_of(data: Mapping[str, Any]) -> Target:

@@ -196,6 +196,7 @@ def _built(source: Source, options: BundleOptions, level: str) -> Built:
     """Returns the module compiled for a level, with nothing known of this machine."""
     cores, preferences = options.used_cores, source.preferences
     precision = "bf16" if preferences.rounds_factors else preferences.error_growth
+    precision = "reproducible" if source.target.sums else precision
     return build(
         source.module,
         target=Target(level, cores=cores),

@@ -22,6 +22,7 @@ from ..autotune.measure.first_use import Subject, can_try, refusals
 from ..autotune.ranges import checked_points, specialised
 from ..autotune.selection.default_cases import default_cases
 from ..autotune.selection.select import SELECTION, Chosen, Origin, choose_schedule
+from ..autotune.space.space import plain_schedule
 from ..autotune.workload import kernel_symbol, workload_at, workload_of
 from ..codegen.inlining import inlined_lines
 from ..codegen.kernel import Kernel, compile_kernel, stored_kernel
@@ -108,11 +109,11 @@ def _next_best(
     """Returns the schedule that replaces one which was refused for a reason."""
     if old.origin in FOREIGN:
         new = choose_schedule(prim, target, threads, logs, refused=refused)
-    elif old.schedule != Schedule() and len(refused) < MOST_REFUSED:
+    elif old.schedule != (plain := plain_schedule(prim, target)) and len(refused) < MOST_REFUSED:
         schedule, sketch = default_cases(prim, target, refused)
         new = Chosen(schedule, Origin.RULES, sketch)
-    elif old.schedule != Schedule():
-        new = Chosen(Schedule(), Origin.RULES, "plain")
+    elif old.schedule != plain:
+        new = Chosen(plain, Origin.RULES, "plain")
     else:
         raise InternalError(f"the code of {prim.name} is refused under its plain loops: {reason}")
     return replace(new, refused=(*old.refused, reason))

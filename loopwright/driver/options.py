@@ -13,7 +13,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 Precision: TypeAlias = str | float
 
-PRECISIONS = {"strict": 1.0, "standard": 16.0, "bf16": 16.0}
+PRECISIONS = {"strict": 1.0, "standard": 16.0, "bf16": 16.0, "reproducible": 1.0}
 """Name -> factor by which an algorithm's error may exceed that of sums taken term by term."""
 
 
@@ -24,9 +24,9 @@ def error_growth(precision: Precision | None) -> float:
     otherwise if the result stays within ``ir.tolerance`` of the exact one, as a sum taken term by
     term does; Winograd's convolution is one. Where an image holds infinities or NaNs, they may then
     spread to the whole tile of results (up to 5 pixels) instead of their own windows only.
-    ``"bf16"`` is ``"standard"`` with the factors of products rounded to bfloat16
-    (``ir/graph/passes/round_factors.py``). A number from 1 on is the growth itself, whatever the
-    tolerance is. LoopwrightValueError for anything else.
+    ``"reproducible"`` is ``"strict"`` with the same bits always (docs/promises.md), ``"bf16"``
+    ``"standard"`` with the factors of products rounded to bfloat16 (``round_factors``). A number
+    from 1 on is the growth itself, whatever the tolerance is. LoopwrightValueError for others.
 
     >>> error_growth("strict"), error_growth(4)
     (1.0, 4.0)

@@ -80,7 +80,20 @@ def lower_module(
     Where ``passes`` verifies, InternalError names the pass after which the module is malformed.
     """
     context = passes or PassContext()
+    choices = None if preferences.limits == LIMITS_OF_ALL else choices
     return context.run(module, default_pipeline(preferences, choices), GRAPH)
+
+
+LIMITS_OF_ALL = GraphLimits(
+    lanes=8, longest_lone_row=1 << 18, softmax_piece=0, attention_rows=1 << 62, scan_pieces=False
+)
+"""The machine as passes see it where results are to be the same on all."""
+
+
+def target_of(target: Target | None, precision: Precision | None) -> Target:
+    """Returns the target to make code for, this machine unless given."""
+    target = target or Target.host()
+    return replace(target, sums=extra("sum_order")()) if precision == "reproducible" else target
 
 
 def preferences_of(precision: Precision | None, target: Target) -> Preferences:
@@ -95,6 +108,7 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     limits = GraphLimits.of_caches(
         target.l1, target.l2, target.lanes(4), fetch, pairs, factor, target.permute is not None
     )
+    limits = LIMITS_OF_ALL if precision == "reproducible" else limits
     return Preferences(error_growth(precision), named, precision == "bf16", limits)
 
 
@@ -209,7 +223,7 @@ def build(
     ``Built.update``.
     Raises UnsupportedError for what cannot be compiled yet.
     """
-    target = target or Target.host()
+    target = target_of(target, precision)
     user_log = log or session_log()
     logs = [log_index(user_log), *shipped_logs()]
     used = threads or pool.get_threads()

@@ -83,9 +83,10 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
       have another number: ``f(x, threads=1)``.
     - ``precision``: ``"strict"`` takes every sum term by term, ``"standard"`` allows algorithms
       whose results stay within the same tolerance, such as Winograd's convolution; a number is how
-      many times the error of sums taken term by term is welcome. ``"bf16"`` rounds the factors of
-      products and convolutions to bfloat16, weights included, and adds up in float32; see
-      docs/dtypes.md. Else ``LOOPWRIGHT_PRECISION``.
+      many times the error of sums taken term by term is welcome. ``"reproducible"`` gives the same
+      bits for any batch, threads, machine and schedule (docs/promises.md). ``"bf16"`` rounds the
+      factors of products and convolutions to bfloat16, weights included, and adds up in float32;
+      see docs/dtypes.md. Else ``LOOPWRIGHT_PRECISION``.
     - ``target``: the level of instructions to use, ``"x86-64"``, ``"x86-64-v3"`` or
       ``"x86-64-v4"``; all that this machine has unless given.
     - ``tune``: ``"quick"`` measures the eight most promising schedules of every kernel before the

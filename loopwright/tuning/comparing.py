@@ -28,7 +28,7 @@ from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..driver.built import Built
 from ..driver.options import session_log
-from ..driver.pipeline import build, logged_choices, preferences_of
+from ..driver.pipeline import build, logged_choices, preferences_of, target_of
 from ..ir.dataclass import dataclass
 from ..ir.graph.nodes import Module
 from ..ir.graph.structural import structural_hash
@@ -75,7 +75,7 @@ class Comparing:
         start = time.monotonic() if begun is None else begun
         self.plan = TimePlan(self.limits, start - self.limits.spent)
         self.stages = Stages(self.plan)
-        self.target: Target = options.get("target") or Target.host()
+        self.target: Target = target_of(options.get("target"), options.get("precision"))
         self.threads: int = options.get("threads") or pool.get_threads()
         log = options.get("log") or session_log()
         log_index(log)  # before there is a file: it warns of a log that was removed meanwhile

@@ -129,8 +129,10 @@ class Lanes(Tiling):
         candidates: list[Choices] = []
         for vectors, rows in ((few, most), ({4: 2, 2: 4, 1: 2}[few], most), (8, 1)):
             c = self.base_choices()
+            vectors = max(vectors, self.knobs["vectors"][0])
             c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
-            c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
+            room = self.target.vector_registers // vectors if self.target.sums else rows
+            c["rows"] = max(r for r in self.knobs["rows"] if r <= min(rows, room))
             c["prefetch"] = min(c["prefetch"], int(self._next_rows_pay(c["rows"])))
             candidates.append(base.shared_and_stored(self, c))
         return candidates
@@ -291,8 +293,9 @@ def _lanes_of(group: Group, target: Target) -> Lanes:
         default=1,
     )
     lanes = target.lanes(group.element_bytes)
+    vectors = base.up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8))
     tables: dict[str, tuple[int, ...]] = {
-        "vectors": base.up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
+        "vectors": (max(1, target.sums.lanes // lanes),) if target.sums else vectors,
         "rows": base.up_to(tall, (1, 2, 3, 4, 6, 8)),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(shared)) + 1)),
         "non_temporal": base.non_temporal_choices(group, target),
