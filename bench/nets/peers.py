@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..libraries import Ready, onnxruntime_call, openvino_call
+from ..libraries import Ready, onnxruntime_call, openvino_call, openvino_compiled
 
-__all__ = ["OURS", "PEERS", "Job", "Peer"]
+__all__ = ["OURS", "PEERS", "STREAMS", "Job", "Peer"]
 
 Array = np.ndarray[Any, Any]
 
@@ -119,6 +119,41 @@ def _openvino(job: Job) -> Ready:
     return openvino_call(str(job.model), job.inputs, job.threads), 0.0
 
 
+def _map(job: Job) -> Ready:
+    """``CALLS`` calls by ``f.map``, a stream for each thread."""
+    import loopwright as lw
+
+    function = lw.from_onnx(job.model).with_threads(job.threads)
+    calls = [tuple(job.inputs.values())] * CALLS
+    return (lambda: [*function.map(calls, streams=job.threads)][-1]), 0.0
+
+
+def _openvino_throughput(job: Job) -> Ready:
+    """``CALLS`` asynchronous requests with OpenVINO's hint for throughput."""
+    import openvino
+
+    compiled = openvino_compiled(str(job.model), job.threads, "THROUGHPUT")
+    queue = openvino.AsyncInferQueue(compiled)
+    tensors = {n: openvino.Tensor(a, shared_memory=True) for n, a in job.inputs.items()}
+    results: list[Array] = []
+
+    def keep(request: Any, _data: Any) -> None:
+        results[:] = [request.get_output_tensor().data]
+
+    queue.set_callback(keep)
+
+    def call() -> Array:
+        for _ in range(CALLS):
+            queue.start_async(tensors, share_inputs=True)
+        queue.wait_all()
+        return results[0]
+
+    return call, 0.0
+
+
+CALLS = 16
+"""Calls that a round of the peers of ``STREAMS`` counts as one."""
+
 _UNTUNED = {"LOOPWRIGHT_LOG": "/dev/null"}
 
 PEERS: dict[str, Peer] = {
@@ -129,10 +164,15 @@ PEERS: dict[str, Peer] = {
     "torch-compile": Peer(_backend, _UNTUNED),
     "onnxruntime": Peer(_onnxruntime),
     "openvino": Peer(_openvino),
+    "onnx-map": Peer(_map, _UNTUNED),
+    "openvino-throughput": Peer(_openvino_throughput),
     "eager": Peer(_eager),
     "inductor": Peer(_inductor),
 }
 
-OURS = ("onnx", "onnx-tuned", "torch", "torch-tuned", "torch-compile")
+STREAMS = ("onnx-map", "openvino-throughput")
+"""The peers that answer many calls at a time; they are compared with each other only."""
+
+OURS = ("onnx", "onnx-tuned", "onnx-map", "torch", "torch-tuned", "torch-compile")
 """The peers that are us: the network through ONNX, through ``lw.from_torch`` untuned and tuned, and
 as a backend of ``torch.compile``."""

@@ -64,6 +64,8 @@ class ScalarEmitter:
         return write
 
     def _operator(self, name: str, dtype: DType, result: DType) -> Callable[[list[Value]], Value]:
+        if name == "exp_weight" and self.target.sums:  # fused or not, it is one function
+            name = "exp"
         w, code = self.w, _CODE.get(name, _NONE)
         body = code.floats if dtype.is_float else code.bools if dtype.is_bool else code.ints
         by_one = divide_weight if name == "divide_weight" else divide_by_one

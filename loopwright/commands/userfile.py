@@ -75,7 +75,7 @@ def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> No
     parser.add_argument(
         "--precision",
         metavar="P",
-        help="strict, standard, bf16 or a number: LOOPWRIGHT_PRECISION for this command",
+        help="strict, standard, bf16, reproducible or a number: LOOPWRIGHT_PRECISION",
     )
     parser.add_argument(
         "--arg",

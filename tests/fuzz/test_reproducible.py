@@ -23,6 +23,11 @@ def test_rows_have_the_same_bits(seed: int) -> None:
     assert not trial(seed, ways)
 
 
+def test_schedules_do_not_choose_functions() -> None:
+    """Exponentials of a fused softmax are other functions in standard precision."""
+    assert not trial(103, [Way(64, LEVELS[-1], 1, 1)])
+
+
 def test_text_for_avx512_gives_the_same_bits() -> None:
     assert not trial_of_text(8)
 

@@ -149,7 +149,7 @@ def test_the_command_line_takes_it_for_one_command(tmp_path, capsys):
     assert main(command) == 0
     assert "bfloat16" not in capsys.readouterr().out
     assert main([*command, "--precision", "bf8"]) == 2
-    assert "strict, standard, bf16 or a number" in capsys.readouterr().err
+    assert "strict, standard, bf16, reproducible or a number" in capsys.readouterr().err
 
 
 def test_the_setting_comes_from_the_environment(monkeypatch):

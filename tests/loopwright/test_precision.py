@@ -104,6 +104,6 @@ def test_precision_comes_from_the_environment_unless_given(monkeypatch: pytest.M
 @pytest.mark.parametrize("wrong", ["fast", 0.5, -1, float("nan")])
 def test_a_precision_that_means_nothing_is_refused(wrong: str | float) -> None:
     with pytest.raises(
-        LoopwrightValueError, match="is none of strict, standard, bf16, nor a number"
+        LoopwrightValueError, match="is none of strict, standard, bf16, reproducible, nor a number"
     ):
         lw.compile(lambda x: x, precision=wrong)
