@@ -4,5 +4,10 @@ new MutationObserver(() => {
   document.querySelectorAll(".md-code__nav:not([role])").forEach((nav) => {
     nav.setAttribute("role", "presentation");
   });
+  // Parts of a page's own table of contents may have the names of parts of the site.
+  document.querySelectorAll(".md-nav--secondary .md-nav:not([role])").forEach((nav) => {
+    nav.setAttribute("role", "presentation");
+    nav.removeAttribute("aria-label");
+  });
   document.querySelector(".md-search:not([aria-label])")?.setAttribute("aria-label", "Search");
 }).observe(document.documentElement, { childList: true, subtree: true });

@@ -132,11 +132,7 @@ class Config:
     )
     trace: Path | None = field(
         default=None,
-        metadata=_about(
-            _path,
-            "folder",
-            "write a page for each compile: its reason, phases, passes, kernels",
-        ),
+        metadata=_about(_path, "folder", "write a page for each compile: why, phases, kernels"),
     )
     verify: int = field(
         default=0,

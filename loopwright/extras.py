@@ -12,8 +12,9 @@ import those that they are made of. So an extra may be changed without reading t
     elsewhere    tuning on the workers of a Dask cluster
     error_bound  how far results may lie from exact ones
     explain      what bounds the kernels of a call
-    hints        what to write instead, for errors that do not say so
+    float_errors operations that are looked at, under np.errstate
     fresh        builds compared in processes of their own
+    hints        what to write instead, for errors that do not say so
     (notebook)   what notebooks show: of functions, of their code, and while they are tuned
     memory       what memory a call takes
     profile      the time of every kernel call
@@ -41,9 +42,10 @@ _ENTRIES = {
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
     "error_bound": (".debug.error_bounds", "bounds_of"),
     "explain": (".inspect.explain", "explain"),
-    "hints": (".debug.hints", "hinted"),
+    "float_errors": (".debug.float_errors", "look_at"),
     "fresh": (".tuning.fresh", "fresh_calls"),
     "function_html": (".inspect.notebook", "function_html"),
+    "hints": (".debug.hints", "hinted"),
     "lowered_html": (".inspect.notebook", "lowered_html"),
     "memory": (".inspect.memory", "memory_of"),
     "notebook_progress": (".inspect.notebook", "NotebookProgress"),

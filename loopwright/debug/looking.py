@@ -53,7 +53,7 @@ def print(*values: Any, **named: Any) -> None:
     guess 1.4167
     guess 1.4142
     """
-    _called(_printing, values, named)
+    called(_printing, values, named)
 
 
 def check(condition: Any, message: str = "", *values: Any, **named: Any) -> None:
@@ -84,7 +84,7 @@ def check(condition: Any, message: str = "", *values: Any, **named: Any) -> None
     refuse_handlers(AssertionError, "lw.debug.check")
     span = trace.here()
     options = message, span, () if span is None else tuple(caret_lines(span))
-    fails = lambda: _called(_raising, (condition, *values), named, options)  # noqa: E731
+    fails = lambda: called(_raising, (condition, *values), named, options)  # noqa: E731
     holds = np.all(condition)
     if isinstance(holds, Proxy):
         cond(holds, lambda: None, fails)
@@ -118,7 +118,7 @@ def breakpoint(**named: Any) -> None:
     if active() is None:
         _stopping(*options)(**variables)
     else:
-        _called(_stopping, (), variables, options)
+        called(_stopping, (), variables, options)
 
 
 def _variables(frame: FrameType) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _variables(frame: FrameType) -> dict[str, Any]:
     return {name: value for name, value in variables.items() if name.isidentifier()}
 
 
-def _called(
+def called(
     make: Callable[..., Callable[..., None]],
     values: tuple[Any, ...],
     named: Mapping[str, Any],

@@ -42,6 +42,9 @@ def reports_errors(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+method("errstate")(lambda *operation: extra("float_errors")(*operation))
+
+
 @method("branch.rewrite")
 def _rewritten(frame: FrameType) -> str | None:
     """Returns the statement at ``frame`` with control flow on traced values, for the hint of an

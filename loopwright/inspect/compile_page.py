@@ -29,7 +29,7 @@ LISTED_CHANGES = 8
 _LEVELS = ("kernels", "loops", "program")
 
 _CSS = """
-:root{color-scheme:light dark}
+:root{color-scheme:light dark}body{background:Canvas;color:CanvasText}
 body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:1.5em auto;padding:0 1em}
 h1{font-size:1.4em;overflow-wrap:anywhere}h2{font-size:1.1em;margin:1.6em 0 .3em}
 code,pre{font-family:ui-monospace,Menlo,Consolas,monospace}summary{cursor:pointer}

@@ -59,7 +59,7 @@ def table_html(
     below = "".join(f'<div style="{_QUIET}">{escape(note)}</div>' for note in notes)
     return (
         f'<div style="margin:4px 0"><b>{escape(name)}</b> {escape(rest)}</div>'
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;'
+        '<div tabindex="0" style="overflow-x:auto"><table style="border-collapse:collapse;'
         'font-variant-numeric:tabular-nums;font-size:13px">'
         f"<thead>{row(head, 'th')}</thead><tbody>{body}</tbody></table></div>{below}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import io
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import loopwright as lw
@@ -94,3 +95,57 @@ def test_infinities_count_if_asked_for() -> None:
     assert found is not None and found.operator == "divide" and found.index == (0, 1)
     with pytest.raises(lw.LoopwrightTypeError, match="not specs"):
         lw.debug.find_nan(inverse, lw.f32[3])
+
+
+FLOAT_ERRORS: dict[str, tuple[Callable[[Any], Any], Any, dict[str, Any]]] = {
+    "divide": (lambda x: 1 / x, [1.0, 0.0], {"divide": "raise"}),
+    "no error": (lambda x: 1 / x, [1.0, 3.0], {"all": "raise"}),
+    "another error": (lambda x: x / x, [1.0, 0.0], {"divide": "raise", "invalid": "ignore"}),
+    "invalid": (lambda x: np.log(x), [1.0, -1.0], {"invalid": "raise"}),
+    "overflow": (lambda x: np.exp(x), [1.0, 1e3], {"over": "raise"}),
+    "underflow": (lambda x: x * x, [1.0, 1e-200], {"under": "raise"}),
+    "integers": (lambda x: 7 // x, [1, 0], {"divide": "raise"}),
+    "a sum": (lambda x: x.sum(), [1e308, 1e308], {"over": "raise"}),
+    "infinite operands": (lambda x: 1 / (x + 1), [np.inf, np.nan], {"all": "raise"}),
+    "warnings": (lambda x: 1 / x, [1.0, 0.0], {"divide": "ignore", "invalid": "warn"}),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT_ERRORS)
+def test_errors_of_floats_are_raised_as_numpy_raises_them(name: str) -> None:
+    operation, values, setting = FLOAT_ERRORS[name]
+
+    def f(x: Any) -> Any:
+        with np.errstate(**setting):
+            return operation(x)
+
+    x = np.array(values)
+    try:
+        wanted = f(x)
+    except FloatingPointError as error:
+        with pytest.raises(FloatingPointError) as caught:
+            lw.compile(f)(x)
+        assert str(caught.value).startswith(str(error).replace("reduce", "sum"))
+    else:
+        np.testing.assert_array_equal(lw.compile(f)(x), wanted)
+
+
+def test_an_error_of_floats_names_line_values_and_iteration() -> None:
+    @lw.compile
+    def steps(x: Any) -> Any:
+        y = x
+        with np.errstate(divide="raise"):
+            while y.max() < 5:
+                x = x - 1
+                y = 1 / x
+        return y
+
+    with pytest.raises(FloatingPointError) as caught:
+        steps(np.array([3.0, 4.0]))
+    assert str(caught.value).splitlines()[0] == (
+        "divide by zero encountered in divide of 1.0 and 0.0, at index 0"
+    )
+    assert "y = 1 / x" in str(caught.value)
+    with np.errstate(divide="raise"), pytest.raises(lw.UnsupportedError) as refused:
+        lw.compile(lambda x: 1 / x)(np.zeros(2))
+    assert "where the function itself says so" in str(refused.value)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ir.dims import Dim
 from ...ir.dtype import DType, dtype_of, widens_many
-from ...ir.errors import LoopwrightError, LoopwrightTypeError, UnsupportedError
+from ...ir.errors import LoopwrightError, LoopwrightTypeError
 from ...ir.graph.builder import Builder
 from ...ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ...ir.graph.operator import OPERATORS, Pattern
@@ -29,6 +29,7 @@ from ..memory.scope import Scope, Storage
 from ..memory.storage import Memory
 from ..memory.value_numbers import ValueNumbers
 from .captured_values import Borrowed
+from .dispatch import METHODS
 from .int_arguments import Needs, Numbers
 from .spans import Decoded, iterations_around, span_of, user_frame
 
@@ -91,6 +92,7 @@ class Trace:
         self._function_names = {"main"}
         self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
         self.span: Span | None = None
+        self.errstate = np.geterr()  # around the call of the function
         self.memory = Memory()
         self.updates: dict[Atom, Update] = {}  # the values that writes of regions gave
         self.values = ValueNumbers()
@@ -265,17 +267,14 @@ class Trace:
     def emit(self, name: str, args: Sequence[Atom], attrs: Mapping[str, Any]) -> Var:
         """Applies the operator called ``name`` at the user's place."""
         span = self.span if self.span is not None else self.here()
-        if not {"raise", "call"}.isdisjoint(np.geterr().values()):
-            raise UnsupportedError(
-                "np.errstate(...='raise') has no effect on compiled code, whose floats never raise",
-                hint="np.isfinite(result).all() where the function is called",
-            )
         self.emitted += 1
         if self.emitted >= self._next_look:
             self._look_for_loops()
         operands = [self.visible(a) for a in args]
         var = self.builder.emit(get(name), operands, attrs, span=span)
         self.values.define(var, name, tuple(operands), attrs)
+        if not {"raise", "call"}.isdisjoint(np.geterr().values()):
+            METHODS["errstate"](self, name, operands, var)
         return var
 
     def _look_for_loops(self) -> None:
