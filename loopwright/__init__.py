@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from .tracer.numpy.data_sizes import argwhere, flatnonzero, nonzero, unique
     from .tracer.numpy.element_updates import at
     from .tracer.prim import prim
+    from .tracer.transforms.folding import fold
 
 __version__ = "0.1.0"
 
@@ -147,6 +148,7 @@ __all__ = [
     "f32",
     "f64",
     "flatnonzero",
+    "fold",
     "fori_loop",
     "from_onnx",
     "from_torch",
@@ -215,6 +217,7 @@ _LATE = {
         ".tracer.control": "cond fori_loop function map scan switch while_loop",
         ".tracer.capture.matching": "match",
         ".tracer.data": "data",
+        ".tracer.transforms.folding": "fold",
         ".tracer.extern": "extern",
         ".tracer.prim": "prim",
         ".tracer.numpy.data_sizes": "argwhere flatnonzero nonzero unique",

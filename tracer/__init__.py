@@ -33,6 +33,7 @@ from .core.arguments import (
     any_traced,
     bind,
     quick_key,
+    same_leaves,
     signature_of,
     to_array,
     valued_names,
@@ -41,6 +42,7 @@ from .core.arguments import (
 from .core.captured_values import Borrowed
 from .core.dispatch import LATE
 from .core.error_context import cut_traceback, is_ours
+from .core.int_arguments import TakenApartAnewError
 from .core.proxy import Proxy
 from .core.pytree_code import reader
 from .function import ValuesNeeded, as_called, trace

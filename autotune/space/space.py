@@ -476,8 +476,13 @@ def default_choices(prim: PrimFunc, target: Target) -> Iterator[tuple[Schedule, 
     typical = specialised(prim, typical_point(prim))
     for variant in _variants(typical, target):  # the first choices of each were checked
         for place, choices in enumerate(variant.defaults):
-            schedule = variant.schedule(choices)
-            if typical is not prim:
-                schedule = fitted(schedule, prim)
-            if (place == 0 and typical is prim) or is_legal(prim, schedule, target):
-                yield schedule, variant, choices
+            offers = [choices]
+            if typical is not prim and choices.get("pack"):
+                offers.append({**choices, "pack": 0})  # panels are of bounded sizes alone
+            for offer in offers:
+                schedule = variant.schedule(offer)
+                if typical is not prim:
+                    schedule = fitted(schedule, prim)
+                if (place == 0 and typical is prim) or is_legal(prim, schedule, target):
+                    yield schedule, variant, offer
+                    break

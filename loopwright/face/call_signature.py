@@ -124,6 +124,8 @@ class CallSignature:
             )
             try:
                 return make(arguments)
+            except tracer.TakenApartAnewError:
+                continue
             except tracer.ValuesNeeded as needed:
                 if self.dynamic.specialises(arguments.request, needed.sizes):
                     continue

@@ -230,7 +230,7 @@ class CompiledFunction(Inspected, Copied):
         leaves = [arguments.values[i] for i in made.traced.parameters]
         checked = made.traced.is_checked
         run = ByMemory(made, self._specialised, request) if checked else None
-        if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
+        if quick is not None and tracing.same_leaves(quick[1], leaves):
             self._ready[quick[0]] = Ready.of(made, args, kwargs, self._signature, run)
             if self._lookup(request) is not made:  # swapped in the meantime
                 self._forget_ready()

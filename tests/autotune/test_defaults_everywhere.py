@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loopwright.autotune.selection.default_cases import default_cases
 from loopwright.autotune.space.space import default_variant
 from loopwright.autotune.space.variant import Variant
 from loopwright.codegen.target import ISA_LEVELS, Target
@@ -91,3 +92,14 @@ def test_products(target: Target, rows: int, depth: int, columns: int, constant:
 @pytest.mark.parametrize("kind, sizes", WORKLOADS)
 def test_every_rule(kind: str, sizes: tuple[int, int, int], target: Target) -> None:
     chosen(prim_of(kind, *sizes), target)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_product_over_any_number_of_rows(threads: int) -> None:
+    """Panels of an operand of any length are of no bounded size: the default makes none."""
+    prim = parse_prim(
+        "prim @product(x: float32[n, 300], y: float32[n, 900]) -> out: float32[300, 900] "
+        "for n in 0..2147483647 {\n  out[i, j] = sum(k: n) x[k, i] * y[k, j]\n}"
+    )
+    _, sketch = default_cases(prim, Target.host().with_threads(threads))
+    assert sketch != "plain"

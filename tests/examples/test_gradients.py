@@ -6,7 +6,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 
-from examples import control, gaussian_process, hmc, neural_ode, pinn, train_digits
+from examples import control, gaussian_process, hmc, neural_ode, pinn, train_digits, tree_lstm
 
 Printed = pytest.CaptureFixture[str]
 
@@ -63,3 +63,9 @@ def test_the_pendulum_stands_at_the_end(capsys: Printed) -> None:
     path = control.simulate(np.linspace(-1, 1, 12))  # as Python
     np.testing.assert_allclose(path, lw.compile(control.simulate)(np.linspace(-1, 1, 12)))
     assert "torque" in capsys.readouterr().out
+
+
+def test_trees_of_words_are_understood(capsys: Printed) -> None:
+    _, share = tree_lstm.train(epochs=2)
+    assert share >= 0.8
+    assert "epoch 1" in capsys.readouterr().out

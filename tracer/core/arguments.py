@@ -372,6 +372,14 @@ def quick_key(
     return whole, leaves
 
 
+def same_leaves(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """True if leaves are the same objects in the same order, or equal arrays that were made anew
+    of the same value."""
+    return len(some) == len(others) and all(
+        a is b or (type(a) is type(b) and np.array_equal(a, b)) for a, b in zip(some, others)
+    )
+
+
 def _add(value: Any, key: list[Any], leaves: list[Any], valued: bool) -> bool:
     cls = type(value)
     if cls is np.ndarray:

@@ -45,6 +45,10 @@ class ValuesNeeded(Exception):
         self.in_loop = in_loop
 
 
+class TakenApartAnewError(BaseException):
+    """Tracing needs more of an argument than its leaves, which has others from now on."""
+
+
 class Needs:
     """The leaves of the arguments, and the symbolic sizes, whose values one trace needed."""
 

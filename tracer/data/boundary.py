@@ -30,7 +30,8 @@ def names_of(aux: Any, _count: int) -> list[str]:
     """Returns what follows the name of a value in those of its arrays."""
     if not isinstance(aux, Layout):
         return [""]
-    return ["", *(f".{c.__name__}.{f.name}" for c, f in aux.columns())]
+    names = ["", *(f".{c.__name__}.{f.name}" for c, f in aux.columns())]
+    return names + [".tags", ".batches"] * bool(aux.batch)
 
 
 def take_apart(value: Any) -> tuple[Sequence[Any], Any]:
@@ -81,30 +82,81 @@ def _stored(root: Any) -> tuple[list[Any], Layout]:
     family = family_of(type(root))
     assert family is not None
     families = family.reachable()
-    rows: dict[type, list[Any]] = {c: [] for f in families for c in f.constructors}
+    rows: dict[type, list[Any]] = {}
+    plans: dict[type, tuple[int, int, list[str], list[Any]]] = {}
+    for each in families:
+        each.closed = True
+        for tag, constructor in enumerate(each.constructors):
+            parts = [f.name for f in each.fields(constructor) if f.family is not None]
+            plans[constructor] = tag, each.bits, parts, rows.setdefault(constructor, [])
     references: dict[int, int] = {}
     work = [root]
     while work:
         value = work.pop()
         if id(value) in references:
             continue
-        constructor = type(value)
-        its = family_of(constructor)
-        if its is None or constructor not in rows:
+        plan = plans.get(type(value))
+        if plan is None:
             raise LoopwrightTypeError(
-                f"a {constructor.__name__} stands where a {_names(families)} is expected"
+                f"a {type(value).__name__} stands where a {_names(families)} is expected"
             )
-        its.closed = True
-        same = rows[constructor]
-        references[id(value)] = len(same) << its.bits | its.constructors.index(constructor)
+        tag, bits, parts, same = plan
+        references[id(value)] = len(same) << bits | tag
         same.append(value)
-        work += [getattr(value, f.name) for f in its.fields(constructor) if f.family is not None]
-    layout = Layout(family, tuple(c for c, values in rows.items() if values))
+        for name in parts:
+            work.append(getattr(value, name))
+    heights = _heights(family, root) if family.batch else {}
+    batches = _batches(family, rows, heights) if heights else []
+    occurring = tuple(c for c, values in rows.items() if values)
+    layout = Layout(family, occurring, family.batch if batches else 0)
     columns = [
         _references(f, rows[c], references) if f.family is not None else _column(c, f, rows[c])
         for c, f in layout.columns()
     ]
-    return [np.int64(references[id(root)]), *columns], layout
+    return [np.int64(references[id(root)]), *columns, *batches], layout
+
+
+def _heights(family: Family, root: Any) -> dict[int, int]:
+    """Returns the number of steps to the lowest part below each value, of those of a family that
+    are reached within it."""
+    names = {
+        c: [f.name for f in family.fields(c) if f.family is family] for c in family.constructors
+    }
+    heights: dict[int, int] = {}
+    work = [(root, False)]
+    while work:
+        value, has_parts = work.pop()
+        if id(value) in heights:
+            continue
+        parts = [getattr(value, name) for name in names[type(value)]]
+        if has_parts or not parts:
+            heights[id(value)] = 1 + max([heights[id(p)] for p in parts], default=-1)
+        else:
+            work.append((value, True))
+            for part in parts:
+                work.append((part, False))
+    return heights
+
+
+def _batches(family: Family, rows: dict[type, list[Any]], heights: dict[int, int]) -> list[Array]:
+    """Returns batches of values with parts of their own family, the lower ones first: the number of
+    the constructor and the rows of each; the last of a batch stands there again if there are not
+    enough. Nothing if there are no such values."""
+    same: dict[tuple[int, int], list[int]] = {}
+    for tag, constructor in enumerate(family.constructors):
+        ends = all(f.family is not family for f in family.fields(constructor))
+        for row, value in enumerate(() if ends else rows[constructor]):
+            same.setdefault((heights[id(value)], tag), []).append(row)
+    tags: list[int] = []
+    batches: list[list[int]] = []
+    for (_, tag), members in sorted(same.items()):
+        for first in range(0, len(members), family.batch):
+            some = members[first : first + family.batch]
+            tags.append(tag)
+            batches.append(some + some[-1:] * (family.batch - len(some)))
+    if len(tags) == 1:  # sizes 1 have a compile of their own
+        tags, batches = tags * 2, batches * 2
+    return [np.array(tags, np.int64), np.array(batches, np.int64)] if tags else []
 
 
 def _names(families: Sequence[Family]) -> str:
@@ -147,7 +199,7 @@ def _column(constructor: type, field: Field, values: Sequence[Any]) -> Array:
 def _loaded(layout: Layout, children: Sequence[Any]) -> Any:
     """Returns the value that a reference stands for among arrays."""
     columns: dict[type, list[tuple[Field, Any]]] = {c: [] for c in layout.occurring}
-    for (constructor, field), array in zip(layout.columns(), children[1:], strict=True):
+    for (constructor, field), array in zip(layout.columns(), children[1:]):
         columns[constructor].append((field, array))
     made: dict[tuple[int, Family], Any] = {}
     work: list[tuple[int, Family]] = [(int(children[0]), layout.family)]

@@ -31,10 +31,12 @@ class Field:
 @dataclass(slots=True, eq=False)
 class Family:
     """The constructors of a data type by number; no more of them once a value has been used.
-    ``capacity`` is the number of values of each constructor that a call may make."""
+    ``capacity`` is the number of values of each constructor that a call may make, ``batch`` how
+    many of one height are computed together; 0: none are."""
 
     base: type
     capacity: int | None = None
+    batch: int = 0
     constructors: list[type] = field(default_factory=list[type])
     closed: bool = False
     _fields: dict[type, tuple[Field, ...]] = field(default_factory=dict[type, "tuple[Field, ...]"])
@@ -97,10 +99,12 @@ def family_of(cls: type) -> Family | None:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The family of a value that is taken apart, and the constructors that occur in it."""
+    """The family of a value that is taken apart, the constructors that occur in it, and the size of
+    batches of its values, if there are any."""
 
     family: Family
     occurring: tuple[type, ...]
+    batch: int = 0
 
     @property
     def has_columns(self) -> bool:

@@ -18,6 +18,7 @@ from ...ir.errors import LoopwrightTypeError
 from ..control.leaves import Fixed, LeafType, leaf_type
 from ..control.traced import new_proxy, row_of, stand_in
 from ..core.emitting import emit, lift
+from ..core.int_arguments import TakenApartAnewError
 from ..core.proxy import Proxy
 from ..core.pytree import flatten, unflatten
 from ..core.runtime_checks import check
@@ -48,6 +49,8 @@ class Region:
         self.columns: dict[type, list[Proxy]] = {}
         self.types: dict[type, tuple[LeafType, ...]] = {}
         self.counts: dict[type, Proxy] = {}
+        self.batches: dict[Family, tuple[Proxy, Proxy] | None] = {}
+        self.joined: set[Family] = set()  # of which there are several arguments
         self._made: dict[int, tuple[Any, Proxy, Scope]] = {}
 
     def is_inhabited(self, constructor: type) -> bool:
@@ -62,7 +65,7 @@ class Region:
     def admit(self, layout: Layout, arrays: Sequence[Proxy]) -> Proxy:
         """Takes in the arrays of an argument; returns the reference to it."""
         new: dict[type, list[Proxy]] = {c: [] for c in layout.occurring}
-        pairs = [*zip(layout.columns(), arrays[1:], strict=True)]
+        pairs = [*zip(layout.columns(), arrays[1:])]
         before = {c: self.columns[c][0].type.shape[0] for c in new if self.columns.get(c)}
         for (constructor, field), array in pairs:
             if field.family is not None and before:
@@ -75,7 +78,15 @@ class Region:
                 self._check_types(constructor, types)
                 columns = [emit("concatenate", a, b, axis=0) for a, b in zip(earlier, columns)]
             self.columns[constructor], self.types[constructor] = columns, types
+        if layout.family in self.batches or before:
+            self.joined.update(layout.family.reachable())
+        self.batches[layout.family] = (arrays[-2], arrays[-1]) if layout.batch else None
         return self._moved(layout.family, arrays[0], before) if before else arrays[0]
+
+    def ask_for_batches(self, family: Family, size: int) -> None:
+        """Begins the call anew, with arguments of a family whose values are sorted by height."""
+        family.batch = size
+        raise TakenApartAnewError
 
     def _moved(self, family: Family, references: Proxy, by: dict[type, IntExpr]) -> Proxy:
         """Returns references to values that stand behind ``by`` others of their constructor."""

@@ -232,3 +232,82 @@ def test_random_programs(seed: int) -> None:
     for _ in range(3):
         value = draw_value(draw, program, scope, "A")
         assert not difference(compiled(value), scope["main"](value)), f"seed {seed}\n{program}"
+
+
+@lw.data
+class Term: ...
+
+
+class Number(Term):
+    value: float
+
+
+class Zero(Term): ...
+
+
+class Negated(Term):
+    term: Term
+
+
+class Sum(Term):
+    left: Term
+    right: Term
+    scale: lw.f32[2]
+
+
+def scale(*numbers: float) -> Any:
+    return np.array(numbers, np.float32)
+
+
+TERMS = (
+    Number(2.0),
+    Zero(),
+    Negated(Sum(Number(1.0), Zero(), scale(2, 3))),
+    Sum(
+        Sum(Number(1.0), Negated(Number(4.0)), scale(1, 2)),
+        Sum(Zero(), Sum(Number(3.0), Number(0.5), scale(0, 1)), scale(-1, 2)),
+        scale(0.5, 4),
+    ),
+)
+
+
+def valued(term: Any, factor: Any, batch: int = 2) -> Any:
+    return lw.fold(
+        term,
+        {
+            Number: lambda value: (np.full(2, value, np.float32) * factor, 1),
+            Zero: lambda: (np.zeros(2, np.float32), 0),
+            Negated: lambda of: (-of[0], of[1]),
+            Sum: lambda one, other, by: (by * (one[0] + np.tanh(other[0])), one[1] + other[1]),
+        },
+        batch=batch,
+    )
+
+
+def test_folds() -> None:
+    factor = np.float32(0.5)
+    one, two = lw.compile(valued), lw.compile(lambda a, b: valued(Sum(a, b, scale(1, 1)), factor))
+    for term in TERMS:
+        assert not difference(one(term, factor), valued(term, factor))
+        assert [type(part) for part in one(term, factor)] == [np.ndarray, int]
+        both = valued(Sum(term, TERMS[3], scale(1, 1)), factor)
+        assert not difference(two(term, TERMS[3]), both)
+
+
+def test_gradients_of_folds() -> None:
+    def loss(factor: Any) -> Any:
+        return (valued(TERMS[3], factor)[0] ** 2).sum()
+
+    def of(factor: Any, term: Any) -> Any:
+        return (valued(term, factor)[0] ** 2).sum()
+
+    got = lw.compile(lw.grad(of))(np.float32(0.5), TERMS[3])
+    assert got == pytest.approx((loss(0.51) - loss(0.49)) / 0.02, rel=1e-2)
+
+
+def test_a_fold_that_lacks_a_function_or_gives_two_types() -> None:
+    with pytest.raises(lw.LoopwrightTypeError, match="no function for Node, a constructor of Tree"):
+        lw.fold(TREES[0], {Leaf: lambda x: x})
+    two = {Leaf: lambda x: np.full(2, x), Node: lambda left, _: np.append(left, 0.0)}
+    with pytest.raises(lw.LoopwrightTypeError, match=r"Node gives float64\[3\], and another one"):
+        lw.compile(lambda tree: lw.fold(tree, two))(TREES[1])
