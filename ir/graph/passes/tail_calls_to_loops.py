@@ -203,7 +203,7 @@ def _negated(
             isinstance(a.type, TensorType) and not a.type.dtype.is_float for a in value.args
         )
         row = SCALAR_OPS.get(value.op.name)
-        if exact and row is not None and row.negated:
+        if exact and row is not None and row.compares:
             return builder.emit(OPERATORS[row.negated], value.args)
     return builder.emit(OPERATORS["logical_not"], (condition,))
 

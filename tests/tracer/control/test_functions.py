@@ -293,3 +293,13 @@ def test_attributes_are_read_anew() -> None:
 
     a, b = np.array([1.0, 2.0]), np.array([10.0, 20.0])
     assert lw.compile(program)(a, b) == program(a, b) == ((2.0, 2.0), (11.0, 11.0))
+
+
+def test_a_loop_goes_on_unless_two_conditions_hold() -> None:
+    """No comparison is the opposite of an "and"."""
+
+    @lw.function
+    def until(n, m):
+        return lw.cond((n > 3) & (m > 5), lambda: n + m, lambda: until(n + 1, m + 2))
+
+    assert lw.compile(until)(0, 0) == 12
