@@ -110,7 +110,7 @@ def _stored(root: Any) -> tuple[list[Any], Layout]:
     occurring = tuple(c for c, values in rows.items() if values)
     layout = Layout(family, occurring, family.batch if batches else 0)
     columns = [
-        _references(f, rows[c], references) if f.family is not None else _column(c, f, rows[c])
+        _references(c, f, rows[c], references) if f.family is not None else _column(c, f, rows[c])
         for c, f in layout.columns()
     ]
     return [np.int64(references[id(root)]), *columns, *batches], layout
@@ -163,7 +163,16 @@ def _names(families: Sequence[Family]) -> str:
     return " or ".join(map(repr, families))
 
 
-def _references(field: Field, values: Sequence[Any], references: dict[int, int]) -> Array:
+def _references(
+    constructor: type, field: Field, values: Sequence[Any], references: dict[int, int]
+) -> Array:
+    """Returns the references to a field's values, which are all of one family."""
+    for cls in {type(getattr(v, field.name)) for v in values}:
+        if family_of(cls) is not field.family:
+            raise LoopwrightTypeError(
+                f"{constructor.__name__}.{field.name} is a {field.family}, and a {cls.__name__} "
+                "in one value"
+            )
     column = np.zeros(max(len(values), LEAST_COLUMN), np.int64)
     column[: len(values)] = [references[id(getattr(v, field.name))] for v in values]
     return column
@@ -174,8 +183,12 @@ def _column(constructor: type, field: Field, values: Sequence[Any]) -> Array:
     given = [getattr(v, field.name) for v in values]
     name = f"{constructor.__name__}.{field.name}"
     if field.type is not None and field.type.weak is not None:
-        if not all(isinstance(v, int | float | np.generic) for v in given):
-            raise LoopwrightTypeError(f"{name} is a {field.type}, and a value has another type")
+        kind = field.type.weak
+        for cls in {type(v) for v in given} - {kind, int if kind is float else kind}:
+            raise LoopwrightTypeError(
+                f"{name} is a {kind.__name__} of Python's, and a {cls.__name__} in one value",
+                hint=f"{kind.__name__}(...) of it",
+            )
         arrays = given
         shape: Any = ()
         dtype = field.type.dtype.numpy

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from ...ir.errors import LoopwrightTypeError
+from ...ir.errors import LoopwrightAttributeError, LoopwrightTypeError, LoopwrightValueError
 from ..core import pytree
 from .boundary import names_of, put_together, take_apart
 from .family import Family, Sealed, family_of
@@ -32,7 +32,8 @@ def data(cls: Any = None, /, *, capacity: int | None = None) -> Any:
     return them. A call may make ``capacity`` values of each constructor, by default as many as fit
     in a mebibyte, from 256 to 65,536; one more is a MemoryError.
 
-    Raises LoopwrightTypeError for a class derived elsewhere, or after values have been used.
+    Raises LoopwrightTypeError for a class derived elsewhere, or after values have been used,
+    LoopwrightValueError for a capacity below 1.
 
     >>> import loopwright as lw
     >>> @lw.data
@@ -48,6 +49,8 @@ def data(cls: Any = None, /, *, capacity: int | None = None) -> Any:
     >>> total(Node(Leaf(1.0), Node(Leaf(2.0), Leaf(3.0))))
     6.0
     """
+    if capacity is not None and capacity < 1:
+        raise LoopwrightValueError(f"lw.data: capacity is {capacity}, and at least 1")
     if cls is None:
         return lambda base: _sealed(base, capacity)
     if not isinstance(cls, type):
@@ -61,12 +64,23 @@ def _sealed(cls: type, capacity: int | None) -> type:
     family = Family(cls, capacity)
     names["__family__"] = family
     names["__init_subclass__"] = classmethod(_derived)
+    names.setdefault("__setattr__", _set_once)
     made = meta(cls.__name__, cls.__bases__, names)
     family.base = made
     if inspect.get_annotations(made):
         _add(family, made)
     _register(made)
     return made
+
+
+def _set_once(value: Any, name: str, part: Any) -> None:
+    """Sets a field that has no value yet: what compiled code has of it must not change."""
+    if name in vars(value):
+        raise LoopwrightAttributeError(
+            f"{type(value).__name__}.{name} cannot be changed",
+            hint=f"dataclasses.replace(value, {name}=...), a value of its own",
+        )
+    object.__setattr__(value, name, part)
 
 
 def _derived(cls: type, **options: Any) -> None:

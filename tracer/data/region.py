@@ -185,10 +185,9 @@ class Region:
             given.weak is not None
             and np.can_cast(given.dtype.numpy, wanted.dtype.numpy, "same_kind")
         )
-        if given.shape != wanted.shape or not fits:
-            raise LoopwrightTypeError(
-                f"{name} is {wanted}, and this is {given}", hint=f".astype(np.{wanted.dtype})"
-            )
+        if given.shape != wanted.shape or not fits or (wanted.weak and not given.weak):
+            hint = f"{wanted}(...) of it" if wanted.weak else f".astype(np.{wanted.dtype})"
+            raise LoopwrightTypeError(f"{name} is {wanted}, and this is {given}", hint=hint)
         return value, wanted
 
     def _ask_for_room(self, constructor: type, values: Sequence[tuple[Any, LeafType]]) -> None:

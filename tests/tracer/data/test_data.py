@@ -27,6 +27,11 @@ class Node(Tree):
 
 
 @lw.data
+class Holder:
+    tree: Tree
+
+
+@lw.data
 class List: ...
 
 
@@ -201,6 +206,9 @@ WRONG = [
     (mixed, (np.zeros(2),), r"Cons.head is float32\[2\], and this is float64\[2\]"),
     (parts, (listed(1),), "no constructor of List has a field width"),
     (total, (Node(Leaf(1.0), 3.0),), "a float stands where a Tree is expected"),
+    (parts, (Holder(Holder(Leaf(2.0))),), "Holder.tree is a Tree, and a Holder in one value"),
+    (total, (Leaf(np.float32(2.0)),), r"Leaf.x is a float of Python's, and a float32 in one"),
+    (lambda x: Leaf(x.sum()), (np.zeros(2),), r"Leaf.x is float, and this is float64\[\]"),
     (head, (Cons(np.zeros(3, np.float32), Nil()),), r"Cons.head is float32\[3\] in one value"),
 ]
 
@@ -209,6 +217,12 @@ WRONG = [
 def test_errors(function: Callable[..., Any], args: tuple[Any, ...], message: str) -> None:
     with pytest.raises(lw.LoopwrightError, match=message):
         lw.compile(function)(*args)
+
+
+def test_values_do_not_change() -> None:
+    leaf = Leaf(1.0)
+    with pytest.raises(AttributeError, match=r"Leaf.x cannot be changed"):
+        leaf.x = 2.0
 
 
 def test_a_family_is_sealed() -> None:
