@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from .tracer import tensor_expressions as te
     from .tracer.capture.matching import match
     from .tracer.control import cond, fori_loop, function, map, scan, switch, while_loop
+    from .tracer.control.references import ref
     from .tracer.core.argument_specs import bf16
     from .tracer.data import data
     from .tracer.extern import extern
@@ -171,6 +172,7 @@ __all__ = [
     "quantize",
     "optim",
     "random",
+    "ref",
     "register_pytree",
     "scan",
     "schedule",
@@ -216,6 +218,7 @@ _LATE = {
         ".doors.weight_files": "load_weights",
         ".tracer.control": "cond fori_loop function map scan switch while_loop",
         ".tracer.capture.matching": "match",
+        ".tracer.control.references": "ref",
         ".tracer.data": "data",
         ".tracer.transforms.folding": "fold",
         ".tracer.extern": "extern",

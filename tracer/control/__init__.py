@@ -5,6 +5,7 @@
     branches    cond, switch
     loops       while_loop, fori_loop, scan, map
     functions   function: the decorator
+    references  ref: a variable that they share
 
     eager       the same on NumPy's arrays, run by Python: what compiled code means
     traced      the same as blocks of the graph, for proxies
