@@ -4,7 +4,7 @@
 
     match tree:                          match·1 = capture.matching(tree)
         case Leaf(x):                    if match·1.case(0, Of(Leaf, (Bind("x"),), {})):
-            y = x                            [x] = match·1.bound(0)
+            y = x                            [x] = match·1.bound(0, ("x",))
         case Node(left, right):              y = x
             y = f(left)                  elif match·1.case(1, ...):
                                              ...
@@ -49,7 +49,8 @@ class Matches(ast.NodeTransformer):
         body = [*case.body]
         if names := list(dict.fromkeys(_names(case.pattern))):
             targets = ast.List([ast.Name(n, ast.Store()) for n in names], ast.Store())
-            bound = ast.Assign([targets], _asked(name, "bound", ast.Constant(number)))
+            wanted = ast.Tuple([ast.Constant(n) for n in names], ast.Load())
+            bound = ast.Assign([targets], _asked(name, "bound", ast.Constant(number), wanted))
             body.insert(0, at(case.pattern, bound))
         rest = self.chain(name, cases, number + 1)
         if case.guard is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...ir.errors import LoopwrightTypeError
@@ -51,11 +51,11 @@ class Matching:
         return holds
 
     @for_users
-    def bound(self, number: int) -> list[Any]:
-        """Returns what the names of a case are bound to, in the order in which they stand."""
+    def bound(self, number: int, names: Sequence[str]) -> list[Any]:
+        """Returns what the names of a case are bound to."""
         values: dict[str, Any] = {}
         bind(self._cases[number][0], self.subject, values)
-        return [*values.values()]
+        return [values[name] for name in names]
 
     @for_users
     def unmatched(self, count: int) -> None:
@@ -123,12 +123,13 @@ def _matched(matching: Matching, cases: list[tuple[type, Callable[..., Any]]], n
     assert matching.family is not None
     is_base = cls is matching.family.base and cls not in matching.family.constructors
     fields = () if is_base else matching.family.fields(cls)
-    pattern: Pattern = Of(cls, (), {f.name: Bind(f.name) for f in fields})
+    names = ["value"] if is_base else [f.name for f in fields]
+    pattern: Pattern = Of(cls, (), {name: Bind(name) for name in names})
     if is_base:
         pattern = Bind("value")
     test = matching.case(number, pattern)
     return returned(
         test,
-        lambda: function(*matching.bound(number)),
+        lambda: function(*matching.bound(number, names)),
         lambda: _matched(matching, cases, number + 1),
     )

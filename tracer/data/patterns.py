@@ -127,7 +127,8 @@ def test(pattern: Pattern, value: Any) -> Any:
         tests = [functools.partial(test, p, value) for p in pattern.patterns]
         return functools.reduce(_either, tests, False)
     if isinstance(pattern, Row):
-        if not isinstance(value, list | tuple) or len(value) != len(pattern.patterns):
+        is_text = isinstance(value, str | bytes | bytearray)
+        if is_text or not isinstance(value, Sequence) or len(value) != len(pattern.patterns):
             return False
         tests = [functools.partial(test, p, v) for p, v in zip(pattern.patterns, value)]
         return functools.reduce(_both, tests, True)

@@ -133,6 +133,21 @@ def test_a_value_in_a_value_of_another_argument() -> None:
     )
 
 
+def difference_of_two(x: Any) -> Any:
+    """Both alternatives bind both names, in two orders."""
+    for value in Node(Leaf(1.0), 2.0), (3.0, Leaf(5.0)):
+        match value:
+            case Node(Leaf(a), b) | (b, Leaf(a)):
+                x = 2 * x + a - b
+            case _:
+                x = x + 100
+    return x if x > 0 else -x
+
+
+def test_alternatives_bind_names_in_any_order() -> None:
+    assert lw.compile(difference_of_two)(2.0) == difference_of_two(2.0) == 8.0
+
+
 def test_long_lists() -> None:
     count = 20_000
     long = listed(*range(count))
