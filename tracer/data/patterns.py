@@ -122,7 +122,9 @@ def test(pattern: Pattern, value: Any) -> Any:
         equal = value == pattern.value
         return equal if type(equal) is Proxy else bool(equal)
     if isinstance(pattern, Same):
-        return value is pattern.value
+        if type(value) is not Proxy or value.weak is not bool or pattern.value is None:
+            return value is pattern.value
+        return value if pattern.value else emit("logical_not", value)
     if isinstance(pattern, AnyOf):
         tests = [functools.partial(test, p, value) for p in pattern.patterns]
         return functools.reduce(_either, tests, False)
