@@ -67,7 +67,7 @@ def trace(
         run.made = made
         return run
 
-    run = new_run()
+    run = new_run(frozenset({"capturing"} if capture and outside.asks_identity else ()))
     while True:
         try:
             with _numpys_own(run.asked):

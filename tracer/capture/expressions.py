@@ -126,10 +126,17 @@ def tested(node: ast.expr) -> ast.expr:
 
 
 def _comparison(sign: ast.cmpop, one: ast.expr, other: ast.expr) -> ast.expr:
-    if not isinstance(sign, ast.In | ast.NotIn):
+    if isinstance(sign, ast.In | ast.NotIn):
+        holds = call(library("is_in"), one, other)
+    elif isinstance(sign, ast.Is | ast.IsNot) and _is_bool(other):
+        holds = call(library("is_same"), one, other)
+    else:
         return ast.Compare(one, [sign], [other])
-    holds = call(library("is_in"), one, other)
-    return holds if isinstance(sign, ast.In) else call(library("negation"), holds)
+    return holds if isinstance(sign, ast.In | ast.Is) else call(library("negation"), holds)
+
+
+def _is_bool(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
 def _binds(nodes: Sequence[ast.AST]) -> bool:

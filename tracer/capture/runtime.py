@@ -23,6 +23,7 @@ from .branches import (  # noqa: F401
     conjunction,
     disjunction,
     is_in,
+    is_same,
     negation,
     returned,
 )

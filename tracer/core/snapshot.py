@@ -33,11 +33,13 @@ from .object_kinds import GONE, PLAIN_TYPES, Kind, Parts, Reach, Space, dict_of,
 
 
 class _Names(NamedTuple):
-    """The names in a piece of code: global variables, attributes, modules that it imports."""
+    """The names in a piece of code: global variables, attributes, modules that it imports; and
+    whether it asks if something is ``True`` or ``False`` itself."""
 
     variables: frozenset[str]
     attributes: frozenset[str]
     modules: frozenset[str]
+    asks_identity: bool
 
 
 class Change(NamedTuple):
@@ -131,6 +133,7 @@ class Snapshot:
 
     def __init__(self, roots: Iterable[Any], outer: Snapshot | None = None) -> None:
         self.records: dict[tuple[int, str], Record] = {}
+        self.asks_identity = False  # some code asks if a value is True itself, which none traced is
         self._reach = Reach(set())
         self._spaces: dict[int, set[str]] = {}
         self._outer = outer.records if outer is not None else {}
@@ -225,6 +228,7 @@ class Snapshot:
         self._add(function, object_kinds.FUNCTION, parent, key)
         self._push(parent, key, vars(function).get("__wrapped__"))
         names = _named(function.__code__)
+        self.asks_identity |= names.asks_identity
         self._reach.attributes |= names.attributes
         if _COMPUTES & names.variables or _COMPUTES_NAMES & (names.variables | names.attributes):
             self._reach.everything = True
@@ -308,7 +312,10 @@ _ATTRIBUTES = frozenset(
 def _named(code: types.CodeType) -> _Names:
     """Returns what code names, with that of functions inside of it."""
     variables, attributes, modules = set[str](), set[str](), set[str]()
+    asks_identity, before = False, None
     for step in dis.get_instructions(code):
+        asks_identity |= step.opname == "IS_OP" and type(before) is bool
+        before = step.argval if step.opname == "LOAD_CONST" else None
         if step.opname in _VARIABLES:
             variables.add(step.argval)
         elif step.opname in _ATTRIBUTES:
@@ -321,7 +328,8 @@ def _named(code: types.CodeType) -> _Names:
             variables |= names.variables
             attributes |= names.attributes
             modules |= names.modules
-    return _Names(frozenset(variables), frozenset(attributes), frozenset(modules))
+            asks_identity |= names.asks_identity
+    return _Names(frozenset(variables), frozenset(attributes), frozenset(modules), asks_identity)
 
 
 def _random_types() -> tuple[type, ...]:

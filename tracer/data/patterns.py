@@ -122,9 +122,9 @@ def test(pattern: Pattern, value: Any) -> Any:
         equal = value == pattern.value
         return equal if type(equal) is Proxy else bool(equal)
     if isinstance(pattern, Same):
-        if type(value) is not Proxy or value.weak is not bool or pattern.value is None:
-            return value is pattern.value
-        return value if pattern.value else emit("logical_not", value)
+        is_traced = type(value) is Proxy and value.weak is bool and pattern.value is not None
+        holds = value if pattern.value or not is_traced else emit("logical_not", value)
+        return holds if is_traced else value is pattern.value
     if isinstance(pattern, AnyOf):
         tests = [functools.partial(test, p, value) for p in pattern.patterns]
         return functools.reduce(_either, tests, False)

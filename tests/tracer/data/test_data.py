@@ -148,6 +148,27 @@ def test_alternatives_bind_names_in_any_order() -> None:
     assert lw.compile(difference_of_two)(2.0) == difference_of_two(2.0) == 8.0
 
 
+def quadrant(x: Any, y: Any) -> Any:
+    match (x > 0, y > 0):
+        case (True, True):
+            return x + y
+        case (True, False):
+            return x - y
+        case _:
+            return -x
+
+
+def is_itself(x: Any) -> Any:
+    return x + 1 if (x > 0) is True else x - 1
+
+
+@pytest.mark.parametrize("x", [1.0, -1.0, np.float64(1.0)])
+def test_conditions_of_python_are_true_or_false_themselves(x: Any) -> None:
+    assert lw.compile(is_itself)(x) == is_itself(x)
+    for y in 2.0, -2.0:
+        assert lw.compile(quadrant)(x, y) == quadrant(x, y)
+
+
 def test_long_lists() -> None:
     count = 20_000
     long = listed(*range(count))
