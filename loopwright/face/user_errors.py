@@ -42,7 +42,7 @@ def reports_errors(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-method("errstate")(lambda *operation: extra("float_errors")(*operation))
+method("errstate.checks")(lambda *operation: extra("float_errors")(*operation))
 
 
 @method("branch.rewrite")

@@ -102,16 +102,15 @@ def ref(value: Any) -> Reference:
 
     >>> import loopwright as lw
     >>> @lw.compile
-    ... def collatz(n):
-    ...     steps = lw.ref(0)
-    ...     def go(n):
-    ...         steps.value += 1
-    ...         if n == 1:
-    ...             return steps.value
-    ...         return go(n // 2 if n % 2 == 0 else 3 * n + 1)
-    ...     return go(n)
-    >>> collatz(6)
-    9
+    ... def total(x):
+    ...     found = lw.ref(0.0)
+    ...     def add(i, carry):
+    ...         found.value = found.value + i
+    ...         return carry
+    ...     lw.fori_loop(0, x, add, ())
+    ...     return found.value
+    >>> total(5)
+    10.0
     """
     return Reference(value)
 

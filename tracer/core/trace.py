@@ -274,7 +274,7 @@ class Trace:
         var = self.builder.emit(get(name), operands, attrs, span=span)
         self.values.define(var, name, tuple(operands), attrs)
         if not {"raise", "call"}.isdisjoint(np.geterr().values()):
-            METHODS["errstate"](self, name, operands, var)
+            METHODS["errstate.checks"](self, name, operands, var)
         return var
 
     def _look_for_loops(self) -> None:
