@@ -26,7 +26,7 @@ from ..ir.dataclass import dataclass
 from ..ir.errors import LoopwrightError
 from ..ir.span import Span
 from ..tracer import is_ours, nn
-from ..tracer.core.spans import is_library, segment, short_path, user_frame
+from ..tracer.core.spans import is_library, segment, short_path, span_of, user_frame
 
 _ALIASES = {
     "axes": "axis",
@@ -69,19 +69,10 @@ def _place(error: Exception) -> tuple[FrameType | None, str]:
         if not is_library(inner) and (of_call or span is None):
             frame = inner
             if not isinstance(error, LoopwrightError):
-                span = _span(inner, steps.tb_lasti)
+                span = span_of(inner, instruction=steps.tb_lasti)
         steps = steps.tb_next
     text = segment(span) if isinstance(span, Span) else ""
     return frame or user_frame(), text
-
-
-def _span(frame: FrameType, instruction: int) -> Span | None:
-    code = frame.f_code
-    position = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
-    line, end_line, column, end_column = position
-    if line is None or end_line is None or column is None or end_column is None:
-        return None
-    return Span(short_path(code.co_filename), line, column, end_line, end_column, code.co_name)
 
 
 def _call(text: str) -> ast.Call | None:

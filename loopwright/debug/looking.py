@@ -84,7 +84,7 @@ def check(condition: Any, message: str = "", *values: Any, **named: Any) -> None
     refuse_handlers(AssertionError, "lw.debug.check")
     span = trace.here()
     options = message, span, () if span is None else tuple(caret_lines(span))
-    fails = lambda: called(_raising, (condition, *values), named, options)  # noqa: E731
+    fails = functools.partial(called, _raising, (condition, *values), named, options)
     holds = np.all(condition)
     if isinstance(holds, Proxy):
         cond(holds, lambda: None, fails)

@@ -249,13 +249,6 @@ def disjunction(first: Any, *rest: Callable[[], Any]) -> Any:
     return returned(first, lambda: first, lambda: disjunction(rest[0](), *rest[1:]))
 
 
-def is_same(value: Any, wanted: bool) -> Any:
-    """``value is True``, which a traced condition of Python's may be and one of NumPy's is not."""
-    if type(value) is not Proxy or value.weak is not bool:
-        return value is wanted
-    return value if wanted else negation(value)
-
-
 def is_in(value: Any, items: Any) -> Any:
     """``value in items``."""
     if not isinstance(items, list | tuple | set) or Proxy not in map(type, (value, *items)):

@@ -14,7 +14,7 @@ from ..core.emitting import dtype_argument, emit, lift
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
 from ..core.symbolic_sizes import Size
-from .branches import negation, returned
+from .branches import disjunction, negation, returned
 from .lists import arrayed, is_grown
 from .math_functions import FUNCTIONS
 from .steps import Steps, range_steps, steps_of
@@ -158,12 +158,11 @@ def _rounded(plain: Callable[[Any], Any], ufunc: Any) -> Callable[[Any], Any]:
 def _isinstance(value: Any, classes: Any, /) -> Any:
     if not hasattr(type(value), "is_made_by"):  # of data types
         return isinstance(value, classes)
-    holds = False
-    for cls in classes if isinstance(classes, tuple) else (classes,):
-        if cls not in value.family.constructors:
-            return isinstance(value, cls)
-        holds = returned(holds, lambda h=holds: h, lambda c=cls: value.is_made_by(c))
-    return holds
+    constructors = value.family.constructors
+    every = classes if isinstance(classes, tuple) else (classes,)
+    others = tuple(c for c in every if c not in constructors)
+    asked = (c for c in every if c in constructors)
+    return disjunction(isinstance(value, others), *(lambda c=c: value.is_made_by(c) for c in asked))
 
 
 def length(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.emitting import is_same  # noqa: F401
 from ..core.snapshot import is_installed, package_of
 from ..numpy.patched_functions import created_by
 from . import functions as of_source
@@ -23,7 +24,6 @@ from .branches import (  # noqa: F401
     conjunction,
     disjunction,
     is_in,
-    is_same,
     negation,
     returned,
 )

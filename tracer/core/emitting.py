@@ -152,6 +152,16 @@ def emit(name: str, *operands: Any, **attrs: Any) -> Proxy:
     return Proxy(atom, trace, alias=storage.view_by(parent, name, attrs))
 
 
+def is_same(value: Any, wanted: bool | None) -> Any:
+    """``value is True``, which a traced condition of Python's may be and one of NumPy's is not."""
+    if type(value) is not Proxy or value.weak is not bool or wanted is None:
+        return value is wanted
+    if wanted:
+        return value
+    opposite = emit("logical_not", value)
+    return Proxy(opposite.atom, opposite.owner, bool)
+
+
 def one_array(x: Proxy) -> Proxy:
     """Returns a new result as an array even if it has rank 0; by default it is a scalar then."""
     x = x if x.alias is None else Proxy(x.atom, x.owner)

@@ -119,10 +119,13 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
             return None
 
 
-def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:
-    """The place that ``frame`` executes now. ``cache`` keeps decoded positions of code objects."""
+def span_of(
+    frame: FrameType, cache: dict[int, Decoded] | None = None, instruction: int | None = None
+) -> Span:
+    """The span that ``frame`` executes now, or at an ``instruction``. ``cache`` keeps decoded
+    positions of code objects."""
     code = frame.f_code
-    index = frame.f_lasti // 2
+    index = (frame.f_lasti if instruction is None else instruction) // 2
     if cache is None:
         file = short_path(code.co_filename)
         position = next(itertools.islice(code.co_positions(), index, None), (None,) * 4)

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any
 
 from ...ir.dataclass import dataclass
 from ...ir.dtype import BOOL, FLOAT64, INT64, DType
@@ -67,26 +67,11 @@ class Family:
         return reached
 
 
-class OfTrace(Protocol):
-    """A value of a family while tracing (``value.py``), which says itself whether it is one of a
-    class."""
-
-    def is_one_of(self, cls: type) -> bool: ...
-
-
-_traced: list[type] = []
-
-
-def is_traced_value(cls: type) -> None:
-    """Declares the class of values whose constructor is not known while tracing."""
-    _traced.append(cls)
-
-
 class Sealed(type):
     """The class of a family's classes: ``isinstance`` asks a traced value what it is."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        if type(instance) in _traced:
+        if hasattr(type(instance), "is_one_of"):  # of value.py
             return instance.is_one_of(cls)
         return super().__instancecheck__(instance)
 

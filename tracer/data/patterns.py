@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
-from ..core.emitting import emit
+from ..core.emitting import emit, is_same
 from ..core.proxy import Proxy
 from ..core.trace import active
 from .family import Family, family_of
@@ -122,9 +122,7 @@ def test(pattern: Pattern, value: Any) -> Any:
         equal = value == pattern.value
         return equal if type(equal) is Proxy else bool(equal)
     if isinstance(pattern, Same):
-        is_traced = type(value) is Proxy and value.weak is bool and pattern.value is not None
-        holds = value if pattern.value or not is_traced else emit("logical_not", value)
-        return holds if is_traced else value is pattern.value
+        return is_same(value, pattern.value)
     if isinstance(pattern, AnyOf):
         tests = [functools.partial(test, p, value) for p in pattern.patterns]
         return functools.reduce(_either, tests, False)

@@ -9,7 +9,7 @@ from ..core.emitting import emit
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
 from ..core.trace import TracedAnewError, active
-from .family import Family, Field, is_traced_value
+from .family import Family, Field
 from .region import Region, region_of
 
 
@@ -104,6 +104,3 @@ class Value:
 
     __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __bool__ = __len__ = __iter__ = _refuse
     __hash__ = object.__hash__
-
-
-is_traced_value(Value)

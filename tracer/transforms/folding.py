@@ -188,8 +188,8 @@ class _Batches:
         """Returns the results for a value."""
         if self.batches is not None:
             for_loop(0, lift(self.batches[0].type.shape[0], INT64), self._batch, ())
-        place = self._places(value.reference)
-        taken = [emit("take", leaf, place, axis=0, mode="clip") for leaf in self.leaves]
+        index = self._indices_of(value.reference)
+        taken = [emit("take", leaf, index, axis=0, mode="clip") for leaf in self.leaves]
         values = [
             new_proxy(self.trace, leaf.atom, _row_of(t))
             for leaf, t in zip(taken, self.types, strict=True)
@@ -219,9 +219,9 @@ class _Batches:
         """Computes values in some rows of a constructor, and writes their results."""
         results, structure = flatten(self._computed(constructor, rows))
         self._check(constructor, results, structure)
-        places = emit("add", rows, self.firsts[constructor])
+        indices = emit("add", rows, self.firsts[constructor])
         for leaf, result in zip(self.leaves, results, strict=True):
-            atoms = [self.trace.visible(lift(x).atom) for x in (leaf, result, places)]
+            atoms = [self.trace.visible(lift(x).atom) for x in (leaf, result, indices)]
             self.trace.assign(leaf.storage, self.trace.emit("index_update", atoms, {"axes": (0,)}))
 
     def _computed(self, constructor: type, rows: Proxy | None) -> Any:
@@ -234,8 +234,8 @@ class _Batches:
         for (_, same), column in zip(fields, self.region.columns[constructor]):
             taken = column if rows is None else emit("take", column, rows, axis=0, mode="clip")
             if same:
-                places = self._places(taken)
-                results = [emit("take", a, places, axis=0, mode="clip") for a in self.leaves]
+                indices = self._indices_of(taken)
+                results = [emit("take", a, indices, axis=0, mode="clip") for a in self.leaves]
                 taken = unflatten(self.structure, results)
             stacks.append(taken)
 
@@ -262,16 +262,16 @@ class _Batches:
         pairs = zip(leaves, self.kinds)
         return unflatten(structure, [Proxy(v.atom, v.owner, k) if k else v for v, k in pairs])
 
-    def _places(self, references: Proxy) -> Proxy:
-        """Returns where the results of values are, by references to them."""
+    def _indices_of(self, references: Proxy) -> Proxy:
+        """Returns the indices of the results of values, by references to them."""
         bits = self.family.bits
-        places = emit("right_shift", references, bits) if bits else references
+        indices = emit("right_shift", references, bits) if bits else references
         tags = emit("bitwise_and", references, (1 << bits) - 1)
         for constructor, first in self.firsts.items():
             number = self.family.constructors.index(constructor)
-            moved = emit("add", places, first)
-            places = emit("where", emit("equal", tags, number), moved, places)
-        return places
+            moved = emit("add", indices, first)
+            indices = emit("where", emit("equal", tags, number), moved, indices)
+        return indices
 
 
 def _as_field(field: Field, part: Any) -> Any:

@@ -83,7 +83,11 @@ def by_isinstance(tree: Any) -> Any:
     return depth, tree.x
 
 
-@pytest.mark.parametrize("function", [total, mirrored, by_isinstance])
+def of_one_of_several(tree: Any) -> Any:
+    return (1 if isinstance(tree, (Leaf, int)) else 2), isinstance(tree, (int, Tree))
+
+
+@pytest.mark.parametrize("function", [total, mirrored, by_isinstance, of_one_of_several])
 def test_trees(function: Callable[..., Any]) -> None:
     compiled = lw.compile(function)
     for tree in TREES:
