@@ -6,6 +6,7 @@ constructor that occurs; while tracing, into its reference alone.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,82 +82,88 @@ def _stored(root: Any) -> tuple[list[Any], Layout]:
     """Returns the reference to a value and the arrays of all values in it."""
     family = family_of(type(root))
     assert family is not None
-    families = family.reachable()
-    rows: dict[type, list[Any]] = {}
-    plans: dict[type, tuple[int, int, list[str], list[Any]]] = {}
-    for each in families:
-        each.closed = True
-        for tag, constructor in enumerate(each.constructors):
-            parts = [f.name for f in each.fields(constructor) if f.family is not None]
-            plans[constructor] = tag, each.bits, parts, rows.setdefault(constructor, [])
+    plans = family.plans()
+    values: dict[type, list[Any]] = {}
+    parts_of: dict[type, list[tuple[Any, ...]]] = {}
     references: dict[int, int] = {}
+    same_parts: dict[int, Any] = {}
     work = [root]
     while work:
         value = work.pop()
-        if id(value) in references:
+        key = id(value)
+        if key in references:
             continue
-        plan = plans.get(type(value))
+        constructor = type(value)
+        plan = plans.get(constructor)
         if plan is None:
+            names = _names(family.reachable())
             raise LoopwrightTypeError(
-                f"a {type(value).__name__} stands where a {_names(families)} is expected"
+                f"a {constructor.__name__} stands where a {names} is expected"
             )
-        tag, bits, parts, same = plan
-        references[id(value)] = len(same) << bits | tag
-        same.append(value)
-        for name in parts:
-            work.append(getattr(value, name))
-    heights = _heights(family, root) if family.batch else {}
-    batches = _batches(family, rows, heights) if heights else []
-    occurring = tuple(c for c, values in rows.items() if values)
-    layout = Layout(family, occurring, family.batch if batches else 0)
-    columns = [
-        _references(c, f, rows[c], references) if f.family is not None else _column(c, f, rows[c])
-        for c, f in layout.columns()
-    ]
-    return [np.int64(references[id(root)]), *columns, *batches], layout
+        rows = values.get(constructor)
+        if rows is None:
+            rows = values[constructor] = []
+            parts_of[constructor] = []
+        references[key] = len(rows) << plan.bits | plan.tag
+        rows.append(value)
+        if plan.parts is not None:
+            parts = plan.parts(value)
+            parts_of[constructor].append(parts)
+            work += parts
+            if plan.same is not None:
+                same = parts if plan.same is plan.parts else plan.same(value)
+                same_parts[key] = [*map(id, same)]
+    batches = _batches(family, references, same_parts) if family.batch and same_parts else []
+    layout = Layout(family, tuple(c for c in plans if c in values), family.batch if batches else 0)
+    columns: list[Any] = [np.int64(references[id(root)])]
+    for constructor in layout.occurring:
+        parts = zip(*parts_of[constructor])
+        for field in plans[constructor].fields:
+            if field.family is not None:
+                columns.append(_references(constructor, field, next(parts), references))
+            else:
+                given = [*map(operator.attrgetter(field.name), values[constructor])]
+                columns.append(_column(constructor, field, given))
+    return columns + batches, layout
 
 
-def _heights(family: Family, root: Any) -> dict[int, int]:
-    """Returns the number of steps to the lowest part below each value, of those of a family that
-    are reached within it."""
-    names = {
-        c: [f.name for f in family.fields(c) if f.family is family] for c in family.constructors
-    }
-    heights: dict[int, int] = {}
-    work = [(root, False)]
+def _batches(family: Family, references: dict[int, int], parts: dict[int, Any]) -> list[Array]:
+    """Returns batches of values of one height, the number of steps to the lowest part below, the
+    lower ones first: the numbers of their constructor and size, as one, and their rows, which end
+    with one that stands there again if there are not enough. ``parts`` are those of the family, of
+    each value that has such, by identity."""
+    heights = dict.fromkeys(references.keys() - parts.keys(), 0)
+    work = [*parts]  # parts stand mostly behind what they are parts of
     while work:
-        value, has_parts = work.pop()
-        if id(value) in heights:
-            continue
-        parts = [getattr(value, name) for name in names[type(value)]]
-        if has_parts or not parts:
-            heights[id(value)] = 1 + max([heights[id(p)] for p in parts], default=-1)
-        else:
-            work.append((value, True))
-            for part in parts:
-                work.append((part, False))
-    return heights
-
-
-def _batches(family: Family, rows: dict[type, list[Any]], heights: dict[int, int]) -> list[Array]:
-    """Returns batches of values with parts of their own family, the lower ones first: the number of
-    the constructor and the rows of each; the last of a batch stands there again if there are not
-    enough. Nothing if there are no such values."""
-    same: dict[tuple[int, int], list[int]] = {}
-    for tag, constructor in enumerate(family.constructors):
-        ends = all(f.family is not family for f in family.fields(constructor))
-        for row, value in enumerate(() if ends else rows[constructor]):
-            same.setdefault((heights[id(value)], tag), []).append(row)
-    tags: list[int] = []
+        key = work.pop()
+        try:
+            heights[key] = 1 + max(map(heights.__getitem__, parts[key]))
+        except KeyError:
+            work += [key, *(part for part in parts[key] if part not in heights)]
+    bits = family.bits
+    mask = (1 << bits) - 1
+    rows: dict[int, list[int]] = {}
+    for key in parts:
+        reference = references[key]
+        group = heights[key] << bits | reference & mask
+        if group not in rows:
+            rows[group] = []
+        rows[group].append(reference >> bits)
+    sizes = family.sizes()
+    kinds: list[int] = []
     batches: list[list[int]] = []
-    for (_, tag), members in sorted(same.items()):
-        for first in range(0, len(members), family.batch):
-            some = members[first : first + family.batch]
-            tags.append(tag)
+    for group, members in sorted(rows.items()):
+        first = 0
+        while first < len(members):
+            left = len(members) - first
+            number = next((n for n, size in enumerate(sizes) if size <= left), len(sizes) - 1)
+            some = members[first : first + sizes[number]]
+            kinds.append((group & mask) * len(sizes) + number)
             batches.append(some + some[-1:] * (family.batch - len(some)))
-    if len(tags) == 1:  # sizes 1 have a compile of their own
-        tags, batches = tags * 2, batches * 2
-    return [np.array(tags, np.int64), np.array(batches, np.int64)] if tags else []
+            first += len(some)
+    if len(kinds) == 1:  # sizes 1 have a compile of their own
+        kinds, batches = kinds * 2, batches * 2
+    return [np.array(kinds, np.int64), np.array(batches, np.int64)]
 
 
 def _names(families: Sequence[Family]) -> str:
@@ -164,48 +171,48 @@ def _names(families: Sequence[Family]) -> str:
 
 
 def _references(
-    constructor: type, field: Field, values: Sequence[Any], references: dict[int, int]
+    constructor: type, field: Field, parts: Sequence[Any], references: dict[int, int]
 ) -> Array:
-    """Returns the references to a field's values, which are all of one family."""
-    for cls in {type(getattr(v, field.name)) for v in values}:
+    """Returns the references to the values of a field, which are all of one family."""
+    for cls in {*map(type, parts)}:
         if family_of(cls) is not field.family:
             raise LoopwrightTypeError(
                 f"{constructor.__name__}.{field.name} is a {field.family}, and a {cls.__name__} "
                 "in one value"
             )
-    column = np.zeros(max(len(values), LEAST_COLUMN), np.int64)
-    column[: len(values)] = [references[id(getattr(v, field.name))] for v in values]
-    return column
+    column = [references[id(part)] for part in parts]
+    return np.array(column + [0] * (LEAST_COLUMN - len(column)), np.int64)
 
 
-def _column(constructor: type, field: Field, values: Sequence[Any]) -> Array:
+def _column(constructor: type, field: Field, given: list[Any]) -> Array:
     """Returns the array of a field's values, which are all of one type."""
-    given = [getattr(v, field.name) for v in values]
     name = f"{constructor.__name__}.{field.name}"
     if field.type is not None and field.type.weak is not None:
         kind = field.type.weak
-        for cls in {type(v) for v in given} - {kind, int if kind is float else kind}:
+        for cls in {*map(type, given)} - {kind, int if kind is float else kind}:
             raise LoopwrightTypeError(
                 f"{name} is a {kind.__name__} of Python's, and a {cls.__name__} in one value",
                 hint=f"{kind.__name__}(...) of it",
             )
-        arrays = given
         shape: Any = ()
         dtype = field.type.dtype.numpy
     else:
-        arrays = [np.asarray(v) for v in given]
-        shape, dtype = arrays[0].shape, arrays[0].dtype
+        if {*map(type, given)} != {np.ndarray}:
+            given = [*map(np.asarray, given)]
+        shape, dtype = given[0].shape, given[0].dtype
         if field.type is not None:
             shape, dtype = field.type.shape, field.type.dtype.numpy
-        for array in arrays:
+        for array in given:
             if array.shape != shape or array.dtype != dtype:
                 text = f"{array.dtype}{[*array.shape]}"
                 raise LoopwrightTypeError(
                     f"{name} is {text} in one value, and {dtype}{[*shape]} is expected",
                     hint="values of one shape and dtype in all, or one array and places in it",
                 )
+        if shape and len(given) >= LEAST_COLUMN:
+            return np.concatenate(given).reshape(len(given), *shape)
     column = np.zeros((max(len(given), LEAST_COLUMN), *shape), dtype)
-    column[: len(given)] = arrays
+    column[: len(given)] = given
     return column
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -28,11 +29,24 @@ class Field:
     type: LeafType | None
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The number of a constructor in its family, whose references have so many ``bits`` for it, its
+    fields, and functions of a value: of its ``parts``, which are data, and of those that are of the
+    ``same`` family as the value that all are in; None: there are none."""
+
+    tag: int
+    bits: int
+    fields: tuple[Field, ...]
+    parts: Callable[[Any], tuple[Any, ...]] | None
+    same: Callable[[Any], tuple[Any, ...]] | None
+
+
 @dataclass(slots=True, eq=False)
 class Family:
     """The constructors of a data type by number; no more of them once a value has been used.
     ``capacity`` is the number of values of each constructor that a call may make, ``batch`` how
-    many of one height are computed together; 0: none are."""
+    many of one height are computed together at most; 0: none are."""
 
     base: type
     capacity: int | None = None
@@ -40,6 +54,7 @@ class Family:
     constructors: list[type] = field(default_factory=list[type])
     closed: bool = False
     _fields: dict[type, tuple[Field, ...]] = field(default_factory=dict[type, "tuple[Field, ...]"])
+    _plans: dict[type, Plan] = field(default_factory=dict[type, Plan])
 
     def __repr__(self) -> str:
         return self.base.__name__
@@ -56,6 +71,27 @@ class Family:
             fields = tuple(_field(self, constructor, f) for f in dataclasses.fields(constructor))
             self._fields[constructor] = fields
         return fields
+
+    def plans(self) -> dict[type, Plan]:
+        """Returns how values of this family and of those in it are taken apart: all of them have no
+        other constructors from now on."""
+        if not self._plans:
+            for family in self.reachable():
+                family.closed = True
+                for tag, constructor in enumerate(family.constructors):
+                    fields = family.fields(constructor)
+                    names = [f.name for f in fields if f.family is not None]
+                    parts, same = _getter(names), None
+                    if family is self:
+                        of_family = [f.name for f in fields if f.family is self]
+                        same = parts if of_family == names else _getter(of_family)
+                    self._plans[constructor] = Plan(tag, family.bits, fields, parts, same)
+        return self._plans
+
+    def sizes(self) -> list[int]:
+        """Returns the numbers of values in batches, the largest first: halves of each other down to
+        2, so that at most one row of a height is computed twice."""
+        return [self.batch >> n for n in range(max(self.batch.bit_length() - 1, 1))]
 
     def reachable(self) -> list[Family]:
         """Returns this family and those of its fields, at any depth."""
@@ -110,6 +146,13 @@ def holds_values(structure: Structure) -> bool:
     if isinstance(structure, Leaf):
         return False
     return isinstance(structure.aux, Layout) or any(map(holds_values, structure.children))
+
+
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Returns a function that gives the attributes of these names."""
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return (lambda value: (getattr(value, names[0]),)) if names else None
 
 
 def _field(family: Family, constructor: type, given: dataclasses.Field[Any]) -> Field:

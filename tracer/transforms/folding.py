@@ -39,9 +39,9 @@ def fold(value: Any, cases: Cases, *, batch: int = 4) -> Any:
     ``cases`` has a function for each constructor, which gets the fields of a value; in the place of
     those that are of the same family, it gets what the functions have made of them. All give
     results of the same shapes and dtypes. In compiled code, values of an argument are computed
-    ``batch`` at a time, where a product of a matrix and a vector is one of matrices; values that
-    the call has made are computed one by one. All values of the argument are computed, also if
-    ``value`` is a part of it.
+    ``batch`` at a time, where a product of a matrix and a vector is one of matrices, and what is
+    left of a height in halves of that; values that the call has made are computed one by one. All
+    values of the argument are computed, also if ``value`` is a part of it.
 
     Raises LoopwrightTypeError for a constructor without a function, LoopwrightValueError for a
     ``batch`` below 1.
@@ -198,21 +198,25 @@ class _Batches:
 
     def _batch(self, number: Proxy, carry: Any) -> Any:
         assert self.batches is not None
-        tag, rows = (emit("take", each, number, axis=0, mode="clip") for each in self.batches)
-        self._choose(self.inner, rows, tag)
+        kind, rows = (emit("take", each, number, axis=0, mode="clip") for each in self.batches)
+        sizes = self.family.sizes()
+        kinds = [(c, n) for c in self.inner for n in range(len(sizes))]
+        self._choose(kinds, rows, kind)
         return carry
 
-    def _choose(self, constructors: list[type], rows: Proxy, tag: Proxy) -> None:
-        """Computes a batch of the constructor that ``tag`` says, one of several."""
-        first, *others = constructors
+    def _choose(self, kinds: list[tuple[type, int]], rows: Proxy, kind: Proxy) -> None:
+        """Computes a batch of the constructor and size that ``kind`` says, one of several."""
+        sizes = self.family.sizes()
+        (constructor, number), *others = kinds
+        some = rows[: sizes[number]]
         if not others:
-            self._write(first, rows)
+            self._write(constructor, some)
             return
-        is_first = emit("equal", tag, self.family.constructors.index(first))
+        code = self.family.constructors.index(constructor) * len(sizes) + number
         returned(
-            is_first,
-            lambda: self._write(first, rows),
-            lambda: self._choose(others, rows, tag),
+            emit("equal", kind, code),
+            lambda: self._write(constructor, some),
+            lambda: self._choose(others, rows, kind),
         )
 
     def _write(self, constructor: type, rows: Proxy) -> None:

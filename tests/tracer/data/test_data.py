@@ -348,6 +348,20 @@ def test_folds() -> None:
         assert not difference(two(term, TERMS[3]), both)
 
 
+def test_folds_of_shared_parts_in_batches_of_any_size() -> None:
+    low = Negated(Number(3.0))
+    shared = Sum(low, Sum(low, Number(1.0), scale(1, 2)), scale(0.5, 1))
+    wide: Any = shared
+    for n in range(11):  # each height has other numbers of values, and parts of several heights
+        wide = Sum(Negated(Negated(Sum(low, wide, scale(n, 1)))), Negated(shared), scale(0.1, n))
+    term = Sum(low, Sum(Sum(wide, low, scale(1, 1)), shared, scale(1, 1)), scale(1, 1))
+    factor = np.float32(0.5)
+    for batch in 1, 5:
+        compiled = lw.compile(lambda term, batch=batch: valued(term, factor, batch))
+        assert not difference(compiled(term), valued(term, factor))
+        assert not difference(compiled(low), valued(low, factor))
+
+
 def test_gradients_of_folds() -> None:
     def loss(factor: Any) -> Any:
         return (valued(TERMS[3], factor)[0] ** 2).sum()
