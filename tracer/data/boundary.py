@@ -7,11 +7,13 @@ constructor that occurs; while tracing, into its reference alone.
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...ir.dataclass import dataclass
 from ...ir.dtype import Array
 from ...ir.errors import LoopwrightTypeError
 from ..core import pytree
@@ -25,6 +27,9 @@ from .value import Value
 
 LEAST_COLUMN = 2
 """Rows of an array at least: sizes 0 and 1 have a compile of their own."""
+
+MOST_ROWS_KEPT = 1 << 20
+"""Values within those whose arrays of references are kept for other calls, some 50 bytes each."""
 
 
 def names_of(aux: Any, _count: int) -> list[str]:
@@ -78,10 +83,52 @@ def returned(leaves: Sequence[Any], structure: Structure) -> tuple[list[Any], St
     return made, changed
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The outcome of taking a value apart, kept as long as the value lives: values do not change,
+    and only arrays in them may. So the ``columns`` of arrays are computed for each call, of the
+    constructor, field and arrays that stand at their numbers in ``anew``; the others are read-only.
+    """
+
+    value: weakref.ref[Any]
+    layout: Layout
+    batch: int
+    columns: list[Any]
+    anew: list[tuple[int, type, Field, list[Any]]]
+
+
+class _Kept(dict[int, _Taken]):
+    """Values that were taken apart, by identity. ``rows`` are those since all was forgotten."""
+
+    rows = 0
+
+    def keep(self, root: Any, taken: _Taken, rows: int) -> None:
+        """Keeps it; forgets all else if that is too much."""
+        self.rows += rows
+        if self.rows > MOST_ROWS_KEPT:
+            self.clear()
+            self.rows = rows
+        self[id(root)] = taken
+
+
+_kept = _Kept()
+
+
 def _stored(root: Any) -> tuple[list[Any], Layout]:
     """Returns the reference to a value and the arrays of all values in it."""
     family = family_of(type(root))
     assert family is not None
+    taken = _kept.get(id(root))
+    if taken is None or taken.value() is not root or taken.batch != family.batch:
+        taken = _taken_apart(root, family)
+    columns = [*taken.columns]
+    for number, constructor, field, given in taken.anew:
+        columns[number] = _column(constructor, field, given)
+    return columns, taken.layout
+
+
+def _taken_apart(root: Any, family: Family) -> _Taken:
+    """Takes a value apart, and keeps what that gave."""
     plans = family.plans()
     values: dict[type, list[Any]] = {}
     parts_of: dict[type, list[tuple[Any, ...]]] = {}
@@ -116,6 +163,7 @@ def _stored(root: Any) -> tuple[list[Any], Layout]:
     batches = _batches(family, references, same_parts) if family.batch and same_parts else []
     layout = Layout(family, tuple(c for c in plans if c in values), family.batch if batches else 0)
     columns: list[Any] = [np.int64(references[id(root)])]
+    anew: list[tuple[int, type, Field, list[Any]]] = []
     for constructor in layout.occurring:
         parts = zip(*parts_of[constructor])
         for field in plans[constructor].fields:
@@ -123,8 +171,20 @@ def _stored(root: Any) -> tuple[list[Any], Layout]:
                 columns.append(_references(constructor, field, next(parts), references))
             else:
                 given = [*map(operator.attrgetter(field.name), values[constructor])]
-                columns.append(_column(constructor, field, given))
-    return columns + batches, layout
+                if field.type is None or field.type.weak is None:
+                    anew.append((len(columns), constructor, field, given))
+                    columns.append(None)
+                else:
+                    columns.append(_column(constructor, field, given))
+    columns += batches
+    for column in columns[1:]:
+        if column is not None:
+            column.flags.writeable = False
+    identity = id(root)
+    reference = weakref.ref(root, lambda _: _kept.pop(identity, None))
+    taken = _Taken(reference, layout, family.batch, columns, anew)
+    _kept.keep(root, taken, len(references))
+    return taken
 
 
 def _batches(family: Family, references: dict[int, int], parts: dict[int, Any]) -> list[Array]:

@@ -64,7 +64,8 @@ def _sealed(cls: type, capacity: int | None) -> type:
     family = Family(cls, capacity)
     names["__family__"] = family
     names["__init_subclass__"] = classmethod(_derived)
-    names.setdefault("__setattr__", _set_once)
+    _check_changes(cls)
+    names |= {"__setattr__": _set_once, "__delattr__": _keep}
     made = meta(cls.__name__, cls.__bases__, names)
     family.base = made
     if inspect.get_annotations(made):
@@ -83,11 +84,23 @@ def _set_once(value: Any, name: str, part: Any) -> None:
     object.__setattr__(value, name, part)
 
 
+def _check_changes(cls: type) -> None:
+    """Raises LoopwrightTypeError for a class that says itself how its values change."""
+    for name in {"__setattr__", "__delattr__"} & {*vars(cls)}:
+        raise LoopwrightTypeError(f"{cls.__name__} has a {name}, and values of data do not change")
+
+
+def _keep(value: Any, name: str) -> None:
+    """Refuses to delete a field, which could be set anew then."""
+    raise LoopwrightAttributeError(f"{type(value).__name__}.{name} cannot be deleted")
+
+
 def _derived(cls: type, **options: Any) -> None:
     """Adds a class that is derived from a family's base to it."""
     family = family_of(cls)
     assert family is not None
     super(family.base, cls).__init_subclass__(**options)
+    _check_changes(cls)
     where = f"{cls.__name__} is derived from {family}"
     if cls.__mro__[1] is not family.base:
         raise LoopwrightTypeError(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.tracer.data import boundary
 from random_data import difference, draw_data, draw_value
 from random_draw import RandomDraw
 
@@ -263,6 +265,29 @@ def test_values_do_not_change() -> None:
     leaf = Leaf(1.0)
     with pytest.raises(AttributeError, match=r"Leaf.x cannot be changed"):
         leaf.x = 2.0
+    with pytest.raises(AttributeError, match=r"Leaf.x cannot be deleted"):
+        del leaf.x
+    with pytest.raises(lw.LoopwrightTypeError, match="Own has a __setattr__, and values of data"):
+        lw.data(type("Own", (), {"__setattr__": object.__setattr__}))
+
+
+@pytest.mark.parametrize("most", [boundary.MOST_ROWS_KEPT, 4])
+def test_what_is_kept_of_a_value_between_calls(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays in it may be written to; nothing is kept when it is gone, or when it is too much."""
+    monkeypatch.setattr(boundary, "MOST_ROWS_KEPT", most)
+    f = lw.compile(lambda xs, ys: (xs.head + ys.head, ys), donate_argnames="ys")
+    xs, more = listed(1, 2), listed(5)
+    before = repr(xs)
+    for _ in range(2):
+        for ys in xs, more:
+            assert not difference(f(xs, ys), (xs.head + ys.head, ys))
+    assert repr(xs) == before and id(more) in boundary._kept
+    xs.head[:] = 7
+    assert not difference(f(xs, xs), (np.full(2, 14, np.float32), xs))
+    assert len(boundary._kept) <= 2 or most > 4
+    key, alive = id(xs), weakref.ref(xs)
+    del xs, ys
+    assert alive() is None and key not in boundary._kept
 
 
 def test_a_family_is_sealed() -> None:
