@@ -291,6 +291,8 @@ def count_bindings(scope: Function | Block) -> int:
 
 
 Step: TypeAlias = Callable[[Var, Expr, Builder], Atom | None]
+CallStep: TypeAlias = Callable[[Var, Call, Builder], Atom | None]
+Calls: TypeAlias = dict[Atom, Call]
 
 
 def map_functions(
@@ -326,24 +328,33 @@ def rewrite_function(
     return _Rewriter(step, enter or _nothing, leave or _nothing).function(function)
 
 
-def rewrite_blocks(function: Function, new_step: Callable[[], Step]) -> Function:
-    """``rewrite_function`` with a step of its own for each block.
+def rewrite_blocks(function: Function, new_step: Callable[[Calls], CallStep]) -> Function:
+    """``rewrite_function`` for calls of operators, with a step of its own for each block, made with
+    the block's calls so far, to which those that it emits belong.
 
     For passes that move computations to their users: what is known of values from outside of a
     block is not used in it, since what is computed before a loop must not move into it.
     """
-    steps = [new_step()]
-
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        return steps[-1](var, value, builder)
+    blocks: list[tuple[Calls, CallStep]] = []
 
     def enter() -> None:
-        steps.append(new_step())
+        calls: Calls = {}
+        blocks.append((calls, new_step(calls)))
 
-    def leave() -> None:
-        steps.pop()
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        calls, change = blocks[-1]
+        calls[var] = value
+        before = len(builder.bindings)
+        new = change(var, value, builder)
+        for binding in builder.bindings[before:]:
+            if isinstance(binding.value, Call):
+                calls.setdefault(binding.var, binding.value)
+        return new
 
-    return rewrite_function(function, step, enter=enter, leave=leave)
+    enter()
+    return rewrite_function(function, step, enter=enter, leave=lambda: blocks.__delitem__(-1))
 
 
 def _nothing() -> None:

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ...dataclass import dataclass
 from ...dims import IntExpr
@@ -46,6 +45,7 @@ from ..compose import call
 from ..loops import filled, int64, next_values
 from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, If, Var, While
 from ..operator import OPERATORS, Pattern
+from ..patterns import is_constant, is_op, match, wildcard
 from ..types import TensorType
 from ..walk import all_uses, copy_block, has_trait, set_by, sizes_used
 from .forward import Fields, Tangents, or_zeros, tangent_var
@@ -347,20 +347,15 @@ def _rows_of(outer: Tangents, extent: Atom) -> IntExpr | None:
     """Returns the most iterations of a loop as a size; None if that is not known."""
     if isinstance(extent, Constant):
         return max(0, int(extent.value))
-    value: Any = outer.definitions.get(extent) if isinstance(extent, Var) else None
-    if isinstance(value, Call) and value.op is OPERATORS["full"]:
-        return value.attrs["fill_value"]
+    full = match(
+        is_op("full").has_attr({"fill_value": wildcard("size")}), extent, outer.definitions
+    )
+    if full is not None:
+        return full["size"]
     return outer.builder.limits.kept_iterations if _is_piece(outer, extent) else None
 
 
 def _is_piece(outer: Tangents, extent: Atom) -> bool:
     """True for the number of iterations of a loop that is a piece of another one."""
-    value = outer.definitions.get(extent) if isinstance(extent, Var) else None
-    if not isinstance(value, Call) or value.op is not OPERATORS["minimum"]:
-        return False
-    most = value.args[1]
-    return (
-        isinstance(most, Constant)
-        and most.value.ndim == 0
-        and int(most.value) == outer.builder.limits.kept_iterations
-    )
+    most = is_constant(outer.builder.limits.kept_iterations)
+    return match(is_op("minimum")(wildcard(), most), extent, outer.definitions) is not None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ...dims import IntExpr
 from ..limits import GraphLimits
-from ..nodes import Constant
+from ..nodes import Call
 from ..operator import Pattern
+from ..patterns import is_constant, is_op, match, wildcard
 from ..types import TensorType
-from .graph import Edge, Graph, Node
+from .graph import Graph, Node
 from .groups import EXIT
 from .rules import MAPS
 
@@ -57,75 +58,40 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
     between them."""
     scores = first.shape
     kind = first.binding.var.type
-    if not isinstance(kind, TensorType) or not kind.dtype.is_float:
+    if not isinstance(kind, TensorType) or not kind.dtype.is_float or not _contracts_rows(last):
         return False
     if any(e.source in members for e in (*first.edges, last.edges[1])):
         return False
-    if not _contracts_rows(last) or _direct(last.edges[0], scores) < 0:
+    nodes = [graph.nodes[m] for m in members if m != first.index]
+    made = {
+        n.binding.var: Call(n.op, tuple([e.root for e in n.edges if e.root is not None]))
+        for n in nodes
+        if n.pattern is not None
+    }
+    softmax = last.edges[0].root
+    chain = None if softmax is None else match(_SOFTMAX, softmax, made)
+    if chain is None or graph.of_var.get(chain["x"]) not in members:
         return False
-    seen: set[int] = {first.index, last.index}
-
-    def node(edge: Edge, *names: str) -> Node | None:
-        """Returns the member an edge reads as it is, if it is one of these operators."""
-        source = _direct(edge, scores)
-        if source not in members or graph.nodes[source].op.name not in names:
-            return None
-        seen.add(source)
-        return graph.nodes[source]
-
-    def row_of(edge: Edge, name: str, of: Node) -> bool:
-        """True if an edge reads the reduction ``name`` of the rows of ``of``."""
-        if edge.source not in members:
-            return False
-        source = graph.nodes[edge.source]
-        seen.add(source.index)
-        return source.op.name == name and _folds_rows(source, scores) and _reads(source, of)
-
-    # Follow softmax back: exp(scores - row maximum) / row sum, or 0 in rows without a sum.
-    share = node(last.edges[0], "divide", "where")
-    if share is not None and share.op.name == "where":
-        test, quotient, other = share.edges
-        share = node(quotient, "divide")
-        if share is None or test.source not in members or not _is_zero(other):
-            return False
-        seen.add(test.source)
-        positive = graph.nodes[test.source]
-        limit, by = positive.edges[-1], share.edges[1].source
-        if positive.op.name != "greater" or not _is_zero(limit) or positive.edges[0].source != by:
-            return False
-    power = node(share.edges[0], "exp") if share is not None else None
-    if share is None or power is None or not row_of(share.edges[1], "sum", power):
-        return False
-    below = node(power.edges[0], "subtract")
-    source = _direct(below.edges[0], scores) if below is not None else None
-    if below is None or source not in members:
-        return False
-    if not row_of(below.edges[1], "max", graph.nodes[source]):
+    rows = [graph.of_var[chain[name]] for name in ("greatest", "sum", "test") if name in chain]
+    if not all(_folds_rows(graph.nodes[row], scores) for row in rows[:2]):
         return False
     # All other members are maps of the scores that only the chain reads.
-    for index in members - seen:
-        member = graph.nodes[index]
-        if member.pattern not in MAPS or member.shape != scores or member.escapes:
-            return False
-        inside = [e for e in member.edges if e.source in members]
-        if any(_direct(e, scores) < 0 for e in inside):
-            return False
+    whole = members - {*rows, last.index}
+    if any(graph.nodes[m].shape != scores for m in whole):
+        return False
+    if any(graph.nodes[m].pattern not in MAPS for m in whole - {first.index}):
+        return False
+    if any(e.chain or e.shape != scores for n in nodes for e in n.edges if e.source in whole):
+        return False
     return not any(graph.nodes[m].escapes for m in members if m != last.index)
 
 
-def _direct(edge: Edge, shape: tuple[IntExpr, ...]) -> int:
-    """Returns the node an edge reads without an index map in between, -1 if it does otherwise."""
-    if edge.source is None or edge.chain or edge.shape != shape:
-        return -1
-    return edge.source
-
-
-def _is_zero(edge: Edge) -> bool:
-    return isinstance(edge.root, Constant) and edge.root.value.ndim == 0 and not edge.root.value
-
-
-def _reads(node: Node, of: Node) -> bool:
-    return _direct(node.edges[0], of.shape) == of.index
+_POWER = is_op("exp")(
+    is_op("subtract")(wildcard("x"), is_op("max")(wildcard("x")).named("greatest"))
+)
+_SHARE = is_op("divide")(_POWER.named("power"), is_op("sum")(wildcard("power")).named("sum"))
+_TEST = is_op("greater")(wildcard("sum"), is_constant(0)).named("test")
+_SOFTMAX = _SHARE.optional(lambda share: is_op("where")(_TEST, share, is_constant(0)))
 
 
 def _folds_rows(node: Node, scores: tuple[IntExpr, ...]) -> bool:

@@ -31,10 +31,10 @@ from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
+from ..nodes import Atom, Call, Constant, Function, Module, Var, tensor_type
 from ..operator import Algorithm, Operator
 from ..types import TensorType
-from ..walk import map_functions, rewrite_function
+from ..walk import map_functions, rewrite_blocks
 from ..work import elements
 
 MARGIN = 0.85
@@ -78,17 +78,15 @@ def choose_algorithms(
 
 
 def _choose(function: Function, preferences: Preferences, choices: Choices | None) -> Function:
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        if value.op.algorithms is None or value.attrs["algorithm"] != "auto":
+    def step(var: Var, value: Call, builder: Builder) -> Atom | None:
+        if value.operator.algorithms is None or value.attrs["algorithm"] != "auto":
             return None
         name = _name_of_another(value, tensor_type(var), preferences, choices)
         if name is None:
             return None
         return builder.emit(value.op, value.args, {**value.attrs, "algorithm": name})
 
-    return rewrite_function(function, step)
+    return rewrite_blocks(function, lambda _calls: step)
 
 
 def _name_of_another(

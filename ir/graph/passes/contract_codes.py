@@ -38,10 +38,11 @@ import numpy as np
 from ...dtype import FLOAT32, Array
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Module, Var
-from ..operator import OPERATORS, Operator
+from ..nodes import Atom, Call, Constant, Module, Var
+from ..operator import OPERATORS
+from ..patterns import is_op, match, wildcard
 from ..types import TensorType, Type
-from ..walk import Step, map_functions
+from ..walk import Calls, CallStep, map_functions
 from ..weights import groups_of
 from .eliminate_dead_code import rewrite_live_blocks
 from .fold_constants import frozen
@@ -57,18 +58,20 @@ def contract_codes(module: Module) -> Module:
     return map_functions(module, lambda function: rewrite_live_blocks(function, _new_step))
 
 
-def _new_step() -> Step:
-    calls: dict[Var, Call] = {}
+_WEIGHTS = is_op("multiply")(wildcard("codes"), wildcard("scales")).named("weights")
+_PRODUCT = is_op("nn.matmul", "nn.dense")(
+    wildcard("x"), _WEIGHTS | is_op("transpose")(_WEIGHTS).named("transposed")
+)
+_DIFFERENCE = is_op("subtract")(wildcard("codes"), wildcard("zeros"))
+
+
+def _new_step(calls: Calls) -> CallStep:
     made_of_constants: set[Atom] = set()
     arrays_of: dict[Var, Array | None] = {}
 
-    def called(atom: Atom, *names: str) -> Call | None:
-        call = calls.get(atom) if isinstance(atom, Var) else None
-        return call if call is not None and call.operator.name in names else None
-
     def narrowest(atom: Atom) -> Atom:
         """Returns what is cast to an atom, by casts to 32 bits or more, which keep codes."""
-        while (cast := called(atom, "cast")) is not None and _is_wide(atom.type):
+        while _is_wide(atom.type) and (cast := calls.get(atom)) and cast.operator.name == "cast":
             atom = cast.args[0]
         return atom
 
@@ -86,35 +89,23 @@ def _new_step() -> Step:
             arrays_of[atom] = made if isinstance(made, np.ndarray) else None
         return arrays_of[atom]
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        calls[var] = value
-        if value.args and all(
-            isinstance(a, Constant) or a in made_of_constants for a in value.args
-        ):
+    def step(var: Var, call: Call, builder: Builder) -> Atom | None:
+        if call.args and all(isinstance(a, Constant) or a in made_of_constants for a in call.args):
             made_of_constants.add(var)
-        if value.op.name not in ("nn.matmul", "nn.dense"):
-            return None
-        (x, weights), transposed = value.args, value.op.name == "nn.dense"
-        view = called(weights, "transpose")
-        if view is not None:
-            weights, transposed = view.args[0], not transposed
-        product = called(weights, "multiply")
-        kind, shape = x.type, weights.type
-        if product is None or not _fits(kind, shape) or isinstance(x, Constant):
-            return None
-        for codes, scales in (product.args, product.args[::-1]):
-            less = called(narrowest(codes), "subtract")
-            codes, zeros = less.args if less is not None else (codes, None)
-            integers = narrowest(codes)
+        for captures in _PRODUCT.matches(var, calls, {}):
+            x, codes = captures["x"], captures["codes"]
+            if not _fits(x.type, captures["weights"].type) or isinstance(x, Constant):
+                continue
+            less = match(_DIFFERENCE, narrowest(codes), calls) or {"codes": codes}
+            integers = narrowest(less["codes"])
             if not isinstance(integers, Constant) or integers.value.dtype.kind not in "iu":
                 continue
-            factor = value_of(scales)
-            points = np.zeros(()) if zeros is None else value_of(zeros)
+            factor = value_of(captures["scales"])
+            points = value_of(less["zeros"]) if "zeros" in less else np.zeros(())
             if factor is None or points is None:
                 continue
             arrays = np.broadcast_arrays(integers.value, factor, points)
+            transposed = ("transposed" in captures) != (call.operator.name == "nn.dense")
             packed = _packed(*(a.T if transposed else a for a in arrays))
             if packed is not None:
                 w, of_groups, zero, bits = packed

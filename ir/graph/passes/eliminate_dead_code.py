@@ -73,7 +73,7 @@ def rewrite_without_dead_code(function: nodes.Function, step: walk.Step) -> node
 
 
 def rewrite_live_blocks(
-    function: nodes.Function, new_step: Callable[[], walk.Step]
+    function: nodes.Function, new_step: Callable[[walk.Calls], walk.CallStep]
 ) -> nodes.Function:
     """Returns ``walk.rewrite_blocks``'s result, without what nothing needs any more."""
     result = walk.rewrite_blocks(function, new_step)

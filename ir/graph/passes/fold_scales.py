@@ -50,6 +50,7 @@ from .. import walk
 from ..builder import Builder
 from ..nodes import Atom, Block, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
+from ..patterns import is_constant, is_op, wildcard
 from ..types import TensorType
 from .eliminate_dead_code import rewrite_without_dead_code, without_dead_code
 
@@ -91,20 +92,6 @@ class _Chain:
     views: tuple[Call, ...] = ()
     steps: int = 0
     scaled: bool = False
-
-
-@dataclass(slots=True)
-class _Calls:
-    """Calls by the variable they bind, and how often each variable is used."""
-
-    uses: Counter[Var]
-    by_var: dict[Var, Call] = field(default_factory=dict)
-
-    def alone(self, atom: Atom) -> Call | None:
-        """Returns the operator call that makes ``atom`` for a single reader."""
-        if not isinstance(atom, Var) or self.uses[atom] != 1:
-            return None
-        return self.by_var.get(atom)
 
 
 def _fold(function: Function) -> Function:
@@ -196,22 +183,21 @@ def _fold_in_front(function: Function) -> Function:
     """Moves factors of operands into constant weights, or behind the contraction."""
     uses = walk.use_counts(function)
 
-    def new_step() -> walk.Step:
-        calls = _Calls(uses)
+    def new_step(_calls: walk.Calls) -> walk.CallStep:
+        alone: walk.Calls = {}  # those with a single reader
 
-        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-            if not isinstance(value, Call) or not isinstance(value.op, Operator):
-                return None
-            calls.by_var[var] = value
-            if value.op.pattern != Pattern.CONTRACTION or not _is_float(var):
+        def step(var: Var, value: Call, builder: Builder) -> Atom | None:
+            if uses[var] == 1:
+                alone[var] = value
+            if value.operator.pattern != Pattern.CONTRACTION or not _is_float(var):
                 return None
             weights = _weights_of(value)
             if weights is not None:
-                folded = _fold_operand(value, weights, calls, builder)
+                folded = _fold_operand(value, weights, alone, builder)
                 if folded is not None:
                     return folded
-            scaled = _pull_channels(value, calls, builder)
-            return scaled if scaled is not None else _pull_numbers(value, calls, builder)
+            scaled = _pull_channels(value, alone, builder)
+            return scaled if scaled is not None else _pull_numbers(value, alone, builder)
 
         return step
 
@@ -219,13 +205,15 @@ def _fold_in_front(function: Function) -> Function:
     return function if changed is function else without_dead_code(changed)
 
 
-def _fold_operand(call: Call, weights: _Weights, calls: _Calls, builder: Builder) -> Atom | None:
+def _fold_operand(
+    call: Call, weights: _Weights, alone: walk.Calls, builder: Builder
+) -> Atom | None:
     """Emits the contraction of ``x`` where its operand is ``x * scale + shift`` per channel."""
     operand = call.args[0]
     assert isinstance(operand.type, TensorType) and isinstance(call.op, Operator)
     channels = operand.type.shape[weights.axis_in]
     scale, shift = np.ones(1), np.zeros(1)
-    while isinstance(channels, int) and (inner := calls.alone(operand)) is not None:
+    while isinstance(channels, int) and (inner := alone.get(operand)) is not None:
         source = next((a for a in inner.args if a.type == operand.type), operand)
         affine = _affine(inner, source, weights.axis_in, channels)
         if affine is None or isinstance(source, Constant):
@@ -249,31 +237,33 @@ def _fold_operand(call: Call, weights: _Weights, calls: _Calls, builder: Builder
     return _plus(result, summand, weights.axis_out, dtype, builder)
 
 
-def _pull_channels(call: Call, calls: _Calls, builder: Builder) -> Atom | None:
+_WIDENED = is_op("cast")(is_constant()).named("weights")
+_SCALED = is_op("multiply")(
+    _WIDENED.optional(lambda weights: is_op("subtract")(weights, wildcard("points"))),
+    wildcard("scales"),
+)
+_SCALED_OR_TRANSPOSED = _SCALED.optional(lambda scaled: is_op("transpose")(scaled).named("view"))
+
+
+def _pull_channels(call: Call, alone: walk.Calls, builder: Builder) -> Atom | None:
     """Emits the product of ``x`` and weights that are widened where they are read, multiplied by
     the scales of their channels, with the scales behind it: once for each result."""
-    axis = {"nn.matmul": -1, "nn.dense": 0}.get(call.operator.name)
-    inner, transposed = calls.alone(call.args[-1]), None
-    if inner is not None and inner.operator.name == "transpose" and axis == -1:
-        inner, axis, transposed = calls.alone(inner.args[0]), 0, inner
-    if axis is None or inner is None or inner.operator.name != "multiply":
+    x, name = call.args[0], call.operator.name
+    if name not in ("nn.matmul", "nn.dense") or isinstance(x, Constant) or not _is_matrix(x):
         return None
-    if isinstance(call.args[0], Constant) or not _is_matrix(call.args[0]):
-        return None
-    for weights, scales in (inner.args, inner.args[::-1]):
-        made, zero = calls.alone(weights), np.zeros(1)
-        if made is not None and made.operator.name == "subtract":
-            weights, (_, points) = made.args[0], made.args
-            made, zero = calls.alone(weights), _vector(points, 2, axis, _size(weights, axis))
-        vector = _vector(scales, 2, axis, _size(weights, axis))
-        narrow = made.args[0] if made is not None and made.operator.name == "cast" else None
-        if not isinstance(narrow, Constant) or not _is_single(weights) or vector is None:
+    pattern = _SCALED_OR_TRANSPOSED if name == "nn.matmul" else _SCALED
+    for captures in pattern.matches(call.args[-1], alone, {}):
+        weights, transposed = captures["weights"], captures.get(captures.get("view"))
+        axis = -1 if name == "nn.matmul" and transposed is None else 0
+        size, points = _size(weights, axis), captures.get("points")
+        vector = _vector(captures["scales"], 2, axis, size)
+        zero = np.zeros(1) if points is None else _vector(points, 2, axis, size)
+        if vector is None or zero is None or not _is_single(weights):
             continue
-        if zero is None or not np.isfinite(zero * vector).all():
+        if not np.isfinite(zero * vector).all():
             continue
         if transposed is not None:
             weights = builder.emit(transposed.operator, (weights,), transposed.attrs)
-        x = call.args[0]
         result = builder.emit(call.operator, (x, weights), call.attrs)
         assert isinstance(result.type, TensorType)
         dtype = result.type.dtype.numpy
@@ -297,14 +287,14 @@ def _size(weights: Atom, axis: int) -> int:
     return size if isinstance(size, int) else 0
 
 
-def _pull_numbers(call: Call, calls: _Calls, builder: Builder) -> Atom | None:
+def _pull_numbers(call: Call, alone: walk.Calls, builder: Builder) -> Atom | None:
     """Emits the contraction of operands without the numbers that they are multiplied by."""
     if Trait.MULTILINEAR not in call.operator.traits or not _is_single(call.args[0]):
         return None  # sums of unscaled half floats may overflow
     factor = 1.0
     args: list[Atom] = []
     for operand in call.args:
-        source, views, number = _without_numbers(operand, calls)
+        source, views, number = _without_numbers(operand, alone)
         for view in reversed(views):
             source = builder.emit(view.operator, (source,), view.attrs)
         args.append(source)
@@ -317,13 +307,13 @@ def _pull_numbers(call: Call, calls: _Calls, builder: Builder) -> Atom | None:
     return builder.emit(OPERATORS["multiply"], (result, number))
 
 
-def _without_numbers(operand: Atom, calls: _Calls) -> tuple[Atom, list[Call], float]:
+def _without_numbers(operand: Atom, alone: walk.Calls) -> tuple[Atom, list[Call], float]:
     """Returns what is multiplied by numbers to make an operand, the views between the two, last
     first, and the product of the numbers. An operand that is not comes back itself."""
     views: list[Call] = []
     pulled: tuple[Atom, list[Call], float] = operand, [], 1.0
     atom, factor = operand, 1.0
-    while (inner := calls.alone(atom)) is not None:
+    while (inner := alone.get(atom)) is not None:
         if _is_view(inner):
             views.append(inner)
             atom = inner.args[0]

@@ -68,7 +68,7 @@ from ..byte_products import GREATEST_PRODUCT, MOST_SUM, TILED, ByteOperand, Byte
 from ..compose import F, Value, is_zero
 from ..contractions import Roles, roles_of
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var, tensor_type
+from ..nodes import Atom, Call, Constant, Function, Module, Var, tensor_type
 from ..operator import Operator, Pattern
 from ..type_rules import permutation
 from ..types import TensorType
@@ -98,7 +98,7 @@ def multiply_integers(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> M
 
 def _multiply(function: Function, limits: GraphLimits) -> Function:
     facts = _Facts(function)
-    return rewrite_live_blocks(function, lambda: _Step(facts, limits).step)
+    return rewrite_live_blocks(function, lambda _calls: _Step(facts, limits).step)
 
 
 class _Facts:
@@ -140,15 +140,13 @@ class _Step:
 
     def __init__(self, facts: _Facts, limits: GraphLimits) -> None:
         self.facts, self.limits = facts, limits
-        self.calls: dict[Var, Call] = {}
+        self.calls: walk.Calls = {}  # of what is emitted the last of each step
         self.of_integers: set[Atom] = set()  # numbers made of integers, element by element
         self.products: dict[Atom, ByteProduct] = {}
         self.bounds: dict[Atom, float] = {}
         self.whole: dict[Atom, tuple[Value, Value, Atom]] = {}  # rounded, least byte, zero point
 
-    def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
+    def step(self, var: Var, value: Call, builder: Builder) -> Atom | None:
         self.calls[var] = value
         made = self.replaced(var, value, builder)
         last = builder.bindings[-1] if builder.bindings else None
@@ -219,7 +217,7 @@ class _Step:
         """Returns what an atom is made of a constant by reshapes and dequantising."""
         if isinstance(atom, Constant):
             return atom.value
-        call = self.calls.get(atom) if isinstance(atom, Var) else None
+        call = self.calls.get(atom)
         if call is None or call.operator.name not in ("reshape", "nn.dequantize"):
             return None
         parts = [self.constant(a) for a in call.args]
@@ -229,7 +227,7 @@ class _Step:
     def rounded(self, call: Call, builder: Builder) -> Atom | None:
         """Returns what is quantised only to be dequantised alike, as floats all the way."""
         integers, scale, zero = call.args
-        before = self.calls.get(integers) if isinstance(integers, Var) else None
+        before = self.calls.get(integers)
         if before is None or not isinstance(integers, Var) or self.facts.uses[integers] > 1:
             return None
         if tensor_type(zero).rank:
@@ -277,7 +275,7 @@ class _Step:
             return F.nn.quantize(scaled, Value(builder, one), zero_point, **call.attrs).atom
         info, offset = np.iinfo(zero_point.dtype.numpy), F.cast(zero_point, dtype=INT32.name)
         least = Value(builder, Constant(np.array(info.min, np.int32)))
-        relu = self.calls.get(x) if isinstance(x, Var) else None
+        relu = self.calls.get(x)
         if relu is not None and _is_relu(relu):
             x, least = relu.args[0], F.maximum(offset, int(info.min))
         whole = F.cast(F.round(self.scaled(x, inverse)), dtype=INT32.name)
@@ -291,7 +289,7 @@ class _Step:
         else infinity."""
         if isinstance(x, Constant):
             return float(np.max(np.abs(x.value.astype(np.float64)), initial=0))
-        call = self.calls.get(x) if isinstance(x, Var) else None
+        call = self.calls.get(x)
         if x in self.bounds or call is None or above == MOST_SCALED:
             return self.bounds.get(x, inf)
         name, args = call.operator.name, call.args
@@ -307,7 +305,7 @@ class _Step:
     def scaled(self, x: Atom, factor: Value, above: int = 0) -> Value:
         """Returns ``x * factor``, multiplied where that is done once for all calls, if that is not
         far ``above``: what is between is emitted again."""
-        value, call = Value(factor.builder, x), self.calls.get(x) if isinstance(x, Var) else None
+        value, call = Value(factor.builder, x), self.calls.get(x)
         if call is None or x not in self.of_integers or above == MOST_SCALED:
             return value * factor
         name, args, above = call.operator.name, call.args, above + 1
@@ -317,7 +315,7 @@ class _Step:
         if name == "nn.dequantize":
             return F.nn.dequantize(parts[0], parts[1] * factor, parts[2], **call.attrs)
         if name == "add" and args[0] in self.of_integers:
-            term = self.calls.get(args[1]) if isinstance(args[1], Var) else None
+            term = self.calls.get(args[1])
             is_byte = term is not None and term.operator.name == "nn.dequantize"
             once = isinstance(args[1], Var) and self.facts.uses[args[1]] == 1
             right = self.scaled(args[1], factor, above) if once or is_byte else parts[1] * factor
@@ -369,7 +367,7 @@ class _Step:
         if isinstance(zero, Constant):
             info = np.iinfo(dtype.numpy)
             return bool(np.all((zero.value >= info.min) & (zero.value <= info.max)))
-        call = self.calls.get(zero) if isinstance(zero, Var) else None
+        call = self.calls.get(zero)
         is_cast = call is not None and call.operator.name == "cast"
         return call is not None and is_cast and tensor_type(call.args[0]).dtype is dtype
 

@@ -38,10 +38,10 @@ from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
-from ..operator import OPERATORS, Operator, Pattern
+from ..nodes import Atom, Call, Constant, Module, Var, tensor_type
+from ..operator import OPERATORS, Pattern
 from ..types import TensorType
-from ..walk import Step, has_trait, map_functions, rewrite_blocks
+from ..walk import Calls, CallStep, map_functions, rewrite_blocks
 
 BYTES = (INT8.numpy, UINT8.numpy)
 
@@ -57,16 +57,15 @@ def narrow_factors(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Modu
     such first.
     """
     words = DTYPES[limits.factor] if limits.factor == "int16" else None
-    return map_functions(module, lambda f: rewrite_blocks(f, lambda: _new_step(words)))
+    return map_functions(module, lambda f: rewrite_blocks(f, lambda calls: _new_step(words, calls)))
 
 
-def _new_step(words: DType | None) -> Step:
-    calls: dict[Var, Call] = {}
+def _new_step(words: DType | None, calls: Calls) -> CallStep:
     kinds, widest = (BYTES, 1) if words is None else ((words.numpy,), words.bytes)
 
     def in_words(arg: Atom, builder: Builder) -> Atom:
         """Returns a factor of int32 as it is, but for bytes: these are widened twice."""
-        call = calls.get(arg) if isinstance(arg, Var) else None
+        call = calls.get(arg)
         if words is None or call is None or call.op is not OPERATORS["cast"]:
             return arg
         (source,), kind = call.args, tensor_type(arg)
@@ -77,10 +76,9 @@ def _new_step(words: DType | None) -> Step:
 
     def widened(atom: Atom) -> bool:
         """True if an operand is bytes cast to something wider, index maps aside."""
-        while isinstance(atom, Var) and atom in calls:
-            call = calls[atom]
-            op, source = call.op, call.args[0] if len(call.args) == 1 else None
-            if source is None or not isinstance(op, Operator):
+        while (call := calls.get(atom)) is not None:
+            op, source = call.operator, call.args[0] if len(call.args) == 1 else None
+            if source is None:
                 return False
             if op.name == "cast":
                 return isinstance(source.type, TensorType) and source.type.dtype.bytes <= widest
@@ -89,21 +87,13 @@ def _new_step(words: DType | None) -> Step:
             atom = source
         return False
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call):
-            return None
-        calls[var] = value
-        op = value.op
-        if not isinstance(op, Operator):
-            return None
-        source = value.args[0] if has_trait(value, Trait.PICKS) else None
-        inner = calls.get(source) if isinstance(source, Var) else None
+    def step(_var: Var, value: Call, builder: Builder) -> Atom | None:
+        op = value.operator
+        inner = calls.get(value.args[0]) if Trait.PICKS in op.traits else None
         is_cast = inner is not None and inner.op is OPERATORS["cast"] and widened(value.args[0])
         if inner is not None and is_cast and isinstance(inner.args[0], Var):
             picked = builder.emit(op, (inner.args[0], *value.args[1:]), value.attrs)
-            wide = builder.emit(inner.operator, (picked,), inner.attrs)
-            calls[wide] = Call(inner.op, (picked,), inner.attrs)
-            return wide
+            return builder.emit(inner.operator, (picked,), inner.attrs)
         if op.pattern != Pattern.CONTRACTION:
             return None
         if not any(widened(a) for a in value.args):

@@ -36,9 +36,9 @@ import numpy as np
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
-from ..operator import OPERATORS, Operator, Pattern
-from ..walk import Step, map_functions, rewrite_blocks, use_counts
+from ..nodes import Atom, Call, Constant, Module, Var, tensor_type
+from ..operator import OPERATORS, Pattern
+from ..walk import Calls, CallStep, map_functions, rewrite_blocks, use_counts
 from ..work import elements
 
 FEWER = 8
@@ -58,42 +58,30 @@ def pull_picks(module: Module) -> Module:
     return map_functions(module, lambda f: rewrite_blocks(f, partial(_new_step, use_counts(f))))
 
 
-def _new_step(uses: Counter[Var]) -> Step:
-    calls: dict[Var, Call] = {}
-
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        before = len(builder.bindings)
+def _new_step(uses: Counter[Var], calls: Calls) -> CallStep:
+    def step(var: Var, value: Call, builder: Builder) -> Atom | None:
         new = _windows(value, uses, calls, builder) or _pulled(
             value, elements(var.type), calls, builder
         )
-        if new is None:
-            calls[var] = value
-        elif isinstance(new, Var):
+        if isinstance(new, Var):
             uses[new] += uses[var]
-        for binding in builder.bindings[before:]:
-            if isinstance(binding.value, Call):
-                calls[binding.var] = binding.value
         return new
 
     return step
 
 
-def _pulled(pick: Call, picked: float, calls: dict[Var, Call], builder: Builder) -> Atom | None:
+def _pulled(pick: Call, picked: float, calls: Calls, builder: Builder) -> Atom | None:
     """Returns the elements that ``pick`` takes of what it is applied to, ``picked`` in number,
     computed from picked operands."""
     if pick.operator.name not in _PICKS:
         return None
     chain = [pick]
-    while (
-        call := _call(chain[-1].args[0], calls)
-    ) is not None and Trait.VIEW in call.operator.traits:
+    while (call := calls.get(chain[-1].args[0])) is not None and Trait.VIEW in call.operator.traits:
         chain.append(call)
     root = chain[-1].args[0]
     if not picked * FEWER <= elements(root.type) < math.inf:
         return None
-    gather = _call(root, calls)
+    gather = calls.get(root)
     is_slice = len(chain) == 1 and pick.operator.name == "strided_slice"
     if is_slice and gather is not None and gather.operator.name == "take":
         return _gathered(pick, gather, calls, builder)
@@ -123,9 +111,7 @@ def _pulled(pick: Call, picked: float, calls: dict[Var, Call], builder: Builder)
     return values[root]
 
 
-def _windows(
-    pick: Call, uses: Counter[Var], calls: dict[Var, Call], builder: Builder
-) -> Atom | None:
+def _windows(pick: Call, uses: Counter[Var], calls: Calls, builder: Builder) -> Atom | None:
     """Returns a slice of a convolution that nothing else reads, as the convolution of a slice."""
     source = pick.args[0] if pick.operator.name == "strided_slice" else None
     call = calls.get(source) if isinstance(source, Var) and uses[source] == 1 else None
@@ -150,7 +136,7 @@ def _windows(
     return builder.emit(call.operator, (part, call.args[1]), attrs)
 
 
-def _gathered(pick: Call, gather: Call, calls: dict[Var, Call], builder: Builder) -> Atom:
+def _gathered(pick: Call, gather: Call, calls: Calls, builder: Builder) -> Atom:
     """Returns a slice of gathered elements: what is gathered from a slice, at a slice of the
     places."""
     x, places = gather.args
@@ -166,9 +152,7 @@ def _gathered(pick: Call, gather: Call, calls: dict[Var, Call], builder: Builder
     return builder.emit(gather.operator, (x, places), gather.attrs)
 
 
-def _sliced(
-    x: Atom, slices: Sequence[Sequence[Any]], calls: dict[Var, Call], builder: Builder
-) -> Atom:
+def _sliced(x: Atom, slices: Sequence[Sequence[Any]], calls: Calls, builder: Builder) -> Atom:
     """``x[begin:end:stride, ...]``"""
     sizes = [len(range(*each)) for each in slices]
     if sizes == [*tensor_type(x).shape]:
@@ -179,7 +163,7 @@ def _sliced(
     return builder.emit(pick.operator, (x,), attrs) if pulled is None else pulled
 
 
-def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
+def _region(root: Atom, calls: Calls) -> list[Var]:
     """The elementwise operators of the root's shape that lead to it, operands first; none if there
     are too many."""
     shape = tensor_type(root).shape
@@ -187,7 +171,7 @@ def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
     todo = [(root, False)]
     while todo:
         atom, ready = todo.pop()
-        call = _call(atom, calls)
+        call = calls.get(atom)
         if not isinstance(atom, Var) or call is None or atom in leaves or _is_stored(atom, calls):
             continue
         if ready:
@@ -199,7 +183,7 @@ def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
     return [*leaves]
 
 
-def _is_stored(atom: Atom, calls: dict[Var, Call]) -> bool:
+def _is_stored(atom: Atom, calls: Calls) -> bool:
     """True if a value is an array in any case: the result of a contraction, perhaps with a bias, an
     activation or a residual added, which the same kernel computes."""
     shape = tensor_type(atom).shape
@@ -207,12 +191,12 @@ def _is_stored(atom: Atom, calls: dict[Var, Call]) -> bool:
     for _ in range(MOST_PULLED):
         if not work:
             return False
-        call = _call(work.pop(), calls)
+        call = calls.get(work.pop())
         if call is None:
             continue
         if call.operator.pattern >= Pattern.CONTRACTION:
             return True
-        computed = [a for a in call.args if _call(a, calls) is not None]
+        computed = [a for a in call.args if calls.get(a) is not None]
         if _is_map(call) and all(tensor_type(a).shape == shape for a in computed):
             work += computed
     return False
@@ -223,7 +207,3 @@ def _is_map(call: Call) -> bool:
     if op.pattern not in (Pattern.ELEMENTWISE, Pattern.BROADCAST) or op.name == "broadcast_to":
         return False
     return any(not isinstance(a, Constant) for a in call.args)
-
-
-def _call(atom: Atom, calls: dict[Var, Call]) -> Call | None:
-    return calls.get(atom) if isinstance(atom, Var) else None

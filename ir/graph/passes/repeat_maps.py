@@ -36,12 +36,10 @@ from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Expr, Function, Module, Var
+from ..nodes import Atom, Call, Function, Module, Var
 from ..operator import Operator, Pattern
-from ..walk import Step, all_bindings, all_uses, map_functions, rewrite_blocks
+from ..walk import Calls, CallStep, all_bindings, all_uses, map_functions, rewrite_blocks
 from ..work import elements
-
-_Calls = dict[Atom, tuple[int, Call]]  # with their numbers, in order
 
 
 @optional(level=2)
@@ -53,26 +51,21 @@ def repeat_maps(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
         for binding in all_bindings(function.body):
             for use in all_uses(binding.value):
                 users[use].add(binding.var)
-        return rewrite_blocks(function, lambda: _step(users, limits))
+        return rewrite_blocks(function, lambda calls: _step(calls, users, limits))
 
     return map_functions(module, repeated)
 
 
-def _step(users: dict[Atom, set[Var]], limits: GraphLimits) -> Step:
-    calls: _Calls = {}
-
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        calls[var] = len(calls), value
-        if value.op.pattern != Pattern.REDUCTION or len(value.args) != 1:
+def _step(calls: Calls, users: dict[Atom, set[Var]], limits: GraphLimits) -> CallStep:
+    def step(var: Var, value: Call, builder: Builder) -> Atom | None:
+        if value.operator.pattern != Pattern.REDUCTION or len(value.args) != 1:
             return None
         chain = _chain(value.args[0], calls, limits)
         if all(users[v] <= {*chain, var} for v in chain):
             return None
         instead: dict[Atom, Atom] = {}
-        for member in sorted(chain, key=lambda v: calls[v][0]):
-            call = calls[member][1]
+        for member in [v for v in calls if v in chain]:
+            call = calls[member]
             args = [instead.get(a, a) for a in call.args]
             instead[member] = builder.emit(call.op, args, call.attrs, span=call.span)
         return builder.emit(value.op, [instead[value.args[0]]], value.attrs)
@@ -80,14 +73,14 @@ def _step(users: dict[Atom, set[Var]], limits: GraphLimits) -> Step:
     return step
 
 
-def _chain(last: Atom, calls: _Calls, limits: GraphLimits) -> set[Atom]:
+def _chain(last: Atom, calls: Calls, limits: GraphLimits) -> set[Atom]:
     """Returns the calls that a large map of known size consists of: none if they cost much, or if
     what they are computed of is not small."""
     size, cost, chain, inputs = elements(last.type), 0.0, set[Atom](), set[Atom]()
     todo = [last] if size < math.inf else []
     while todo:
         atom = todo.pop()
-        _, call = calls.get(atom, (0, None))
+        call = calls.get(atom)
         if call is None or elements(atom.type) < size or not _is_map(call):
             inputs.add(atom)
         elif atom not in chain:

@@ -26,11 +26,9 @@ import numpy as np
 from ...pass_context import optional
 from ..builder import Builder
 from ..limits import few_first
-from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
-from ..operator import OPERATORS, Operator
-from ..walk import Step, map_functions, rewrite_blocks
-
-_FOLLOWED = frozenset({"nn.argsort", "reverse"})
+from ..nodes import Atom, Call, Constant, Module, tensor_type
+from ..operator import OPERATORS
+from ..walk import Calls, CallStep, map_functions, rewrite_blocks
 
 
 @optional(level=1)
@@ -39,27 +37,18 @@ def select_few(module: Module) -> Module:
     return map_functions(module, lambda function: rewrite_blocks(function, _new_step))
 
 
-def _new_step() -> Step:
-    calls: dict[Atom, Call] = {}
-
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        if value.op.name in _FOLLOWED:
-            calls[var] = value
-        return _selected(value, calls, builder) if value.op.name == "strided_slice" else None
-
-    return step
+def _new_step(calls: Calls) -> CallStep:
+    return lambda _var, call, builder: _selected(call, calls, builder)
 
 
-def _selected(part: Call, calls: dict[Atom, Call], builder: Builder) -> Atom | None:
+def _selected(part: Call, calls: Calls, builder: Builder) -> Atom | None:
     """Returns the elements that ``part`` takes of an order; None if they are no few of an end."""
-    order, flips = calls.get(part.args[0]), 0
+    order, flips = calls.get(part.args[0]) if part.op is OPERATORS["strided_slice"] else None, 0
     reversed_axes: list[tuple[int, ...]] = []
     while order is not None and order.op is OPERATORS["reverse"]:
         reversed_axes.append(order.attrs["axis"])
         order, flips = calls.get(order.args[0]), flips + 1
-    if order is None:
+    if order is None or order.op is not OPERATORS["nn.argsort"]:
         return None
     x = order.args[0]
     shape = tensor_type(x).shape

@@ -37,7 +37,7 @@ from ..builder import Builder
 from ..type_rules import normalise_axes, permutation
 from ..walk import has_trait, map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
-from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
+from .rules import Facts, Helper, RuleTable, dtype, parse_rules
 
 RULES = parse_rules(
     """
@@ -52,17 +52,15 @@ RULES = parse_rules(
     negative(subtract(x, y)) = subtract(y, x)        if integer(x)
 
     # Products, quotients and powers.
-    multiply(x, 1) = x
+    (multiply | divide | power)(x, 1) = x
     multiply(x, 0) = 0                               if integer(x)
     multiply(x, -1) = negative(x)                    if signed(x)
     multiply(negative(x), negative(y)) = multiply(x, y)
-    divide(x, 1) = x
     divide(x, -1) = negative(x)
     divide(x, c) = multiply(x, inverse(c))           if power_of_two(c)
     floor_divide(x, 1) = x                           if integer(x)
     floor_mod(x, 1) = 0                              if integer(x)
     power(x, 0) = 1
-    power(x, 1) = x
     power(x, 2) = multiply(x, x)
     power(x, 3) = multiply(multiply(x, x), x)
     power(x, -1) = divide(1, x)                      if floating(x)
@@ -71,7 +69,6 @@ RULES = parse_rules(
     # The logistic function costs less than tanh and loses nothing where 1 + tanh(x) cancels.
     add(tanh(x), 1) = multiply(sigmoid(multiply(x, 2)), 2)
     multiply(multiply(x, c), 2) = multiply(x, twice(c))    if can_double(c)
-    multiply(multiply(c, x), 2) = multiply(x, twice(c))    if can_double(c)
     multiply(multiply(sigmoid(x), 2), 0.5) = sigmoid(x)
     multiply(multiply(x, 0.5), multiply(sigmoid(y), 2)) = multiply(x, sigmoid(y))
     multiply(multiply(x, multiply(sigmoid(y), 2)), 0.5) = multiply(x, sigmoid(y))
@@ -85,20 +82,15 @@ RULES = parse_rules(
     trunc(trunc(x)) = trunc(x)
     round(round(x)) = round(x)
     nn.relu(nn.relu(x)) = nn.relu(x)
-    maximum(x, x) = x
+    (maximum | minimum | fmax | fmin)(x, x) = x
     maximum(maximum(x, c), d) = maximum(x, greater_of(c, d))    if are_numbers(c, d)
-    minimum(x, x) = x
-    fmax(x, x) = x
-    fmin(x, x) = x
 
     # Logic, bits and choices.
     logical_and(x, True) = x
     logical_and(x, False) = False
-    logical_and(x, x) = x
-    logical_or(x, False) = x
+    (logical_and | logical_or | bitwise_and | bitwise_or)(x, x) = x
+    (logical_or | logical_xor)(x, False) = x
     logical_or(x, True) = True
-    logical_or(x, x) = x
-    logical_xor(x, False) = x
     logical_xor(x, True) = logical_not(x)
     logical_not(logical_not(x)) = x
     logical_not(equal(x, y)) = not_equal(x, y)
@@ -111,16 +103,10 @@ RULES = parse_rules(
     not_equal(x, False) = x
     equal(x, x) = True                               if integer(x)
     not_equal(x, x) = isnan(x)                       if floating(x)
-    less(x, x) = False
-    greater(x, x) = False
-    bitwise_and(x, x) = x
-    bitwise_or(x, x) = x
-    bitwise_or(x, 0) = x
-    bitwise_xor(x, 0) = x
+    (less | greater)(x, x) = False
+    (bitwise_or | bitwise_xor | left_shift | right_shift)(x, 0) = x
     bitwise_and(x, 0) = 0
     bitwise_not(bitwise_not(x)) = x
-    left_shift(x, 0) = x
-    right_shift(x, 0) = x
     where(c, x, x) = x
     where(True, x, y) = x
     where(False, x, y) = y
@@ -128,8 +114,9 @@ RULES = parse_rules(
     where(c, x, y) = where(complement(c), y, x)      if upper_triangle(c)
 
     # A softmax is NaN in whole rows: those whose weights have no sum. Otherwise that is 1 or more.
-    where(isnan(divide(w, s)), 0, divide(w, s)) =
-      where(greater(s, 0), divide(w, s), 0)          if are_weights(w, s)
+    where(isnan(q := divide(w := exp(subtract(x, max(x, axis=a, keepdims=True))),
+                            s := sum(w, axis=a, keepdims=True))), 0, q) =
+      where(greater(s, 0), q, 0)
 
     # Casts: one of two is enough if the first loses nothing.
     cast(x) = x                                      if has_dtype(x, dtype)
@@ -145,25 +132,14 @@ RULES = parse_rules(
       nn.grouped_matmul(a, b, e, transposed=True)    if exchanges_matrices(p)
     nn.grouped_matmul(a, transpose(b, axes=p), e, transposed=True) =
       nn.grouped_matmul(a, b, e, transposed=False)   if exchanges_matrices(p)
-    reshape(x) = x                                   if has_shape(x, shape)
-    reshape(reshape(x)) = reshape(x, newshape=shape)
-    reshape(expand_dims(x)) = reshape(x, newshape=shape)
-    reshape(squeeze(x)) = reshape(x, newshape=shape)
-    expand_dims(expand_dims(x)) = reshape(x, newshape=shape)
-    expand_dims(squeeze(x)) = reshape(x, newshape=shape)
-    expand_dims(reshape(x)) = reshape(x, newshape=shape)
-    squeeze(x) = x                                   if has_shape(x, shape)
-    squeeze(squeeze(x)) = reshape(x, newshape=shape)
-    squeeze(expand_dims(x)) = reshape(x, newshape=shape)
-    squeeze(reshape(x)) = reshape(x, newshape=shape)
-    broadcast_to(x) = x                              if has_shape(x, shape)
+    (reshape | squeeze | broadcast_to | nn.pad)(x) = x    if has_shape(x, shape)
+    (reshape | expand_dims | squeeze)((reshape | expand_dims | squeeze)(x)) =
+      reshape(x, newshape=shape)
     broadcast_to(broadcast_to(x)) = broadcast_to(x, shape=shape)
     reverse(reverse(x, axis=a), axis=a) = x
     strided_slice(x, strides=s) = x                  if has_shape(x, shape) and all_ones(s)
-    nn.pad(x) = x                                    if has_shape(x, shape)
     concatenate(x) = x
-    max(x, axis=a) = reshape(x, newshape=shape)      if one_element_each(x, a)
-    min(x, axis=a) = reshape(x, newshape=shape)      if one_element_each(x, a)
+    (max | min)(x, axis=a) = reshape(x, newshape=shape)    if one_element_each(x, a)
 
     # An element that becomes itself and more is updated where it lies, with one look at its index.
     index_update(x, add(take(x, i), v), i, axes=a, reduction="none") =
@@ -199,7 +175,7 @@ def _simplify_once(function: nodes.Function) -> nodes.Function:
             fields = facts.values.get(value.value)
             return fields.fields[value.index] if isinstance(fields, nodes.Tuple) else None
         if isinstance(value, nodes.Call) and not isinstance(value.op, nodes.GlobalVar | nodes.Var):
-            simpler = apply_rules(RULES, HELPERS, facts, var, value, builder)
+            simpler = TABLE.apply(facts, var, value, builder)
             if simpler is not None:
                 return simpler
             if _is_never_negative_zero(value, facts):
@@ -229,7 +205,7 @@ def _unseen_zero_signs(function: nodes.Function) -> set[nodes.Var]:
 
 
 def _is_never_negative_zero(call: nodes.Call, facts: Facts) -> bool:
-    name = operator_name(call)
+    name = call.op.name
     if name == "multiply":
         return call.args[0] is call.args[1]
     if name == "add":  # a sum is -0 only if both terms are
@@ -305,26 +281,6 @@ def _twice(facts: Facts, c: nodes.Atom) -> nodes.Constant:
     return nodes.Constant(np.array(2 * number, number.dtype))
 
 
-def _are_weights(facts: Facts, w: nodes.Atom, s: nodes.Atom) -> bool:
-    """True if ``w`` is exp(x - max(x)) along an axis, and ``s`` the sum of it along that."""
-    total, power = facts.call(s), facts.call(w)
-    if total is None or power is None:
-        return False
-    below = facts.call(power.args[0]) if operator_name(power) == "exp" else None
-    if below is None or operator_name(below) != "subtract":
-        return False
-    x, top = below.args
-    greatest = facts.call(top)
-    return (
-        greatest is not None
-        and (operator_name(total), operator_name(greatest)) == ("sum", "max")
-        and total.args[0] is w
-        and greatest.args[0] is x
-        and all(total.attrs[a] == greatest.attrs[a] for a in ("axis", "keepdims"))
-        and total.attrs["keepdims"] is True
-    )
-
-
 def _holds_all_of(_facts: Facts, wide: str, x: nodes.Atom) -> bool:
     """True if every value of the dtype of ``x`` is one of ``wide``."""
     narrow, target = dtype(x), DTYPES[wide]
@@ -363,7 +319,6 @@ def _one_element_each(_facts: Facts, x: nodes.Atom, axis: Any) -> bool:
 HELPERS: dict[str, Helper] = {
     "are_numbers": _are_numbers,
     "greater_of": _greater_of,
-    "are_weights": _are_weights,
     "all_ones": lambda _facts, values: all(v == 1 for v in values),
     "can_double": _can_double,
     "floating": lambda _facts, x: dtype(x).is_float,
@@ -388,3 +343,5 @@ HELPERS: dict[str, Helper] = {
     "upper_triangle": _upper_triangle,
     "zero_sign_does_not_matter": _zero_sign_does_not_matter,
 }
+
+TABLE = RuleTable(RULES, HELPERS)

@@ -28,10 +28,10 @@ from ...dtype import DType
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Expr, Module, Var
-from ..operator import OPERATORS, Operator
+from ..nodes import Atom, Call, Module, Var
+from ..operator import OPERATORS
 from ..types import TensorType
-from ..walk import Step, map_functions
+from ..walk import Calls, CallStep, map_functions
 from .eliminate_dead_code import rewrite_live_blocks
 
 
@@ -41,22 +41,15 @@ def sink_casts(module: Module) -> Module:
     return map_functions(module, lambda function: rewrite_live_blocks(function, _new_step))
 
 
-def _new_step() -> Step:
-    narrow: dict[Atom, Atom] = {}
-
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+def _new_step(calls: Calls) -> CallStep:
+    def step(_var: Var, call: Call, builder: Builder) -> Atom | None:
+        cast = calls.get(call.args[0]) if len(call.args) == 1 and _only_moves(call) else None
+        if cast is None or cast.op is not OPERATORS["cast"]:
             return None
-        if value.op.name == "cast" and _widens(value.args[0], var):
-            narrow[var] = value.args[0]
+        if not _widens(cast.args[0], call.args[0]):
             return None
-        if len(value.args) != 1 or value.args[0] not in narrow or not _only_moves(value):
-            return None
-        assert isinstance(var.type, TensorType)
-        moved = builder.emit(value.op, (narrow[value.args[0]],), value.attrs)
-        wide = builder.emit(OPERATORS["cast"], (moved,), {"dtype": var.type.dtype.name})
-        narrow[wide] = moved
-        return wide
+        moved = builder.emit(call.op, cast.args, call.attrs)
+        return builder.emit(cast.op, (moved,), cast.attrs)
 
     return step
 
@@ -68,7 +61,7 @@ def _only_moves(call: Call) -> bool:
     return call.operator.name == "nn.pad" and call.attrs["pad_value"] == 0
 
 
-def _widens(operand: Atom, result: Var) -> bool:
+def _widens(operand: Atom, result: Atom) -> bool:
     """True for a cast of one or two bytes to something wider of the same kind."""
     if not isinstance(operand.type, TensorType) or not isinstance(result.type, TensorType):
         return False

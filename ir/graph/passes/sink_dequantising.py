@@ -29,9 +29,9 @@ import numpy as np
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
-from ..operator import OPERATORS, Operator
-from ..walk import Step, map_functions
+from ..nodes import Atom, Call, Constant, Module, Var, tensor_type
+from ..operator import OPERATORS
+from ..walk import Calls, CallStep, map_functions
 from .eliminate_dead_code import rewrite_live_blocks
 
 _POOLS = tuple(f"nn.max_pool{rank}d" for rank in (1, 2, 3))
@@ -43,27 +43,21 @@ def sink_dequantising(module: Module) -> Module:
     return map_functions(module, lambda function: rewrite_live_blocks(function, _new_step))
 
 
-def _new_step() -> Step:
-    dequantised: dict[Atom, Call] = {}
-
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        if value.op.name == "nn.dequantize":
-            dequantised[var] = value
-        made = dequantised.get(value.args[0]) if value.args else None
-        if made is None:
+def _new_step(calls: Calls) -> CallStep:
+    def step(var: Var, value: Call, builder: Builder) -> Atom | None:
+        made = calls.get(value.args[0]) if value.args else None
+        if made is None or made.operator.name != "nn.dequantize":
             return None
         integers, *points = made.args
         numbers = all(tensor_type(point).rank == 0 for point in points)
-        if value.op.name == "nn.quantize":
+        if value.operator.name == "nn.quantize":
             alike = all(map(is_same, points, value.args[1:]))
             return integers if alike and (numbers or made.attrs == value.attrs) else None
         if not numbers or not (moves(value, var) or _takes_greatest(value, points[0])):
             return None
         moved = builder.emit(value.op, (integers,), value.attrs)
         wide = builder.emit(OPERATORS["nn.dequantize"], (moved, *points))
-        dequantised[wide] = replace(made, args=(moved, *points))
+        calls[wide] = replace(made, args=(moved, *points))
         return wide
 
     return step

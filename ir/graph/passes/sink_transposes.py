@@ -46,11 +46,11 @@ from ...pass_context import optional
 from ..axis_groups import Axes, Groups, Shape, in_order, regrouped, spread_over, whole_axes
 from ..builder import Builder
 from ..choices import Choices, call_text
-from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var, tensor_type
+from ..nodes import Atom, Call, Constant, Function, Module, Var, tensor_type
 from ..operator import OPERATORS, Operator, Pattern
 from ..type_rules import normalise_axes, permutation
 from ..types import TensorType
-from ..walk import Step, all_bindings, map_functions, use_counts
+from ..walk import Calls, CallStep, all_bindings, map_functions, use_counts
 from ..work import call_work
 from .eliminate_dead_code import rewrite_live_blocks
 
@@ -104,7 +104,7 @@ class _State:
 
     uses: Counter[Var]
     choices: Choices | None = None
-    calls: dict[Var, Call] = field(default_factory=dict)
+    calls: Calls = field(default_factory=dict[Atom, Call])
     views: dict[Var, _View] = field(default_factory=dict)
     contracted: set[Var] = field(default_factory=set)
     transposed: dict[tuple[Atom, Axes], Var] = field(default_factory=dict[tuple[Atom, Axes], Var])
@@ -119,14 +119,12 @@ def _sink(function: Function, choices: Choices | None) -> Function:
     calls = [b.value for b in all_bindings(function) if isinstance(b.value, Call)]
     across = frozenset(c.args[0] for c in calls if c.op is OPERATORS["transpose"])
 
-    def new_step() -> Step:
+    def new_step(_calls: Calls) -> CallStep:
         state = _State(uses, choices, read_across=across)
 
-        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-            if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
-                return None
-            state.calls[var] = value
-            moved = _move(state, value.op, value, var, builder)
+        def step(var: Var, value: Call, builder: Builder) -> Atom | None:
+            state.calls[var] = value  # what is emitted is not looked into
+            moved = _move(state, value.operator, value, var, builder)
             if isinstance(moved, Var) and moved is not var:
                 state.uses[moved] += state.uses[var]
             return moved
@@ -203,7 +201,7 @@ def _regroup(state: _State, call: Call, var: Var, builder: Builder) -> Atom | No
 
 def _stays(state: _State, source: Atom, axes: Axes) -> bool:
     """True if the transpose of a contraction stays where it is."""
-    call = state.calls.get(source) if isinstance(source, Var) else None
+    call = state.calls.get(source)
     if state.choices is None or call is None:
         return False
     text = f"{call_text(call)} -> transpose{axes}"
@@ -328,7 +326,7 @@ def _in_source_order(
         return None
     order = [a for g in groups for a in g]
     moved = [a for a in order if spread[a] != 1]
-    call = state.calls.get(atom) if isinstance(atom, Var) else None
+    call = state.calls.get(atom)
     if call is not None and call.op.name == "broadcast_to":
         inner = _in_source_order(state, call.args[0], groups, sizes, transposed)
         if inner is not None:

@@ -39,9 +39,9 @@ from ...pass_context import optional
 from ..builder import Builder
 from ..compose import F, Value
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Call, Constant, Expr, Module, Var, tensor_type
-from ..operator import Operator, Pattern
-from ..walk import Step, map_functions
+from ..nodes import Atom, Call, Constant, Module, Var, tensor_type
+from ..operator import Pattern
+from ..walk import Calls, CallStep, map_functions
 from .eliminate_dead_code import rewrite_live_blocks
 from .fold_constants import frozen
 from .sink_dequantising import moves
@@ -78,7 +78,7 @@ class _Map:
         return F.take(table, x if x.dtype is UINT8 else x.cast(UINT8.name), axis=0).atom
 
 
-def _new_step() -> Step:
+def _new_step(_calls: Calls) -> CallStep:
     maps: dict[Atom, _Map] = {}
 
     def map_of(atom: Atom) -> _Map | None:
@@ -89,14 +89,12 @@ def _new_step() -> Step:
         every = np.arange(BYTE_VALUES).astype(np.uint8).view(tensor_type(atom).dtype.numpy)
         return _Map(atom, every)
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        made = _applied(value, var, [map_of(a) for a in value.args])
+    def step(var: Var, call: Call, builder: Builder) -> Atom | None:
+        made = _applied(call, var, [map_of(a) for a in call.args])
         if made is None:
             return None
         maps[var] = made
-        is_map = made.root is not None and not moves(value, var) and made.rounds
+        is_map = made.root is not None and not moves(call, var) and made.rounds
         if not is_map or tensor_type(var).dtype not in BYTES:
             return None
         atom = made.table(builder)

@@ -50,6 +50,7 @@ from ..builder import Builder
 from ..loops import next_values, with_carries
 from ..nodes import Atom, tensor_type
 from ..operator import OPERATORS, Operator, Pattern, get
+from ..patterns import is_op, wildcard
 from ..types import TensorType, TupleType
 from ..vmap_blocks import Rows
 from ..walk import all_bindings, copy_block, map_functions, map_operands, nested_blocks, operands
@@ -335,18 +336,18 @@ class _Iterations(Rows):
 
     def _product(self, term: Term, kind: TensorType) -> Atom | None:
         """Emits the sum of rows, each times a number of its iteration, as a matrix product."""
-        call = self.accesses.made.get(term.value)
         if kind.rank != 1 or not kind.dtype.is_float or term.condition is not None:
             return None
-        if not isinstance(call, nodes.Call) or call.op is not OPERATORS["multiply"]:
-            return None
-        for row, factor in (call.args, call.args[::-1]):
-            made = self.accesses.made.get(row)
-            is_row = isinstance(made, nodes.Call) and _is_pick(made) and row.type == kind
-            if is_row and {row, factor} <= self.stacked.keys() and not tensor_type(factor).rank:
+        for captures in _SCALED_ROW.matches(term.value, self.accesses.made, {}):
+            row, factor = captures["row"], captures["factor"]
+            is_row = _is_pick(captures[row]) and row.type == kind
+            if is_row and {row, factor} <= self.stacked.keys():
                 rows = (self.stacked[factor], self.stacked[row])
                 return self.builder.emit(get("nn.matmul"), rows)
         return None
+
+
+_SCALED_ROW = is_op("multiply")(is_op("take").named("row"), wildcard("factor").has_shape(()))
 
 
 def _is_pick(call: nodes.Call) -> bool:

@@ -41,6 +41,7 @@ from .. import nodes
 from ..builder import Builder
 from ..loops import int64, next_values
 from ..operator import OPERATORS
+from ..patterns import definitions, is_constant, is_op, match, wildcard
 from ..types import TensorType
 from ..walk import copy_block, map_functions
 from .eliminate_dead_code import replace_by_fields
@@ -74,36 +75,25 @@ def _convert(function: nodes.Function) -> nodes.Function:
     return replace_by_fields(function, last_values)
 
 
+_COUNTER, _BOUND = wildcard("counter"), wildcard("bound")
+_TEST = is_op("less")(_COUNTER, _BOUND) | is_op("greater")(_BOUND, _COUNTER)
+_GROWN = is_op("add")(_COUNTER, is_constant().has_shape(()).named("step"))
+
+
 def _count(loop: nodes.While) -> _Count | None:
     """Returns what a loop counts, if its condition says nothing else."""
     following = next_values(loop.body)
-    made = {b.var: b.value for b in loop.condition.bindings}
-    test = made.get(loop.condition.result) if isinstance(loop.condition.result, nodes.Var) else None
-    if following is None or not isinstance(test, nodes.Call) or len(made) != 1:
+    made = definitions(loop.condition)
+    test = match(_TEST, loop.condition.result, made) if len(made) == 1 else None
+    if following is None or test is None or test["counter"] not in loop.params:
         return None
-    if test.op not in (OPERATORS["less"], OPERATORS["greater"]):
+    counter, bound = test["counter"], test["bound"]
+    place = loop.params.index(counter)
+    grown = match(_GROWN, following[place], definitions(loop.body), counter=counter)
+    if bound in loop.params or grown is None or not grown["step"].value > 0:
         return None
-    left, right = test.args if test.op is OPERATORS["less"] else test.args[::-1]
-    if not isinstance(left, nodes.Var) or left not in loop.params or right in loop.params:
-        return None
-    place = loop.params.index(left)
-    increment = next((b.value for b in loop.body.bindings if b.var is following[place]), None)
-    step = _step(increment, left)
-    if step is None:
-        return None
-    first = loop.initial[place]
-    return _Count(place, first, right, step) if _cannot_wrap(first, right, step, left) else None
-
-
-def _step(increment: object, counter: nodes.Var) -> int | None:
-    """Returns the constant that is added to a counter, if it is positive."""
-    if not isinstance(increment, nodes.Call) or increment.op is not OPERATORS["add"]:
-        return None
-    one, other = increment.args
-    step = other if one is counter else one
-    if counter not in (one, other) or not isinstance(step, nodes.Constant) or step.value.ndim:
-        return None
-    return int(step.value) if step.value > 0 else None
+    first, step = loop.initial[place], int(grown["step"].value)
+    return _Count(place, first, bound, step) if _cannot_wrap(first, bound, step, counter) else None
 
 
 def _cannot_wrap(first: nodes.Atom, bound: nodes.Atom, step: int, counter: nodes.Var) -> bool:

@@ -23,25 +23,23 @@ from __future__ import annotations
 
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Expr, Module, Var
-from ..operator import OPERATORS, Operator
+from ..nodes import Atom, Call, Module, Var
+from ..operator import OPERATORS
 from ..types import TensorType, TupleType, Type
-from ..walk import map_functions, rewrite_function
+from ..walk import map_functions, rewrite_blocks
 
 _KEEPS_BITS = Trait.MOVES | Trait.LIBRARY | Trait.WIDENS
 
 
 def widen_halves(module: Module) -> Module:
     """Casts operands of dtypes that are only stored to those computed with, and results back."""
-    return map_functions(module, lambda function: rewrite_function(function, _step))
+    return map_functions(module, lambda function: rewrite_blocks(function, lambda _calls: _step))
 
 
-def _step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-    if not isinstance(value, Call) or not isinstance(value.op, Operator):
-        return None
+def _step(var: Var, value: Call, builder: Builder) -> Atom | None:
     if not _has_half(var.type) and not any(_has_half(a.type) for a in value.args):
         return None
-    if value.op.traits & _KEEPS_BITS and value.attrs.get("reduction", "none") == "none":
+    if value.operator.traits & _KEEPS_BITS and value.attrs.get("reduction", "none") == "none":
         return None
     wide = [_cast(builder, a, _computed(a.type)) if _has_half(a.type) else a for a in value.args]
     attrs = {
