@@ -118,9 +118,12 @@ class Scanner:
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         """Raises ParseError with the line, the column and a mark under it."""
         span = self.span(position)
-        line = self.text.split("\n")[span.line - 1]
         raise ParseError(
             f"line {span.line}, column {span.column + 1}: {message}",
             span=span,
-            notes=(line, " " * span.column + "^"),
+            notes=self.marked(span),
         )
+
+    def marked(self, span: Span) -> tuple[str, ...]:
+        """Returns the line of a span, and a mark under its column."""
+        return self.text.split("\n")[span.line - 1], " " * span.column + "^"

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from .tracer.core.argument_specs import bf16
     from .tracer.data import data
     from .tracer.extern import extern
+    from .tracer.language.run import as_function
     from .tracer.numpy.data_sizes import argwhere, flatnonzero, nonzero, unique
     from .tracer.numpy.element_updates import at
     from .tracer.prim import prim
@@ -134,6 +135,7 @@ __all__ = [
     "UnsupportedError",
     "bool_",
     "argwhere",
+    "as_function",
     "assert_faster_than",
     "c128",
     "c64",
@@ -220,6 +222,7 @@ _LATE = {
         ".tracer.capture.matching": "match",
         ".tracer.control.references": "ref",
         ".tracer.data": "data",
+        ".tracer.language.run": "as_function",
         ".tracer.transforms.folding": "fold",
         ".tracer.extern": "extern",
         ".tracer.prim": "prim",

@@ -15,6 +15,7 @@ import those that they are made of. So an extra may be changed without reading t
     float_errors operations that are looked at, under np.errstate
     fresh        builds compared in processes of their own
     hints        what to write instead, for errors that do not say so
+    as_function  modules with data types, functions as values and references, made plain
     (notebook)   what notebooks show: of functions, of their code, and while they are tuned
     memory       what memory a call takes
     profile      the time of every kernel call
@@ -34,6 +35,7 @@ from importlib import import_module
 from typing import Any
 
 _ENTRIES = {
+    "as_function": (".tracer.language.run", "as_function"),
     "at_most": (".contracts", "at_most"),
     "background": (".background.tuning", "BackgroundTuning"),
     "bundle": (".doors.bundle", "bundle"),

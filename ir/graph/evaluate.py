@@ -16,15 +16,15 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dims import Dim, linear, size_symbols, symbols
 from ..dims import evaluate as evaluate_dim
-from ..errors import InternalError, LoopwrightTypeError
+from ..errors import InternalError, LoopwrightTypeError, LoopwrightValueError
 from ..loop.prim import PrimFunc
 from ..traits import Trait
 from . import nodes
 from .operator import Operator
-from .types import TensorType, TupleType, Type, sizes_in
+from .types import DataType, RefType, TensorType, TupleType, Type, sizes_in
 from .walk import free_sizes, free_variables
 
-Value: TypeAlias = "np.ndarray[Any, Any] | tuple[Value, ...] | Closure"
+Value: TypeAlias = "np.ndarray[Any, Any] | tuple[Value, ...] | Closure | Made | Cell"
 CallPrim: TypeAlias = "Callable[[PrimFunc, Sequence[Value]], Value]"
 
 
@@ -32,8 +32,23 @@ CallPrim: TypeAlias = "Callable[[PrimFunc, Sequence[Value]], Value]"
 class Closure:
     """A function value: the function and the variables it was made among."""
 
-    function: nodes.Function
+    function: nodes.Function | nodes.Constructor
     env: Mapping[nodes.Var, Value]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A value of a data type: its constructor and fields."""
+
+    constructor: str
+    fields: tuple[Value, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """A reference."""
+
+    value: Value
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +115,9 @@ class _Interpreter:
         checked: bool = False,
     ) -> None:
         function, env = closure.function, dict(closure.env)
+        if isinstance(function, nodes.Constructor):
+            assert done is not None
+            return done(Made(function.name, tuple(args)))
         sizes: dict[str, int] = {}
         if checked and len(args) != len(function.params):
             raise LoopwrightTypeError(
@@ -129,6 +147,8 @@ class _Interpreter:
             return frame.env[atom]
         if isinstance(atom, nodes.Constant):
             return atom.value
+        if isinstance(atom, nodes.Constructor):
+            return Closure(atom, {})
         function = self.module.functions[atom.name]
         if not isinstance(function, nodes.Function):
             raise InternalError(f"@{atom.name} is a kernel and can only be called")
@@ -159,12 +179,24 @@ class _Interpreter:
             taken = self._atom(frame, value.condition)
             block = value.then if bool(taken) else value.orelse
             self._inside(frame, block, partial(frame.env.__setitem__, var))
+        elif isinstance(value, nodes.Match):
+            self._match(frame, var, value)
+        elif isinstance(value, nodes.Ref):
+            frame.env[var] = _referenced(value.kind, [self._atom(frame, a) for a in value.args])
         elif isinstance(value, nodes.While):
             self._while(frame, var, value)
         elif isinstance(value, nodes.For):
             self._for(frame, var, value)
         else:
             frame.env[var] = self._atom(frame, value)
+
+    def _match(self, frame: _Frame, var: nodes.Var, match: nodes.Match) -> None:
+        value = self._atom(frame, match.value)
+        for case in match.cases:
+            if _fits_pattern(case.pattern, value, frame.env):
+                self._inside(frame, case.block, partial(frame.env.__setitem__, var))
+                return
+        raise LoopwrightValueError(f"match: no case for {_describe(value)}", span=match.span)
 
     def _inside(self, frame: _Frame, block: nodes.Block, done: Callable[[Value], None]) -> None:
         """Pushes a block that sees the variables of ``frame``."""
@@ -213,7 +245,7 @@ class _Interpreter:
         attrs: Mapping[str, Any],
         var: nodes.Var,
     ) -> None:
-        if isinstance(op, nodes.GlobalVar):
+        if isinstance(op, nodes.GlobalVar) and not isinstance(op, nodes.Constructor):
             callee = self.module.functions[op.name]
             if not isinstance(callee, nodes.Function):
                 if self.call_prim is None:
@@ -222,15 +254,43 @@ class _Interpreter:
                 return
         closure = self._atom(frame, op)
         assert isinstance(closure, Closure)
+        function = closure.function
         around = (
             {
                 size.name: evaluate_dim(value, frame.sizes)
-                for size, value in zip(free_sizes(closure.function), attrs["sizes"], strict=True)
+                for size, value in zip(free_sizes(function), attrs["sizes"], strict=True)
             }
-            if "sizes" in attrs
+            if "sizes" in attrs and isinstance(function, nodes.Function)
             else {}
         )
         self._enter(closure, args, partial(frame.env.__setitem__, var), around)
+
+
+def _fits_pattern(pattern: nodes.Pattern, value: Value, env: dict[nodes.Var, Value]) -> bool:
+    """True if a pattern fits a value; ``env`` has its variables then."""
+    if isinstance(pattern, nodes.Var):
+        env[pattern] = value
+    if not isinstance(pattern, nodes.ConstructorPattern):
+        return True
+    fields = value.fields if isinstance(value, Made) else value
+    assert isinstance(fields, tuple)
+    if isinstance(value, Made):
+        assert pattern.constructor is not None
+        if value.constructor != pattern.constructor.name:
+            return False
+    return all(_fits_pattern(p, v, env) for p, v in zip(pattern.fields, fields, strict=True))
+
+
+def _referenced(kind: str, args: Sequence[Value]) -> Value:
+    """The value of an operation on a reference."""
+    if kind == "ref":
+        return Cell(args[0])
+    cell = args[0]
+    assert isinstance(cell, Cell)
+    if kind == "ref_read":
+        return cell.value
+    cell.value = args[1]
+    return ()
 
 
 def _apply(
@@ -254,7 +314,7 @@ def _apply(
 def _as_value(value: Any) -> Value:
     if isinstance(value, tuple | list):
         return tuple(_as_value(v) for v in value)
-    return value if isinstance(value, Closure) else np.asarray(value)
+    return value if isinstance(value, Closure | Made | Cell) else np.asarray(value)
 
 
 def _concrete(value: Any, sizes: Mapping[str, int]) -> Any:
@@ -293,7 +353,9 @@ def _fits(kind: Type, value: Value, sizes: Mapping[str, int]) -> bool:
             and len(value) == len(kind.fields)
             and all(_fits(k, v, sizes) for k, v in zip(kind.fields, value))
         )
-    return isinstance(value, Closure)
+    if isinstance(kind, DataType):
+        return isinstance(value, Made)
+    return isinstance(value, Cell if isinstance(kind, RefType) else Closure)
 
 
 def _in_range(kind: Type, sizes: Mapping[str, int]) -> bool:
@@ -314,4 +376,9 @@ def _describe(value: Value) -> str:
         return f"({', '.join(map(_describe, value))})"
     if isinstance(value, Closure):
         return str(value.function.type)
+    if isinstance(value, Made):
+        fields = ", ".join(map(_describe, value.fields))
+        return f"{value.constructor}({fields})" if fields else value.constructor
+    if isinstance(value, Cell):
+        return f"ref({_describe(value.value)})"
     return f"Tensor[({', '.join(map(str, value.shape))}), {value.dtype}]"

@@ -2,24 +2,28 @@
 
 ::
 
-    Module   ::= (GlobalVar "=" (Function | PrimFunc [Schedule]))*
+    Module   ::= (DataDef | GlobalVar "=" (Function | PrimFunc [Schedule]))*
+    DataDef  ::= "type" name "[" name, ... "]" "{" Constructor, ... "}"
     Function ::= "fn (" Var, ... ")" Block
     Block    ::= Binding* Atom                        a flat list, then the value of the block
     Binding  ::= Var "=" Expr
-    Expr     ::= Call | Tuple | TupleGetItem | If | While | For | Function | Atom
-    Call     ::= (Operator | GlobalVar | Var) "(" Atom, ... ")" attrs
+    Expr     ::= Call | Tuple | TupleGetItem | If | While | For | Function | Match | Ref | Atom
+    Call     ::= (Operator | GlobalVar | Var | Constructor) "(" Atom, ... ")" attrs
     If       ::= "if (" Atom ")" Block "else" Block
     While    ::= "while (" Carry ")" Block "do" Block              condition, body
     For      ::= "for (" Var "<" Atom [";" Carry] ")" Block
     Carry    ::= Var "=" Atom, ...
-    Atom     ::= Var | Constant | GlobalVar
+    Match    ::= "match (" Atom ")" "{" (Pattern "=>" Block ",")* "}"
+    Pattern  ::= "_" | Var | Constructor "(" Pattern, ... ")" | "(" Pattern, ... ")"
+    Ref      ::= "ref(" Atom ")" | "ref_read(" Atom ")" | "ref_write(" Atom "," Atom ")"
+    Atom     ::= Var | Constant | GlobalVar | Constructor
 
 Identity is meaning here: two ``Var`` objects are two variables, whatever their names. Nodes are
 never changed after they are made; every Expr that a Binding holds has its type in ``binding.var``.
 
 A nested block sees the variables around it. A loop carries values from one iteration to the next:
 its body ends with the tuple of their next values, and its own value is the tuple of the last ones.
-Match, constructors and references are to join ``Expr`` later.
+The first pattern of a Match that fits decides. References are the only effect.
 """
 
 from __future__ import annotations
@@ -82,6 +86,20 @@ class GlobalVar:
     name: str
     type: FuncType
     span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constructor(GlobalVar):
+    """A constructor of a data type: the function that makes values of it. ``tag`` is its number
+    among the constructors of ``data``."""
+
+    data: str = ""
+    tag: int = 0
+
+    @property
+    def arity(self) -> int:
+        """The number of its fields."""
+        return len(self.type.params)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,6 +166,58 @@ class For:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Wildcard:
+    """A pattern that fits every value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstructorPattern:
+    """Fits the values of a constructor whose fields fit; None stands for a tuple's."""
+
+    constructor: Constructor | None
+    fields: tuple[Pattern, ...] = ()
+
+
+Pattern: TypeAlias = "Wildcard | Var | ConstructorPattern"
+
+
+def pattern_variables(pattern: Pattern) -> Iterator[Var]:
+    """Yields the variables that a pattern binds, from left to right."""
+    if isinstance(pattern, Var):
+        yield pattern
+    elif isinstance(pattern, ConstructorPattern):
+        for field_pattern in pattern.fields:
+            yield from pattern_variables(field_pattern)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    pattern: Pattern
+    block: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """The block of the first case whose pattern fits ``value``. One that is ``complete`` has a case
+    for every value; any other fails where none fits."""
+
+    value: Atom
+    cases: tuple[Case, ...]
+    complete: bool = True
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ref:
+    """An operation on a reference: ``kind`` is ``ref``, which makes one of a value, ``ref_read``
+    or ``ref_write``, whose value is the empty tuple."""
+
+    kind: str
+    args: tuple[Atom, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Binding:
     var: Var
     value: Expr
@@ -174,6 +244,8 @@ def _sizes_of(block: Block) -> Iterator[IntExpr]:
             yield from (s for inner in (value.condition, value.body) for s in _sizes_of(inner))
         elif isinstance(value, For | Function):
             yield from _sizes_of(value.body)
+        elif isinstance(value, Match):
+            yield from (s for case in value.cases for s in _sizes_of(case.block))
         yield from sizes_in(binding.var.type)
     yield from sizes_in(block.result.type)
 
@@ -181,13 +253,15 @@ def _sizes_of(block: Block) -> Iterator[IntExpr]:
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
     """``attrs`` say what passes need to know, such as ``{"primitive": True}`` of a fused group.
-    ``requirements`` are relations of sizes that hold in every call."""
+    ``requirements`` are relations of sizes that hold in every call. ``type_params`` are names that
+    its types have for any type: those of each call."""
 
     params: tuple[Var, ...]
     body: Block
     attrs: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = None
     requirements: tuple[Requirement, ...] = ()
+    type_params: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> dict[str, Symbol]:
@@ -199,7 +273,8 @@ class Function:
 
     @property
     def type(self) -> FuncType:
-        return FuncType(tuple(p.type for p in self.params), self.body.result.type)
+        params = tuple(p.type for p in self.params)
+        return FuncType(params, self.body.result.type, self.type_params)
 
     def with_body(self, body: Block) -> Function:
         """Returns the function with another body; the same object if ``body`` is its own."""
@@ -220,9 +295,17 @@ def tensor_type(atom: Atom) -> TensorType:
     return atom.type
 
 
-Expr: TypeAlias = (
-    Call | Tuple | TupleGetItem | If | While | For | Function | Var | Constant | GlobalVar
-)
+Expr: TypeAlias = Call | Tuple | TupleGetItem | If | While | For | Function | Match | Ref | Atom
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataDef:
+    """An algebraic data type: its type parameters and its constructors, which are one of another
+    program if there are none (``extern type``)."""
+
+    name: str
+    type_params: tuple[str, ...]
+    constructors: tuple[Constructor, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +313,7 @@ class Module:
     """Functions by name. A graph function calls a PrimFunc by its GlobalVar, as in Relax.
 
     ``schedules`` are those that PrimFuncs were written with, by name; their steps use the names of
-    the PrimFunc's own axes and buffers.
+    the PrimFunc's own axes and buffers. ``types`` are its algebraic data types.
 
     >>> module = lw.parse("def @main(%x: Tensor[(2), float32]) -> Tensor[(2), float32] { exp(%x) }")
     >>> list(module.functions)
@@ -239,6 +322,7 @@ class Module:
 
     functions: Mapping[str, Function | PrimFunc] = field(default_factory=dict)
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    types: Mapping[str, DataDef] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return text_of(self)

@@ -1,8 +1,12 @@
 """Read the text that ``printer.py`` writes; the grammar stands there.
 
-Two liberties beyond it: an argument may be an expression of its own (``exp(add(%x, 1f))``), and a
-function's result type may be left out where nobody calls it earlier. Comments behind a binding that
-name a line (``/* model.py:3 */``) become its span again.
+What Relay's texts (0.14) have beyond it is read as well: an operand may be an expression of its
+own (``exp(%x + 1f)``, with infix ``+ - * /`` and comparisons), ``let %x: type = value;`` may bind a
+name again, a case of a match may be an expression without braces, a function may be called where it
+stands, and types of parameters and results may be left out, or be ``_``: ``inference.py`` finds
+them. Functions and types that the text uses and does not define are those of the prelude
+(``prelude.py``). Comments behind a binding that name a line (``/* model.py:3 */``) become its span
+again.
 """
 
 from __future__ import annotations
@@ -10,32 +14,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..dims import IntExpr, size
-from ..dtype import INT64
-from ..errors import LoopwrightError, ParseError
+from ..dims import size
 from ..loop.parser import read_prim
 from ..loop.prim import PrimFunc
 from ..schedule.parser import read_schedule
 from ..schedule.schedule import Schedule
-from ..span import Span
-from .builder import Builder
-from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var
+from .exhaustive import missing_case
+from .expression_parser import GLOBAL, VARIABLE, ExpressionParser
+from .nodes import Block, Constant, Constructor, DataDef, Function, GlobalVar, Module, Var
 from .operator import OPERATORS
-from .requirements import Noted, Requirement, collecting
-from .type_parser import BOOL, KEY, NAME, NUMBER, SCALAR, SIZE, Constants, Header, TypeParser
-from .types import FuncType, TensorType, TupleType
+from .prelude import with_prelude
+from .requirements import Requirement, collecting
+from .type_parser import NUMBER, SIZE, Constants, Header
+from .types import DataType, FuncType, TypeVar
 from .verify import signature_of
 
-_VAR = re.compile(r"%(\w+)")
-_GLOBAL = re.compile(r"@(\w+)")
-_META = re.compile(r"meta\[([^\]]*)\]")
-_FIELD = re.compile(r"\.(\d+)")
-_LINE = re.compile(r"\s*(?:<--.*?  )?(\S.*?):(\d+)(?:  .*)?\s*$")
+_VERSION = re.compile(r'\s*#\[version = "[\d.]+"\]')
+_DATA = re.compile(r"^\s*(?:extern\s+)?type\s+(\w+)\s*(?:\[([^\]]*)\])?", re.MULTILINE)
 _REQUIRED = re.compile(r'([^"=!<;]+)(==|!=|<=|<)([^"=!<;]+)("(?:[^"\\]|\\.)*")?')
 
 
@@ -49,7 +48,13 @@ def parse_module(text: str, *, constants: Constants | None = None, file: str = "
     >>> str(module.main.type)
     'fn (Tensor[(), float32]) -> Tensor[(), float32]'
     """
-    return _Parser(text, constants or {}, file).module()
+    version = _VERSION.match(text)
+    if version is not None:  # Relay's own texts have comments of a line as well
+        rest = re.sub(r"//.*", lambda comment: " " * len(comment[0]), text[version.end() :])
+        text = " " * version.end() + rest
+    parser = _Parser(with_prelude(text), constants or {}, file)
+    parser.is_relays = version is not None
+    return parser.module()
 
 
 def parse_function(
@@ -58,45 +63,99 @@ def parse_function(
     """Returns the function that ``text`` spells, as ``fn (...) { ... }``; see ``parse_module``."""
     parser = _Parser(text, constants or {}, file)
     parser.scan.expect("fn")
-    function = parser.function()
+    function = parser.alone()
     if not parser.scan.at_end():
         parser.scan.fail(f"expected the end, found {parser.scan.found()}")
     return function
 
 
-class _Parser(TypeParser):
+class _Parser(ExpressionParser):
+    def __init__(self, text: str, constants: Constants, file: str) -> None:
+        super().__init__(text, constants, file)
+        for match in _DATA.finditer(text):
+            self.data_types[match[1]] = len((match[2] or "").split(",")) if match[2] else 0
+
     # Functions
 
     def module(self) -> Module:
         """Headers first, so that functions may call each other in any order."""
         functions: dict[str, Function | PrimFunc] = {}
         schedules: dict[str, Schedule] = {}
+        types: dict[str, DataDef] = {}
+        headers: dict[str, Header] = {}
         while not self.scan.at_end():
             start = self.scan.position
             if self.scan.sees("prim"):
                 self._prim(functions)
                 continue
             if self.scan.accept("schedule"):
-                name = self._name(_GLOBAL, "the name of a kernel")
+                name = self.name(GLOBAL, "the name of a kernel")
                 if not isinstance(functions.get(name), PrimFunc):
                     self.scan.fail(f"there is no kernel @{name} before its schedule", start)
                 schedules[name] = read_schedule(self.scan)
                 continue
+            if self.scan.accept("type ") or self.scan.accept("extern type "):
+                data = self._data(is_extern=self.scan.text.startswith("extern", start))
+                if data.name in types:
+                    self.scan.fail(f"the type {data.name} is defined twice", start)
+                types[data.name] = data
+                continue
             self.scan.expect("def")
-            self.sizes = {}
-            name = self._name(_GLOBAL, "the name of a function")
+            self.sizes, self.names = {}, {}
+            name = self.name(GLOBAL, "the name of a function")
             self._check_new(name, functions, start)
-            header = self.headers[name] = self._header()
-            if header.result is not None:
-                signature = FuncType(tuple(p.type for p in header.params), header.result)
-                self.globals[name] = GlobalVar(name, signature)
+            header = headers[name] = self._header()
+            params = tuple(p.type for p in header.params)
+            signature = FuncType(params, header.result, header.type_params)
+            self.globals[name] = GlobalVar(name, signature)
             self._skip_body()
             functions[name] = Function((), Block((), _NOTHING))
-        for name, header in self.headers.items():
+        for name, header in headers.items():
             self.scan.position = header.position
-            function = functions[name] = self._body(header)
-            self.globals.setdefault(name, GlobalVar(name, function.type))
-        return Module(functions, schedules)
+            functions[name] = self._body(header)
+        self.inference.finish()
+        if self.inference.is_used:
+            resolve = self.inference.resolve
+            functions = {
+                n: resolve(f) if isinstance(f, Function) else f for n, f in functions.items()
+            }
+        self._check_cases(types)
+        return Module(functions, schedules, types)
+
+    def _check_cases(self, types: Mapping[str, DataDef]) -> None:
+        """Fails at a match that has no case for some value."""
+        for start, type, cases in self.matches:
+            missing = missing_case(cases, self.inference.known(type), types)
+            if missing is not None:
+                self.scan.fail(f"no case for {missing}; match? fails for such a value", start)
+
+    def alone(self) -> Function:
+        """A function that is the whole text."""
+        function = self.function()
+        self.inference.finish()
+        return self.inference.resolve(function) if self.inference.is_used else function
+
+    def _data(self, is_extern: bool) -> DataDef:
+        """``name[A, ...] { Constructor(type, ...), ... }``."""
+        name = self.name(SIZE, "the name of a type")
+        self.names = {}
+        params = self._type_params()
+        made: list[Constructor] = []
+        result = DataType(name, tuple(map(TypeVar, params)))
+        if not is_extern:
+            self.scan.expect("{")
+        for tag, _ in enumerate(() if is_extern else self.scan.listed("}")):
+            start = self.scan.skip()
+            constructor = self.name(SIZE, "the name of a constructor")
+            if constructor in self.constructors or constructor in OPERATORS:
+                self.scan.fail(f"there is something else that is called {constructor}", start)
+            fields = self._types() if self.scan.accept("(") else ()
+            signature = FuncType(fields, result, params)
+            made.append(Constructor(constructor, signature, data=name, tag=tag))
+            self.constructors[constructor] = made[-1]
+        if not made and not is_extern:
+            self.scan.fail(f"the type {name} has no constructor, so that it has no values")
+        return DataDef(name, params, tuple(made))
 
     def _prim(self, functions: dict[str, Function | PrimFunc]) -> None:
         start = self.scan.position
@@ -121,32 +180,39 @@ class _Parser(TypeParser):
         return self._body(self._header())
 
     def _header(self) -> Header:
-        self.sizes = sizes = {**self.sizes, **self._ranges()}
+        around = self.names
+        type_params = self._type_params_and_ranges()
+        sizes = self.sizes
         self.scan.expect("(")
         params: list[Var] = []
         attrs: dict[str, Any] = {}
         for _ in self.scan.listed(")"):
             if self.scan.sees("%"):
-                name = self._name(_VAR, "a parameter")
-                self.scan.expect(":")
-                params.append(Var(name, self.type()))
+                name = self.name(VARIABLE, "a parameter")
+                type = self.type() if self.scan.accept(":") else self.inference.hole()
+                params.append(Var(name, type))
             else:
                 attrs.update([self._attr()])
-        result = self.type() if self.scan.accept("->") else None
-        return Header(tuple(params), attrs, sizes, result, self.scan.skip(), None)
+        result = self.type() if self.scan.accept("->") else self.inference.hole()
+        names, self.names = self.names, around
+        position = self.scan.skip()
+        return Header(tuple(params), attrs, sizes, result, position, None, type_params, names)
 
-    def _ranges(self) -> dict[str, IntExpr]:
-        """``[n in 1..4096, ...]``, if it is there."""
-        sizes: dict[str, IntExpr] = {}
-        while self.scan.accept("," if sizes else "["):
-            name = self._name(SIZE, "the name of a size")
-            self.scan.expect("in")
-            low = self._name(NUMBER, "the least value of a size")
+    def _type_params_and_ranges(self) -> tuple[str, ...]:
+        """``[A, n in 1..4096, ...]``, if it is there: type parameters and ranges of sizes."""
+        names: list[str] = []
+        self.sizes = dict(self.sizes)
+        for _ in self.scan.listed("]") if self.scan.accept("[") else ():
+            name = self.name(SIZE, "the name of a size or a type")
+            if not self.scan.accept("in "):
+                self.names = {**self.names, name: TypeVar(name)}
+                names.append(name)
+                continue
+            low = self.name(NUMBER, "the least value of a size")
             self.scan.expect("..")
-            sizes[name] = size(name, int(low), int(self._name(NUMBER, "the greatest value")))
-        if sizes:
-            self.scan.expect("]")
-        return sizes
+            high = self.name(NUMBER, "the greatest value")
+            self.sizes[name] = size(name, int(low), int(high))
+        return tuple(names)
 
     def _body(self, header: Header) -> Function:
         scope: dict[str, Var] = {}
@@ -155,46 +221,22 @@ class _Parser(TypeParser):
                 self.scan.fail(f"there are two parameters %{param.name}")
             scope[param.name] = param
         start = self.scan.skip()
-        around, self.sizes = self.sizes, header.sizes
+        around = self.sizes, self.names
+        self.sizes, self.names = header.sizes, header.names
         with collecting() as noted:
-            body = self.block(scope, noted)
-        self.sizes = around
-        if header.result is not None and body.result.type != header.result:
-            self.scan.fail(f"the body is {body.result.type}, not {header.result}", start)
-        return Function(header.params, body, header.attrs, header.span, tuple(noted))
-
-    # Blocks
-
-    def block(self, scope: dict[str, Var], noted: Noted | None = None) -> Block:
-        """``{ %0 = ...; ... value }`` among the variables of the scopes around it; that of a
-        function begins with its requirements, which join those ``noted``."""
-        builder = Builder()
-        self.scopes.append(scope)
-        self.scan.expect("{")
-        while noted is not None and self.scan.accept("requires "):
-            noted.append(self._requirement())
-            noted.located += 1
-        while True:
-            start = self.scan.skip()
-            name = self._binding_name()
-            if name is not None and name in scope:
-                self.scan.fail(f"%{name} is bound twice", start)
-            before = len(builder.bindings)
-            value = self.expr(builder)
-            if name is None:
-                plain = len(builder.bindings) == before
-                self._locate(builder, before)
-                if not self.scan.sees("}"):
-                    token = self.scan.found()
-                    self.scan.fail(f"expected '}}' after the value of the block, found {token}")
-                self.scan.expect("}")
-                self.scopes.pop()
-                return builder.block(value if plain else builder.bindings[-1].var)
-            if len(builder.bindings) == before:
-                builder.bind(value, value.type)
-            self.scan.expect(";")
-            self._locate(builder, before, name)
-            scope[name] = builder.bindings[-1].var
+            self.scan.expect("{")
+            while self.scan.accept("requires "):
+                noted.append(self._requirement())
+                noted.located += 1
+            body = self.bindings(scope)
+            self.scan.expect("}")
+            self.inference.progress()
+        self.sizes, self.names = around
+        if not self.inference.unify(body.result.type, header.result):
+            types = tuple(map(self.inference.known, (body.result.type, header.result)))
+            self.scan.fail(f"the body is {types[0]}, not {types[1]}", start)
+        needed, names = tuple(noted), header.type_params
+        return Function(header.params, body, header.attrs, header.span, needed, names)
 
     def _requirement(self) -> Requirement:
         """``left relation right "message";`` behind the word."""
@@ -205,177 +247,7 @@ class _Parser(TypeParser):
         left, right = (self._dim(match[n], start) for n in (1, 3))
         message = json.loads(match[4]) if match[4] else ""
         self.scan.expect(";")
-        remark = self.scan.remark()
-        line = _LINE.match(remark) if remark is not None else None
-        span = Span(line[1], int(line[2])) if line is not None else None
-        return Requirement(left, match[2], right, message, span)
-
-    def _binding_name(self) -> str | None:
-        """Returns the name in front of ``=``, or None where the value of the block stands."""
-        start = self.scan.position
-        match = self.scan.match(_VAR)
-        if match is not None and self.scan.accept("="):
-            return match[1]
-        self.scan.position = start
-        return None
-
-    def _locate(self, builder: Builder, before: int, name: str = "") -> None:
-        """Gives the last binding its name, and the line that the comment behind it names."""
-        remark = self.scan.remark()
-        line = _LINE.match(remark) if remark is not None else None
-        span = Span(line[1], int(line[2])) if line is not None else None
-        if len(builder.bindings) == before or (span is None and not name):
-            return
-        last = builder.bindings[-1]
-        node = last.value
-        if span is not None and not isinstance(node, Var | Constant | GlobalVar):
-            node = replace(node, span=span)
-        var = Var(name or last.var.name, last.var.type, span)
-        builder.bindings[-1] = Binding(var, node)
-
-    # Expressions
-
-    def expr(self, builder: Builder) -> Atom:
-        """An expression as an atom: a call and the like is emitted, and its variable returned."""
-        start = self.scan.skip()
-        try:
-            value = self._primary(builder, start)
-        except LoopwrightError as error:
-            if error.span is None and not isinstance(error, ParseError):
-                error.span = self.scan.span(start)
-            raise
-        while match := self.scan.follow(_FIELD):
-            value = builder.get_item(value, int(match[1]))
-        return value
-
-    def _primary(self, builder: Builder, start: int) -> Atom:
-        scan = self.scan
-        if scan.sees("("):
-            return self._tuple(builder)
-        if match := scan.match(_VAR):
-            var = self._lookup(match[1], start)
-            return self._call(builder, var) if scan.sees("(") else var
-        if match := scan.match(_GLOBAL):
-            target = self._global(match[1], start)
-            return self._call(builder, target) if scan.sees("(") else target
-        if match := scan.match(_META):
-            return self._constant(match[1], start)
-        if match := scan.match(BOOL):
-            return Constant(np.array(match[1] == "True"))
-        if match := scan.match(SCALAR):
-            return self._scalar(match, start)
-        match = scan.match(NAME)
-        if match is None:
-            scan.fail(f"expected an expression, found {scan.found()}")
-        if match[0] == "if":
-            return self._if(builder)
-        if match[0] == "while":
-            return self._while(builder)
-        if match[0] == "for":
-            return self._for(builder)
-        if match[0] == "fn":
-            function = self.function()
-            return builder.bind(function, function.type)
-        if match[0] not in OPERATORS:
-            scan.fail(f"there is no operator {match[0]}", start)
-        return self._call(builder, OPERATORS[match[0]])
-
-    def _call(self, builder: Builder, op: Any) -> Atom:
-        args: list[Atom] = []
-        attrs: dict[str, Any] = {}
-        self.scan.expect("(")
-        for _ in self.scan.listed(")"):
-            start = self.scan.skip()
-            if KEY.match(self.scan.text, start):
-                attrs.update([self._attr()])
-            elif attrs:
-                self.scan.fail("an operand after an attribute")
-            else:
-                args.append(self.expr(builder))
-        return builder.emit(op, args, attrs)
-
-    def _tuple(self, builder: Builder) -> Atom:
-        self.scan.expect("(")
-        fields: list[Atom] = []
-        comma = False
-        while not self.scan.accept(")"):
-            fields.append(self.expr(builder))
-            if not self.scan.sees(")"):
-                self.scan.expect(",")
-                comma = True
-        if len(fields) == 1 and not comma:
-            return fields[0]
-        return builder.bind(Tuple(tuple(fields)), TupleType(tuple(f.type for f in fields)))
-
-    def _if(self, builder: Builder) -> Atom:
-        self.scan.expect("(")
-        condition = self.expr(builder)
-        self.scan.expect(")")
-        then = self.block({})
-        self.scan.expect("else")
-        return builder.cond(condition, then, self.block({}))
-
-    def _while(self, builder: Builder) -> Atom:
-        self.scan.expect("(")
-        scope, initial = self._carry(builder, {})
-        params = tuple(scope.values())
-        condition = self.block(dict(scope))
-        self.scan.expect("do")
-        return builder.while_loop(params, initial, condition, self.block(scope))
-
-    def _for(self, builder: Builder) -> Atom:
-        self.scan.expect("(")
-        index = Var(self._name(_VAR, "the index of the loop"), TensorType((), INT64))
-        self.scan.expect("<")
-        extent = self.expr(builder)
-        if not self.scan.sees(")"):
-            self.scan.expect(";")
-        scope, initial = self._carry(builder, {index.name: index})
-        params = tuple(scope.values())[1:]
-        return builder.for_loop(index, extent, params, initial, self.block(scope))
-
-    def _carry(self, builder: Builder, scope: dict[str, Var]) -> tuple[dict[str, Var], list[Atom]]:
-        """``scope`` with the carried variables, and what these begin as."""
-        initial: list[Atom] = []
-        for _ in self.scan.listed(")"):
-            start = self.scan.skip()
-            name = self._name(_VAR, "a carried variable")
-            if name in scope:
-                self.scan.fail(f"%{name} is bound twice", start)
-            self.scan.expect("=")
-            initial.append(self.expr(builder))
-            scope[name] = Var(name, initial[-1].type)
-        return scope, initial
-
-    # Atoms
-
-    def _name(self, pattern: re.Pattern[str], what: str) -> str:
-        match = self.scan.match(pattern)
-        if match is None:
-            self.scan.fail(f"expected {what}, found {self.scan.found()}")
-        return match[1]
-
-    def _lookup(self, name: str, start: int) -> Var:
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        self.scan.fail(f"%{name} is not bound here", start)
-
-    def _global(self, name: str, start: int) -> GlobalVar:
-        if name in self.globals:
-            return self.globals[name]
-        if name in self.headers:
-            self.scan.fail(f"@{name} needs a result type, since it is called before its end", start)
-        self.scan.fail(f"there is no function @{name}", start)
-
-    def _constant(self, name: str, start: int) -> Constant:
-        if name not in self.constants:
-            if name not in self.arrays:
-                self.scan.fail(f"no array was given for meta[{name}]", start)
-            self.constants[name] = Constant(np.asarray(self.arrays[name]), name)
-        return self.constants[name]
-
-    # Types and attributes
+        return Requirement(left, match[2], right, message, self.line())
 
 
 _NOTHING = Constant(np.zeros((), "bool"))

@@ -2,26 +2,35 @@
 
 ::
 
-    module   ::= (("def @" name sizes "(" params ")" "->" type block) | prim | schedule)*
+    module   ::= (data | ("def @" name names "(" params ")" "->" type block) | prim | schedule)*
+    data     ::= "type" name ["[" name, ... "]"] "{" (name ["(" type, ... ")"] ",")* "}"
+               | "extern type" name ["[" name, ... "]"]
     prim     ::= see ir/loop/prim.py
     schedule ::= "schedule @" name "{" step* "}"                  of the prim of that name before it
-    function ::= "fn" sizes "(" params ")" "->" type block
+    function ::= "fn" names "(" params ")" "->" type block
     params   ::= "%" name ":" type, ..., key "=" value, ...       the pairs are the function's attrs
-    sizes    ::= ["[" (name "in" INT ".." INT), ... "]"]          of symbols, if not the default
-    block    ::= "{" requires* ("%" name "=" expr ";")* expr "}"  the first block of a function
+    names    ::= ["[" (name | size), ... "]"]                     type parameters, then sizes
+    size     ::= name "in" INT ".." INT                           of a symbol, if not the default
+    block    ::= "{" requires* ("%" name [":" type] "=" expr ";")* expr "}"
     requires ::= "requires" size ("==" | "!=" | "<=" | "<") size ["string"] ";"
     expr     ::= name "(" atom, ..., key "=" value, ... ")"       an operator, @function, %function
                | "(" atom, ... ")" | atom "." index | function
                | "if (" atom ")" block "else" block
                | "while (" carry ")" block "do" block              condition, body
-               | "for (" "%" name "<" atom [";" carry] ")" block | atom
+               | "for (" "%" name "<" atom [";" carry] ")" block
+               | ("match" | "match?") "(" atom ")" "{" (pattern "=>" block ",")* "}"
+               | "ref(" atom ")" | "ref_read(" atom ")" | "ref_write(" atom "," atom ")" | atom
+    pattern  ::= "_" | "%" name | name ["(" pattern, ... ")"] | "(" pattern, ... ")"
     carry    ::= ["%" name "=" atom, ...]
-    atom     ::= "%" name | "@" name | scalar | "meta[" name "]"
+    atom     ::= "%" name | "@" name | constructor | scalar | "meta[" name "]"
     scalar   ::= 1 | 1i64 | 1u8 | 0.5f | 0.5f64 | True | False    bare is int32, "f" is float32
     value    ::= int | float | size | "string" | True | False | None | "[" value, ... "]"
 
 A comment behind a binding is the line of the user's program it came from. An attribute that has its
-default is left out. Variables without a name of their own are numbered as they come.
+default is left out. Requirements stand in the first block of a function. The type of a binding is
+written if its value does not say it. Variables without a name of their own are numbered as they
+come. A constructor without fields is written without its brackets. ``match?`` has no case for some
+values.
 """
 
 from __future__ import annotations
@@ -41,6 +50,7 @@ from ..dtype import dtype_of
 from ..span import Span, full_path
 from . import nodes
 from .operator import Operator
+from .types import type_variables
 
 _COMMENT_COLUMN = 48
 _WIDTH = 100
@@ -126,6 +136,9 @@ class _Printer:
         self, node: nodes.Module | nodes.Function | nodes.Block | nodes.Expr
     ) -> Iterator[str]:
         if isinstance(node, nodes.Module):
+            for data in node.types.values():
+                yield from _data(data)
+                yield ""
             for count, (name, function) in enumerate(node.functions.items()):
                 if count:
                     yield ""
@@ -155,8 +168,8 @@ class _Printer:
         mark = self.marks.get(function)
         end = f") -> {result} {{" + (f"  /* <-- {mark} */" if mark is not None else "")
         attrs = [f"{key}={value_text(value)}" for key, value in function.attrs.items()]
-        ranges = _ranges(function)
-        head = f"{head.rstrip()}{ranges}" if ranges else head
+        names = ", ".join([*function.type_params, *_ranges(function)])
+        head = f"{head.rstrip()}[{names}]" if names else head
         line = f"{head}({', '.join([*params, *attrs])}{end}"
         if len(indent) + len(line) <= _WIDTH or not params:
             yield line
@@ -184,7 +197,8 @@ class _Printer:
             var, value = binding.var, binding.value
             name = self.define(var)  # before the names inside, so that numbers go up
             lines = list(self.expr(value, indent))
-            lines[0] = f"{name} = {lines[0]}"
+            kind = f": {var.type}" if _is_open(value) else ""
+            lines[0] = f"{name}{kind} = {lines[0]}"
             yield from self._statement(lines, ";", indent, var, value)
         if last_is_result:
             var, value = bindings[-1].var, bindings[-1].value
@@ -238,6 +252,15 @@ class _Printer:
             yield f"for ({count}{carry}) {{"
             yield from self.block(value.body, indent + "  ")
             yield indent + "}"
+        elif isinstance(value, nodes.Match):
+            yield f"match{'' if value.complete else '?'} ({self.atom(value.value)}) {{"
+            for case in value.cases:
+                yield f"{indent}  {self._pattern(case.pattern)} => {{"
+                yield from self.block(case.block, indent + "    ")
+                yield f"{indent}  }},"
+            yield indent + "}"
+        elif isinstance(value, nodes.Ref):
+            yield f"{value.kind}({', '.join(map(self.atom, value.args))})"
         else:
             yield self.atom(value)
 
@@ -246,7 +269,20 @@ class _Printer:
         names = [self.define(p) for p in loop.params]
         return ", ".join(f"{n} = {a}" for n, a in zip_longest(names, initial, fillvalue="?"))
 
+    def _pattern(self, pattern: nodes.Pattern) -> str:
+        """A pattern, whose variables are defined by it."""
+        if isinstance(pattern, nodes.Var):
+            return self.define(pattern)
+        if isinstance(pattern, nodes.Wildcard):
+            return "_"
+        fields = ", ".join(map(self._pattern, pattern.fields))
+        if pattern.constructor is None:
+            return f"({fields},)" if len(pattern.fields) == 1 else f"({fields})"
+        return f"{pattern.constructor.name}({fields})" if fields else pattern.constructor.name
+
     def _call(self, call: nodes.Call) -> str:
+        if isinstance(call.op, nodes.Constructor) and not call.args:
+            return call.op.name
         operands = [self.atom(a) for a in call.args]
         attrs = call.attrs
         if isinstance(call.op, nodes.GlobalVar | nodes.Var):
@@ -261,7 +297,7 @@ class _Printer:
         if isinstance(atom, nodes.Var):
             return self._names.get(atom) or self.define(atom)
         if isinstance(atom, nodes.GlobalVar):
-            return f"@{atom.name}"
+            return atom.name if isinstance(atom, nodes.Constructor) else f"@{atom.name}"
         if atom.value.ndim == 0:
             return scalar_text(atom.value)
         return f"meta[{self._constant_name(atom)}]"
@@ -302,11 +338,43 @@ class _Printer:
         return name
 
 
-def _ranges(function: nodes.Function) -> str:
+def _is_open(value: nodes.Expr) -> bool:
+    """True for a call whose operands do not say what all of its type is, as that of an empty list,
+    and a choice among such. The value of a block needs no type all the same, as it is that of what
+    is around it."""
+    if isinstance(value, nodes.If):
+        return _ends_open(value.then) and _ends_open(value.orelse)
+    if isinstance(value, nodes.Match):
+        return all(_ends_open(case.block) for case in value.cases)
+    if not isinstance(value, nodes.Call) or not isinstance(value.op, nodes.GlobalVar):
+        return False
+    names = value.op.type.type_params
+    given = {name for param in value.op.type.params for name in type_variables(param)}
+    return not given.issuperset(names)
+
+
+def _ends_open(block: nodes.Block) -> bool:
+    last = block.bindings[-1] if block.bindings else None
+    return last is not None and last.var is block.result and _is_open(last.value)
+
+
+def _ranges(function: nodes.Function) -> list[str]:
     """Returns the ranges of a function's symbolic sizes that are not the default."""
     sizes = [s for s in function.sizes.values() if s.range != (0, LARGEST_SIZE)]
-    inside = ", ".join(f"{s.name} in {s.low}..{s.high}" for s in sizes)
-    return f"[{inside}]" if inside else ""
+    return [f"{s.name} in {s.low}..{s.high}" for s in sizes]
+
+
+def _data(data: nodes.DataDef) -> Iterator[str]:
+    """The lines of a data type."""
+    names = f"[{', '.join(data.type_params)}]" if data.type_params else ""
+    if not data.constructors:
+        yield f"extern type {data.name}{names}"
+        return
+    yield f"type {data.name}{names} {{"
+    for constructor in data.constructors:
+        fields = ", ".join(map(str, constructor.type.params))
+        yield f"  {constructor.name}({fields})," if fields else f"  {constructor.name},"
+    yield "}"
 
 
 def _without_defaults(op: Operator, attrs: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def canonical_text(program: nodes.Module | nodes.Function) -> str:
     return as_text(
         nodes.Module(
             {n: _anonymous(f, {}) if isinstance(f, nodes.Function) else f for n, f in functions},
+            types=dict(sorted(program.types.items())),
         ),
         spans=False,
     )
@@ -47,7 +48,7 @@ def _anonymous(function: nodes.Function, instead: dict[nodes.Var, nodes.Var]) ->
     attrs = dict(sorted(function.attrs.items()))
     body = _anonymous_block(function.body, instead)
     plain = tuple(replace(r, message="", span=None) for r in function.requirements)
-    return nodes.Function(params, body, attrs, None, plain)
+    return nodes.Function(params, body, attrs, None, plain, function.type_params)
 
 
 def _rename(var: nodes.Var, instead: dict[nodes.Var, nodes.Var]) -> nodes.Var:
@@ -128,4 +129,14 @@ def detail(value: nodes.Expr) -> Hashable:
         attrs = tuple(sorted((k, value_text(v)) for k, v in value.attrs.items()))
         op = value.op if isinstance(value, nodes.Call) else None
         return attrs, op if isinstance(op, Operator) else None
-    return None
+    if isinstance(value, nodes.Match):
+        return value.complete, tuple(_shape(case.pattern) for case in value.cases)
+    return value.kind if isinstance(value, nodes.Ref) else None
+
+
+def _shape(pattern: nodes.Pattern) -> Hashable:
+    """Returns what a pattern says besides the names of its variables."""
+    if isinstance(pattern, nodes.ConstructorPattern):
+        name = pattern.constructor.name if pattern.constructor is not None else ""
+        return name, tuple(map(_shape, pattern.fields))
+    return type(pattern).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from ..dtype import DTYPES, dtype_named, literal_dtypes
 from ..errors import ParseError
 from ..scanner import Scanner
 from ..span import Span
+from .inference import Inference
 from .nodes import Constant, GlobalVar, Var
-from .types import FuncType, TensorType, TupleType, Type
+from .prelude import prelude
+from .types import DataType, FuncType, RefType, TensorType, TupleType, Type, TypeVar
 
 Constants = Mapping[str, "np.ndarray[Any, Any]"]
 NAME = re.compile(r"[A-Za-z_][\w.]*")
@@ -33,16 +36,20 @@ _PLAIN: dict[str, Any] = {"True": True, "False": False, "None": None}
 
 @dataclass(slots=True)
 class Header:
+    """The part of a function in front of its body."""
+
     params: tuple[Var, ...]
     attrs: dict[str, Any]
     sizes: dict[str, IntExpr]
-    result: Type | None
+    result: Type  # a hole if the text leaves it out
     position: int  # of the body
     span: Span | None
+    type_params: tuple[str, ...]
+    names: dict[str, TypeVar]  # type parameters, those of functions around it among them
 
 
 class TypeParser:
-    """Reads types, sizes and attributes."""
+    """Reads types, sizes and attributes. ``_`` is a type, and ``?`` a size, of any kind."""
 
     def __init__(self, text: str, constants: Constants, file: str) -> None:
         self.scan = Scanner(text, file)
@@ -52,6 +59,10 @@ class TypeParser:
         self.scopes: list[dict[str, Var]] = []
         self.headers: dict[str, Header] = {}
         self.sizes: dict[str, IntExpr] = {}  # of the function that is read, those with a range
+        self.names: dict[str, TypeVar] = {}  # type parameters of what is read
+        self.data_types: dict[str, int] = {}  # the number of parameters of each
+        self.inference = Inference(self.scan)
+        self._unnamed = 0
 
     def _scalar(self, match: re.Match[str], start: int) -> Constant:
         digits, dtype = match[1], _SUFFIXES[match[2]]
@@ -77,10 +88,24 @@ class TypeParser:
         if match is None:
             scan.fail(f"expected a type, found {scan.found()}")
         if match[0] == "fn":
+            around = self.names
+            names = self._type_params()
             scan.expect("(")
             params = self._types()
             scan.expect("->")
-            return FuncType(params, self.type())
+            kind = FuncType(params, self.type(), names)
+            self.names = around
+            return kind
+        if match[0] == "_":
+            return self.inference.hole()
+        if match[0] in self.names:
+            return self.names[match[0]]
+        if match[0] == "ref" and scan.accept("("):
+            content = self.type()
+            scan.expect(")")
+            return RefType(content)
+        if match[0] in self.data_types:
+            return self._data_type(match[0], match.start())
         if match[0] != "Tensor":
             return TensorType((), DTYPES[self._dtype(match[0], match.start())])
         scan.expect("[")
@@ -93,17 +118,52 @@ class TypeParser:
         scan.expect("]")
         return TensorType(shape, DTYPES[name])
 
+    def _type_params(self) -> tuple[str, ...]:
+        """``[A, ...]``, if it is there; the names are types from then on."""
+        if not self.scan.accept("["):
+            return ()
+        names = [self._type_param() for _ in self.scan.listed("]")]
+        return tuple(names)
+
+    def _type_param(self) -> str:
+        name = self.name(SIZE, "the name of a type parameter")
+        self.names = {**self.names, name: TypeVar(name)}
+        return name
+
+    def _data_type(self, name: str, start: int) -> DataType:
+        """A data type behind its name."""
+        args: tuple[Type, ...] = ()
+        if self.scan.accept("["):
+            args = tuple(self.type() for _ in self.scan.listed("]"))
+        wanted = self.data_types[name]
+        if len(args) != wanted:
+            self.scan.fail(f"{name} is a type of {wanted} types, not {len(args)}", start)
+        return DataType(name, args)
+
+    def name(self, pattern: re.Pattern[str], what: str) -> str:
+        """Takes what ``pattern`` matches, and returns its first group."""
+        match = self.scan.match(pattern)
+        if match is None:
+            self.scan.fail(f"expected {what}, found {self.scan.found()}")
+        return match[1]
+
     def _types(self) -> tuple[Type, ...]:
         """Types up to the closing bracket, which is taken."""
         return tuple(self.type() for _ in self.scan.listed(")"))
 
     def _dtype(self, name: str, start: int) -> str:
         if dtype_named(name) is None:
-            self.scan.fail(f"there is no dtype {name}", start)
+            types = [*self.data_types, *self.names, *DTYPES, *prelude()]
+            close = get_close_matches(name, types, 1)
+            hint = f"; {close[0]}?" if close else ""
+            self.scan.fail(f"there is no type {name}{hint}", start)
         return name
 
     def _size(self) -> IntExpr:
         start = self.scan.skip()
+        if self.scan.accept("?"):
+            self._unnamed += 1
+            return size(f"any{self._unnamed}")
         return self._dim(self.scan.balanced(",)]").strip(), start)
 
     def _dim(self, text: str, start: int) -> IntExpr:

@@ -7,21 +7,33 @@ signature.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
 from ..dtype import INT64
 from ..errors import InternalError, LoopwrightError, LoopwrightTypeError
 from ..loop.prim import PrimFunc
 from . import nodes
-from .builder import carry_type, is_bool_scalar
+from .builder import BOOL_SCALAR, Builder, carry_type
+from .exhaustive import missing_case
 from .printer import as_text
 from .requirements import assuming
-from .types import FuncType, TensorType, TupleType, Type, instantiate, sizes_in
+from .types import (
+    FuncType,
+    TensorType,
+    TupleType,
+    Type,
+    bind_types,
+    instantiate,
+    is_instance,
+    sizes_in,
+    substitute_type,
+)
 from .walk import nested_blocks, nested_params, operands, set_by, setters, sizes_used
 
 _WINDOW = 12  # lines shown on either side of what is wrong in a long function
 _Checked = TypeVar("_Checked", nodes.Module, nodes.Function)
+_T = TypeVar("_T")
 
 
 def verify(program: _Checked) -> _Checked:
@@ -69,7 +81,7 @@ class _Verifier:
         for binding in block.bindings:
             var, value = binding.var, binding.value
             inferred = self._infer(value, var)
-            if inferred != var.type:
+            if inferred != var.type and not is_instance(var.type, inferred):
                 self._fail(var, f"%{var.name} is said to be {var.type}, its value is {inferred}")
             self._bind(var, var)
             self._sizes(var, value)
@@ -103,11 +115,16 @@ class _Verifier:
         return atom.type
 
     def _global(self, atom: nodes.GlobalVar, where: object) -> None:
+        if isinstance(atom, nodes.Constructor):
+            data = self.module.types.get(atom.data) if self.module is not None else None
+            if data is None or all(atom.name != c.name for c in data.constructors):
+                self._fail(where, f"there is no constructor {atom.name}")
+            return
         callee = self.module.functions.get(atom.name) if self.module is not None else None
         if callee is None:
             self._fail(where, f"there is no function @{atom.name}")
         signature = signature_of(callee)
-        if signature != atom.type:
+        if signature != atom.type and not is_instance(atom.type, signature):
             self._fail(where, f"@{atom.name} is {signature}, not {atom.type}")
 
     def _infer(self, value: nodes.Expr, var: nodes.Var) -> Type:
@@ -127,6 +144,11 @@ class _Verifier:
         if isinstance(value, nodes.Function):
             self._function(value)
             return value.type
+        if isinstance(value, nodes.Match):
+            return self._infer_match(value, var)
+        if isinstance(value, nodes.Ref):
+            types = [self._use(a, var) for a in value.args]
+            return self._checked(lambda: Builder().reference_type(value.kind, types), var)
         return self._use(value, var)
 
     def _infer_call(self, call: nodes.Call, var: nodes.Var) -> Type:
@@ -135,22 +157,71 @@ class _Verifier:
             signature = self._use(call.op, var)
             if not isinstance(signature, FuncType):
                 self._fail(var, f"{call.op.name} is called but has type {signature}")
-            result = instantiate(signature, types)
+            result = instantiate(signature, types, var.type)
             if result is None:
                 self._fail(var, f"{call.op.name} takes {_listed(signature.params)}")
             return result
+        op = call.op
+        if self._checked(lambda: op.complete_attrs(call.attrs), var) != dict(call.attrs):
+            self._fail(var, f"the attributes of {op.name} are not complete")
+        return self._checked(lambda: op.infer(types, call.attrs), var)
+
+    def _checked(self, rule: Callable[[], _T], var: nodes.Var) -> _T:
+        """Returns what a rule gives, whose errors are those of the module."""
         try:
-            if call.op.complete_attrs(call.attrs) != dict(call.attrs):
-                self._fail(var, f"the attributes of {call.op.name} are not complete")
-            return call.op.infer(types, call.attrs)
+            return rule()
         except InternalError:
             raise
         except LoopwrightError as error:
             self._fail(var, error.message)
 
+    def _infer_match(self, match: nodes.Match, var: nodes.Var) -> Type:
+        subject = self._use(match.value, var)
+        types = self.module.types if self.module is not None else {}
+        results: list[Type] = []
+        for case in match.cases:
+            self._pattern(case.pattern, subject, types, var)
+            self._block(case.block)
+            results.append(case.block.result.type)
+            self.scope.difference_update(nodes.pattern_variables(case.pattern))
+        for result in results:
+            if result != results[0]:
+                self._fail(var, f"the cases differ: {results[0]} and {result}")
+        missing = missing_case(match.cases, subject, types) if match.complete else None
+        if missing is not None:
+            self._fail(var, f"no case for {missing}")
+        return results[0]
+
+    def _pattern(
+        self,
+        pattern: nodes.Pattern,
+        subject: Type,
+        types: Mapping[str, nodes.DataDef],
+        where: nodes.Var,
+    ) -> None:
+        """Checks that a pattern is one for values of a type, and binds its variables."""
+        if isinstance(pattern, nodes.Var):
+            if pattern.type != subject:
+                self._fail(where, f"%{pattern.name} is {pattern.type} for a value of {subject}")
+            self._bind(pattern, where)
+        if not isinstance(pattern, nodes.ConstructorPattern):
+            return
+        made = pattern.constructor
+        if made is None:
+            fields = subject.fields if isinstance(subject, TupleType) else None
+        else:
+            data = types.get(made.data)
+            is_one = data is not None and any(made.name == c.name for c in data.constructors)
+            given = bind_types([made.type.result], [subject]) if is_one else None
+            fields = given and [substitute_type(f, {}, given[1]) for f in made.type.params]
+        if fields is None or len(fields) != len(pattern.fields):
+            self._fail(where, f"a pattern of {made.name if made else 'a tuple'} for {subject}")
+        for inner, kind in zip(pattern.fields, fields):
+            self._pattern(inner, kind, types, where)
+
     def _infer_if(self, value: nodes.If, var: nodes.Var) -> Type:
         kind = self._use(value.condition, var)
-        if not is_bool_scalar(kind):
+        if kind != BOOL_SCALAR:
             self._fail(var, f"a condition is a bool scalar, this is {kind}")
         self._block(value.then)
         self._block(value.orelse)
@@ -168,7 +239,7 @@ class _Verifier:
         for block in nested_blocks(value):
             self._block(block)
         self.scope.difference_update(params)
-        if isinstance(value, nodes.While) and not is_bool_scalar(value.condition.result.type):
+        if isinstance(value, nodes.While) and value.condition.result.type != BOOL_SCALAR:
             self._fail(var, f"a condition is a bool scalar, not {value.condition.result.type}")
         for count in (value.index, value.extent) if isinstance(value, nodes.For) else ():
             if count.type != TensorType((), INT64):

@@ -79,7 +79,7 @@ class Rows:
         elif isinstance(value, nodes.Function):
             self.functions[var] = value
         else:
-            assert not isinstance(value, nodes.TupleGetItem)
+            assert isinstance(value, nodes.Var | nodes.Constant | nodes.GlobalVar)
             self.alias(var, value)
         return True
 

@@ -17,7 +17,27 @@ from ..errors import RAISE_FAILED, InternalError
 from ..traits import Trait
 from . import nodes
 from .builder import Builder
-from .nodes import Atom, Binding, Block, Call, Expr, For, Function, GlobalVar, If, Tuple, Var, While
+from .nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Case,
+    Constructor,
+    ConstructorPattern,
+    Expr,
+    For,
+    Function,
+    GlobalVar,
+    If,
+    Match,
+    Pattern,
+    Ref,
+    Tuple,
+    Var,
+    While,
+    pattern_variables,
+)
 from .operator import Operator
 from .types import bind_sizes, sizes_in, sizes_in_attr, substitute_attr, substitute_type
 
@@ -38,7 +58,9 @@ def operands(value: Expr) -> tuple[Atom, ...]:
         return (value.extent, *value.initial)
     if isinstance(value, Function):
         return ()
-    return (value,)
+    if isinstance(value, Match):
+        return (value.value,)
+    return value.args if isinstance(value, Ref) else (value,)
 
 
 def nested_blocks(value: Expr) -> tuple[Block, ...]:
@@ -49,6 +71,8 @@ def nested_blocks(value: Expr) -> tuple[Block, ...]:
         return value.then, value.orelse
     if isinstance(value, While):
         return value.condition, value.body
+    if isinstance(value, Match):
+        return tuple(case.block for case in value.cases)
     return (value.body,) if isinstance(value, For | Function) else ()
 
 
@@ -56,6 +80,8 @@ def nested_params(value: Expr) -> tuple[Var, ...]:
     """Returns the variables that ``value`` itself binds for the blocks inside of it."""
     if isinstance(value, For):
         return value.index, *value.params
+    if isinstance(value, Match):
+        return tuple(v for case in value.cases for v in pattern_variables(case.pattern))
     return value.params if isinstance(value, While | Function) else ()
 
 
@@ -77,8 +103,21 @@ def with_nested_blocks(
         return While(new, value.initial, blocks[0], blocks[1], value.span)
     if isinstance(value, For):
         return For(new[0], value.extent, new[1:], value.initial, blocks[0], value.span)
+    if isinstance(value, Match):
+        variables = iter(new)
+        patterns = [_with_variables(case.pattern, variables) for case in value.cases]
+        return replace(value, cases=tuple(map(Case, patterns, blocks)))
     assert isinstance(value, Function)
     return replace(value, params=new, body=blocks[0])
+
+
+def _with_variables(pattern: Pattern, variables: Iterator[Var]) -> Pattern:
+    if isinstance(pattern, Var):
+        return next(variables)
+    if isinstance(pattern, ConstructorPattern):
+        fields = tuple(_with_variables(f, variables) for f in pattern.fields)
+        return replace(pattern, fields=fields)
+    return pattern
 
 
 def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
@@ -103,7 +142,9 @@ def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
         return replace(value, initial=new)
     if isinstance(value, For):
         return replace(value, extent=new[0], initial=new[1:])
-    return new[0]
+    if isinstance(value, Match):
+        return replace(value, value=new[0])
+    return Ref(value.kind, new, value.span) if isinstance(value, Ref) else new[0]
 
 
 def copy_block(
@@ -242,12 +283,18 @@ def may_fail(value: Expr) -> TypeGuard[Call]:
 
 def free_variables(scope: Function | Block) -> set[Var]:
     """Returns the variables that ``scope`` uses and does not bind."""
-    used: set[Var] = set()
+    return set(captured_variables(scope))
+
+
+def captured_variables(scope: Function | Block) -> tuple[Var, ...]:
+    """Returns the variables that ``scope`` uses and does not bind, in an order that depends on
+    nothing else."""
+    used: dict[Var, None] = {}
     bound: set[Var] = set()
     for binds, uses in _walk(scope):
         bound.update(binds)
-        used.update(a for a in uses if isinstance(a, Var))
-    return used - bound
+        used.update((a, None) for a in uses if isinstance(a, Var))
+    return tuple(var for var in used if var not in bound)
 
 
 def all_uses(value: Expr) -> set[Var]:
@@ -260,7 +307,8 @@ def all_uses(value: Expr) -> set[Var]:
 
 def global_variables(scope: Function | Block) -> Counter[str]:
     """Returns the global functions that ``scope`` refers to, and how often."""
-    return Counter(a.name for _, uses in _walk(scope) for a in uses if isinstance(a, GlobalVar))
+    names = (a for _, uses in _walk(scope) for a in uses if isinstance(a, GlobalVar))
+    return Counter(a.name for a in names if not isinstance(a, Constructor))
 
 
 def use_counts(scope: Function | Block) -> Counter[Var]:

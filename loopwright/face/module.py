@@ -13,17 +13,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
+from ..extras import extra
 from ..ir.dtype import Array
 from ..ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate
-from ..ir.graph.nodes import Function, Module
-from ..ir.graph.types import TensorType, TupleType, Type, fields_of
+from ..ir.graph.nodes import Function, Module, Ref
+from ..ir.graph.types import DataType, TensorType, TupleType, Type, fields_of
 from ..ir.graph.verify import verify
+from ..ir.graph.walk import all_bindings
 from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.verify import verify_prim
 from ..tracer import ArraySpec, Request, Spec, Traced, any_traced
 from ..tracer.core.pytree import LEAF, Node, Structure, flatten
+from ..tracer.function import trace
 from ..tracer.traced import trims_of
 from .compile import check_options
 from .compiled_function import CompiledFunction
@@ -66,6 +69,9 @@ def parse(
 def build(module: Module | str, *, name: str = "main", **options: Any) -> CompiledModule:
     """Compiles a module, or the text of one; returns what calls its function ``main``.
 
+    Data types, functions as values and references in the module are lowered; if ``main`` takes or
+    returns values of data types, ``lw.compile(lw.as_function(module))`` compiles it.
+
     ``name`` is what errors and messages call it. The options ``log``, ``threads``, ``precision``,
     ``target``, ``tune`` and ``passes`` are those of ``lw.compile``. Raises LoopwrightTypeError if
     the module is malformed, ScheduleError if a schedule of its kernels is illegal, and
@@ -80,9 +86,28 @@ def build(module: Module | str, *, name: str = "main", **options: Any) -> Compil
     {'0': array([6., 8.], dtype=float32)}
     """
     check_options("lw.build", options)
-    made = CompiledModule(parse(module) if isinstance(module, str) else module, name, **options)
+    module = parse(module) if isinstance(module, str) else module
+    if not _is_plain(module):
+        module = _lowered(module, name)
+    made = CompiledModule(module, name, **options)
     made.lower()
     return made
+
+
+def _is_plain(module: Module) -> bool:
+    """True if a module has no data types, type parameters and references."""
+    functions = [f for f in module.functions.values() if isinstance(f, Function)]
+    special = (
+        f.type_params or any(isinstance(b.value, Ref) for b in all_bindings(f)) for f in functions
+    )
+    return not module.types and not any(special)
+
+
+def _lowered(module: Module, name: str) -> Module:
+    """Returns a module of arrays alone that computes the same."""
+    _check(module)
+    calls = traced_calls(module, name)
+    return trace(extra("as_function")(module), calls.signature, calls.request, name).module
 
 
 class CompiledModule(CompiledFunction):
@@ -274,7 +299,11 @@ def _structure(kind: Type, leaves: list[ArraySpec], container: type) -> Structur
         fields = tuple(_structure(field, leaves, container) for field in kind.fields)
         return Node(container, None, fields)
     if not isinstance(kind, TensorType):
-        raise UnsupportedError(f"main takes or returns a function, {kind}")
+        is_data = isinstance(kind, DataType)
+        raise UnsupportedError(
+            f"main takes or returns {kind}",
+            hint="lw.compile(lw.as_function(module))" if is_data else "arrays, or tuples of them",
+        )
     leaves.append(ArraySpec(kind))
     return LEAF
 

@@ -99,6 +99,7 @@ KNOWN = {
     "byte_products.MOST_SUM": "of int32",
     "winograd._WORD_SHIFT": "denominators of a matrix",
     "byte_products.GREATEST_PRODUCT": "of bytes",
+    "specialise_types.MOST_COPIES_NESTED": "copies of a function: no end of them",
     # Marks and data of tests.
     "groups.EXIT": "a mark, no size",
 }

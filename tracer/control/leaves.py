@@ -180,7 +180,8 @@ def _tree_text(structure: Any) -> str:
         keys = [repr(k) if name == "" else str(k) for k in structure.aux]
         items = ", ".join(f"{k}{sign}{c}" for k, c in zip(keys, children, strict=True))
         return f"{name}{brackets[0]}{items}{brackets[1]}"
-    return f"{structure.type.__name__}({', '.join(children)})"
+    name = structure.aux if hasattr(structure.aux, "constructors") else structure.type.__name__
+    return f"{name}({', '.join(children)})"
 
 
 def differ(

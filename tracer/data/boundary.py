@@ -77,7 +77,7 @@ def returned(leaves: Sequence[Any], structure: Structure) -> tuple[list[Any], St
         made.append(next(rest))
         layout, arrays = region_of(trace).columns_of(node.aux)
         made.extend(arrays)
-        return Node(node.aux.base, layout, (LEAF,) * (1 + len(arrays)))
+        return Node(Value, layout, (LEAF,) * (1 + len(arrays)))
 
     changed = walk(structure)
     return made, changed

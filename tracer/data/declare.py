@@ -11,6 +11,7 @@ from ...ir.errors import LoopwrightAttributeError, LoopwrightTypeError, Loopwrig
 from ..core import pytree
 from .boundary import names_of, put_together, take_apart
 from .family import Family, Sealed, family_of
+from .value import Value
 
 _T = TypeVar("_T", bound=type)
 
@@ -123,6 +124,4 @@ def _add(family: Family, cls: type) -> None:
 
 
 def _register(cls: type) -> None:
-    family = family_of(cls)
-    assert family is not None
-    pytree.register(cls, take_apart, put_together, names_of, family.base)
+    pytree.register(cls, take_apart, put_together, names_of, Value)

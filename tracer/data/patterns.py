@@ -8,19 +8,20 @@
               | Bind(name, Pattern | None)               the name alone binds anything
     ANYTHING  binds nothing
 
-``missing`` says which values of a family no one of several patterns matches: the test for
-usefulness of L. Maranget, "Warnings for pattern matching", Journal of Functional Programming 17(3),
-2007.
+``missing`` says which values of a family no one of several patterns matches.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ...ir.dataclass import dataclass
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
+from ...ir.graph.exhaustive import Constructors, Shape, uncovered
 from ..core.emitting import emit, is_same
 from ..core.proxy import Proxy
 from ..core.trace import active
@@ -214,7 +215,9 @@ def is_irrefutable(pattern: Pattern, family: Family | None) -> bool:
 def missing(patterns: Sequence[Pattern], subject: Any) -> str | None:
     """Returns a value that ``subject`` may be and no one of the patterns matches, as a pattern;
     None if there is none."""
-    example = _missing([[p] for p in patterns], [_kind(subject)])
+    kind = _kind(subject)
+    rows = [[shape] for p in patterns for shape in _shapes(p, kind)]
+    example = uncovered(rows, [kind], _constructors)
     return None if example is None else example[0]
 
 
@@ -225,33 +228,45 @@ def _kind(value: Any) -> Any:
     return value if family_of(type(value)) is not None else None
 
 
-def _missing(rows: list[list[Pattern]], kinds: Sequence[Any]) -> list[str] | None:
-    """``missing`` for rows of patterns, one for each of several values."""
-    if not kinds:
-        return None if rows else []
-    kind, *others = kinds
-    family = kind if isinstance(kind, Family) or kind is None else family_of(type(kind))
-    rows = [[p, *row[1:]] for row in rows for p in _alternatives(row[0])]
-    always = [row[1:] for row in rows if is_irrefutable(row[0], family)]
-    if family is None or len(always) == len(rows):
-        rest = _missing(always, others)
-        return None if rest is None else ["_", *rest]
+def _shapes(pattern: Pattern, kind: Any) -> list[Shape]:
+    """Returns the shapes that a pattern fits; none for one that asks for values of arrays."""
+    family = _family_of_kind(kind)
+    shapes: list[Shape] = []
+    for each in _alternatives(pattern):
+        if is_irrefutable(each, family):
+            shapes.append(None)
+        elif isinstance(each, Of) and family is not None and each.cls in family.constructors:
+            parts = each.parts()
+            kinds = _kinds_of_fields(each.cls, kind)
+            fields = [_shapes(parts.get(name, ANYTHING), k) for name, k in kinds.items()]
+            shapes += [(each.cls, inside) for inside in itertools.product(*fields)]
+    return shapes
+
+
+def _constructors(kind: Any) -> Constructors[Any] | None:
+    """Returns the constructors that a value of a kind may be of."""
+    family = _family_of_kind(kind)
+    if family is None:
+        return None
     possible = filter(_is_inhabited, family.constructors) if family is kind else [type(kind)]
-    for constructor in possible:
-        fields = family.fields(constructor)
-        inside: list[list[Pattern]] = []
-        for first, *more in rows:
-            if is_irrefutable(first, family):
-                inside.append([*[ANYTHING] * len(fields), *more])
-            elif isinstance(first, Of) and first.cls is constructor:
-                parts = first.parts()
-                inside.append([*(parts.get(f.name, ANYTHING) for f in fields), *more])
-        inner = [f.family if family is kind else _kind(getattr(kind, f.name)) for f in fields]
-        rest = _missing(inside, [*inner, *others])
-        if rest is not None:
-            arguments = f"({', '.join(rest[: len(fields)])})"
-            return [f"{constructor.__name__}{arguments}", *rest[len(fields) :]]
-    return None
+    return [(c, _writer(c), [*_kinds_of_fields(c, kind).values()]) for c in possible]
+
+
+def _family_of_kind(kind: Any) -> Family | None:
+    return kind if isinstance(kind, Family) or kind is None else family_of(type(kind))
+
+
+def _kinds_of_fields(constructor: type, kind: Any) -> dict[str, Any]:
+    """Returns what is known of each field of a value of a constructor and of a kind."""
+    if type(kind) is constructor:
+        return {f.name: _kind(getattr(kind, f.name)) for f in dataclasses.fields(constructor)}
+    family = _family_of_kind(kind)
+    assert family is not None
+    return {f.name: f.family for f in family.fields(constructor)}
+
+
+def _writer(constructor: type) -> Callable[[Sequence[str]], str]:
+    return lambda fields: f"{constructor.__name__}({', '.join(fields)})"
 
 
 def _alternatives(pattern: Pattern) -> list[Pattern]:

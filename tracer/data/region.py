@@ -7,7 +7,8 @@ it is traced again, with such room from the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,24 @@ class Region:
         every = [c for f in family.reachable() for c in f.constructors if self.is_inhabited(c)]
         layout = Layout(family, tuple(every))
         return layout, [array for c in every for array in self.columns.get(c, ())]
+
+    @contextmanager
+    def apart(self) -> Generator[None, None, None]:
+        """In the body, values are made in copies of the arrays, which end with it."""
+        before = self.columns, self.counts, self._made
+        trace = self.trace
+        self.columns = {
+            c: [new_proxy(trace, a.atom, leaf_type_of(a)) for a in arrays]
+            if c in self.counts
+            else arrays
+            for c, arrays in self.columns.items()
+        }
+        self.counts = {c: Proxy(count.atom, trace) for c, count in self.counts.items()}
+        self._made = {}
+        try:
+            yield
+        finally:
+            self.columns, self.counts, self._made = before
 
     # -- values that are made ----------------------------------------------------------------------
 

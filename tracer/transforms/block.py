@@ -14,9 +14,11 @@ from ..control.leaves import Fixed, LeafType, flattened, leaf_type
 from ..control.traced import new_proxy, running
 from ..core.emitting import lift
 from ..core.proxy import Proxy
-from ..core.pytree import Structure, paths, unflatten
+from ..core.pytree import Leaf, Structure, paths, unflatten
 from ..core.side_effects import watched
 from ..core.trace import Trace
+from ..data.family import Family
+from ..data.region import region_of
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +63,7 @@ def traced_block(
         types.append(type_ if isinstance(type_, LeafType) and is_taken else None)
         if is_taken:
             given.append(trace.visible(lift(leaf).atom))
-    with trace.block() as scope:
+    with trace.block() as scope, region_of(trace).apart():
         params = [scope.param(f"x{n}", t.tensor) for n, t in enumerate(filter(None, types))]
         rest = iter(params)
         arrays = [
@@ -83,6 +85,7 @@ def traced_block(
         failure = trace.memory.failure
         if failure in scope.entries:
             atoms.append(trace.visible(failure.atom))
+    _refuse_values(name, made)
     if written or any(s is not failure for s in scope.entries):
         raise UnsupportedError(
             f"{name} of a function that writes to an array which is not its own",
@@ -94,6 +97,18 @@ def traced_block(
     fixed = [k if isinstance(k, Fixed) else None for k in kinds]
     traced = TracedBlock(block, params, made, fixed, tensors)
     return traced, given
+
+
+def _refuse_values(name: str, result: Structure) -> None:
+    """Raises UnsupportedError for a result that has values of data types in it."""
+    if isinstance(result, Leaf):
+        return
+    if isinstance(result.aux, Family):
+        raise UnsupportedError(
+            f"{name} of a function that returns a {result.aux}", hint="the arrays of its fields"
+        )
+    for child in result.children:
+        _refuse_values(name, child)
 
 
 def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -27,20 +27,22 @@ After::
       %2.0
     }
 
-The language is pure, so a value without users has no effect, but for what raises the errors of
-checks (``ir/library/checks.py``). A loop carries what is used after it,
+A value without users has no effect, but for what raises the errors of checks
+(``ir/library/checks.py``), and what writes a reference or may: calls that get one, or a function
+that may have captured one. A loop carries what is used after it,
 and what the next values of that are computed from: ``%b`` feeds nothing but itself. A branch gives
 only the fields of its tuple that are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from .. import nodes, walk
 from ..builder import Builder
-from ..types import TupleType
+from ..operator import Operator
+from ..types import FuncType, RefType, TupleType, Type, parts_of
 
 
 def eliminate_dead_code(module: nodes.Module) -> nodes.Module:
@@ -117,6 +119,9 @@ class _Liveness:
                 self._carried.update((p, (binding.var, n)) for n, p in enumerate(value.params))
         self._use((function.body.result,))
         self._use(b.var for b in function.body.bindings if walk.may_fail(b.value))
+        kinds = [*(p.type for p in function.params), *(var.type for var in self.values)]
+        if any(map(_may_hold_reference, kinds)):
+            self._use(_with_effects(function.body))
         while self._work:
             self._mark(*self._work.pop())
 
@@ -175,6 +180,25 @@ class _Liveness:
             self._use((value.fields[part],))
         elif isinstance(result, nodes.Var):
             self._work.append((result, part))
+
+
+def _may_hold_reference(type: Type) -> bool:
+    return isinstance(type, RefType | FuncType) or any(map(_may_hold_reference, parts_of(type)))
+
+
+def _with_effects(block: nodes.Block) -> Iterator[nodes.Var]:
+    """Yields the variables of bindings that may write references, or have some inside that may."""
+    for binding in block.bindings:
+        value = binding.value
+        inside = [var for b in walk.nested_blocks(value) for var in _with_effects(b)]
+        if isinstance(value, nodes.Call):
+            used = (a.type for a in walk.operands(value) if not isinstance(a, nodes.GlobalVar))
+            writes = not isinstance(value.op, Operator) and any(map(_may_hold_reference, used))
+        else:
+            writes = isinstance(value, nodes.Ref) and value.kind == "ref_write"
+        if writes or (inside and not isinstance(value, nodes.Function)):
+            yield binding.var
+        yield from inside
 
 
 class _Remover:

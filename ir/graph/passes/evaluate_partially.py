@@ -24,6 +24,10 @@ After::
       multiply(%x, %0)
     }
 
+Values of data types whose constructors are known decide matches, as constants decide branches. So
+an interpreter of terms, called with a term that is known, becomes what that term computes
+(Y. Futamura, "Partial evaluation of computation process", 1971).
+
 A call is unfolded if that leaves no recursive call, few operators, and ends soon; a call that was
 computed before is not computed twice, so Fibonacci numbers take linear time. Otherwise arguments
 that are constant, and that the function hands on to itself as they are, are put into a copy of it.
@@ -31,14 +35,16 @@ that are constant, and that the function hands on to itself as they are, are put
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Hashable, Mapping
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dims import Dim
 from ...pass_context import optional
+from ...span import Span
 from ...traits import Trait
 from .. import nodes, walk
 from ..builder import Builder
@@ -64,8 +70,18 @@ MOST_COPIES = 8
 MOST_COMPUTED = 1024
 """Elements of a value that is computed while compiling."""
 
-_Value: TypeAlias = "nodes.Atom | tuple[_Value, ...]"
-"""A value of which more or less is known; a tuple's fields each for themselves."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Data:
+    """A value of a data type whose constructor is known."""
+
+    constructor: nodes.Constructor
+    type: Type
+    fields: tuple[_Value, ...]
+
+
+_Value: TypeAlias = "nodes.Atom | tuple[_Value, ...] | _Data"
+"""A value of which more or less is known; fields of tuples and data each for themselves."""
 
 _Task: TypeAlias = "Generator[_Task, Any, _Value]"
 """A computation that yields those it waits for: Python's stack does not grow with the depth."""
@@ -75,18 +91,23 @@ _Task: TypeAlias = "Generator[_Task, Any, _Value]"
 def evaluate_partially(module: nodes.Module) -> nodes.Module:
     """Unfolds recursive calls with constant arguments, or gives them functions of their own."""
     components = recursive_components(call_graph(module))
-    if not components:
+    if not components and not module.types:
         return module
     result = module
     copies = _Copies(module, components)
     for name, function in module.functions.items():
-        if isinstance(function, nodes.Function) and not function.attrs.get("primitive"):
+        if isinstance(function, nodes.Function) and not _stays(function):
             callees = {n for n, component in components.items() if name not in component}
             caller = _Caller(module, components, callees, copies)
             result = result.with_function(name, walk.rewrite_function(function, caller.step))
     if result is module:
         return module
     return eliminate_dead_code(result.with_functions({**result.functions, **copies.made}))
+
+
+def _stays(function: nodes.Function) -> bool:
+    """True for groups of fusion, and functions over types, of which no values are known."""
+    return bool(function.attrs.get("primitive")) or bool(function.type_params)
 
 
 class _Caller:
@@ -106,9 +127,15 @@ class _Caller:
     def step(self, var: nodes.Var, value: nodes.Expr, builder: Builder) -> nodes.Atom | None:
         if isinstance(value, nodes.Tuple):
             self.values[var] = tuple(map(self.value, value.fields))
+        if isinstance(value, nodes.Match) and _knows(self.value(value.value)):
+            unfolding = _Unfolding(self.module, frozenset(), self.values)
+            return unfolding.of_match(var, value, builder)
         if not isinstance(value, nodes.Call):
             return None
         args = tuple(map(self.value, value.args))
+        if isinstance(value.op, nodes.Constructor):
+            self.values[var] = _Data(value.op, var.type, args)
+            return None
         if isinstance(value.op, Operator):
             computed = _computed(var, value.op, args, value.attrs)
             if computed is not None:
@@ -117,7 +144,7 @@ class _Caller:
             return None
         if not any(map(_knows, args)):
             return None
-        unfolding = _Unfolding(self.module, self.components[value.op.name])
+        unfolding = _Unfolding(self.module, self.components[value.op.name], self.values)
         return unfolding.of(value.op.name, args, builder) or self.copies.call(value, builder)
 
     def value(self, atom: nodes.Atom) -> _Value:
@@ -129,21 +156,46 @@ class _Abandoned(Exception):
 
 
 class _Unfolding:
-    """One call of a recursive function, computed on what is known of its arguments."""
+    """One call of a recursive function, or a match, computed on what is known of its arguments;
+    ``values`` has what is known of its result then."""
 
-    def __init__(self, module: nodes.Module, component: frozenset[str]) -> None:
-        self.module, self.component = module, component
+    def __init__(
+        self,
+        module: nodes.Module,
+        component: frozenset[str],
+        values: dict[nodes.Var, _Value],
+    ) -> None:
+        self.module, self.component, self.values = module, component, values
         self.steps = self.left = self.nested = 0
         self.results: dict[Hashable, _Value] = {}
 
     def of(self, name: str, args: tuple[_Value, ...], builder: Builder) -> nodes.Atom | None:
         """Emits the call's value; None, with nothing emitted, if it is better called."""
+        return self.emitted(lambda inside: self.call(name, args, inside), builder)
+
+    def of_match(
+        self,
+        var: nodes.Var,
+        match: nodes.Match,
+        builder: Builder,
+    ) -> nodes.Atom | None:
+        """Emits the case that a value decides; None if it does not."""
+        values = dict(self.values)
+        if _case_of(match, _look_up(match.value, values), values) is None:
+            return None
+        binding = nodes.Binding(var, match)
+        return self.emitted(lambda inside: self.value(binding, values, inside), builder)
+
+    def emitted(self, task: Callable[[Builder], _Task], builder: Builder) -> nodes.Atom | None:
         inside = Builder(span=builder.span)
         try:
-            result = _atom(_run(self.call(name, args, inside)), inside)
+            value = _run(task(inside))
         except _Abandoned:
             return None
+        result = _atom(value, inside)
         builder.bindings += inside.bindings
+        if isinstance(result, nodes.Var) and result is not value:
+            self.values[result] = value
         return result
 
     def call(self, name: str, args: tuple[_Value, ...], builder: Builder) -> _Task:
@@ -154,6 +206,8 @@ class _Unfolding:
             return self.results[key]
         function = self.module.functions[name]
         assert isinstance(function, nodes.Function)
+        if function.type_params:
+            raise _Abandoned
         env: dict[nodes.Var, _Value] = dict(zip(function.params, args, strict=True))
         # Each call has sizes of its own: those of its operands, and those that data decides.
         sizes = bind_sizes([p.type for p in function.params], [_type(a) for a in args])
@@ -179,6 +233,8 @@ class _Unfolding:
         var, value = binding.var, binding.value
         if isinstance(value, nodes.Call):
             args = tuple(_look_up(a, env) for a in value.args)
+            if isinstance(value.op, nodes.Constructor):
+                return _Data(value.op, var.type, args)
             if isinstance(value.op, Operator):
                 computed = _computed(var, value.op, args, value.attrs)
                 if computed is not None:
@@ -198,9 +254,11 @@ class _Unfolding:
             whole = _look_up(value.value, env)
             if isinstance(whole, tuple):
                 return whole[value.index]
-            return builder.get_item(whole, value.index, span=value.span)
+            return builder.get_item(_atom(whole, builder), value.index, span=value.span)
         if isinstance(value, nodes.If):
             return (yield self.branch(value, env, builder))
+        if isinstance(value, nodes.Match):
+            return (yield self.match(value, env, builder))
         if isinstance(value, nodes.Var | nodes.Constant | nodes.GlobalVar):
             return _look_up(value, env)
         return self.copy(binding, env, builder)
@@ -210,17 +268,42 @@ class _Unfolding:
         if isinstance(condition, nodes.Constant):
             taken = value.then if bool(condition.value) else value.orelse
             return (yield self.block(taken, env, builder))
+        blocks: list[nodes.Block] = yield self.blocks((value.then, value.orelse), env, value.span)
+        return builder.cond(_atom(condition, builder), blocks[0], blocks[1], span=value.span)
+
+    def match(self, value: nodes.Match, env: dict[nodes.Var, _Value], builder: Builder) -> _Task:
+        subject = _look_up(value.value, env)
+        taken = _case_of(value, subject, env)
+        if taken is not None:
+            return (yield self.block(taken, env, builder))
+        old = walk.nested_params(value)
+        params = [nodes.Var(p.name, p.type, p.span) for p in old]
+        env.update(zip(old, params))
+        inside = tuple(case.block for case in value.cases)
+        blocks: list[nodes.Block] = yield self.blocks(inside, env, value.span)
+        whole = replace(value, value=_atom(subject, builder))
+        made = walk.with_nested_blocks(whole, blocks, params)
+        assert isinstance(made, nodes.Match)
+        return builder.bind(made, blocks[0].result.type)
+
+    def blocks(
+        self,
+        blocks: Sequence[nodes.Block],
+        env: dict[nodes.Var, _Value],
+        span: Span | None,
+    ) -> Generator[_Task, Any, Any]:
+        """The blocks of which values decide one when the program runs."""
         self.nested += 1
         self.left += 1
         if self.nested > MOST_BRANCHES:
             raise _Abandoned
-        blocks: list[nodes.Block] = []
-        for block in (value.then, value.orelse):
-            inside = Builder(span=value.span)
+        made: list[nodes.Block] = []
+        for block in blocks:
+            inside = Builder(span=span)
             result = yield self.block(block, env, inside)
-            blocks.append(inside.block(_atom(result, inside)))
+            made.append(inside.block(_atom(result, inside)))
         self.nested -= 1
-        return builder.cond(_atom(condition, builder), blocks[0], blocks[1], span=value.span)
+        return made
 
     def copy(
         self, binding: nodes.Binding, env: Mapping[nodes.Var, _Value], builder: Builder
@@ -234,6 +317,35 @@ class _Unfolding:
         self.left += len(copied.bindings)
         builder.bindings += copied.bindings
         return copied.result
+
+
+def _case_of(
+    match: nodes.Match, subject: _Value, env: dict[nodes.Var, _Value]
+) -> nodes.Block | None:
+    """Returns the block that is taken for a value, whose parts ``env`` has then; None if more has
+    to be known of it."""
+    for case in match.cases:
+        fits = _fits(case.pattern, subject, env)
+        if fits is not False:
+            return case.block if fits else None
+    return None
+
+
+def _fits(pattern: nodes.Pattern, subject: _Value, env: dict[nodes.Var, _Value]) -> bool | None:
+    """Returns whether a pattern fits a value; None if more has to be known of it."""
+    if isinstance(pattern, nodes.Var):
+        env[pattern] = subject
+    if not isinstance(pattern, nodes.ConstructorPattern):
+        return True
+    if isinstance(subject, _Data):
+        made = pattern.constructor
+        if made is None or made.name != subject.constructor.name:
+            return False
+    elif not isinstance(subject, tuple):
+        return None
+    fields = subject.fields if isinstance(subject, _Data) else subject
+    inside = [_fits(p, f, env) for p, f in zip(pattern.fields, fields, strict=True)]
+    return False if False in inside else None if None in inside else True
 
 
 def _run(task: _Task) -> _Value:
@@ -283,18 +395,20 @@ def _constant(value: Any) -> nodes.Constant:
 
 def _knows(value: _Value) -> bool:
     """True if a part of ``value`` is constant."""
-    return (
-        any(map(_knows, value)) if isinstance(value, tuple) else isinstance(value, nodes.Constant)
-    )
+    if isinstance(value, tuple):
+        return any(map(_knows, value))
+    return isinstance(value, nodes.Constant | _Data)
 
 
 def _is_constant(value: _Value) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_constant, value))
+    if isinstance(value, tuple | _Data):
+        return all(map(_is_constant, value if isinstance(value, tuple) else value.fields))
     return isinstance(value, nodes.Constant)
 
 
 def _key(value: _Value) -> Hashable:
+    if isinstance(value, _Data):
+        return value.constructor.name, str(value.type), tuple(map(_key, value.fields))
     return tuple(map(_key, value)) if isinstance(value, tuple) else atom_key(value)
 
 
@@ -305,6 +419,9 @@ def _type(value: _Value) -> Type:
 def _atom(value: _Value, builder: Builder) -> nodes.Atom:
     if isinstance(value, tuple):
         return builder.make_tuple([_atom(v, builder) for v in value])
+    if isinstance(value, _Data):
+        fields = tuple(_atom(v, builder) for v in value.fields)
+        return builder.bind(nodes.Call(value.constructor, fields), value.type)
     return value
 
 

@@ -40,7 +40,7 @@ from ..builder import Builder
 from ..compose import F, Value
 from ..operator import Operator
 from ..pairs import INTERLEAVED_RULES, Pair, is_composed, pair_rule
-from ..types import FuncType, TensorType, TupleType, Type
+from ..types import FuncType, TensorType, TupleType, Type, parts_of
 from ..walk import all_bindings, map_operands, nested_blocks, nested_params, operands
 
 _BORDERS = Trait.BYTES | Trait.LIBRARY
@@ -87,9 +87,7 @@ def _is_border(value: nodes.Expr) -> bool:
 def _has_complex(type: Type) -> bool:
     if isinstance(type, TensorType):
         return type.dtype.is_complex
-    if isinstance(type, TupleType):
-        return any(map(_has_complex, type.fields))
-    return any(map(_has_complex, (*type.params, type.result)))
+    return any(map(_has_complex, parts_of(type)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def _leaf_types(type: Type) -> list[Type]:
         return [type]
     if isinstance(type, TensorType):
         return [TensorType(type.shape, type.dtype.part)] * 2
-    return [leaf for field in type.fields for leaf in _leaf_types(field)]
+    return [leaf for field in parts_of(type) for leaf in _leaf_types(field)]
 
 
 def _joined_type(type: Type) -> Type:
@@ -137,7 +135,7 @@ def _rebuilt(type: Type, leaves: Iterator[nodes.Atom]) -> _Split:
         return next(leaves)
     if isinstance(type, TensorType):
         return _Parts(next(leaves), next(leaves))
-    return [_rebuilt(field, leaves) for field in type.fields]
+    return [_rebuilt(field, leaves) for field in parts_of(type)]
 
 
 class _Splitter:

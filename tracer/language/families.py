@@ -1,0 +1,145 @@
+"""The data types of a module as families of dataclasses, one for each choice of types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...ir.errors import UnsupportedError
+from ...ir.graph.evaluate import Made, Value
+from ...ir.graph.nodes import DataDef
+from ...ir.graph.types import (
+    DataType,
+    TensorType,
+    TupleType,
+    Type,
+    parts_of,
+    sizes_in,
+    substitute_type,
+)
+from ..core.argument_specs import Spec
+from ..data.declare import data
+
+TUPLE = "Tuple"
+"""The name of the constructor of tuples that are fields of values."""
+
+
+class Families:
+    """The classes of each data type that programs use. A tuple in a field is a value of a family
+    with one constructor."""
+
+    def __init__(self, types: Mapping[str, DataDef]) -> None:
+        self.types = types
+        self._classes: dict[Type, dict[str, type]] = {}
+
+    def add(self, used: Iterable[Type], in_field: bool = False) -> None:
+        """Makes the classes of data types, and of those that their fields need; of tuples as well
+        that are ``in_field`` of a value."""
+        new: dict[Type, dict[str, Sequence[Type]]] = {}
+        for type in used:
+            self._need(type, new, in_field)
+        bases = {type: data(_class(_base_name(type), object, {})) for type in new}
+        for type, constructors in new.items():
+            classes = self._classes[type] = {"": bases[type]}
+            for name, fields in constructors.items():
+                every = {**{t: c[""] for t, c in self._classes.items()}, **bases}
+                kinds = {f"field{n}": _annotation(f, every) for n, f in enumerate(fields)}
+                classes[name] = _class(name, bases[type], kinds)
+
+    def _need(self, type: Type, new: dict[Type, dict[str, Sequence[Type]]], in_field: bool) -> None:
+        """Enters the types in a type that have no classes yet, with their constructors."""
+        if type in new or type in self._classes:
+            return
+        if isinstance(type, DataType):
+            new[type] = self._constructors(type)
+            for field in (f for fields in new[type].values() for f in fields):
+                self._need(field, new, in_field=True)
+        elif isinstance(type, TupleType) and in_field:
+            new[type] = {TUPLE: type.fields}
+        for part in parts_of(type):
+            self._need(part, new, in_field and isinstance(type, TupleType))
+
+    def _constructors(self, type: DataType) -> dict[str, Sequence[Type]]:
+        definition = self.types[type.name]
+        types = dict(zip(definition.type_params, type.args))
+        return {
+            c.name: [substitute_type(f, {}, types) for f in c.type.params]
+            for c in definition.constructors
+        }
+
+    def constructor(self, type: Type, name: str = TUPLE) -> Any:
+        """Returns the class of a constructor of a data type."""
+        if type not in self._classes:
+            self.add([type], in_field=True)
+        return self._classes[type][name]
+
+    def fields(self, type: Type, name: str = TUPLE) -> Sequence[Type]:
+        """Returns the types of the fields of a constructor."""
+        return type.fields if isinstance(type, TupleType) else self._constructors(_data(type))[name]
+
+    def namespaces(self) -> dict[str, SimpleNamespace]:
+        """Returns the constructors of each data type, by how the type is written."""
+        return {
+            str(type): SimpleNamespace(**{n: c for n, c in classes.items() if n})
+            for type, classes in self._classes.items()
+            if isinstance(type, DataType)
+        }
+
+    # -- between Python's objects and the interpreter's values -------------------------------------
+
+    def plain(self, value: Any, type: Type) -> Value:
+        """Returns an object of Python's as the interpreter of graphs has it."""
+        if isinstance(type, DataType):
+            name = value.__class__.__name__
+            fields = self._constructors(type)[name]
+            parts = [getattr(value, f"field{n}") for n in range(len(fields))]
+            return Made(name, tuple(map(self.plain, parts, fields)))
+        if isinstance(type, TupleType):
+            fields = type.fields
+            if not isinstance(value, tuple):
+                value = [getattr(value, f"field{n}") for n in range(len(fields))]
+            return tuple(map(self.plain, value, fields))
+        assert isinstance(type, TensorType)
+        return np.asarray(value, type.dtype.numpy)
+
+    def object(self, value: Value, type: Type, inside: bool = False) -> Any:
+        """Returns a value of the interpreter as an object of Python's; ``inside`` of another one,
+        a tuple is a value of its family."""
+        if isinstance(value, Made):
+            fields = self.fields(type, value.constructor)
+            parts = [self.object(v, f, True) for v, f in zip(value.fields, fields, strict=True)]
+            return self.constructor(type, value.constructor)(*parts)
+        if isinstance(value, tuple):
+            assert isinstance(type, TupleType)
+            parts = [self.object(v, f, inside) for v, f in zip(value, type.fields, strict=True)]
+            return self.constructor(type)(*parts) if inside else tuple(parts)
+        return value
+
+
+def _data(type: Type) -> DataType:
+    assert isinstance(type, DataType)
+    return type
+
+
+def _base_name(type: Type) -> str:
+    return type.name if isinstance(type, DataType) else TUPLE
+
+
+def _class(name: str, base: type, fields: Mapping[str, Any]) -> Any:
+    return type(name, (base,), {"__annotations__": dict(fields), "__module__": __name__})
+
+
+def _annotation(type: Type, bases: Mapping[Type, Any]) -> Any:
+    """Returns what annotates a field of a type."""
+    if isinstance(type, DataType | TupleType):
+        return bases[type]
+    if isinstance(type, TensorType):
+        is_fixed = all(isinstance(size, int) for size in sizes_in(type))
+        return Spec(type) if is_fixed else np.ndarray
+    raise UnsupportedError(
+        f"a value of data that holds a {type} cannot be compiled",
+        hint="what the reference refers to as the field",
+    )
