@@ -76,13 +76,17 @@ def _lift(function: Function, functions: _Functions) -> Function:
         if var not in values and not is_open and not any(c in inside for c in captured):
             lifted[var] = _outer(var, local, captured, functions), captured
 
-    def step(_var: Var, value: Expr, builder: Builder) -> Atom | None:
+    results: dict[Var, Var] = {}  # of calls: what captured them gets the new ones
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, nodes.Call) or not isinstance(value.op, Var):
             return None
         if value.op not in lifted:
             return None
         callee, captured = lifted[value.op]
-        return builder.emit(callee, (*value.args, *captured), value.attrs, span=value.span)
+        args = (*value.args, *(results.get(v, v) for v in captured))
+        results[var] = builder.emit(callee, args, value.attrs, span=value.span)
+        return results[var]
 
     return rewrite_without_dead_code(function, step) if lifted else function
 

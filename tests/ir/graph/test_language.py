@@ -258,6 +258,26 @@ def test_functions_that_are_called_are_lifted() -> None:
     )
 
 
+def test_lifted_functions_that_capture_results_of_lifted_ones() -> None:
+    check_pass(
+        lift_functions,
+        before="""
+        def @main(%c: float32) {
+          let %f = fn (%a: float32) { exp(%a) };
+          let %b = %f(%c);
+          let %g = fn (%d: float32) { %d + %b };
+          %g(1f)
+        }""",
+        after="""
+        def @main(%c: float32) {
+          %b = @f(%c);
+          @g(1f, %b)
+        }
+        def @f(%a: float32) { exp(%a) }
+        def @g(%d: float32, %b: float32) { %d + %b }""",
+    )
+
+
 def test_functions_that_are_values_become_data() -> None:
     check_pass(
         defunctionalise,
