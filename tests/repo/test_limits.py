@@ -21,7 +21,7 @@ KNOWN = {
     "emit._NAMED_OPERATORS": "operators in the name of a group",
     # Bounds on the work of the compiler itself.
     "structural._COMPARED_BYTES": "bytes compared rather than hashed",
-    "rules._COMPARED_ELEMENTS": "elements of a constant that a rule looks at",
+    "patterns._COMPARED_ELEMENTS": "elements of a constant that a rule looks at",
     "groups._SEARCH_LIMIT": "groups searched for a cycle",
     "graph._LONGEST_CHAIN": "index maps that a reader copies",
     "attention._LONGEST": "operators of fused attention",
