@@ -8,6 +8,7 @@ holds one block at a time, so iterations take no memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -30,10 +31,11 @@ CallPrim: TypeAlias = "Callable[[PrimFunc, Sequence[Value]], Value]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function value: the function and the variables it was made among."""
+    """A function value: the function, and the variables and sizes it was made among."""
 
     function: nodes.Function | nodes.Constructor
     env: Mapping[nodes.Var, Value]
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +127,8 @@ class _Interpreter:
             )
         for param, arg in zip(function.params, args, strict=True):
             _read_sizes(param.type, arg, sizes)
-        sizes = {**(around or {}), **sizes}  # those that no operand has are the caller's
+        # Sizes that no operand has are those around the function, or the caller's.
+        sizes = {**closure.sizes, **(around or {}), **sizes}
         for param, arg in zip(function.params, args, strict=True):
             if checked and not (_fits(param.type, arg, sizes) and _in_range(param.type, sizes)):
                 raise LoopwrightTypeError(
@@ -174,7 +177,7 @@ class _Interpreter:
             frame.env[var] = fields[value.index]
         elif isinstance(value, nodes.Function):
             captured = {v: frame.env[v] for v in free_variables(value) if v in frame.env}
-            frame.env[var] = Closure(value, captured)
+            frame.env[var] = Closure(value, captured, dict(frame.sizes))
         elif isinstance(value, nodes.If):
             taken = self._atom(frame, value.condition)
             block = value.then if bool(taken) else value.orelse
@@ -194,6 +197,8 @@ class _Interpreter:
         value = self._atom(frame, match.value)
         for case in match.cases:
             if _fits_pattern(case.pattern, value, frame.env):
+                for bound in nodes.pattern_variables(case.pattern):
+                    _read_sizes(bound.type, frame.env[bound], frame.sizes)
                 self._inside(frame, case.block, partial(frame.env.__setitem__, var))
                 return
         raise LoopwrightValueError(f"match: no case for {_describe(value)}", span=match.span)
@@ -321,7 +326,17 @@ def _concrete(value: Any, sizes: Mapping[str, int]) -> Any:
     """Returns an attribute with every symbolic size replaced by its value."""
     if isinstance(value, tuple):
         return tuple(_concrete(v, sizes) for v in value)
-    return evaluate_dim(value, sizes) if isinstance(value, Dim) else value
+    if not isinstance(value, Dim):
+        return value
+    for name in symbols(value):
+        if name not in sizes:
+            raise LoopwrightTypeError(no_size(name))
+    return evaluate_dim(value, sizes)
+
+
+def no_size(name: str) -> str:
+    """Returns the message for a size that no operand tells."""
+    return f"the size {name} is that of no array here, which an argument of that size would be"
 
 
 def _read_sizes(kind: Type, value: Value, sizes: dict[str, int]) -> None:

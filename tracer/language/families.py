@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dims import size
 from ...ir.errors import UnsupportedError
 from ...ir.graph.evaluate import Made, Value
 from ...ir.graph.nodes import DataDef
@@ -16,6 +17,7 @@ from ...ir.graph.types import (
     TensorType,
     TupleType,
     Type,
+    map_parts,
     parts_of,
     sizes_in,
     substitute_type,
@@ -23,16 +25,19 @@ from ...ir.graph.types import (
 from ..core.argument_specs import Spec
 from ..data.declare import data
 
+_ANY_SIZE = size("any")
 TUPLE = "Tuple"
 """The name of the constructor of tuples that are fields of values."""
 
 
 class Families:
     """The classes of each data type that programs use. A tuple in a field is a value of a family
-    with one constructor."""
+    with one constructor. ``any_sizes``: types that differ in sizes have one family, as functions
+    have names of their own for sizes."""
 
-    def __init__(self, types: Mapping[str, DataDef]) -> None:
+    def __init__(self, types: Mapping[str, DataDef], any_sizes: bool = False) -> None:
         self.types = types
+        self.any_sizes = any_sizes
         self._classes: dict[Type, dict[str, type]] = {}
 
     def add(self, used: Iterable[Type], in_field: bool = False) -> None:
@@ -40,7 +45,7 @@ class Families:
         that are ``in_field`` of a value."""
         new: dict[Type, dict[str, Sequence[Type]]] = {}
         for type in used:
-            self._need(type, new, in_field)
+            self._need(self._key(type), new, in_field)
         bases = {type: data(_class(_base_name(type), object, {})) for type in new}
         for type, constructors in new.items():
             classes = self._classes[type] = {"": bases[type]}
@@ -72,19 +77,26 @@ class Families:
 
     def constructor(self, type: Type, name: str = TUPLE) -> Any:
         """Returns the class of a constructor of a data type."""
-        if type not in self._classes:
-            self.add([type], in_field=True)
-        return self._classes[type][name]
+        key = self._key(type)
+        if key not in self._classes:
+            self.add([key], in_field=True)
+        return self._classes[key][name]
+
+    def _key(self, type: Type) -> Type:
+        """Returns the type under which the classes of a type are kept."""
+        if isinstance(type, TensorType) and self.any_sizes:
+            return TensorType((_ANY_SIZE,) * type.rank, type.dtype)
+        return map_parts(type, self._key)
 
     def fields(self, type: Type, name: str = TUPLE) -> Sequence[Type]:
         """Returns the types of the fields of a constructor."""
         return type.fields if isinstance(type, TupleType) else self._constructors(_data(type))[name]
 
-    def namespaces(self) -> dict[str, SimpleNamespace]:
-        """Returns the constructors of each data type, by how the type is written."""
+    def namespaces(self, used: Iterable[Type]) -> dict[str, SimpleNamespace]:
+        """Returns the constructors of each data type that is ``used``, by how it is written."""
         return {
             str(type): SimpleNamespace(**{n: c for n, c in classes.items() if n})
-            for type, classes in self._classes.items()
+            for type, classes in ((t, self._classes.get(self._key(t), {})) for t in used)
             if isinstance(type, DataType)
         }
 

@@ -10,20 +10,31 @@ functions. Where functions are values that a trace cannot know, they are made da
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ...ir.dims import IntExpr
+from ...ir.dims import Dim, IntExpr, size_symbols
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
 from ...ir.graph import nodes
 from ...ir.graph.call_graph import call_graph, recursive_components
-from ...ir.graph.evaluate import evaluate
+from ...ir.graph.evaluate import evaluate, no_size
 from ...ir.graph.nodes import Atom, Block, Function, GlobalVar, Var
 from ...ir.graph.passes.defunctionalise import defunctionalise, holds_functions
 from ...ir.graph.passes.lift_functions import lift_functions
 from ...ir.graph.passes.specialise_types import specialise_types
-from ...ir.graph.types import DataType, TensorType, TupleType, Type, bind_sizes, substitute_attr
+from ...ir.graph.types import (
+    DataType,
+    TensorType,
+    TupleType,
+    Type,
+    bind_sizes,
+    parts_of,
+    sizes_in,
+    sizes_in_attr,
+    substitute_attr,
+    substitute_type,
+)
 from ...ir.graph.verify import verify
 from ...ir.graph.walk import all_bindings, captured_variables
 from ..control.branches import cond
@@ -90,10 +101,26 @@ def as_function(module: nodes.Module, name: str = "main") -> Callable[..., Any]:
     parameters = [inspect.Parameter(p.name, either) for p in function.params]
     call.__name__ = call.__qualname__ = name
     program.families.add([*kinds, result])
-    vars(call).update(
-        __signature__=inspect.Signature(parameters), types=program.families.namespaces()
-    )
+    types = program.families.namespaces(_types_in([*kinds, result], module))
+    vars(call).update(__signature__=inspect.Signature(parameters), types=types)
     return call
+
+
+def _types_in(types: Iterable[Type], module: nodes.Module) -> Iterator[Type]:
+    """Yields types and those of their parts, and of the fields of data."""
+    seen: set[Type] = set()
+    work = [*types]
+    while work:
+        type = work.pop()
+        if type not in seen:
+            seen.add(type)
+            yield type
+            work += parts_of(type)
+            if isinstance(type, DataType):
+                data = module.types[type.name]
+                given = dict(zip(data.type_params, type.args))
+                fields = [f for c in data.constructors for f in c.type.params]
+                work += [substitute_type(f, {}, given) for f in fields]
 
 
 def lowered(module: nodes.Module) -> nodes.Module:
@@ -135,18 +162,30 @@ def _makes_unknown(
     return isinstance(kind, DataType) and (holds_functions(kind) or bool(given))
 
 
+def _has_symbolic_data(module: nodes.Module) -> bool:
+    """True if values of data types have arrays of symbolic sizes."""
+    for function in module.functions.values():
+        if isinstance(function, Function):
+            kinds = [v.type for v in function.params]
+            kinds += [binding.var.type for binding in all_bindings(function)]
+            data = [k for k in kinds if isinstance(k, DataType)]
+            if any(isinstance(size, Dim) for kind in data for size in sizes_in(kind)):
+                return True
+    return False
+
+
 class _Program:
     """A module whose functions are run on traced values."""
 
     def __init__(self, module: nodes.Module) -> None:
         self.module = module
-        self.families = Families(module.types)
+        self.families = Families(module.types, _has_symbolic_data(module))
         recursive = recursive_components(call_graph(module))
         self._recursive = {name: TracedFunction(self._named(name)) for name in recursive}
 
     def _named(self, name: str) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
-            return self._run(self._function(name), args, {})
+            return self._run(self._function(name), args, {}, {})
 
         call.__name__ = name
         return call
@@ -162,13 +201,14 @@ class _Program:
         function = self._recursive.get(name)
         if function is not None:
             return function(*args)
-        return self._run(self._function(name), args, {})
+        return self._run(self._function(name), args, {}, {})
 
-    def _run(self, function: Function, args: Sequence[Any], env: Env) -> Any:
-        params = [p.type for p in function.params]
-        given = [a.type if type(a) is Proxy else p for a, p in zip(args, params, strict=True)]
-        sizes = bind_sizes(params, given) or {}
-        return self.block(function.body, {**env, **dict(zip(function.params, args))}, sizes)
+    def _run(
+        self, function: Function, args: Sequence[Any], env: Env, sizes: Mapping[str, IntExpr]
+    ) -> Any:
+        """Returns the result of a function among the variables and ``sizes`` around it."""
+        pairs = dict(zip(function.params, args, strict=True))
+        return self.block(function.body, {**env, **pairs}, {**sizes, **_sizes_of(pairs)})
 
     def block(self, block: Block, env: Env, sizes: Mapping[str, IntExpr]) -> Any:
         """Returns the result of a block among the values of the variables around it."""
@@ -202,7 +242,7 @@ class _Program:
             return self.atom(value.value, env)[value.index]
         if isinstance(value, Function):
             around = {v: env[v] for v in captured_variables(value)}
-            return lambda *args: self._run(value, args, around)
+            return lambda *args: self._run(value, args, around, sizes)
         if isinstance(value, nodes.If):
             blocks = (value.then, value.orelse)
             taken = [partial(self.block, block, env, sizes) for block in blocks]
@@ -231,6 +271,9 @@ class _Program:
             return env[call.op](*args)
         trace = active()
         assert trace is not None
+        for name in size_symbols(*(s for v in call.attrs.values() for s in sizes_in_attr(v))):
+            if name not in sizes:
+                raise LoopwrightTypeError(no_size(name))
         attrs = {k: substitute_attr(v, sizes) for k, v in call.attrs.items()}
         atom = trace.emit(call.op.name, [lift(a).atom for a in args], attrs)
         if isinstance(kind, TensorType):
@@ -305,7 +348,7 @@ class _Program:
         values: dict[str, Any] = {}
         bind(pattern, subject, values)
         bound = {names[n]: self.opened(v, names[n].type) for n, v in values.items()}
-        return self.block(case.block, {**env, **bound}, sizes)
+        return self.block(case.block, {**env, **bound}, {**sizes, **_sizes_of(bound)})
 
     def _pattern(
         self, pattern: nodes.Pattern, kind: Type, names: dict[str, Var], is_tuple: bool
@@ -350,6 +393,12 @@ class _Program:
             return while_loop(partial(inside, condition), partial(inside, loop.body), initial)
         extent = self.atom(loop.extent, env)
         return fori_loop(0, extent, lambda i, carry: inside(loop.body, carry, _pure(i)), initial)
+
+
+def _sizes_of(values: Env) -> dict[str, IntExpr]:
+    """Returns the sizes that the arrays have which variables stand for."""
+    arrays = [(var.type, v.type) for var, v in values.items() if type(v) is Proxy]
+    return bind_sizes([t for t, _ in arrays], [t for _, t in arrays]) or {}
 
 
 def _pure(value: Any) -> Any:

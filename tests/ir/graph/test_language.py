@@ -375,16 +375,54 @@ def test_gradients_go_through_functions_data_and_references() -> None:
     assert float(lw.compile(lw.grad(function))(2.0)) == 1 + 4 + 12
 
 
-def test_tail_calls_go_a_million_deep() -> None:
+def test_sizes_within_data_and_around_functions() -> None:
+    """Functions have names of their own for sizes, and arrays in data tell what they are."""
+    function = lw.as_function(
+        lw.parse(
+            """
+            def @main(%xs: List[Tensor[(n), float32]], %y: Tensor[(k), float32]) {
+              let %f = fn (%a: int64) { full(shape=[k], fill_value=1, dtype="float32") * %y };
+              (@total(%xs), %f(1i64))
+            }
+            def @total(%ys: List[Tensor[(m), float32]]) -> Tensor[(m), float32] {
+              match? (%ys) {
+                Cons(%y, Nil) => %y * full(shape=[m], fill_value=2, dtype="float32"),
+                Cons(%y, %rest) => %y + @total(%rest),
+              }
+            }"""
+        )
+    )
+    made = function.types["List[Tensor[(n), float32]]"]
+    compiled = lw.compile(function)
+    for size in (3, 5):
+        one = np.ones(size, np.float32)
+        total, scaled = compiled(made.Cons(one, made.Cons(one, made.Nil())), one[:2])
+        assert total.tolist() == [3.0] * size and scaled.tolist() == [1.0, 1.0]
+    unknown = lw.parse(
+        "def @main(%xs: List[Tensor[(n), float32]]) { full(shape=[n], fill_value=1) }"
+    )
+    empty = lw.as_function(unknown)
+    with pytest.raises(LoopwrightError, match="the size n is that of no array here"):
+        lw.compile(empty)(empty.types["List[Tensor[(n), float32]]"].Nil())
+
+
+def test_recursion_is_deep() -> None:
+    """A million calls that are the last thing a function does, and 100,000 others."""
     program = lw.build(
         """
-        def @main(%n: int64) { @loop(%n, Some(0i64)) }
-        def @loop(%n: int64, %sum: Option[int64]) -> int64 {
-          if (%n == 0i64) { match (%sum) { Some(%s) => %s, None => -1i64 } }
-          else { @loop(%n - 1i64, match (%sum) { Some(%s) => Some(%s + %n), None => None }) }
+        def @main(%n: int64, %m: int64) { (@last(%n, Some(7i64)), @deep(%m, Some(1i64))) }
+        def @last(%n: int64, %found: Option[int64]) -> int64 {
+          if (%n == 0i64) { match (%found) { Some(%x) => %x, None => 0i64 } }
+          else { @last(%n - 1i64, %found) }
+        }
+        def @deep(%n: int64, %step: Option[int64]) -> int64 {
+          match (%step) {
+            Some(%one) => if (%n == 0i64) { 0i64 } else { %one + @deep(%n - 1i64, %step) },
+            None => 0i64,
+          }
         }"""
     )
-    assert program(np.int64(1000)) == 500500
+    assert program(np.int64(1_000_000), np.int64(100_000)) == (7, 100_000)
 
 
 def test_as_function_says_what_it_cannot_be() -> None:
