@@ -300,8 +300,9 @@ def _written(structure: Structure, name: str) -> Any:
     word, aux = kinds.get(structure.type), structure.aux
     keys = list(aux) if isinstance(aux, tuple) else []
     if word is None or not all(type(key) in (str, int) for key in keys):
+        kind = getattr(aux, "family", structure.type.__name__)
         raise UnsupportedError(
-            f"{name} takes or returns a {structure.type.__name__}, which a file cannot keep",
+            f"{name} takes or returns a {kind}, which a file cannot keep",
             hint="tuples, lists, and dicts with strings for keys",
         )
     return [word, keys, [_written(child, name) for child in structure.children]]

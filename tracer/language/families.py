@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dims import size
-from ...ir.errors import UnsupportedError
+from ...ir.errors import LoopwrightTypeError, UnsupportedError
 from ...ir.graph.evaluate import Made, Value
 from ...ir.graph.nodes import DataDef
 from ...ir.graph.types import (
@@ -51,7 +51,7 @@ class Families:
             classes = self._classes[type] = {"": bases[type]}
             for name, fields in constructors.items():
                 every = {**{t: c[""] for t, c in self._classes.items()}, **bases}
-                kinds = {f"field{n}": _annotation(f, every) for n, f in enumerate(fields)}
+                kinds = {n: _annotation(f, every) for n, f in zip(_names(fields), fields)}
                 classes[name] = _class(name, bases[type], kinds)
 
     def _need(self, type: Type, new: dict[Type, dict[str, Sequence[Type]]], in_field: bool) -> None:
@@ -102,20 +102,25 @@ class Families:
 
     # -- between Python's objects and the interpreter's values -------------------------------------
 
-    def plain(self, value: Any, type: Type) -> Value:
-        """Returns an object of Python's as the interpreter of graphs has it."""
+    def plain(self, name: str, value: Any, type: Type) -> Value:
+        """Returns an argument, an object of Python's, as the interpreter of graphs has it.
+        LoopwrightTypeError for one of another type."""
+        if isinstance(type, TensorType):
+            array = np.asarray(value)
+            weak = isinstance(value, bool | int | float)
+            if weak or array.dtype == type.dtype.numpy:
+                return np.asarray(value, type.dtype.numpy)
+            raise LoopwrightTypeError(not_of_type(name, value, type))
+        constructor = value.__class__.__name__
         if isinstance(type, DataType):
-            name = value.__class__.__name__
-            fields = self._constructors(type)[name]
-            parts = [getattr(value, f"field{n}") for n in range(len(fields))]
-            return Made(name, tuple(map(self.plain, parts, fields)))
-        if isinstance(type, TupleType):
-            fields = type.fields
-            if not isinstance(value, tuple):
-                value = [getattr(value, f"field{n}") for n in range(len(fields))]
-            return tuple(map(self.plain, value, fields))
-        assert isinstance(type, TensorType)
-        return np.asarray(value, type.dtype.numpy)
+            fields = self._constructors(type).get(constructor)
+        else:
+            fields = type.fields if isinstance(type, TupleType) else None
+        if fields is None:
+            raise LoopwrightTypeError(not_of_type(name, value, type))
+        parts = value if isinstance(value, tuple) else [getattr(value, n) for n in _names(fields)]
+        plain = tuple(self.plain(name, p, f) for p, f in zip(parts, fields, strict=True))
+        return Made(constructor, plain) if isinstance(type, DataType) else plain
 
     def object(self, value: Value, type: Type, inside: bool = False) -> Any:
         """Returns a value of the interpreter as an object of Python's; ``inside`` of another one,
@@ -129,6 +134,18 @@ class Families:
             parts = [self.object(v, f, inside) for v, f in zip(value, type.fields, strict=True)]
             return self.constructor(type)(*parts) if inside else tuple(parts)
         return value
+
+
+def not_of_type(name: str, value: Any, type: Type) -> str:
+    """Returns the message for an argument of another type than that of the parameter."""
+    is_array = hasattr(value, "dtype")
+    given = f"{value.dtype}{[*value.shape]}" if is_array else f"a {value.__class__.__name__}"
+    return f"{name} is {type}, and this is {given}"
+
+
+def _names(fields: Sequence[Type]) -> list[str]:
+    """Returns the names of fields, which have none in the language."""
+    return [f"field{n}" for n in range(len(fields))]
 
 
 def _data(type: Type) -> DataType:

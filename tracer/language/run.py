@@ -41,6 +41,7 @@ from ..control.branches import cond
 from ..control.functions import TracedFunction
 from ..control.loops import fori_loop, while_loop
 from ..control.references import Reference
+from ..control.traced import COUNT
 from ..core.emitting import lift
 from ..core.proxy import Proxy
 from ..core.runtime_checks import check
@@ -48,7 +49,7 @@ from ..core.trace import active
 from ..data.family import family_of
 from ..data.patterns import ANYTHING, Bind, Of, Pattern, Row, bind, test
 from ..data.value import Value
-from .families import TUPLE, Families
+from .families import TUPLE, Families, not_of_type
 
 Env = Mapping[Var, Any]
 _NO_CASE = "match: no case for this value"
@@ -86,6 +87,7 @@ def as_function(module: nodes.Module, name: str = "main") -> Callable[..., Any]:
     verify(module)
     program = _Program(lowered(module))
     kinds = [p.type for p in function.params]
+    names = [p.name for p in function.params]
     result = function.body.result.type
     for kind in (*kinds, result):
         if holds_functions(kind):
@@ -93,8 +95,9 @@ def as_function(module: nodes.Module, name: str = "main") -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         if active() is not None:
-            return program.call(name, [_pure(a) for a in args])
-        plain = [program.families.plain(a, k) for a, k in zip(args, kinds, strict=True)]
+            pairs = zip(names, args, kinds, strict=True)
+            return program.call(name, [program.argument(*each) for each in pairs])
+        plain = [program.families.plain(*each) for each in zip(names, args, kinds, strict=True)]
         return program.families.object(evaluate(module, *plain, entry=name), result)
 
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -159,7 +162,8 @@ def _makes_unknown(
     calls_itself = isinstance(value.op, GlobalVar) and value.op.name in recursive
     if calls_itself and any(a not in params for a in given):
         return True
-    return isinstance(kind, DataType) and (holds_functions(kind) or bool(given))
+    is_kept = isinstance(value.op, nodes.Constructor) and bool(given)
+    return is_kept or (isinstance(kind, DataType) and holds_functions(kind))
 
 
 def _has_symbolic_data(module: nodes.Module) -> bool:
@@ -202,6 +206,23 @@ class _Program:
         if function is not None:
             return function(*args)
         return self._run(self._function(name), args, {}, {})
+
+    def argument(self, name: str, value: Any, kind: Type) -> Any:
+        """Returns an argument as the language has it: numbers are scalars that have a dtype.
+        LoopwrightTypeError for one of another type."""
+        if isinstance(kind, TupleType) and isinstance(value, tuple):
+            if len(value) == len(kind.fields):
+                return tuple(self.argument(name, v, k) for v, k in zip(value, kind.fields))
+        elif isinstance(kind, DataType):
+            family = value.family if type(value) is Value else family_of(type(value))
+            if family is not None and family.base is self.families.constructor(kind, ""):
+                return value
+        elif isinstance(kind, TensorType) and not isinstance(value, tuple):
+            proxy = lift(value, kind.dtype if type(value) in (bool, int, float) else None)
+            proxy = lift(proxy, kind.dtype) if proxy.weak is not None else proxy
+            if bind_sizes([kind], [proxy.type]) is not None:
+                return Proxy(proxy.atom, proxy.owner)
+        raise LoopwrightTypeError(not_of_type(name, value, kind))
 
     def _run(
         self, function: Function, args: Sequence[Any], env: Env, sizes: Mapping[str, IntExpr]
@@ -392,20 +413,14 @@ class _Program:
             condition = loop.condition
             return while_loop(partial(inside, condition), partial(inside, loop.body), initial)
         extent = self.atom(loop.extent, env)
-        return fori_loop(0, extent, lambda i, carry: inside(loop.body, carry, _pure(i)), initial)
+
+        def iterate(index: Any, carry: Sequence[Any]) -> Any:
+            return inside(loop.body, carry, self.argument("index", index, COUNT))
+
+        return fori_loop(0, extent, iterate, initial)
 
 
 def _sizes_of(values: Env) -> dict[str, IntExpr]:
     """Returns the sizes that the arrays have which variables stand for."""
     arrays = [(var.type, v.type) for var, v in values.items() if type(v) is Proxy]
     return bind_sizes([t for t, _ in arrays], [t for _, t in arrays]) or {}
-
-
-def _pure(value: Any) -> Any:
-    """Returns an argument as a value of the language: numbers are scalars that have a dtype."""
-    if isinstance(value, tuple):
-        return tuple(map(_pure, value))
-    if type(value) is Value or family_of(type(value)) is not None:
-        return value
-    proxy = lift(value)
-    return Proxy(proxy.atom, proxy.owner)

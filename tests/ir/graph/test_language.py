@@ -425,6 +425,22 @@ def test_recursion_is_deep() -> None:
     assert program(np.int64(1_000_000), np.int64(100_000)) == (7, 100_000)
 
 
+def test_arguments_are_of_their_types() -> None:
+    function = lw.as_function(
+        lw.parse("def @main(%xs: List[float32], %k: float32) { @map(fn (%x) { %x * %k }, %xs) }")
+    )
+    made = function.types["List[Tensor[(), float32]]"]
+    xs = made.Cons(np.float32(2), made.Nil())
+    for call in (function, lw.compile(function)):
+        assert float(call(xs, 3.0).field0) == 6
+        with pytest.raises(LoopwrightError, match=r"xs is List.*, and this is a list"):
+            call([1.0], 3.0)
+        with pytest.raises(LoopwrightError, match=r"k is Tensor.*, and this is int64\[\]"):
+            call(xs, np.int64(3))
+    text = lw.compile(function).lower(xs, 3.0).as_text("graph")
+    assert "Function" not in text  # what a trace knows becomes no data
+
+
 def test_as_function_says_what_it_cannot_be() -> None:
     for text, message in {
         "def @main[A](%x: A) -> A { %x }": "@main is over types: A",
