@@ -25,6 +25,9 @@ many in the same time: an odd number of channels gets one of zeros, so that all 
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import MutableMapping
+
 import numpy as np
 
 from ...dims import IntExpr
@@ -47,7 +50,18 @@ def round_factors(module: Module, enabled: bool = True, flush: bool = False) -> 
     """
     if not enabled:
         return module
-    return map_functions(module, lambda function: rewrite_function(function, _new_step(flush)))
+    return map_functions(module, lambda function: _rounded(function, flush))
+
+
+def _rounded(function: Function, flush: bool) -> Function:
+    """A function whose factors are rounded; what is rounded within a block is not seen outside."""
+    rounded: ChainMap[Atom, Atom] = ChainMap()
+
+    def enter() -> None:
+        rounded.maps.insert(0, {})
+
+    step = _new_step(rounded, flush)
+    return rewrite_function(function, step, enter=enter, leave=lambda: rounded.maps.__delitem__(0))
 
 
 def rounding_text(lowered: Module) -> str:
@@ -70,8 +84,8 @@ def rounding_text(lowered: Module) -> str:
     return f"{rounded} of {products} products are of factors in bfloat16"
 
 
-def _new_step(flush: bool) -> Step:
-    rounded: dict[Atom, Atom] = {}  # what is read in the place of a value
+def _new_step(rounded: MutableMapping[Atom, Atom], flush: bool) -> Step:
+    """Returns a step that enters into ``rounded`` what is read in the place of a value."""
     halves: set[Atom] = set()
 
     def factor(atom: Atom, builder: Builder) -> Atom:

@@ -8,6 +8,7 @@ from graphs import parse
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Module
 from loopwright.ir.graph.passes.round_factors import round_factors
+from loopwright.ir.graph.verify import verify
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -80,3 +81,20 @@ def test_what_is_bfloat16_already_is_not_rounded_again() -> None:
         ' %0 = cast(%x, dtype="float32"); nn.matmul(%0, %v) }'
     )
     assert casts(round_factors(parse(text))) == 1
+
+
+def test_what_a_branch_rounds_is_rounded_again_behind_it() -> None:
+    text = """
+    fn (%x: Tensor[(9, 16), float32], %w: Tensor[(16, 9), float32], %c: bool) {
+      %0 = nn.matmul(%x, %w);
+      %1 = if (%c) { nn.matmul(%x, transpose(%x)) } else {
+        %v = nn.matmul(%x, add(%w, 1f));
+        if (%c) { nn.matmul(%x, add(%w, 2f)) } else { %v }
+      };
+      %2 = if (%c) { nn.matmul(add(%x, 1f), %w) } else { %0 };
+      %y = add(%x, 3f);
+      %3 = if (%c) { nn.matmul(%y, %w) } else { %0 };
+      (%1, %2, %3, nn.matmul(%y, %w))
+    }"""
+    module = verify(round_factors(parse(text)))
+    assert casts(module) == 3  # of x, w and y, which branches see if they come before them
